@@ -54,23 +54,45 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.batch and not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on the latter
         raise InputError("the output is no terminal; give --batch for lines of text, or --batch --json")
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # a terminal that is closed ends it, too
+    ended_by = 0
     with device.connect(arguments.on) as connected:
         live = Live(connected, interval_s=arguments.interval, keep=arguments.save, trace=arguments.device)
         with live:
             moments = itertools.islice(live, arguments.count)
             if arguments.batch:
-                # Of one signal, polars raises the exception at once, and Python may raise it again.
-                with contextlib.suppress(KeyboardInterrupt), contextlib.suppress(KeyboardInterrupt):
+                with _ended_by_signals(live) as caught:
                     _print(moments, arguments)
+                ended_by = next((128 + number for number in caught if number != signal.SIGINT), 0)
             else:
                 from androstep_analysis.live.screen import Screen
 
-                Screen(connected.name, moments, by=arguments.by, sort=arguments.sort).show()
+                Screen(connected.name, moments, live.end, by=arguments.by, sort=arguments.sort).show()
             if arguments.save is not None:
                 notify("making the capture")
     if live.capture is not None:
         print(f"{terminal.summary(live.capture)}\n\nkept in {visible(str(arguments.save))}")
-    return 0
+    return ended_by
+
+
+@contextlib.contextmanager
+def _ended_by_signals(live: Live) -> Iterator[list[int]]:
+    """A signal ends the moments, and is in the list; one more of its kind raises, as outside.
+
+    Polars gives up, with a message of its own, where a signal raises in Python code that it calls.
+    """
+    caught: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        caught.append(number)
+        signal.signal(number, before[number])
+        live.end()
+
+    before = {int(number): signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print(moments: Iterator[Moment], arguments: argparse.Namespace) -> None:

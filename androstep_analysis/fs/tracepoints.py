@@ -42,13 +42,6 @@ BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 DELETIONS = ("ext4_free_inode", *EVICTIONS)
 UNLINKS = ("ext4_unlink_enter", "f2fs_unlink_enter", "f2fs_rename_start")
-READ_ONLY = (
-    *("ext4_es_cache_extent", "ext4_es_lookup_extent_exit", "ext4_write_begin", "ext4_da_write_begin"),
-    *("ext4_direct_IO_enter", *INVALIDATED, "f2fs_lookup_start", "f2fs_lookup_end", "f2fs_iget"),
-    *("f2fs_vm_page_mkwrite", "f2fs_write_begin", "f2fs_direct_IO_enter"),
-    *("f2fs_datawrite_start", "f2fs_dataread_start"),
-)
-"""Events of a filesystem's own that leave its files where they lie, and their names."""
 COMPLETE = {
     "ext4": (
         (tracepoints_ext4.INSERTS[0],),

@@ -1,8 +1,8 @@
 """The last segments of a recording under way, joined by the code that joins every recording.
 
 What was recorded before them is forgotten, but for what it says of now: where files lay by then, as a listing. That
-began as the files that iotrace listed when it began; what may have changed since is taken out, and what events told of
-places since then is put in. Names that fanotify told are kept.
+began as the files that iotrace listed when it began; files that may have another name since are taken out, and places
+are those that files have by then, which is what the tables of the segments say. Names that fanotify told are kept.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class History:
         if self._listed is not None:
             was_lost = any(segment.lost for segment in forgotten)
             events = self._staging.fs_events.filter(pl.col("ts_ns") < self._start_ns)
-            unchanged = _unchanged(self._listed, events, self._watched(), was_lost=was_lost)
-            self._listed = _with_learned(unchanged, self._tables, self._start_ns)
+            named = _still_named(self._listed, events, self._watched(), was_lost=was_lost)
+            self._listed = _with_places(named, self._tables, self._start_ns, was_lost=was_lost)
         return [segment.path for segment in forgotten]
 
     def tables(self) -> Mapping[str, pl.LazyFrame]:
@@ -140,46 +140,50 @@ class History:
         return set() if told is None else {*told.filter(pl.col("since_ns").is_not_null())["dev"]}
 
 
-def _unchanged(listed: Records, events: pl.LazyFrame, watched: set[int], *, was_lost: bool) -> Records:
-    """The listing without all that may be otherwise after `events`, which come between it and the next ones.
+def _still_named(listed: Records, events: pl.LazyFrame, watched: set[int], *, was_lost: bool) -> Records:
+    """The listing without files that may have another name, or be gone, after `events`.
 
     Files of filesystems that have no events of their own, or whose names are not told, may all be, and so may all files
     where any event `was_lost`.
     """
     event, inode = pl.col("event"), ["dev", "ino"]
-    found = events.filter(tracepoints.is_own() & pl.col("ino").is_not_null()).select("event", *inode, "nlink")
-    changes = found.filter(~event.is_in(tracepoints.READ_ONLY)).unique().collect()
     is_kept = event.is_in(tracepoints.EVICTIONS) & (pl.col("nlink") > 0)
-    renewed = changes.filter(event.is_in((*tracepoints.BIRTHS, *tracepoints.DELETIONS, *tracepoints.UNLINKS)), ~is_kept)
+    renews = event.is_in((*tracepoints.BIRTHS, *tracepoints.DELETIONS, *tracepoints.UNLINKS)) & ~is_kept
+    renewed = events.filter(pl.col("ino").is_not_null(), renews).select(inode).unique().collect()
     own = listed.tables["filesystem"].filter(
         pl.col("fs_type").is_in(tracepoints.FILESYSTEMS), pl.col("dev").is_in(list(watched))
     )
     known = listed.tables["file"].clear() if was_lost else listed.tables["file"]
     files = known.join(own, on="dev", how="semi").join(renewed, on=inode, how="anti")
-    extents = listed.tables["extent"].join(files, on=inode, how="semi").join(changes, on=inode, how="anti")
-    return replace(listed, tables={**listed.tables, "filesystem": own, "file": files, "extent": extents})
+    return replace(listed, tables={**listed.tables, "filesystem": own, "file": files})
 
 
-def _with_learned(listed: Records, tables: Mapping[str, pl.LazyFrame], at_ns: int) -> Records:
-    """The listing with the places that files had at a time by the events that these tables are of."""
+def _with_places(listed: Records, tables: Mapping[str, pl.LazyFrame], at_ns: int, *, was_lost: bool) -> Records:
+    """The listing with the extents that files have at a time by these tables, and with the files that have them.
+
+    An extent that was listed holds until an event ends it, and no longer than up to where any event `was_lost`.
+    """
     is_then = (pl.col("valid_from_ns") <= at_ns).fill_null(True) & (pl.col("valid_to_ns") > at_ns).fill_null(True)
-    is_told = pl.col("source").is_in(["tracepoint", "context", "recorded"]) & pl.col("ino").is_not_null()
-    life = ["dev", "ino", "incarnation"]
+    sources = ["tracepoint", "context", "recorded", *([] if was_lost else ["fiemap"])]
+    is_known = pl.col("source").is_in(sources) & pl.col("ino").is_not_null()
+    life, inode = ["dev", "ino", "incarnation"], ["dev", "ino"]
     devs = listed.tables["filesystem"]["dev"].unique()
-    told = tables["extents"].filter(
-        is_told & is_then & pl.col("block_type").is_in(["data", "directory"]) & pl.col("dev").is_in(devs.implode())
+    known = tables["extents"].filter(
+        is_known & is_then & pl.col("block_type").is_in(["data", "directory"]) & pl.col("dev").is_in(devs.implode())
     )
-    extents = told.select(*life, "block_type", "sector", "nr_sectors", "file_offset_bytes").collect()
+    extents = known.select(*life, "block_type", "sector", "nr_sectors", "file_offset_bytes").collect()
     paths = tables["files"].select(*life, "path", "size_bytes").unique(life).collect()
     is_directory = (pl.col("block_type") == "directory").any()
     files = extents.group_by(life).agg(mode=pl.when(is_directory).then(stat.S_IFDIR).otherwise(stat.S_IFREG))
-    files = files.join(paths, on=life, how="left").join(listed.tables["file"], on=["dev", "ino"], how="anti")
+    files = files.join(paths, on=life, how="left").join(listed.tables["file"], on=inode, how="anti")
+    generations = listed.tables["file"].select(*inode, "generation").unique(inode)
     constants = {"listed_ns": 0, "changed_ns": 0, "attributes": 0, "name_encrypted": 0, "flags": 0}
-    added = {
-        name: pl.concat([listed.tables[name], _as(listed.tables[name], rows, constants)])
-        for name, rows in (("file", files), ("extent", extents))
+    as_listed = {
+        "file": _as(listed.tables["file"], files, constants),
+        "extent": _as(listed.tables["extent"], extents.join(generations, on=inode, how="left"), constants),
     }
-    return replace(listed, tables={**listed.tables, **added})
+    as_listed["file"] = pl.concat([listed.tables["file"], as_listed["file"]])
+    return replace(listed, tables={**listed.tables, **as_listed})
 
 
 def _as(table: pl.DataFrame, rows: pl.DataFrame, constants: Mapping[str, int]) -> pl.DataFrame:

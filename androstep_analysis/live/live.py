@@ -86,6 +86,7 @@ class Live:
         self._trace = trace
         self._stack = contextlib.ExitStack()
         self._least_s = math.inf  # that joining takes, whatever the history
+        self._is_ended = False
 
     @property
     def capture(self) -> Capture | None:
@@ -115,13 +116,17 @@ class Live:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
+    def end(self) -> None:
+        """Has no moment follow the one that is being made; may be called from a signal handler or another thread."""
+        self._is_ended = True
+
     def __iter__(self) -> Iterator[Moment]:
         fetching = self._recording.segments()
         history: History | None = None
         shown_ns = began_ns = None
         spent_before_s = joined_s = 0.0
         due = time.monotonic() + self._interval_s
-        while True:
+        while not self._is_ended:
             found = fetching.fetch()
             if not found.new:
                 if time.monotonic() > due + SEGMENT_LATE_S:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -40,7 +40,7 @@ class _Arrived(Message):
 
 
 class Screen(App[None]):
-    """Shows each moment as it comes, until q or the last of them.
+    """Shows each moment as it comes, until q, which calls `end`, or the last of them.
 
     `show` runs it.
     """
@@ -55,14 +55,13 @@ class Screen(App[None]):
         Binding("q,ctrl+c", "quit", "quit", priority=True),
     ]
 
-    def __init__(self, name: str, moments: Iterator[Moment], *, by: str, sort: str) -> None:
+    def __init__(self, name: str, moments: Iterator[Moment], end: Callable[[], None], *, by: str, sort: str) -> None:
         super().__init__()
-        self._name, self._moments = visible(name), moments
+        self._name, self._moments, self._end = visible(name), moments, end
         self._by, self._sort = by, sort
         self._moment: Moment | None = None
         self._past: deque[float] = deque(maxlen=_MOMENTS)
         self._is_paused = False
-        self._ends = threading.Event()
         self._error: BaseException | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
 
@@ -85,7 +84,7 @@ class Screen(App[None]):
         try:
             self.run()
         finally:
-            self._ends.set()
+            self._end()
             self._reader.join()  # it may be asking the device
         if self._error is not None:
             raise self._error
@@ -109,8 +108,6 @@ class Screen(App[None]):
     def _read(self) -> None:
         try:
             for moment in self._moments:
-                if self._ends.is_set():
-                    return
                 self.post_message(_Arrived(moment))
         except BaseException as error:
             self._error = error
