@@ -38,8 +38,9 @@ class Made(NamedTuple):
     sizes: dict[str, int]
 
 
-def run(*command: str | Path) -> None:
-    subprocess.run([str(part) for part in command], capture_output=True, check=True)
+def run(*command: str | Path) -> str:
+    """Run a program, and return what it prints."""
+    return subprocess.run([str(part) for part in command], capture_output=True, check=True).stdout.decode()
 
 
 def content(path: str, nr_bytes: int) -> bytes:
@@ -258,6 +259,7 @@ def ntfs(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.mark.root
 def test_ntfs_has_every_sector_where_its_content_is(ntfs: Made) -> None:
     filesystem = read(ntfs)
+    assert filesystem.uuid == run("blkid", "-p", "-s", "UUID", "-o", "value", ntfs.image).strip()
     assert_same_files(ntfs, filesystem)
     # A file that may lie in its record has no sector of its own; of a compressed one none is its content.
     names = {path: size for path, size in ntfs.sizes.items() if size > 1024 and path not in ("/linked", "/packed/text")}

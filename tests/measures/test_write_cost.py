@@ -67,6 +67,13 @@ def test_all_costs_together_are_what_was_written(by: tuple[str, ...]) -> None:
         is_discard = pl.col("part") == "discard"
         assert result.filter(~is_discard)["value"].sum() == written(tables, "write")
         assert result.filter(is_discard)["value"].sum() == written(tables, "discard")
+        unresolved = sum(row["value"] for row in result.iter_rows(named=True) if None in by_values(row, by))
+        assert result["coverage"].to_list() == pytest.approx([1 - unresolved / result["value"].sum()] * result.height)
+
+
+def by_values(row: Mapping[str, Any], by: tuple[str, ...]) -> list[Any]:
+    """What a row is of: the values of `by`, and its part, None where these are unknown."""
+    return [*(row[name] for name in by), None if row["part"] == "unknown" else row["part"]]
 
 
 @given(st.lists(st.integers(1, 1 << 31), min_size=1, max_size=8), st.integers(1, 1 << 31))
