@@ -400,6 +400,17 @@ def test_a_filesystem_on_several_devices_is_refused(crashed: Path) -> None:
         read(crashed)
 
 
+@pytest.mark.parametrize("field", [20, 72])
+def test_a_superblock_of_another_geometry_is_none(field: int, crashed: Path) -> None:
+    """`log_blocks_per_seg` is always 9, and segment 0 begins with the checkpoint (fs/f2fs/super.c)."""
+    raw = bytearray(crashed.read_bytes())
+    for superblock in (1024, 4096 + 1024):
+        raw[superblock + field] += 1
+    crashed.write_bytes(raw)
+    with pytest.raises(InputError, match="holds no F2FS superblock"):
+        f2fs.read(crashed, dev=DEV, source="image_after")
+
+
 def test_without_a_sound_checkpoint_nothing_is_guessed(crashed: Path) -> None:
     raw = bytearray(crashed.read_bytes())
     for block in (512, 1024):
