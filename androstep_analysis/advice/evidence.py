@@ -42,7 +42,7 @@ class Evidence:
     @cached_property
     def syncs(self) -> pl.DataFrame:
         """They with process (owner_comm, …) and file (path, …)."""
-        return self.told.causes.named(self.calls, "wrote_ns").sort("ts_ns")
+        return self.told.causes.named(self.calls, "named_ns").sort("ts_ns")
 
     @cached_property
     def write_cost(self) -> pl.DataFrame:

@@ -135,5 +135,6 @@ def _tidy(found: pl.DataFrame, window_ns: int | None) -> pl.DataFrame:
     dims = dimensions(found)
     kept = [name for name in dims if name not in schema.table("captures").polars]
     front = ["repeat"] if window_ns is not None or found["repeat"].null_count() < found.height else []
-    rows = found.select("metric", *front, *kept, "value", "unit", "n", "coverage")
+    certainty = ["inferred"] if "inferred" in found.columns else []
+    rows = found.select("metric", *front, *kept, "value", "unit", "n", "coverage", *certainty)
     return rows.rename({"repeat": "window"}) if window_ns is not None else rows

@@ -43,7 +43,7 @@ from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
-from androstep_analysis.measures.tables import columns_as_rows
+from androstep_analysis.measures.tables import INFERABLE, columns_as_rows, inferred_share
 from androstep_analysis.measures.volume import NS_PER_S, daily, volume
 from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
@@ -85,7 +85,8 @@ class Measure:
     `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
     windows then. `of` of a measure that `asks_recording` also takes the recording, which tells what it lost, and what
     day it is. One that `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of
-    windows: its result has column ts_ns, the begin of each.
+    windows: its result has column ts_ns, the begin of each. `ops` are the operations that a measure of table io is of
+    that has no dimension op.
     """
 
     description: str
@@ -98,6 +99,7 @@ class Measure:
     instead: str = ""
     asks_recording: bool = False
     cuts_time: bool = False
+    ops: tuple[str, ...] = ("read", "write")
 
 
 @dataclass(frozen=True)
@@ -319,7 +321,8 @@ class Measured(NamedTuple):
 def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) -> pl.DataFrame:
     """The table of `measure_all` of what `measured` gives of each recording; `InputError` for the same one twice."""
     parts = _named(parts)
-    table = pl.concat([part.table.with_columns(capture=pl.lit(part.title)) for part in parts], how="diagonal_relaxed")
+    tables = [part.table.drop("inferred", strict=False).with_columns(capture=pl.lit(part.title)) for part in parts]
+    table = pl.concat(tables, how="diagonal_relaxed")
     dims = dimensions(table)
     if chosen.has_repetitions:
         dims = [name for name in dims if table[name].n_unique() > 1 or name == "test"]
@@ -338,7 +341,7 @@ def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) 
 
 def dimensions(measured: pl.DataFrame) -> list[str]:
     """The columns of a table of `measure_all` that are the measure's own."""
-    return [name for name in measured.columns if name not in COMMON]
+    return [name for name in measured.columns if name not in (*COMMON, "inferred")]
 
 
 def _named(parts: Sequence[Measured]) -> list[Measured]:
@@ -360,7 +363,8 @@ def _named(parts: Sequence[Measured]) -> list[Measured]:
 def measured(recording: Recording, measure: Measure, window_ns: int | None, by: tuple[str, ...] = ()) -> Measured:
     """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last.
 
-    `by` are further columns of the measure's table (`Measure.needs`) to tell rows apart by.
+    `by` are further columns of the measure's table (`Measure.needs`) to tell rows apart by. What a measure of table io
+    names is inferred for a share of the bytes of that name: column inferred.
     """
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
@@ -374,9 +378,10 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         if windows is not None:
             result = result.with_columns(repeat=windows.number(pl.col("ts_ns"))).drop("ts_ns")
     elif windows is None:
-        result = of(tables, by)
+        result = _with_inferred(of(tables, by), tables, measure)
     else:
-        result = of(windows.apart(tables), ("window", *by)).rename({"window": "repeat"})
+        apart = windows.apart(tables)
+        result = _with_inferred(of(apart, ("window", *by)), apart, measure).rename({"window": "repeat"})
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
         result = _rates(result, seconds) if windows is None else _window_rates(result, windows)
@@ -390,6 +395,18 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         kind=pl.lit(kind, pl.Enum(KINDS)),
     ).with_columns(pl.col("weight").fill_null(1.0), pl.col("repeat").cast(pl.Int64))
     return Measured(recording.title, recording.facts, table)
+
+
+def _with_inferred(result: pl.DataFrame, tables: Tables, measure: Measure) -> pl.DataFrame:
+    """The result of a measure of table io with column inferred, where it names what may be inferred."""
+    names = [name for name in result.columns if name in INFERABLE]
+    if "inferred" in result.columns or not names or measure.needs != ("io",):
+        return result
+    apart = [name for name in ("op", "window") if name in result.columns]
+    io = tables["io"] if "op" in apart else tables["io"].filter(pl.col("op").is_in(measure.ops))
+    sizes = volume(io, by=[*names, *(name for name in apart if name != "op")]).filter(metric="bytes")
+    shares = sizes.group_by(*names, *apart).agg(inferred=inferred_share())
+    return result.join(shares, on=[*names, *apart], how="left", nulls_equal=True, maintain_order="left")
 
 
 def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:
@@ -480,7 +497,7 @@ def measures() -> dict[str, Measure]:
         "locality": Measure(
             "sequential and random", requests, lambda t, by: locality(t["requests"], by=(*by, "op")), within=("op",)
         ),
-        "sync": Measure("synchronous and buffered writes", io, _sync, within=()),
+        "sync": Measure("synchronous and buffered writes", io, _sync, within=(), ops=("write",)),
         "block_types": Measure(
             "data, directory, journal, metadata", io, lambda t, by: block_types(t["io"], by=by), within=("op",)
         ),
@@ -550,7 +567,13 @@ def measures() -> dict[str, Measure]:
             lambda t, *, by, **known: sqlite_cost(t, **known),
         ),
         "readahead": Measure(
-            "what was read and never asked for", io, _readahead, within=(), has_windows=False, asks_recording=True
+            "what was read and never asked for",
+            io,
+            _readahead,
+            within=(),
+            has_windows=False,
+            asks_recording=True,
+            ops=("read",),
         ),
         "reuse": Measure(
             "how soon blocks are touched again",
@@ -576,7 +599,11 @@ def measures() -> dict[str, Measure]:
             has_windows=False,
         ),
         "lifetimes": Measure(
-            "how soon what is written is written again", io, lambda t, by: lifetimes(t["io"], by=by), has_windows=False
+            "how soon what is written is written again",
+            io,
+            lambda t, by: lifetimes(t["io"], by=by),
+            has_windows=False,
+            ops=("write",),
         ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),

@@ -11,6 +11,7 @@ from androstep_analysis import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner import handles
 from androstep_analysis.losses import Losses
+from androstep_analysis.measures import synced_files
 from androstep_analysis.measures.syscalls import FAILED
 from androstep_analysis.measures.tables import Table, lazy, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER
@@ -46,7 +47,7 @@ def sync_cost(
         Tables `requests`, `io`, `fs_events`, `files`, `tasks` and `syscalls` of one capture (`Capture.tables`).
     by : sequence of str
         What the calls are told by besides: any of owner_pid, owner_comm, owner_package (who called), ino, path,
-        file_type, package (of the file to which the thread wrote last before it called).
+        file_type, package (of the file; null where nothing proves which one it is).
     page_bytes, lost : optional
         As in `write_cost`.
 
@@ -75,7 +76,7 @@ def sync_cost(
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
     known = told(tables, page_bytes, lost)
-    calls = known.causes.named(syncs(known, tables), "wrote_ns")
+    calls = known.causes.named(syncs(known, tables), "named_ns")
     of_pieces = ("at", "part_dev", "time", "part")
     rows = pl.concat(shares(known, ())).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
     rows = rows if calls.height else rows.clear()
@@ -119,7 +120,7 @@ def sqlite_cost(
     polars.DataFrame
         Dimensions database (String: its path), log (Enum: journal, wal, none) and part (Enum, as in `write_cost`).
         Metrics cost [B], of all transactions, and cost_per_transaction [B]; syncs_per_transaction [1], calls of fsync
-        and fdatasync, of part null. `n` is the number of transactions. `coverage` is the share of the bytes of the
+        and fdatasync on these files, of part null. `n` is the number of transactions. `coverage` is the share of the bytes of the
         files of the database that were written within transactions. No rows where the recording has no such calls.
 
     References
@@ -164,23 +165,19 @@ def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, cover
 
 
 def syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
-    """The calls of fsync that worked: sync (number), call, ts_ns, end_ns, tid, pid, comm, and dev and ino of the file.
+    """Return the calls of fsync that worked, in order of time.
 
-    That is the one to which the thread wrote last, at wrote_ns: a call records no more than a descriptor.
+    Columns sync (number), call, ts_ns, end_ns, tid, pid, comm, and dev, ino and named_ns of the file (`synced_files`):
+    null where nothing proves which one it is.
     """
     calls = lazy(tables.get("syscalls", schema.empty("syscalls")), ("syscalls",))
     made = calls.filter(pl.col("call").is_in(SYNCS), pl.col("state") == "whole", ~FAILED).drop_nulls(["ts_ns", "tid"])
     rows = made.select(
-        "call", "ts_ns", "tid", "pid", "comm", end_ns=pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
+        "call", "ts_ns", "tid", "pid", "comm", "fd", end_ns=pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
     ).collect()  # fmt: skip
-    wrote = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES)).select(
-        "tid", "dev", "ino", wrote_ns="ts_ns"
-    )
-    of_callers = wrote.filter(pl.col("tid").is_in(rows["tid"].unique().implode())).collect()
-    found = rows.sort("ts_ns").join_asof(
-        of_callers.with_columns(ts_ns="wrote_ns"), on="ts_ns", by="tid", check_sortedness=False
-    )
-    return found.with_row_index("sync")
+    tasks = lazy(tables.get("tasks", schema.empty("tasks")), ("tasks",))
+    named = synced_files.with_files(rows.sort("ts_ns"), calls, known.fs_events, tasks, known.lost)
+    return named.drop("fd").with_row_index("sync")
 
 
 def _submitted(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -249,10 +246,10 @@ def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -
     writes = wrote.select(*_CALLER, "offset_bytes", "nr_bytes").collect()
     none = {name: pl.lit(None, pl.Int64) for name in ("offset_bytes", "nr_bytes")}
     both = pl.concat([
-        writes.with_columns(end_ns="ts_ns", wrote_ns="ts_ns", is_sync=pl.lit(False)),
-        syncs.select(*_CALLER, **none, end_ns="end_ns", wrote_ns="wrote_ns", is_sync=pl.lit(True)),
+        writes.with_columns(end_ns="ts_ns", named_ns="ts_ns", is_sync=pl.lit(False)),
+        syncs.select(*_CALLER, **none, end_ns="end_ns", named_ns="named_ns", is_sync=pl.lit(True)),
     ])  # fmt: skip
-    rows = _of_databases(known.causes.named(both, "wrote_ns"), databases)
+    rows = _of_databases(known.causes.named(both, "named_ns"), databases)
     kind = pl.lit("none")
     for name, suffix in _SUFFIXES.items():
         kind = pl.when(pl.col("path").str.ends_with(suffix)).then(pl.lit(name)).otherwise(kind)

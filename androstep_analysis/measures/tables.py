@@ -25,6 +25,8 @@ KNOWN: Final = "_known"
 
 _OF_MAP: Final = {"block_type", "subtype", "ino", "path", "file_type", "package", "file_offset_bytes"}
 _OF_OWNER: Final = {"owner_pid", "owner_comm", "owner_package", "state", "uid"}
+INFERABLE: Final = _OF_MAP | _OF_OWNER
+"""Columns of table `io` that may be inferred."""
 
 
 def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
@@ -179,8 +181,9 @@ def ordered(table: pl.DataFrame, dimensions: Iterable[str]) -> pl.DataFrame:
     """The result with its columns in the tidy order, rows sorted by metric and dimensions."""
     dimensions = list(dimensions)
     by_metric = table.with_columns(pl.col("metric").cast(pl.Enum(table["metric"].unique(maintain_order=True))))
+    certainty = ["inferred"] if "inferred" in table.columns else []
     return by_metric.sort("metric", *dimensions, nulls_last=True, maintain_order=True).select(
-        pl.col("metric").cast(pl.String), *dimensions, "value", "unit", "n", "coverage"
+        pl.col("metric").cast(pl.String), *dimensions, "value", "unit", "n", "coverage", *certainty
     )
 
 
@@ -275,19 +278,25 @@ def known_type() -> pl.Expr:
     return _is_fact() & (pl.col("block_type") != "unknown").fill_null(False)
 
 
+def is_named(by: Sequence[str]) -> pl.Expr:
+    """All of `by` has a value, if only an inferred one."""
+    known = [pl.col(name).is_not_null() for name in by]
+    known += [pl.col(name).cast(pl.String) != "unknown" for name in ("block_type", "file_type") if name in by]
+    return pl.all_horizontal(pl.lit(True), *known).fill_null(False)
+
+
 def is_known(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
     """All of `by` is known as a fact, in a table with these columns: what is null, unknown or inferred is not.
 
     Columns of table `io` that tell what lay there are as good as map_source, those of the owner as owner_via; another
     table has neither.
     """
-    known = [pl.col(name).is_not_null() for name in by]
-    known += [pl.col(name).cast(pl.String) != "unknown" for name in ("block_type", "file_type") if name in by]
+    known = [is_named(by)]
     if "map_source" in columns and not _OF_MAP.isdisjoint(by):
         known.append(_is_fact())
     if "owner_via" in columns and not _OF_OWNER.isdisjoint(by):
         known.append(pl.col("owner_via") != "inferred")
-    return pl.all_horizontal(pl.lit(True), *known).fill_null(False)
+    return pl.all_horizontal(known).fill_null(False)
 
 
 def _is_fact() -> pl.Expr:

@@ -31,8 +31,9 @@ CHANGE: Final[Mapping[str, type[pl.DataType]]] = {
     "ino": pl.Int64,
     "transaction": pl.Int64,
     "weight": pl.Int64,
+    "file_inferred": pl.Boolean,
 }
-"""Columns of a table of changes: who changed how much, of which file."""
+"""Columns of a table of changes: who changed how much, of which file, and whether no event proves which file."""
 
 _F2FS_CHANGES: Final = ("f2fs_write_begin", "f2fs_new_inode", "f2fs_unlink_enter", "f2fs_rename_start",
                         "f2fs_vm_page_mkwrite")  # fmt: skip
@@ -42,12 +43,14 @@ _FREES: Final = "ext4_free_blocks"
 def handle_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
     """The handles of ext4's journal that made blocks dirty (`CHANGE`), with how many as weight.
 
-    A handle is of the file that the event before it in its thread is about, if that is no handle.
+    A handle is of the file that the event before it in its thread is about, if that is no handle. That is inferred:
+    some operations have no event of their own, as renaming.
     """
     is_handle = (pl.col("event") == tracepoints.HANDLE) & (pl.col("nr_blocks") > 0)
     told = fs_events.filter(is_handle | (tracepoints.is_own("ext4") & pl.col("ino").is_not_null())).select(
-        "dev", "ts_ns", "tid", "pid", "comm", "ino", "transaction", weight=pl.when(is_handle).then("nr_blocks")
-    )
+        "dev", "ts_ns", "tid", "pid", "comm", "ino", "transaction", weight=pl.when(is_handle).then("nr_blocks"),
+        file_inferred=pl.lit(True),
+    )  # fmt: skip
     return pl.concat([pl.DataFrame(schema=CHANGE), *_behind_events(told)])
 
 
@@ -74,7 +77,9 @@ def file_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _changes(events: pl.LazyFrame, weight: pl.Expr) -> pl.DataFrame:
-    rows = events.drop_nulls("dev").with_columns(transaction=pl.lit(None, pl.Int64), weight=weight.cast(pl.Int64))
+    rows = events.drop_nulls("dev").with_columns(
+        transaction=pl.lit(None, pl.Int64), weight=weight.cast(pl.Int64), file_inferred=pl.lit(False)
+    )
     return rows.select(list(CHANGE)).collect()
 
 
@@ -104,10 +109,11 @@ class Causes:
     def named(self, changes: pl.DataFrame, at: str = "ts_ns") -> pl.DataFrame:
         """The changes (`CHANGE`) with `OWNER` and `FILE`: the file that had the inode number at time `at`.
 
-        A thread that only moves what others made changes a file for the process that began last to write to it.
+        A thread that only moves what others made changes a file for the process that began last to write to it, which
+        is inferred (owner_inferred).
         """
-        rows = self.of_files(self._processes.of_threads(changes), at)
         is_moved = ~pl.col("is_process") & ~pl.col("is_server")
+        rows = self.of_files(self._processes.of_threads(changes), at).with_columns(owner_inferred=is_moved)
         moved = rows.filter(is_moved).drop(OWNER).with_columns(_file_number())
         moved = moved.sort("ts_ns", maintain_order=True).join_asof(
             self._first_writes, on="ts_ns", by=["dev", "ino", "_number"], check_sortedness=False

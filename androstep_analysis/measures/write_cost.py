@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis.losses import Losses
 from androstep_analysis.measures import write_fates
-from androstep_analysis.measures.tables import Table, ordered
+from androstep_analysis.measures.tables import Table, is_known, is_named, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER
 from androstep_analysis.measures.write_shares import Told, shares, told
 
@@ -51,7 +51,8 @@ def write_cost(
         null. Metric written [B]: bytes that were written to files, where events tell, by what became of them: out,
         overwritten, dropped, kept, unknown. Metric cost_per_byte [1]: cost of each part for a byte written, where both
         are told. `n` is the number of requests, of `written` that of writes. `coverage` is the share of the metric's
-        bytes of which part and `by` are known.
+        bytes of which part and `by` are known. `inferred` is the share of a row's bytes of which `by` is only inferred,
+        null where a dimension is unknown.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def write_cost(
     groups = [*by, "part"]
     cut = shares(known, [name for name in by if name != "dev"])
     cost = _summed((_in_groups(part, groups, pl.col("request_id").n_unique()) for part in cut), groups, "cost")
-    written = _summed([_in_groups(_writes(known), groups, pl.col("writes").sum())], groups, "written")
+    written = _summed([_in_groups(_writes(known, by), groups, pl.col("writes").sum())], groups, "written")
     whole = written.group_by(by).agg(whole=pl.col("value").sum()) if by else written.select(whole=pl.sum("value"))
     both = cost.join(whole, on=by, nulls_equal=True) if by else cost.join(whole, how="cross")
     ratio = both.filter(pl.col("whole") > 0).with_columns(
@@ -84,8 +85,11 @@ def write_cost(
     return ordered(pl.concat([cost, written, ratio.select(cost.columns)]), groups)
 
 
-def _writes(known: Told) -> pl.DataFrame:
-    """A row for each writer of a file and fate (`part`), and for direct writes: bytes, writes, and the columns `BY`."""
+def _writes(known: Told, by: Sequence[str]) -> pl.DataFrame:
+    """A row for each writer of a file and fate (`part`), and for direct writes: bytes, writes, and the columns `BY`.
+
+    And whether `by` is only inferred.
+    """
     disks = known.pieces.select("part_dev", disk="dev").unique("part_dev")
     buffered = known.causes.writers.join(disks, left_on="dev", right_on="part_dev", how="left").with_columns(
         dev=pl.coalesce("disk", "dev")
@@ -95,18 +99,21 @@ def _writes(known: Told) -> pl.DataFrame:
     )  # fmt: skip
     is_told = pl.col("part_dev").is_in(known.causes.writers["dev"].implode())
     direct = known.pieces.filter(is_told, part="data", owner_via="submitter")
-    direct = direct.with_columns(part=pl.lit("out"), writes=pl.lit(1, pl.Int64))
+    is_inferred = is_named(by) & ~is_known(by, direct.columns)
+    direct = direct.with_columns(part=pl.lit("out"), writes=pl.lit(1, pl.Int64), inferred=is_inferred)
+    rows = rows.with_columns(inferred=pl.lit(False))
     return pl.concat([rows, direct.select(rows.columns)]).filter(pl.col("bytes") > 0)
 
 
 def _in_groups(rows: pl.DataFrame, groups: Sequence[str], number: pl.Expr) -> pl.DataFrame:
-    """Bytes of the rows by `groups`, and n."""
-    return rows.group_by(groups).agg(pl.col("bytes").sum(), n=number.cast(pl.Int64))
+    """Bytes of the rows by `groups`, those that are inferred, and n."""
+    size = pl.col("bytes")
+    return rows.group_by(groups).agg(size.sum(), inferred=size.filter("inferred").sum(), n=number.cast(pl.Int64))
 
 
 def _summed(parts: Iterable[pl.DataFrame], groups: Sequence[str], metric: str) -> pl.DataFrame:
     """Metric `metric` of what `_in_groups` gives of each part; `groups` are dimensions and, last, part."""
-    rows = pl.concat(parts).group_by(groups).agg(pl.col("bytes", "n").sum())
+    rows = pl.concat(parts).group_by(groups).agg(pl.col("bytes", "inferred", "n").sum())
     *by, _ = groups
     is_known = pl.all_horizontal(pl.col("part") != "unknown", *(pl.col(name).is_not_null() for name in by))
     known, whole = rows.select(pl.col("bytes").filter(is_known).sum(), whole=pl.sum("bytes")).row(0)
@@ -118,7 +125,8 @@ def _summed(parts: Iterable[pl.DataFrame], groups: Sequence[str], metric: str) -
             value=pl.col("bytes").cast(pl.Float64),
             unit=pl.lit("B"),
             coverage=pl.lit(known / whole if whole else None, pl.Float64),
+            inferred=pl.when(is_named(by)).then(pl.col("inferred") / pl.col("bytes")),
         )
         .with_columns(pl.col("part").cast(pl.Enum(PARTS)))
-        .select("metric", *groups, "value", "unit", "n", "coverage")
+        .select("metric", *groups, "value", "unit", "n", "coverage", "inferred")
     )

@@ -11,7 +11,7 @@ from androstep_analysis import schema
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.losses import Losses
 from androstep_analysis.measures import write_causes, write_fates
-from androstep_analysis.measures.tables import Table, counted, lazy
+from androstep_analysis.measures.tables import Table, counted, is_known, is_named, lazy
 from androstep_analysis.measures.write_causes import FILE, OWNER
 from androstep_analysis.units import SECTOR_BYTES
 
@@ -67,7 +67,7 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
         written.join(of_requests, on="request_id", how="left", maintain_order="left")
         .select(
             *("request_id", "dev", "sector", "nr_sectors", "bytes", "submit_tid", "file_offset_bytes"),
-            *("owner_count", "owner_via", *OWNER, "ino", "incarnation", "path", "package"),
+            *("owner_count", "owner_via", "map_source", *OWNER, "ino", "incarnation", "path", "package"),
             pl.col("file_type").cast(pl.String),
             part_dev=pl.coalesce("part_dev", "dev"),
             subtype=subtype,
@@ -94,12 +94,19 @@ def _outs(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The pieces cut into shares: request_id, dev, part_dev, at, time, part, bytes, and those of `OWNER` and `FILE` in
-    `by`. The shares of a piece add up to its bytes. One frame or more; a request is in one of them."""
+    """Split the pieces into shares.
+
+    Columns request_id, dev, part_dev, at, time, part, bytes, those of `OWNER` and `FILE` in `by`, and whether these are
+    only inferred. The shares of a piece add up to its bytes. One frame or more; a request is in one of them.
+    """
     named = [name for name in (*OWNER, *FILE) if name in by]
-    columns = ["request_id", "dev", "part_dev", "at", "time", "part", "bytes", *named]
+    columns = ["request_id", "dev", "part_dev", "at", "time", "part", "bytes", *named, "inferred"]
     found = [*_of_transactions(known), _freed(known), _of_checkpoints(known)]
-    together = [(pieces, write_causes.weights(known.causes.named(changes), named)) for pieces, changes in found]
+    cut_by = [*named, "inferred"]
+    together = [
+        (pieces, write_causes.weights(_with_certainty(known.causes.named(changes), named), cut_by))
+        for pieces, changes in found
+    ]
     done = pl.concat([pieces.select("at") for pieces, _ in together])
     own = known.pieces.join(done, on="at", how="anti", maintain_order="left")
     sizes = [own.select("request_id", shares=pl.lit(1, pl.Int64))]
@@ -114,8 +121,17 @@ def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
             pieces.join(requests, on="request_id", how="semi", maintain_order="left")
             for pieces in (own, *(pieces for pieces, _ in together))
         )
-        cut = [write_causes.shared(pieces, of, named) for pieces, (_, of) in zip(there, together, strict=True)]
-        yield pl.concat([part.select(columns) for part in (_own(own_there), *cut)])
+        cut = [write_causes.shared(pieces, of, cut_by) for pieces, (_, of) in zip(there, together, strict=True)]
+        own_rows = _own(own_there)
+        is_inferred = is_named(named) & ~is_known(named, own_rows.columns)
+        yield pl.concat([part.select(columns) for part in (own_rows.with_columns(inferred=is_inferred), *cut)])
+
+
+def _with_certainty(changes: pl.DataFrame, named: Sequence[str]) -> pl.DataFrame:
+    """The changes with column inferred: whether who changed something, or what, as far as it is `named`, is that."""
+    of_owner, of_file = (pl.lit(not set(names).isdisjoint(named)) for names in (OWNER, FILE))
+    is_inferred = (of_owner & pl.col("owner_inferred")) | (of_file & pl.col("file_inferred"))
+    return changes.with_columns(inferred=is_named(named) & is_inferred)
 
 
 def _own(pieces: pl.DataFrame) -> pl.DataFrame:

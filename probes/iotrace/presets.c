@@ -55,14 +55,15 @@ static const struct choice choices[] = {
     {EXT4, DEV, "ext4",
      "ext4_es_insert_extent ext4_es_cache_extent ext4_free_blocks ext4_allocate_inode ext4_free_inode "
      "ext4_evict_inode ext4_unlink_enter ext4_write_begin ext4_da_write_begin ext4_direct_IO_enter "
-     "ext4_invalidate_folio ext4_journalled_invalidate_folio ext4_invalidatepage ext4_journalled_invalidatepage"},
+     "ext4_invalidate_folio ext4_journalled_invalidate_folio ext4_invalidatepage ext4_journalled_invalidatepage "
+     "ext4_sync_file_enter ext4_sync_file_exit"},
     {EXT4, DEV, "jbd2", "jbd2_start_commit jbd2_end_commit"},
     {EXT4, CHANGED, "jbd2", "jbd2_handle_stats"},
     {UNLISTED, DEV, "ext4", "ext4_es_lookup_extent_exit"},
     {F2FS, DEV, "f2fs",
      "f2fs_submit_page_write f2fs_submit_folio_write f2fs_submit_page_bio f2fs_submit_folio_bio f2fs_map_blocks "
      "f2fs_new_inode f2fs_lookup_end f2fs_unlink_enter f2fs_rename_start f2fs_evict_inode "
-     "f2fs_write_begin f2fs_direct_IO_enter f2fs_vm_page_mkwrite"},
+     "f2fs_write_begin f2fs_direct_IO_enter f2fs_vm_page_mkwrite f2fs_sync_file_enter f2fs_sync_file_exit"},
     {F2FS, NO_DEVICE, "f2fs", "f2fs_datawrite_start f2fs_dataread_start"},
     {ANDROID, NO_DEVICE, "android_fs", "android_fs_datawrite_start android_fs_dataread_start"},
 };

@@ -79,8 +79,9 @@ def recording() -> dict[str, pl.DataFrame]:
             {"ts_ns": now + 10, "event": "ext4_da_write_begin", **caller, "offset_bytes": 0, "nr_bytes": size}
         )
         if number < 3:
-            call = {"tid": 7, "pid": 7, "comm": "app", "call": "fsync", "state": "whole", "result": 0}
-            calls.append({"ts_ns": now + 20, "duration_ns": 5, **call})
+            call = {"tid": 7, "pid": 7, "comm": "app", "fd": 3, "state": "whole"}
+            calls.append({"ts_ns": now + 5, "duration_ns": 10, "call": "pwrite64", "result": 4096, **call})
+            calls.append({"ts_ns": now + 20, "duration_ns": 5, "call": "fsync", "result": 0, **call})
             events.append({"ts_ns": now + 30, "event": "ext4_free_inode", **caller})
     table = inodes.with_spans(
         files(*((12, number + 1, "/x.db-journal") for number in range(3)), (12, 4, "/pic.jpg")),
@@ -96,7 +97,7 @@ def test_writers_and_syncs_are_of_the_file_that_had_the_number_then() -> None:
     known = write_shares.told(tables, 4096, None)
     wrote = known.causes.writers.group_by("path").agg(pl.sum("kept") + pl.sum("dropped") + pl.sum("unknown"))
     assert dict(wrote.rows()) == {"/x.db-journal": 12288, "/pic.jpg": 8192}
-    calls = known.causes.named(syncs(known, tables), "wrote_ns")
+    calls = known.causes.named(syncs(known, tables), "named_ns")
     assert calls["path"].to_list() == ["/x.db-journal"] * 3
 
 
@@ -105,5 +106,5 @@ def test_a_sync_is_of_the_file_that_was_written_not_of_the_one_that_has_its_numb
     late = tables["syscalls"].tail(1).with_columns(ts_ns=pl.lit(4_005, pl.Int64))
     tables["syscalls"] = pl.concat([tables["syscalls"], late])
     known = write_shares.told(tables, 4096, None)
-    calls = known.causes.named(syncs(known, tables), "wrote_ns")
+    calls = known.causes.named(syncs(known, tables), "named_ns")
     assert calls["path"].to_list() == ["/x.db-journal"] * 4

@@ -18,19 +18,23 @@ Row = dict[str, Any]
 
 
 def with_syncs(seed: int) -> tuple[dict[str, pl.DataFrame], list[Row]]:
-    """A recording in which requests have threads, and calls of fsync, some of which failed."""
+    """A recording in which requests have threads, and calls of fsync, of some of which an event tells the file."""
     draw = random.Random(seed)
     tables = recording(seed)
     threads = [draw.choice([1, 2, 3, 99, None]) for _ in range(tables["requests"].height)]
     tables["requests"] = tables["requests"].with_columns(submit_tid=pl.Series(threads, dtype=pl.Int32))
-    calls = []
+    calls, begun = [], []
     for tid in (1, 2, 3):
         edges = sorted(draw.sample(range(1000), 8))
         for begin, end in zip(edges[::2], edges[1::2], strict=True):
             name = draw.choice(["fsync", "fdatasync", "sync"])
             calls.append({"ts_ns": begin, "duration_ns": end - begin, "tid": tid, "pid": tid, "comm": f"t{tid}",
                           "call": name, "state": "whole", "result": draw.choice([0, 0, 0, -5])})  # fmt: skip
-    return tables | {"syscalls": table("syscalls", calls)}, calls
+            event, dev = draw.choice([("ext4_sync_file_enter", EXT4), ("f2fs_sync_file_enter", F2FS), ("", None)])
+            if event:
+                begun.append({"ts_ns": begin, "event": event, "dev": dev, "ino": 5, "tid": tid, "pid": tid})
+    events = pl.concat([tables["fs_events"], table("fs_events", begun)]).sort("ts_ns", maintain_order=True)
+    return tables | {"fs_events": events, "syscalls": table("syscalls", calls)}, calls
 
 
 def by_oracle(tables: dict[str, pl.DataFrame], calls: list[Row]) -> Counter[tuple[str | None, int | None, str]]:
@@ -39,9 +43,9 @@ def by_oracle(tables: dict[str, pl.DataFrame], calls: list[Row]) -> Counter[tupl
     of_request = {row["request_id"]: row for row in requests}
     made = [call for call in calls if call["result"] == 0 and call["call"] in ("fsync", "fdatasync")]
     for call in made:
-        wrote = [row for row in events if row["event"].endswith("write_begin") and row["tid"] == call["tid"]]
-        last = [row for row in wrote if row["ts_ns"] <= call["ts_ns"]]
-        call["dev"] = last[-1]["dev"] if last else None
+        begun = [row for row in events if row["event"].endswith("sync_file_enter") and row["tid"] == call["tid"]]
+        own = [row for row in begun if row["ts_ns"] == call["ts_ns"]]
+        call["dev"] = own[0]["dev"] if own else None
     committing = {(row["dev"], row["tid"]) for row in events if row["event"] == "jbd2_start_commit"}
     tids = {tid for _, tid in committing}
     pieces = [{**row, "part_dev": of_request[row["request_id"]]["part_dev"], "time": row["queue_ns"]} for row in io]

@@ -27,7 +27,7 @@ KERNELS = ROOT / "datasets/kernels/tables/io"
 
 
 def costs(result: pl.DataFrame) -> Counter[tuple[Any, ...]]:
-    rows = result.filter(metric="cost").select(*result.columns[1:-4], "value").rows()
+    rows = result.filter(metric="cost").select(*result.columns[1:-5], "value").rows()
     return Counter({row[:-1]: int(row[-1]) for row in rows})
 
 

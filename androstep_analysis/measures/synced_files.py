@@ -1,0 +1,83 @@
+"""Decide which file each call of fsync is about: a system call records no more than a descriptor.
+
+The filesystem's own event of the call names the inode (ext4_sync_file_enter, f2fs_sync_file_enter). Where that is not
+recorded, the last write call of the process to the same descriptor does: the filesystem's event of writing within that
+call names the inode, unless the descriptor may have been closed since. Otherwise the file is unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.losses import Losses
+from androstep_analysis.measures.fsyncs import BEGINS
+
+_WRITES: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
+_OPENS: Final = ("open", "openat", "openat2", "creat", "dup", "dup2", "dup3", "fcntl", "pidfd_getfd")
+"""Their result is a descriptor that was another file's, or nobody's, before."""
+_CLOSES_MANY: Final = ("close_range", "execve", "execveat", "unshare")
+
+_FILE: Final = ("dev", "ino")
+_DESCRIPTOR: Final = ("pid", "fd")
+
+
+def with_files(
+    syncs: pl.DataFrame, calls: pl.LazyFrame, fs_events: pl.LazyFrame, tasks: pl.LazyFrame, lost: Losses
+) -> pl.DataFrame:
+    """Return the `syncs` (ts_ns, end_ns, tid, pid, fd; in order of ts_ns) with dev and ino of the file, or null.
+
+    The file is the one that has the inode number at named_ns (Int64), the time of the event that names it.
+    `calls` is table `syscalls`; the process ids of `calls` and `tasks` are those of the trace.
+    """
+    of_processes = calls.filter(pl.col("pid").is_in(syncs["pid"].drop_nulls().unique().implode())).drop_nulls("ts_ns")
+    end_ns = pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
+    written = of_processes.filter(pl.col("call").is_in(_WRITES)).select("tid", *_DESCRIPTOR, "ts_ns", end_ns=end_ns)
+    writing = written.collect().sort("ts_ns")
+    threads = pl.concat([syncs["tid"], writing["tid"]]).unique().implode()
+    kinds = [*BEGINS, *tracepoints.WRITES]
+    events = fs_events.filter(pl.col("event").is_in(kinds), pl.col("tid").is_in(threads))
+    named = events.select("event", "ts_ns", "tid", *_FILE).drop_nulls().collect().sort("ts_ns")
+    is_sync = pl.col("event").is_in(BEGINS)
+    rows = syncs.with_row_index("row")
+    begun = _within(named.filter(is_sync), rows).unique("row", keep="first")
+    begun = begun.select("row", *_FILE, named_ns="ts_ns")
+    wrote = _within(named.filter(~is_sync), writing).select(*_DESCRIPTOR, *_FILE, "ts_ns")
+    of_descriptors = _last_written(syncs, wrote, of_processes, tasks, lost)
+    by_event = rows.select("row").join(begun, on="row", how="left", maintain_order="left")
+    has_event = by_event["ino"].is_not_null()
+    both = {name: by_event[name].zip_with(has_event, of_descriptors[name]) for name in of_descriptors.columns}
+    return syncs.with_columns(**both)
+
+
+def _within(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the events that a thread has during one of its calls, with the columns of the call."""
+    found = events.join_asof(calls, on="ts_ns", by="tid", check_sortedness=False)
+    return found.filter(pl.col("ts_ns") <= pl.col("end_ns"))
+
+
+def _last_written(
+    syncs: pl.DataFrame, wrote: pl.DataFrame, calls: pl.LazyFrame, tasks: pl.LazyFrame, lost: Losses
+) -> pl.DataFrame:
+    """Return dev, ino and named_ns of the file that each sync's descriptor was last written to as, or null.
+
+    `wrote` (pid, fd, dev, ino, ts_ns) are the writes to descriptors. A process that begins, or executes another
+    program, has descriptors of its own.
+    """
+    opened = calls.filter(pl.col("call").is_in(_OPENS)).select("pid", pl.col("result").cast(pl.Int32), "ts_ns")
+    ends = [calls.filter(call="close").select(*_DESCRIPTOR, "ts_ns"), opened.rename({"result": "fd"})]
+    begins = [
+        calls.filter(pl.col("call").is_in(_CLOSES_MANY)).select("pid", "ts_ns"),
+        tasks.filter(pl.col("tid") == pl.col("pid")).select("pid", ts_ns="valid_from_ns"),
+    ]
+    closed, begun = (pl.concat(parts).drop_nulls().collect().sort("ts_ns") for parts in (ends, begins))
+    found = syncs.select("ts_ns", *_DESCRIPTOR)
+    for name, times, by in (("named", wrote, _DESCRIPTOR), ("closed", closed, _DESCRIPTOR), ("begun", begun, ("pid",))):
+        dated = times.with_columns(pl.col("ts_ns").alias(f"{name}_ns"))
+        found = found.join_asof(dated, on="ts_ns", by=list(by), check_sortedness=False)
+    since = pl.max_horizontal("closed_ns", "begun_ns").fill_null(pl.col("named_ns") - 1)
+    is_whole = ~pl.lit(lost.between(found["named_ns"], found["ts_ns"], found["dev"], "syscalls", "fs_events"))
+    is_open = pl.col("named_ns") > since
+    return found.select(pl.when(is_open & is_whole).then(name).alias(name) for name in (*_FILE, "named_ns"))
