@@ -120,8 +120,9 @@ def sqlite_cost(
     polars.DataFrame
         Dimensions database (String: its path), log (Enum: journal, wal, none) and part (Enum, as in `write_cost`).
         Metrics cost [B], of all transactions, and cost_per_transaction [B]; syncs_per_transaction [1], calls of fsync
-        and fdatasync on these files, of part null. `n` is the number of transactions. `coverage` is the share of the bytes of the
-        files of the database that were written within transactions. No rows where the recording has no such calls.
+        and fdatasync on these files, of part null. `n` is the number of transactions. `coverage` is the share of the
+        bytes of the files of the database that were written within transactions. No rows where the recording has no
+        such calls.
 
     References
     ----------
@@ -276,12 +277,16 @@ def transactions(calls: pl.DataFrame) -> pl.DataFrame:
         is_header=(begin == 0) & pl.when(kind == "wal").then(size == _WAL_HEADER_BYTES).otherwise(size > _ZEROED_BYTES),
         since=pl.when(pl.col("is_sync") & (kind == "none")).then("ts_ns").forward_fill().over(of),
         logged=pl.when(is_write & (kind != "none")).then("ts_ns").forward_fill().over(of),
+        last_log=pl.when(is_write & (kind != "none")).then("kind").forward_fill().over(of),
     )
     before = rows.filter(is_write).with_columns(
         is_first=(pl.col("synced") > pl.col("synced").shift().over(of_kind)).fill_null(True),
         follows_header=pl.col("is_header").shift().over(of_kind).fill_null(False),
     )
-    is_logged = pl.col("logged").is_not_null() & (pl.col("since").is_null() | (pl.col("logged") >= pl.col("since")))
+    # With a WAL every write to the database is a checkpoint, maybe of what was logged before the last one.
+    is_logged = (pl.col("last_log") == "wal").fill_null(False) | (
+        pl.col("logged").is_not_null() & (pl.col("since").is_null() | (pl.col("logged") >= pl.col("since")))
+    )
     begins = (
         pl.when(kind == "journal")
         .then(pl.col("is_header"))

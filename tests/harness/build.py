@@ -14,7 +14,17 @@ SOURCES = Path(__file__).parent
 ROOT = SOURCES.parents[1]
 OUT = ROOT / "build" / "harness"
 
-WORKLOAD = ("workload", "roles_drops", "roles_files", "roles_sqlite", "files", "stamp", "oplog", "sqlite_vfs")
+WORKLOAD = (
+    "workload",
+    "roles_churn",
+    "roles_drops",
+    "roles_files",
+    "roles_sqlite",
+    "files",
+    "stamp",
+    "oplog",
+    "sqlite_vfs",
+)
 FLAGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 COMPILERS = {
     "amd64": ("gcc",),

@@ -111,20 +111,26 @@ class Recording:
         """The truth about every write in the trace."""
         return self.truth_of(self.bios)
 
-    def truth_of(self, bios: pl.DataFrame) -> content.Truth:
-        """The truth about these of the `bios`."""
-        return content.truth(self.log, *self.span, bios, self._operations, self._layout, self._opened)
+    def truth_of(self, bios: pl.DataFrame, operations: list[oplog.Op] | None = None) -> content.Truth:
+        """The truth about these of the `bios`, by another log than the workload's own where one is given."""
+        operations = operations or self.operations
+        return content.truth(self.log, *self.span, bios, operations, self._layout, self._opened)
 
     @cached_property
     def truth_of_reads(self) -> content.Truth:
         """The truth about every read in the trace, where no write of the same place was under way."""
+        return self.reads_of(self.operations)
+
+    def reads_of(self, operations: list[oplog.Op]) -> content.Truth:
+        """`truth_of_reads` by this log of the workload."""
         image = self.directory / "begin.img"
         devlog.image_at(self.log, self.span[0], self.directory / "base.img", image)
         asked, held = reads.held(self.log, *self.span, image, self.bios, self.read_bios)
-        return content.truth_of_reads(asked, held, self._operations, self._layout, self._opened)
+        return content.truth_of_reads(asked, held, operations, self._layout, self._opened)
 
     @cached_property
-    def _operations(self) -> list[oplog.Op]:
+    def operations(self) -> list[oplog.Op]:
+        """The workload's own log."""
         return oplog.read(self.directory / "oplog")
 
     @cached_property
@@ -148,8 +154,8 @@ class Recording:
     def _opened(self) -> content.Opened | None:
         if not self.root:
             return None
-        heads = content.heads(self._operations, self.after.block_bytes)
-        nr_blocks = 2 + max(op.offset + op.length for op in self._operations) // self.after.block_bytes
+        heads = content.heads(self.operations, self.after.block_bytes)
+        nr_blocks = 2 + max(op.offset + op.length for op in self.operations) // self.after.block_bytes
         return encrypted.Decryption(self.after.uuid or "", heads, nr_blocks).plain
 
     @cached_property

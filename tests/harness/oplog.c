@@ -11,12 +11,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 struct shared *shared;
 
 static FILE *out;
+static char log_directory[PATH_MAX];
 static uint64_t began_ns;
 
 void must(int ok, const char *what)
@@ -49,15 +51,25 @@ void oplog_share(const char *directory)
 void oplog_begin(const char *directory)
 {
     char path[PATH_MAX], name[32];
+    if (directory != log_directory)
+        snprintf(log_directory, sizeof(log_directory), "%s", directory);
     snprintf(name, sizeof(name), "%d.log", getpid());
     in_directory(path, directory, name);
     out = fopen(path, "ae");
     must(out != NULL && setvbuf(out, NULL, _IOFBF, 1 << 20) == 0, path);
 }
 
+void oplog_begin_child(const char *comm)
+{
+    prctl(PR_SET_NAME, comm);
+    oplog_begin(log_directory);
+    oplog_path(OPLOG_PROCESS, (struct identity){0}, comm);
+}
+
 void oplog_end(void)
 {
     int rc = fclose(out);
+    out = NULL;
     must(rc == 0, "close of the log");
 }
 
@@ -114,4 +126,14 @@ struct identity identify(int fd)
     if (ioctl(fd, FS_IOC_GETVERSION, &generation) != 0)
         generation = 0;
     return (struct identity){.ino = status.st_ino, .generation = (uint32_t)generation};
+}
+
+// Every call of the workload, SQLite's too, comes here: a program's own function goes before the one of the library.
+int fsync(int fd)
+{
+    uint64_t sequence = out ? oplog_sequence() : 0;
+    int rc = (int)syscall(SYS_fsync, fd);
+    if (out && rc == 0)
+        oplog_write(OPLOG_SYNC, identify(fd), sequence, 0, 0, "fsync", strlen("fsync"));
+    return rc;
 }

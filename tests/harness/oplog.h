@@ -23,6 +23,9 @@ enum oplog_op {
     OPLOG_RUN = 15,      // the run begins: all before is on the disk
     OPLOG_DROP = 16,     // off, len: what was there is gone, as after OPLOG_TRUNCATE
     OPLOG_READ = 17,     // off, len: what was asked for, also through a mapping
+    OPLOG_SYNC = 18,     // a call that waits until the file is on the disk; payload: its name
+    OPLOG_PROCESS = 19,  // a process begins, perhaps with the id of one that ended; payload: its name
+    OPLOG_ENDED = 20,    // a transaction of SQLite is committed or rolled back; payload: the database
 };
 
 // Which file: numbers as the kernel has them.
@@ -68,6 +71,9 @@ uint64_t oplog_sequence(void);
 
 void oplog_write(enum oplog_op op, struct identity id, uint64_t sequence, uint64_t offset, uint64_t length,
                  const void *payload, size_t payload_bytes);
+
+// Opens the own log of a child of a process that has one, and logs that it begins under this name.
+void oplog_begin_child(const char *comm);
 
 void oplog_path(enum oplog_op op, struct identity id, const char *path);
 void oplog_paths(enum oplog_op op, struct identity id, const char *from, const char *to);

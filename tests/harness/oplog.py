@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 OPEN, STAMP, DATA, STORE, SNAPSHOT, TRUNCATE, UNLINK, RENAME, LINK = range(1, 10)
-COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN, DROP, READ = range(10, 18)
+COLLAPSE, INSERT, DONE, LIVE, SKIP, RUN, DROP, READ, SYNC, PROCESS, ENDED = range(10, 21)
 
 RECORD = np.dtype(
     [

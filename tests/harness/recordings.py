@@ -152,11 +152,11 @@ def missing(name: str) -> str | None:
 
 
 @needs()  # root or a guest, by the recording
-def make(name: str, directory: Path, seed: int = 1) -> Recording:
-    """Makes the recording in an empty directory."""
+def make(name: str, directory: Path, seed: int = 1, **options: str) -> Recording:
+    """Makes the recording in an empty directory; `options` are those of `guest.record`."""
     made = ALL[name]
     place = host if made.on_host else guest
-    place.record(directory, made, iotrace(made), seed=seed)
+    place.record(directory, made, iotrace(made), seed=seed, **({} if made.on_host else options))
     return opened(name, directory)
 
 

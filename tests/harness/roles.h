@@ -38,6 +38,9 @@ void role_first(struct role *role, int rounds);
 void role_second(struct role *role, int rounds);
 void role_third(struct role *role, int rounds);
 
+// Many short processes, one after the other, that all have the same id, and files that have few inode numbers.
+void role_churn(struct role *role, int rounds);
+
 // Databases; the argument is the journal mode.
 void sqlite_prepare(const char *mode);
 void role_sqlite(struct role *role, int rounds);

@@ -2,6 +2,7 @@
 #include <linux/falloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ void roles_prepare(struct role *role, int rounds)
     directory("shared");
     directory("db");
     directory("dropped");
+    directory("churn");
     for (int i = 0; i < 4; i++) {
         char path[NAME_BYTES];
         name(path, "base/file%d", i);
@@ -117,6 +119,13 @@ void role_overwrite(struct role *role, int rounds)
     }
 }
 
+static void synced(struct file *file, void *mapping)
+{
+    uint64_t sequence = oplog_sequence();
+    must(msync(mapping, SPACE_BYTES / 2, MS_SYNC) == 0, "msync");
+    oplog_write(OPLOG_SYNC, file->id, sequence, 0, 0, "msync", strlen("msync"));
+}
+
 // Stores through a mapping, half of them left to writeback.
 void role_mapped(struct role *role, int rounds)
 {
@@ -129,7 +138,7 @@ void role_mapped(struct role *role, int rounds)
         uint64_t half = role_random(role, 2) * (SPACE_BYTES / 2);
         file_store(&file, mapping, half + offset, role_random(role, 2) ? PAGE_BYTES : 320);
         if (role_random(role, 5) == 0)
-            must(msync(mapping, SPACE_BYTES / 2, MS_SYNC) == 0, "msync");
+            synced(&file, mapping);
     }
     munmap(mapping, SPACE_BYTES);
     file_close(&file);

@@ -42,6 +42,13 @@ void sqlite_prepare(const char *mode)
     must(sqlite3_close(db) == SQLITE_OK, mode);
 }
 
+static void ended(const char *mode)
+{
+    char path[SQL_BYTES];
+    snprintf(path, sizeof(path), "db/%s.db", mode);
+    oplog_path(OPLOG_ENDED, (struct identity){0}, path);
+}
+
 static void transaction(struct role *role, sqlite3 *db, int number)
 {
     char sql[SQL_BYTES];
@@ -63,6 +70,7 @@ static void transaction(struct role *role, sqlite3 *db, int number)
     }
     int rolls_back = number % 7 == 6 && strcmp(role->argument, "off") != 0;
     run(db, rolls_back ? "ROLLBACK" : "COMMIT");
+    ended(role->argument);
 }
 
 void role_sqlite(struct role *role, int rounds)
@@ -72,7 +80,9 @@ void role_sqlite(struct role *role, int rounds)
         run(db, "PRAGMA synchronous=normal");
     for (int i = 0; i < 3 * rounds; i++)
         transaction(role, db, i);
-    if (strcmp(role->argument, "delete") == 0)
+    if (strcmp(role->argument, "delete") == 0) {
         run(db, "VACUUM");
+        ended(role->argument);
+    }
     must(sqlite3_close(db) == SQLITE_OK, "close of the database");
 }

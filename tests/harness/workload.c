@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +44,7 @@ static struct role roles[] = {
     {.comm = "drops.first", .run = role_first},
     {.comm = "drops.second", .run = role_second},
     {.comm = "drops.third", .run = role_third},
+    {.comm = "churn", .run = role_churn},
 };
 
 #define NR_ROLES (sizeof(roles) / sizeof(roles[0]))
@@ -65,14 +65,13 @@ static void seed(struct role *role, uint64_t value)
     role->random |= 1;
 }
 
-static pid_t begin(struct role *role, const char *root, const char *log, int rounds)
+static pid_t begin(struct role *role, const char *root, int rounds)
 {
     pid_t child = fork();
     must(child >= 0, "fork");
     if (child > 0)
         return child;
-    prctl(PR_SET_NAME, role->comm);
-    oplog_begin(log);
+    oplog_begin_child(role->comm);
     sqlite_vfs_register(root);
     role->run(role, rounds);
     oplog_end();
@@ -131,13 +130,13 @@ static void prepare(int root_fd, int rounds)
     must(syncfs(root_fd) == 0, "syncfs");
 }
 
-static void run(int root_fd, const char *root, const char *log, uint64_t value, int rounds)
+static void run(int root_fd, const char *root, uint64_t value, int rounds)
 {
     pid_t children[NR_ROLES];
     oplog_write(OPLOG_RUN, (struct identity){0}, oplog_sequence(), 0, 0, NULL, 0);
     for (size_t i = 0; i < NR_ROLES; i++) {
         seed(&roles[i], value);
-        children[i] = begin(&roles[i], root, log, rounds);
+        children[i] = begin(&roles[i], root, rounds);
     }
     write_back(root_fd);
     for (size_t i = 0; i < NR_ROLES; i++)
@@ -145,7 +144,7 @@ static void run(int root_fd, const char *root, const char *log, uint64_t value, 
     struct role again = {.comm = "files.again"};
     seed(&again, value);
     again.run = role_short;
-    finish(begin(&again, root, log, rounds));
+    finish(begin(&again, root, rounds));
     must(syncfs(root_fd) == 0, "syncfs");
     list(".");
 }
@@ -192,7 +191,7 @@ int main(int argc, char **argv)
     if (prepares)
         prepare(root_fd, rounds);
     else
-        run(root_fd, root, log, (uint64_t)number(argv[4]), rounds);
+        run(root_fd, root, (uint64_t)number(argv[4]), rounds);
     close(root_fd);
     oplog_end();
     return 0;

@@ -119,6 +119,12 @@ def test_a_sync_of_the_wal_ends_each_transaction_and_a_checkpoint_belongs_to_the
     assert transactions(*first, *checkpoint, *frame, WAL) == [(WAL, 0, 80, 4), (WAL, 80, 101, 1)]
 
 
+def test_a_checkpoint_of_frames_from_before_another_one_begins_none() -> None:
+    """Two processes have one database: the second checkpoint copies what was logged before the first one's sync."""
+    frame = [(WAL, 32, 24), (WAL, 56, 4096), WAL]
+    assert transactions(*frame, (NONE, 0, 4096), NONE, (NONE, 4096, 4096), NONE) == [(WAL, 0, 61, 3)]
+
+
 def test_without_a_log_a_sync_of_the_database_ends_each() -> None:
     pages = [(NONE, 0, 4096), (NONE, 8192, 4096)]
     assert transactions(*pages, NONE, *pages, NONE) == [(NONE, 0, 30, 1), (NONE, 30, 51, 1)]

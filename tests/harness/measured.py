@@ -1,0 +1,580 @@
+"""Hold measures, summary, advice and exports of a recording against what the workload and the disk logged.
+
+The log fixes an answer (`low` = `high`) or bounds it: a file that had two names may stand under either, a block that
+two processes wrote under either. A row of an answer may be less than `low` by what stands in rows without a name.
+`JUDGES` has every measure, and `UNJUDGED` those of which the log knows nothing, with the reason.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import polars as pl
+
+import androstep_analysis as androstep
+from androstep_analysis import compare, export, terminal
+from androstep_analysis.capture import Capture
+from androstep_analysis.compare.measures import Recording as Measured
+from androstep_analysis.compare.measures import measured
+from harness import oplog
+from harness.judge import Recording
+from harness.oplog import Key, Op
+
+PAGE = 4096
+SECTOR = 512
+WRITES = (oplog.STAMP, oplog.DATA)
+CHANGES = (*WRITES, oplog.STORE, oplog.OPEN, oplog.TRUNCATE, oplog.UNLINK, oplog.RENAME, oplog.LINK, oplog.DROP,
+           oplog.COLLAPSE, oplog.INSERT)  # fmt: skip
+FORGETS = (oplog.TRUNCATE, oplog.DROP, oplog.COLLAPSE, oplog.INSERT, oplog.UNLINK, oplog.RENAME)
+
+Group = tuple[Any, ...]
+Range = tuple[float, float]
+"""The least and the most that a group has."""
+
+
+@dataclass
+class Known:
+    """What the logs of a recording say: who did what to which file."""
+
+    recording: Recording
+
+    @cached_property
+    def processes(self) -> list[str]:
+        """The name of every process; its number here is its own, also where others had the same id."""
+        return [name for name, _ in self.numbered]
+
+    @cached_property
+    def numbered(self) -> list[tuple[str, int]]:
+        """The name and the id of every process, in the order in which they began."""
+        begun = [op for op in self.recording.operations if op.op == oplog.PROCESS]
+        main = next(op for op in self.recording.operations if op.op == oplog.RUN)
+        return [("workload", main.pid), *((op.payload.decode()[:15], op.pid) for op in begun)]
+
+    @cached_property
+    def operations(self) -> list[Op]:
+        """The log, with the number of the process in place of its id."""
+        number, begun, found = {self.numbered[0][1]: 0}, itertools.count(1), []
+        for op in self.recording.operations:
+            if op.op == oplog.PROCESS:
+                number[op.pid] = next(begun)
+            found.append(op._replace(pid=number.get(op.pid, 0)))
+        return found
+
+    @cached_property
+    def run(self) -> list[Op]:
+        """What was done within the recording."""
+        begin = next(op.sequence for op in self.operations if op.op == oplog.RUN)
+        return [op._replace(key=self._names.now.get(op.key, op.key)) for op in self.operations if op.sequence > begin]
+
+    @cached_property
+    def _names(self) -> oplog.Names:
+        return oplog.names(self.operations)
+
+    @cached_property
+    def directories(self) -> list[str]:
+        """Every path of a directory."""
+        files = {path for paths in self._names.of.values() for path in paths}
+        moved = {path for op in self.run if op.op == oplog.RENAME for path in op.payload.decode().split("\0")}
+        above = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
+        return ["/", *(f"/{path}" for path in sorted(above | (moved - files)))]
+
+    def paths(self, key: Key) -> list[str]:
+        """The names that a file had, as a recording has them; those of all directories for one without a name."""
+        return [f"/{path}" for path in self._names.of.get(key, ())] or self.directories
+
+    @cached_property
+    def by_path(self) -> dict[str, set[Key]]:
+        """The files that had a path."""
+        found = defaultdict(set)
+        for key in self._names.of:
+            for path in self.paths(key):
+                found[path].add(key)
+        return found
+
+    @cached_property
+    def moved(self) -> pl.DataFrame:
+        """What went to and from the disk: op, ts, kind, place, bytes, file and offset, and who and which it may be.
+
+        `paths` and `owners` are all that may be named.
+        """
+        of_op = {
+            "write": self.recording.truth_of(self.recording.bios, self.operations),
+            "read": self.recording.reads_of(self.operations),
+        }
+        rows = [row | {"op": op} for op, truth in of_op.items() for row in truth.rows.to_dicts()]
+        return pl.DataFrame([self._moved(row) for row in rows], infer_schema_length=None)
+
+    def _moved(self, row: dict[str, Any]) -> dict[str, Any]:
+        key = None if row["ino"] is None else Key(row["ino"], row["gen"])
+        numbers = row["writer_pids"] or (range(len(self.processes)) if key is None else self._touched[key])
+        return {
+            **{
+                name: row[name]
+                for name in ("ts", "kind", "ino", "gen", "offset_bytes", "sector", "sectors", "bio_sector", "op")
+            },
+            "bytes": row["sectors"] * SECTOR,
+            "paths": self.directories if key is None else self.paths(key),
+            "owners": sorted({self.processes[number] for number in numbers}),
+        }
+
+    @cached_property
+    def _touched(self) -> dict[Key, set[int]]:
+        found = defaultdict(set)
+        for op in self.run:
+            found[op.key].add(op.pid)
+        return found
+
+    @cached_property
+    def queued(self) -> Counter[str]:
+        """How many bytes each process queued, by the bios of the trace: these have the id of a process and a time."""
+        begun = [(op.pid, op.ts_ns) for op in self.recording.operations if op.op == oplog.PROCESS]
+        rows = [(pid, ts, name) for (pid, ts), name in zip(begun, self.processes[1:], strict=True)]
+        rows.append((self.numbered[0][1], 0, self.processes[0]))
+        names = pl.DataFrame(rows, schema={"pid": pl.Int64, "ts": pl.Int64, "name": pl.String}, orient="row").sort("ts")
+        bios = pl.concat([self.recording.bios, self.recording.read_bios]).select(
+            "ts", pl.col("pid").cast(pl.Int64), "nr_sectors"
+        )
+        found = bios.sort("ts").join_asof(names, on="ts", by="pid", check_sortedness=False).drop_nulls("name")
+        sums = found.group_by("name").agg(pl.col("nr_sectors").sum() * SECTOR)
+        return Counter(dict(sums.iter_rows()))
+
+    @property
+    def open_bytes(self) -> int:
+        """What the logs do not tell of, at most."""
+        return PAGE * sum(truth.ambiguous.total() for truth in (self.recording.truth, self.recording.truth_of_reads))
+
+    def files_of(self, op: Op) -> set[Key]:
+        """The files that an operation may be about: the log of some has a path alone."""
+        if op.op not in (oplog.UNLINK, oplog.RENAME, oplog.LINK):
+            return {op.key}
+        return set().union(*(self.by_path.get(f"/{path}", set()) for path in op.payload.decode().split("\0")))
+
+    def changed(self, process: str, path: str) -> bool:
+        """Whether a process of this name changed a file of this path, or what is in a directory of it.
+
+        What makes and removes directories is not logged: a path that no file had may be one.
+        """
+        changed = self._changed[process]
+        return path in changed or (path not in self.by_path and (path.rpartition("/")[0] or "/") in changed)
+
+    @cached_property
+    def _changed(self) -> dict[str, set[str]]:
+        found = defaultdict(set)
+        for op in self.run:
+            if op.op in (*CHANGES, oplog.SYNC):
+                said = op.payload.decode(errors="replace").split("\0") if op.op not in (*WRITES, oplog.SYNC) else []
+                paths = {*self.paths(op.key), *(f"/{path}" for path in said)} if op.key.ino or said else set()
+                above = {path.rpartition("/")[0] or "/" for path in paths}
+                found[self.processes[op.pid]] |= paths | above
+        return found
+
+    def counted(self, *ops: int, of: Callable[[Op], float] = lambda op: 1) -> pl.DataFrame:
+        """What was logged of these operations (value), by all that may be named: paths and owners."""
+        rows = [
+            {"paths": self.paths(op.key), "owners": [self.processes[op.pid]], "value": float(of(op))}
+            for op in self.run
+            if op.op in ops
+        ]
+        return pl.DataFrame(
+            rows, schema={"paths": pl.List(pl.String), "owners": pl.List(pl.String), "value": pl.Float64}
+        )
+
+
+NAMED: Final = {"path": "paths", "owner_comm": "owners"}
+"""The dimensions that name something, and the column of `Known.moved` with what may stand there."""
+
+
+def ranges(rows: pl.DataFrame, by: Sequence[str], value: str = "bytes") -> dict[Group, Range]:
+    """The least and the most of each group."""
+    lists = [NAMED[name] for name in by if name in NAMED]
+    is_sure = pl.all_horizontal(pl.lit(True), *(pl.col(name).list.len() == 1 for name in lists))
+    wide = rows.with_columns(low=pl.when(is_sure).then(value).otherwise(0)).rename(
+        {NAMED[name]: name for name in by if name in NAMED}
+    )
+    for name in by:
+        if name in NAMED:
+            wide = wide.explode(name)
+    sums = wide.group_by(by).agg(pl.col("low").sum(), high=pl.col(value).sum())
+    return {tuple(key): (low, high) for *key, low, high in sums.select(*by, "low", "high").iter_rows()}
+
+
+def wrong(
+    name: str, said: pl.DataFrame, by: Sequence[str], known: dict[Group, Range], slack: float = 0, is_whole: bool = True
+) -> Iterator[str]:
+    """What is wrong in `said` (by, value, and inferred: the share of value that is); `is_whole`: all of it is there."""
+    inferred = pl.col("inferred").fill_null(0) if "inferred" in said.columns else pl.lit(0.0)
+    rows = said.with_columns(fact=pl.col("value") * (1 - inferred))
+    is_named = pl.all_horizontal(pl.lit(True), *(pl.col(one).is_not_null() for one in by))
+    found = {tuple(key): fact for *key, fact in rows.filter(is_named).select(*by, "fact").iter_rows()}
+    for group, fact in found.items():
+        most = known.get(group, (0, 0))[1]
+        if fact > most + slack:
+            yield f"{name} {group}: {fact:,.0f}, at most {most:,.0f}"
+    lacking = sum(max(0, low - found.get(group, 0)) for group, (low, _) in known.items())
+    spare = rows.select(pl.col("value").sum() - pl.col("fact").filter(is_named).sum()).item() + slack
+    if is_whole and lacking > spare:
+        yield f"{name}: {lacking:,.0f} are lacking, {spare:,.0f} have no name"
+
+
+# -- what table io alone tells ----------------------------------------------------------------------------------------
+
+
+def of(capture: Capture, name: str, *by: str) -> pl.DataFrame:
+    """A measure of the capture as `androstep measure` has it."""
+    table = measured(Measured.of(capture), compare.measures()[name], None, by).table
+    return table.with_columns(pl.col(pl.Enum).cast(pl.String))
+
+
+BYS: Final = (("path",), ("owner_comm",), ("owner_comm", "path"))
+
+KERNEL: Final = r"^(jbd2/|f2fs_|kworker/)"
+"""Threads that the filesystem's own blocks are of."""
+
+
+def added(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The values of each group and the share that is inferred; what is of the filesystem's threads is left out."""
+    share = pl.col("inferred").fill_null(0) if "inferred" in table.columns else pl.lit(0.0)
+    sums = table.group_by(by).agg(
+        inferred=(pl.col("value") * share).sum() / pl.col("value").sum(), value=pl.sum("value")
+    )
+    return sums.filter(~pl.col("owner_comm").str.contains(KERNEL).fill_null(False)) if "owner_comm" in by else sums
+
+
+def problems(known: Known, capture: Capture) -> dict[str, list[str]]:
+    """What is wrong in each measure, in what is said in words, and in exports."""
+    exports = {name: judge for name, judge in EXPORTS.items() if not isinstance(judge, str)}
+    found = {name: list(judge(known, capture)) for name, judge in {**JUDGES, **WORDS, **exports}.items()}
+    return {name: wrong for name, wrong in found.items() if wrong}
+
+
+def _data(known: Known) -> pl.DataFrame:
+    return known.moved.filter(pl.col("kind") == "data")
+
+
+def volumes(name: str) -> Callable[[Known, Capture], Iterator[str]]:
+    """A judge of a measure that has bytes of reads and writes."""
+
+    def judged(known: Known, capture: Capture) -> Iterator[str]:
+        for by in BYS:
+            groups = ["op", *by]
+            table = of(capture, name, *by).filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
+            yield from wrong(name, added(table, groups), groups, ranges(known.moved, groups), known.open_bytes)
+
+    return judged
+
+
+def block_types(known: Known, capture: Capture) -> Iterator[str]:
+    for by in BYS:
+        groups = ["op", *by]
+        table = of(capture, "block_types", *by).filter(metric="bytes", block_type="data")
+        yield from wrong("block_types", table, groups, ranges(_data(known), groups), known.open_bytes)
+
+
+def file_types(known: Known, capture: Capture) -> Iterator[str]:
+    """The type of each file, by its name."""
+    kinds = {r"\.db$": "sqlite_db", r"-journal$": "sqlite_journal", r"-wal$": "sqlite_wal", r"-shm$": "sqlite_shm",
+             r"\.tmp$": "temporary", r"\.log(\.1)?$": "log"}  # fmt: skip
+    table = of(capture, "file_types", "path").filter(metric="bytes")
+    for path, kind in table.select("path", "file_type").drop_nulls().unique().iter_rows():
+        expected = next((kind for end, kind in kinds.items() if re.search(end, path)), None)
+        if expected and kind != expected:
+            yield f"file_types: {path} is {kind}, not {expected}"
+    groups = ["op", "path"]
+    summed = table.group_by(groups).agg(pl.col("value").sum())
+    yield from wrong("file_types", summed, groups, ranges(_data(known), groups), known.open_bytes)
+
+
+def sync(known: Known, capture: Capture) -> Iterator[str]:
+    written = known.moved.filter(op="write")
+    for by in BYS:
+        table = of(capture, "sync", *by).filter(metric="bytes")
+        yield from wrong("sync", added(table, by), by, ranges(written, by), known.open_bytes)
+
+
+def bursts(known: Known, capture: Capture) -> Iterator[str]:
+    for by in BYS:
+        table = of(capture, "bursts", *by).filter(metric="bytes")
+        yield from wrong("bursts", added(table, by), by, ranges(known.moved, by), known.open_bytes)
+
+
+def blocks(
+    name: str, metric: str, *, scale: int = 1, column: str = "value", ops: Sequence[str] = ("read", "write"),
+    is_whole: bool = True,
+) -> Callable[[Known, Capture], Iterator[str]]:  # fmt: skip
+    """A judge of a measure that counts blocks; a block counts once for a request that touches a part of it."""
+
+    def judged(known: Known, capture: Capture) -> Iterator[str]:
+        whole = pl.col("sectors") + pl.col("sector") % 8
+        rows = known.moved.filter(pl.col("op").is_in(ops)).with_columns(bytes=(whole + 7) // 8 * PAGE)
+        for by in BYS:
+            table = of(capture, name, *by).filter(metric=metric).with_columns(value=pl.col(column) * scale)
+            groups = [*(["op"] if "op" in table.columns else []), *by]
+            # What is the same in all rows of a group counts once.
+            table = table.unique([*groups, *(["class"] if "class" in table.columns else [])])
+            yield from wrong(name, added(table, groups), groups, ranges(rows, groups), known.open_bytes, is_whole)
+
+    return judged
+
+
+# -- costs and syncs --------------------------------------------------------------------------------------------------
+
+
+def write_cost(known: Known, capture: Capture) -> Iterator[str]:
+    written = known.counted(*WRITES, of=lambda op: op.length)
+    data = _data(known).filter(op="write").sort("ts")
+    spans = pl.int_ranges("offset_bytes", pl.col("offset_bytes") + pl.col("bytes"), SECTOR)
+    sectors = data.with_columns(at=spans).explode("at").with_columns(bytes=pl.lit(SECTOR))
+    is_first = pl.struct("ino", "gen", "at").is_first_distinct()
+    forgotten = {key for op in known.run if op.op in FORGETS for key in known.files_of(op)}
+    for by in BYS:
+        table = of(capture, "write_cost", *by)
+        cost, fates = table.filter(metric="cost"), table.filter(metric="written")
+        is_told = known.recording.fs_type in SYNCED
+        # SQLite makes its -shm longer past the VFS that logs.
+        is_shm = pl.col("path").str.ends_with("-shm").fill_null(False) if "path" in by else pl.lit(False)
+        all_written = fates.filter(~is_shm).group_by(by).agg(pl.col("value").sum())
+        # Of a direct write to a block that another process also changed nothing tells that it was direct.
+        yield from wrong("write_cost written", all_written, by, ranges(written, by, "value"), 4 * PAGE, is_told)
+        out = fates.filter(~is_shm, part="out")
+        yield from wrong("write_cost out", out, by, ranges(data, by), known.open_bytes, is_whole=False)
+        dropped = known.counted(*WRITES, of=lambda op: op.length if op.key in forgotten else 0)
+        yield from wrong(
+            "write_cost dropped", fates.filter(part="dropped"), by, ranges(dropped, by, "value"), 16, False
+        )
+        both = added(cost.filter(pl.col("part").is_in(["data", "rewritten"])), by)
+        yield from wrong("write_cost data", both, by, ranges(data, by), known.open_bytes)
+        again = cost.filter(part="rewritten")
+        yield from wrong("write_cost rewritten", again, by, ranges(sectors.filter(~is_first), by), known.open_bytes)
+    shared = of(capture, "write_cost", "owner_comm", "path").filter(
+        pl.col("part").is_in(["journal", "metadata", "directory", "node", "discard"]), metric="cost"
+    ).drop_nulls(["owner_comm", "path"])  # fmt: skip
+    for process, path, part, value in shared.select("owner_comm", "path", "part", "value").iter_rows():
+        if process in known.processes and not known.changed(process, path):
+            yield f"write_cost {part}: {process} pays {value:,.0f} for {path}, which it did not change"
+
+
+def _syncs(known: Known, *calls: bytes) -> pl.DataFrame:
+    return known.counted(oplog.SYNC, of=lambda op: op.payload in calls)
+
+
+def sync_cost(known: Known, capture: Capture) -> Iterator[str]:
+    for by in BYS:
+        table = of(capture, "sync_cost", *by).drop_nulls("call").filter(metric="cost")
+        calls = table.group_by(by).agg(value=pl.col("n").max().cast(pl.Float64))
+        yield from wrong("sync_cost calls", calls, by, ranges(_syncs(known, b"fsync"), by, "value"), is_whole=False)
+
+
+SYNCED: Final = ("ext4", "f2fs")
+"""Filesystems with events of writes and syncs; of others nothing is said, and table io rests on iotrace's probes."""
+
+
+def fsyncs(known: Known, capture: Capture) -> Iterator[str]:
+    lasted = known.counted(oplog.SYNC, of=lambda op: op.done_ns - op.ts_ns)
+    for by in BYS:
+        table = of(capture, "fsyncs", *by)
+        calls = table.filter(metric="calls")
+        if calls.is_empty() and known.recording.fs_type not in SYNCED:
+            continue
+        yield from wrong("fsyncs calls", calls, by, ranges(_syncs(known, b"fsync", b"msync"), by, "value"))
+        longest = lasted.rename({NAMED[name]: name for name in by})
+        for name in by:
+            longest = longest.explode(name)
+        most = {tuple(key): (0.0, value) for *key, value in longest.group_by(by).agg(pl.col("value").max()).iter_rows()}
+        yield from wrong("fsyncs latency", table.filter(metric="latency_max"), by, most, is_whole=False)
+
+
+LOGS: Final = {"delete": "journal", "truncate": "journal", "persist": "journal", "wal": "wal", "memory": "none",
+               "off": "none"}  # fmt: skip
+
+
+def sqlite_cost(known: Known, capture: Capture) -> Iterator[str]:
+    commits = Counter(f"/{op.payload.decode()}" for op in known.run if op.op == oplog.ENDED)
+    data = ranges(_data(known).filter(op="write"), ["path"])
+    syncs = ranges(_syncs(known, b"fsync"), ["path"], "value")
+    table = of(capture, "sqlite_cost")
+    for database, log, n in table.select("database", "log", "n").unique().iter_rows():
+        mode = database.removeprefix("/db/").removesuffix(".db")
+        if LOGS.get(mode) != log:
+            yield f"sqlite_cost: {database} has log {log}"
+        # Without a log a transaction that changes the size of the file may begin twice.
+        if n > commits[database]:
+            yield f"sqlite_cost: {n} transactions of {database}, of {commits[database]}"
+    files = [f"{database}{end}" for database in commits for end in ("", "-journal", "-wal")]
+    of_database = pl.col("path").str.replace("-(journal|wal)$", "")
+    both = table.filter(pl.col("part").is_in(["data", "rewritten"]), metric="cost").group_by("database").agg(
+        pl.col("value").sum()
+    )  # fmt: skip
+    most = _sums({path: data.get((path,), (0, 0)) for path in files}, of_database)
+    yield from wrong("sqlite_cost data", both, ["database"], most, known.open_bytes, is_whole=False)
+    per = table.filter(metric="syncs_per_transaction").with_columns(pl.col("value") * pl.col("n"))
+    most = _sums({path: syncs.get((path,), (0, 0)) for path in files}, of_database)
+    yield from wrong("sqlite_cost syncs", per, ["database"], most, 1e-6, is_whole=False)
+
+
+def _sums(of_path: dict[str, Range], database: pl.Expr) -> dict[Group, Range]:
+    rows = [{"path": path, "low": low, "high": high} for path, (low, high) in of_path.items()]
+    sums = pl.DataFrame(rows).group_by(database=database).agg(pl.col("low", "high").sum())
+    return {(name,): (low, high) for name, low, high in sums.iter_rows()}
+
+
+def readahead(known: Known, capture: Capture) -> Iterator[str]:
+    read = _data(known).filter(op="read")
+    for by in BYS:
+        table = of(capture, "readahead", *by).filter(metric="bytes")
+        yield from wrong("readahead", added(table, by), by, ranges(read, by), known.open_bytes)
+
+
+# -- who submitted ----------------------------------------------------------------------------------------------------
+
+
+def mix(known: Known, capture: Capture) -> Iterator[str]:
+    """What each process queued: a request of several bios is of the first one's."""
+    said = of(capture, "mix", "submit_comm").filter(metric="bytes").group_by("submit_comm").agg(pl.col("value").sum())
+    is_logged = pl.col("submit_comm").is_in(known.processes)
+    queued = {(name,): (float(size), float(size)) for name, size in known.queued.items()}
+    # The marks at both ends of the recording, and what others had right behind: it became part of the same request.
+    yield from wrong("mix", said.filter(is_logged), ["submit_comm"], queued, 16 * PAGE, is_whole=False)
+
+
+def submitters(name: str, metric: str) -> Callable[[Known, Capture], Iterator[str]]:
+    """A judge of a measure of requests: of the logged processes it may only name those that queued something."""
+
+    def judged(known: Known, capture: Capture) -> Iterator[str]:
+        table = of(capture, name, "submit_comm").filter(pl.col("metric") == metric, pl.col("value") > 0)
+        for comm in table["submit_comm"].drop_nulls().unique():
+            if comm in known.processes[1:] and comm not in known.queued:
+                yield f"{name}: {comm} queued nothing"
+
+    return judged
+
+
+_UNSEEN = "names nothing but threads, by the number that the event has"
+
+JUDGES: Final[dict[str, Callable[[Known, Capture], Iterator[str]]]] = {
+    "volume": volumes("volume"),
+    "daily": volumes("daily"),
+    "sync": sync,
+    "block_types": block_types,
+    "file_types": file_types,
+    "bursts": bursts,
+    "reuse": blocks("reuse", "accesses", scale=PAGE),
+    "miss_ratio": blocks("miss_ratio", "miss_ratio", scale=PAGE, column="n"),
+    "hotness": blocks("hotness", "size", scale=PAGE, column="n"),
+    "lifetimes": blocks("lifetimes", "writes", scale=PAGE, ops=("write",)),
+    "block_uses": blocks("block_uses", "bytes", is_whole=False),
+    "working_set": blocks("working_set", "largest", is_whole=False),
+    "write_cost": write_cost,
+    "sync_cost": sync_cost,
+    "sqlite_cost": sqlite_cost,
+    "fsyncs": fsyncs,
+    "readahead": readahead,
+    "mix": mix,
+    **{name: submitters(name, metric) for name, metric in {
+        "rate": "bandwidth", "locality": "bytes", "latency": "latency", "queue": "issued",
+        "depth": "max", "idle": "time",
+    }.items()},
+}  # fmt: skip
+
+UNJUDGED: Final = {
+    "steps": _UNSEEN,
+    "seeks": _UNSEEN,
+    "seek_distances": _UNSEEN,
+    "merges": _UNSEEN,
+    "command_latency": "names devices and commands, which a loop device does not have",
+    "samples": "the workload reads no counters",
+    "bench": "names what a benchmark says of itself",
+    "replay": "names what a replay says of itself",
+}
+
+# -- what is said in words, and what is given away --------------------------------------------------------------------
+
+
+def summary(known: Known, capture: Capture) -> Iterator[str]:
+    """The process and the file that moved most in each direction: no other one may certainly have moved more."""
+    text = re.sub(r"\n {10}", " ", terminal.summary(capture))  # a line for each sentence
+    data = _data(known)
+    for about, by, rows in (("who", "owner_comm", known.moved), ("files", "path", data)):
+        for op, verb in (("write", "written"), ("read", "read")):
+            found = re.search(rf"(?m)^{about}\s.*?\b{verb} (?:unknown [^;]*?, )?(\S+) ", text)
+            if found is None or found[1] == "unknown" or re.match(KERNEL, found[1]):
+                continue
+            of_op = ranges(rows.filter(op=op), [by])
+            most = max(low for low, _ in of_op.values())
+            if of_op.get((found[1],), (0, 0))[1] + known.open_bytes < most:
+                yield f"summary {about}: {verb} {found[1]}, which has at most {of_op.get((found[1],), (0, 0))[1]:,}"
+
+
+def advice(known: Known, capture: Capture) -> Iterator[str]:
+    """Each finding names a process that was at its file, and not more than was logged of both."""
+    syncs, ended = (
+        _syncs(known, b"fsync"),
+        Counter(f"/{op.payload.decode()}" for op in known.run if op.op == oplog.ENDED),
+    )
+    lasted = known.counted(oplog.SYNC, of=lambda op: op.done_ns - op.ts_ns)
+    written = ranges(_data(known).filter(op="write"), ["path"])
+    gone = Counter(f"/{op.payload.decode().rpartition('/')[0]}/" for op in known.run if op.op == oplog.UNLINK)
+    for row in androstep.advise(capture).filter(status="found").iter_rows(named=True):
+        trigger, process, path, times = (row[name] for name in ("trigger", "process", "path", "times"))
+        at = f"advise {trigger}: {process} at {path}"
+        if path and process and not known.changed(process, path.rstrip("/")):
+            yield f"{at}, which it did not change"
+        both = ["owner_comm", "path"]
+        if trigger == "syncs" and times > ranges(syncs, both, "value").get((process, path), (0, 0))[1]:
+            yield f"{at}: {times} times"
+        if trigger == "syncs" and row["took_ns"] > ranges(lasted, both, "value").get((process, path), (0, 0))[1]:
+            yield f"{at}: {row['took_ns']} ns"
+        if trigger == "rollback" and times > ended[path]:
+            yield f"{at}: {times} transactions"
+        if trigger == "rewrites" and row["bytes"] > written.get((path,), (0, 0))[1]:
+            yield f"{at}: {row['bytes']} bytes"
+        if trigger == "temporary" and times > gone.total():
+            yield f"{at}: {times} files"
+
+
+def blkparse(known: Known, capture: Capture) -> Iterator[str]:
+    """Who queued each request, by number and name."""
+    called = defaultdict(set)
+    for comm, pid in known.numbered:
+        called[pid].add(comm)
+    for line in _lines(capture, "blkparse"):
+        found = re.match(r"\s*\d+,\d+\s+\d+\s+\d+\s+\S+\s+(\d+)\s+Q\s.*\[(.+)\]$", line)
+        if found and int(found[1]) in called and found[2] not in called[int(found[1])]:
+            yield f"blkparse: process {found[1]} is called {found[2]}"
+
+
+def most(known: Known, capture: Capture) -> Iterator[str]:
+    """The file in which each bio begins, where it is queued."""
+    begins = known.moved.filter(pl.col("sector") == pl.col("bio_sector"), pl.col("kind") == "data")
+    paths = {(ts, sector): paths for ts, sector, paths in begins.select("ts", "sector", "paths").iter_rows()}
+    for line in _lines(capture, "most"):
+        fields = line.split("\t")
+        at = int(fields[0].replace(".", "")), int(fields[3])
+        if fields[1] == "Q" and len(fields) > 8 and at in paths and fields[8] not in paths[at]:
+            yield f"most: {fields[8]} at {fields[0]}, where {paths[at]} was"
+
+
+def _lines(capture: Capture, target: str) -> list[str]:
+    written = io.BytesIO()
+    export.write(capture, target, written)
+    return written.getvalue().decode().splitlines()
+
+
+WORDS: Final = {"summary": summary, "advise": advice}
+
+_NAMELESS = "names neither files nor processes"
+EXPORTS: Final[dict[str, Callable[[Known, Capture], Iterator[str]] | str]] = {
+    "blkparse": blkparse,
+    "most": most,
+    "perfetto": "its tracks are columns of table io (tests/export), which `judge` judges",
+    "blktrace": "the same rows as blkparse",
+    "mobigen": "of recorded calls with paths, which no kernel of the harness records",
+    **dict.fromkeys(("btt", "fio2", "fio3", "msr", "oraclegeneral"), _NAMELESS),
+}
+"""What each export is judged by, or why it is not."""
