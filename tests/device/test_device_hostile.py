@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support.devices import device, home
 
 from androstep_analysis.device import DeviceError, connect
-from androstep_analysis.device.transport import MOST_ANSWER_BYTES
+from androstep_analysis.device.transport import MOST_ANSWER_BYTES, tcp
 from androstep_analysis.device.transport.local import Local
 
 MIB = 1 << 20
@@ -176,7 +176,7 @@ SAID = st.one_of(
         st.sampled_from([AUTH, CLSE, CNXN, OKAY, OPEN, SYNC, WRTE]),
         st.sampled_from([0, 1, 2, (1 << 32) - 1]),
         st.sampled_from([0, 1, 2, (1 << 32) - 1]),
-        st.binary(max_size=80),
+        st.one_of(st.binary(max_size=80), st.sampled_from([20, 250, 65536, MIB]).map(bytes)),
         st.sampled_from([None, None, None, 0, 1, 80, MIB + 1, 1 << 31, (1 << 32) - 1]),
     ),
 )
@@ -202,6 +202,23 @@ def test_whatever_a_device_says_is_one_sentence(greeting: list[bytes], said: lis
         with hostile(speech, greet) as address, pytest.raises(DeviceError) as caught, connect(address, patience_s=0):
             pass
     assert str(caught.value).startswith(f"{address}: ")
+
+
+@pytest.mark.parametrize("size", [0, 19, 21, 250, MIB])
+def test_a_token_of_another_size_is_one_sentence(tmp_path: Path, size: int) -> None:
+    greeting = [packet(AUTH, 1, 0, bytes(size))]
+    with home(tmp_path), hostile(opened, lambda: iter(greeting)) as address:
+        with pytest.raises(DeviceError, match=rf"an authentication token of {size:,} bytes instead of 20") as caught:
+            tcp.device(address).run("true", timeout_s=10)
+        assert len(str(caught.value)) < 200
+
+
+def test_what_a_device_says_is_quoted_in_part(tmp_path: Path) -> None:
+    greeting = [packet(AUTH, 7, 0, bytes(MIB))]
+    with home(tmp_path), hostile(opened, lambda: iter(greeting)) as address:
+        with pytest.raises(DeviceError, match="Unknown AUTH response: 7 0") as caught:
+            tcp.device(address).run("true", timeout_s=10)
+        assert len(str(caught.value)) < 400
 
 
 def test_a_command_here_that_writes_without_end_is_ended(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apk_files
@@ -516,8 +516,15 @@ def answering(*before: str | list[str]) -> Callable[[ServerConnection], None]:
     return serve_page
 
 
+def requested(stamp: str) -> str:
+    """An event of the page, whose frame calls itself None, at a time that may be none."""
+    about = f'"frameId": "None", "requestId": "1", "loaderId": "1", "timestamp": {stamp}, "wallTime": {stamp}'
+    return f'{{"method": "Network.requestWillBeSent", "params": {{{about}}}}}'
+
+
 def test_a_page_answers_between_all_that_it_says_besides() -> None:
     nonsense = ["", "no JSON", "[" * 100_000, "[1]", '{"id": "1"}', '{"method": 3, "params": []}', ["[", '"ä"', "]"]]
+    nonsense += [requested(stamp) for stamp in ("NaN", "Infinity", "1e300", "1" * 400, "1" * 5000, "[]")]
     text = "x" * 100_000 + "ä"
     with debugged(answering(*nonsense)) as port, first_page("127.0.0.1", port) as page:
         assert page.call("Echo", text=text) == {"text": text}
@@ -552,6 +559,26 @@ def test_ports_of_no_browser() -> None:
         pass
     with pytest.raises(DeviceError, match="no browser's debugging"), first_page("127.0.0.1", 9):
         pass
+
+
+def test_an_answer_byte_by_byte_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("androstep_analysis.device.workloads.devtools._ANSWER_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            link, _ = listener.accept()
+            with link, suppress(OSError):
+                link.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+                while True:
+                    link.sendall(b" ")
+                    time.sleep(0.1)
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        port = listener.getsockname()[1]
+        with pytest.raises(DeviceError, match="no browser's debugging"), first_page("127.0.0.1", port):
+            pass
+        dripping.join()
 
 
 def test_without_websockets_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

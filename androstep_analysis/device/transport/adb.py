@@ -65,7 +65,7 @@ class Adb:
         if done.returncode:
             error = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
             kind = DeviceError if any(sign in error for sign in _FINAL) else LinkLost
-            raise kind(f"{self.name}: adb failed ({error}); see `adb devices`")
+            raise kind(f"{self.name}: adb failed ({error[:200]}); see `adb devices`")
         self._lost = False
         return done.stdout
 

@@ -27,6 +27,9 @@ _PUSH_S = 60.0
 _MOST_READS = 1 << 17
 """Reads of the link for one answer: adb-shell keeps a KiB of each, however few bytes it brought."""
 
+_QUOTED = 200
+"""Characters of what a device said that are part of a sentence."""
+
 _FAILURES = (
     *(OSError, ValueError, KeyError, struct.error),
     *(exceptions.AdbConnectionError, exceptions.AdbTimeoutError, exceptions.TcpTimeoutException),
@@ -103,7 +106,7 @@ class AdbProtocol:
             yield self._device
         except exceptions.PushFailedError as error:
             self.close()
-            reason = bytes(error.args[0]).decode("utf-8", "replace")
+            reason = bytes(error.args[0])[:_QUOTED].decode("utf-8", "replace")
             raise DeviceError(f"{self.name}: the device refused a file: {reason}; is it full?") from None
         except _FAILURES as error:
             self.close()
@@ -119,7 +122,7 @@ class AdbProtocol:
             return f"{self.name}: wants encryption, which only adb has; run `adb connect {self.name}`, use adb:SERIAL"
         if isinstance(error, ConnectionRefusedError):
             return f"{self.name}: no device listens there; run `adb tcpip 5555` on it once, and check its address"
-        return f"{self.name}: the link to the device was lost ({error}); check cable or network"
+        return f"{self.name}: the link to the device was lost ({str(error)[:_QUOTED]}); check cable or network"
 
     def _connect(self) -> AdbDevice:
         self._bounded = _Bounded(self.name, self._link())
@@ -127,7 +130,7 @@ class AdbProtocol:
         try:
             device.connect([signer()], _CONNECT_S, _ACCEPT_S, _CONNECT_S, lambda _: self._request_consent())
         except exceptions.DeviceAuthError as error:
-            raise DeviceError(f"{self.name}: the device refuses this computer ({error})") from None
+            raise DeviceError(f"{self.name}: the device refuses this computer ({str(error)[:_QUOTED]})") from None
         except BaseException:
             with contextlib.suppress(*_FAILURES):
                 device.close()

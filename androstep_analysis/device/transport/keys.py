@@ -12,6 +12,17 @@ from adb_shell.auth.sign_pythonrsa import PythonRSASigner
 
 from androstep_analysis.device.transport import DeviceError
 
+_TOKEN_BYTES = 20
+"""TOKEN_SIZE of adb (packages/modules/adb/adb.h): a token stands for a SHA-1."""
+
+
+class _Signer(PythonRSASigner):  # type: ignore[misc]
+    def Sign(self, data: bytes) -> bytes:
+        """Sign a token; raise `ConnectionError` where it is none."""
+        if len(data) != _TOKEN_BYTES:
+            raise ConnectionError(f"an authentication token of {len(data):,} bytes instead of {_TOKEN_BYTES}")
+        return bytes(super().Sign(data))
+
 
 def signer() -> PythonRSASigner:
     """Signs with ``~/.android/adbkey``, so that a device which trusts adb here trusts this library, too.
@@ -24,7 +35,7 @@ def signer() -> PythonRSASigner:
             _make(path)
         if not Path(f"{path}.pub").exists():
             raise DeviceError(f"{path}.pub: missing beside the key; make it with `adb pubkey {path} > {path}.pub`")
-        return PythonRSASigner.FromRSAKeyPath(str(path))
+        return _Signer.FromRSAKeyPath(str(path))
     except (OSError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, DeviceError):
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _ANSWER_S = 60.0
 _CLOSE_S = 1.0
+_MOST_SECONDS = 1 << 32
 _MAX_BYTES = 16 << 20
 _MAX_MESSAGE_BYTES = 64 << 20
 _MAX_WAITING = 4
@@ -46,7 +49,7 @@ def first_page(host: str, port: int) -> Iterator[Page]:
         raise DeviceError(f"there is no Python package {error.name}; `pip install 'androstep[device]'`") from None
     where = f"{host}:{port}"
     try:
-        socket = connect(
+        link = connect(
             f"ws://{where}{_path(host, port)}",
             compression=None,
             proxy=None,
@@ -59,9 +62,9 @@ def first_page(host: str, port: int) -> Iterator[Page]:
     except (OSError, WebSocketException) as error:
         why = printable(str(error))
         raise DeviceError(f"{where}: no browser's debugging port answers ({why}); is it a browser's?") from None
-    with socket:
+    with link:
         try:
-            yield Page(socket)
+            yield Page(link)
         except ConnectionClosed as closed:
             why = printable(str(closed))
             raise DeviceError(f"{where}: the browser's page is gone ({why}); was it closed?") from None
@@ -70,8 +73,8 @@ def first_page(host: str, port: int) -> Iterator[Page]:
 class Page:
     """A page of a browser, by a connection to its debugging socket."""
 
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
+    def __init__(self, link: ClientConnection) -> None:
+        self._socket = link
         self._number = 0
         for domain in ("Page", "Network"):
             self.call(f"{domain}.enable")
@@ -136,12 +139,13 @@ class _Watch:
     def see(self, event: dict[str, Any]) -> None:
         """Takes in an event."""
         parameters = _inner(event, "params")
-        stamp, wall, loader = parameters.get("timestamp"), parameters.get("wallTime"), parameters.get("loaderId")
-        if parameters.get("frameId") != self._frame or not isinstance(stamp, float | int):
+        stamp, wall = _seconds(parameters.get("timestamp")), _seconds(parameters.get("wallTime"))
+        loader = parameters.get("loaderId")
+        if parameters.get("frameId") != self._frame or stamp is None:
             return
         if event.get("method") == "Network.requestWillBeSent":
             # The request for a page bears the number of what it loads.
-            if self.begin is None and parameters.get("requestId") == loader and isinstance(wall, float | int):
+            if self.begin is None and parameters.get("requestId") == loader and wall is not None:
                 self.begin, self._wall, self._loader = stamp, wall - stamp, loader
         elif (event.get("method"), parameters.get("name"), loader) == ("Page.lifecycleEvent", "load", self._loader):
             self.end = stamp
@@ -149,6 +153,11 @@ class _Watch:
     def realtime_ns(self, stamp: float | None) -> int | None:
         """CLOCK_REALTIME at a time of the browser; None before the navigation has begun."""
         return None if stamp is None or self.begin is None else round((stamp + self._wall) * 1e9)
+
+
+def _seconds(value: Any) -> float | None:
+    """Return a time that a browser stated; None for what is none, also NaN, and one that has no nanoseconds in Int64."""
+    return float(value) if isinstance(value, float | int) and abs(value) < _MOST_SECONDS else None
 
 
 def _result(method: str, message: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +189,11 @@ def _path(host: str, port: int) -> str:
 
 def _requested(host: str, port: int, method: str, path: str) -> list[dict[str, Any]]:
     connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+    limit = threading.Timer(_ANSWER_S, lambda: _end(link))
     try:
+        connection.connect()
+        link = connection.sock
+        limit.start()  # `timeout` is that of one read, and an answer may come byte by byte
         # A browser answers only those who name it by an address.
         connection.request(method, path, headers={"Host": f"{host}:{port}"})
         answer = json.loads(connection.getresponse().read(_MAX_BYTES))
@@ -190,6 +203,13 @@ def _requested(host: str, port: int, method: str, path: str) -> list[dict[str, A
             "and on a phone allow USB debugging"
         ) from None
     finally:
+        limit.cancel()
         connection.close()
     rows = answer if isinstance(answer, list) else [answer]
     return [row for row in rows if isinstance(row, dict)]
+
+
+def _end(link: socket.socket) -> None:
+    """Have whoever reads from the link find its end."""
+    with contextlib.suppress(OSError):
+        link.shutdown(socket.SHUT_RDWR)
