@@ -523,7 +523,15 @@ def requested(stamp: str) -> str:
 
 
 def test_a_page_answers_between_all_that_it_says_besides() -> None:
-    nonsense = ["", "no JSON", "[" * 100_000, "[1]", '{"id": "1"}', '{"method": 3, "params": []}', ["[", '"ä"', "]"]]
+    nonsense: list[str | list[str]] = [
+        "",
+        "no JSON",
+        "[" * 100_000,
+        "[1]",
+        '{"id": "1"}',
+        '{"method": 3, "params": []}',
+        ["[", '"ä"', "]"],
+    ]
     nonsense += [requested(stamp) for stamp in ("NaN", "Infinity", "1e300", "1" * 400, "1" * 5000, "[]")]
     text = "x" * 100_000 + "ä"
     with debugged(answering(*nonsense)) as port, first_page("127.0.0.1", port) as page:

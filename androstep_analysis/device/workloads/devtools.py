@@ -156,7 +156,7 @@ class _Watch:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a time that a browser stated; None for what is none, also NaN, and one that has no nanoseconds in Int64."""
+    """Return a time in seconds that a browser stated; None for anything else, such as NaN."""
     return float(value) if isinstance(value, float | int) and abs(value) < _MOST_SECONDS else None
 
 
