@@ -12,9 +12,12 @@ docs/tables.md.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # `typing` is not imported: a command that is interrupted before it begins prints a traceback.
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from androstep_analysis import (
         advice,
         bench,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import io
 import os
@@ -84,9 +85,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     if isinstance(sys.stdout, io.TextIOWrapper):  # A terminal may have no letters for what a name or a sentence holds.
         sys.stdout.reconfigure(errors="backslashreplace")
+    signals: list[int] = []
+    # Polars, which is imported later, calls this handler of SIGINT and ends its queries.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, functools.partial(_end, signals))
     try:
         arguments = _parsed(sys.argv[1:] if argv is None else argv)
-        signal.signal(signal.SIGTERM, _terminate)
         warnings.simplefilter("always", LossWarning)
         warnings.showwarning = _show_warning
         _check_address_space()
@@ -107,7 +111,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("androstep: not enough memory; raise its limit (ulimit -v), or give a shorter recording", file=sys.stderr)
         return 1
-    except Exception as error:
+    except BaseException as error:
+        # Polars may change what a signal raised in Python code that it called: its text, or its class.
+        if signals and not isinstance(error, Exception):
+            return 128 + signals[0]
         # What polars raises where a disk is full. To name its class here would import it for every command.
         if type(error).__name__ != "ComputeError" or "IO error" not in str(error):
             raise
@@ -138,9 +145,17 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _terminate(number: int, _frame: FrameType | None) -> None:
-    """Leave by the way that removes what is half made."""
-    raise SystemExit(128 + number)
+def _end(signals: list[int], number: int, _frame: FrameType | None) -> None:
+    """Note the signal, and leave by the way that removes what is half made.
+
+    A second one does not interrupt that: polars ends a query at Ctrl-C by itself, before this is called. A third does.
+    """
+    is_leaving = isinstance(sys.exception(), KeyboardInterrupt | SystemExit)
+    if not is_leaving:
+        signals.clear()
+    signals.append(number)
+    if not is_leaving or len(signals) > 2:
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

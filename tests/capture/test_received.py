@@ -239,12 +239,3 @@ def test_a_path_that_is_not_text_is_a_sentence(received: Path) -> None:
     assert done.returncode == 1
     assert "the path of a capture must be UTF-8; rename the directory" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_an_interrupt_while_the_program_starts_is_no_traceback() -> None:
-    """The signal comes while a command is imported, which takes longest."""
-    code = "import os, signal, sys; sys.modules['polars'] = None; from androstep_analysis import cli; " + (
-        "cli._parsed = lambda words: os.kill(os.getpid(), signal.SIGINT); sys.exit(cli.main(['summary', 'x']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (130, "")
