@@ -5,8 +5,9 @@ have been made to mislead: nothing is written there, and its tables are derived 
 
 ``about.json`` beside them has the key of their inputs, digests of the sources and of the code and data that turn
 sources into tables, and what was found on reading. ``SHA256SUMS``, in the format of `sha256sum`, has the digest of
-every file as it was written. Tables of another key, and a file of another digest, are as good as absent. A digest is
-worked out again when its file has changed (``.seen.json``).
+every file as it was written. ``.seal`` is the HMAC of these digests with a key that only this user has. Tables of
+another key, a file of another digest, and what another user sealed are as good as absent: anybody can state anything in
+a table, and compute its digest. A digest is worked out again when its file has changed (``.seen.json``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import hmac
 import json
 import os
+import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -28,14 +31,18 @@ from androstep_analysis import files, schema
 from androstep_analysis.errors import InputError
 from androstep_analysis.manifest import MALFORMED, sha256
 from androstep_analysis.scratch import Scratch
+from androstep_analysis.scratch import directory as new_directory
 
 ABOUT = "about.json"
 SUMS = "SHA256SUMS"
+SEAL = ".seal"
 TABLES = "tables"
 SEEN = ".seen.json"
 """What files were like when their digests were worked out last."""
 TICK_NS = 2_000_000_000
 """No clock of a filesystem is coarser (FAT)."""
+
+_KEY_OF_PROCESS = secrets.token_bytes(32)
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -85,7 +92,8 @@ def directory_of(capture: Path) -> Path:
     """Return where the tables of a capture are derived: inside it where it is this user's, else in the user's cache."""
     capture = capture.resolve()
     inside = capture / TABLES
-    if files.is_own_directory(capture) and (not os.path.lexists(inside) or files.is_own_directory(inside)):
+    is_own = files.is_own_directory(capture) and (not os.path.lexists(inside) or files.is_own_directory(inside))
+    if is_own and os.access(inside if inside.exists() else capture, os.W_OK):
         return inside
     return files.cache_directory() / TABLES / hashlib.sha256(os.fsencode(capture)).hexdigest()[:32]
 
@@ -126,8 +134,9 @@ def store(
     names = [*(f"{name}.parquet" for name in tables), ABOUT]
     sums = "".join(f"{sha256(place / name)}  {name}\n" for name in names)
     (place / SUMS).write_text(sums, encoding="utf-8")
+    (place / SEAL).write_text(_seal(sums), encoding="utf-8")
     with _locked(directory, fcntl.LOCK_EX):  # two programs may have made them, and not byte for byte the same
-        for name in (*names, SUMS):
+        for name in (*names, SUMS, SEAL):
             (place / name).replace(directory / name)
     return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in tables}
 
@@ -143,7 +152,7 @@ def load(
         return None
     try:
         with _locked(directory, fcntl.LOCK_SH), _Digests(directory) as digests:
-            sums = _sums(directory / SUMS)
+            sums = _sealed_sums(directory)
             for name in (ABOUT, *(f"{name}.parquet" for name in names)):
                 path = directory / name
                 if not files.is_regular(path) or sums.get(name) != digests.of(path):
@@ -208,9 +217,32 @@ def _locked(directory: Path, how: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _sums(path: Path) -> dict[str, str]:
-    """File name to digest; empty where there is no such list."""
-    if not files.is_regular(path):
+def _sealed_sums(directory: Path) -> dict[str, str]:
+    """Return the digest of each file by its name; empty where this user has not sealed them."""
+    text = files.read_text(directory / SUMS)
+    if not hmac.compare_digest(files.read_bytes(directory / SEAL), _seal(text).encode()):
         return {}
-    lines = (line.split(maxsplit=1) for line in files.read_text(path).splitlines())
+    lines = (line.split(maxsplit=1) for line in text.splitlines())
     return {words[1]: words[0] for words in lines if len(words) == 2}
+
+
+def _seal(text: str) -> str:
+    return hmac.digest(_own_key(), text.encode(), "sha256").hex()
+
+
+def _own_key() -> bytes:
+    """Return the key with which this user seals tables, made where there is none.
+
+    Where none can be kept, each process has its own, and derives again what others have derived.
+    """
+    try:
+        path = files.cache_directory() / "key"
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with new_directory("key", path.parent) as place, contextlib.suppress(FileExistsError):
+                (place / "key").write_bytes(secrets.token_bytes(32))
+                (place / "key").chmod(0o600)
+                path.hardlink_to(place / "key")
+        return files.read_bytes(path)
+    except (OSError, RuntimeError):  # such as no home directory
+        return _KEY_OF_PROCESS

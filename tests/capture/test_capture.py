@@ -343,7 +343,7 @@ def test_many_may_open_a_capture_at_once(demo: Path) -> None:
     assert {(code, errors) for (_, errors), code in results} == {(0, b"")}
     assert len({output for (output, _), _ in results}) == 1
     assert sorted({path.name for path in (demo / "tables").iterdir()} - {cache.SEEN}) == sorted(
-        ["SHA256SUMS", "about.json", *(f"{name}.parquet" for name in derivation.TABLES)]
+        [cache.SEAL, cache.SUMS, cache.ABOUT, *(f"{name}.parquet" for name in derivation.TABLES)]
     )
     before = tables(demo)
     subprocess.run([PROGRAM, "tables", demo], check=True, stdout=subprocess.DEVNULL)

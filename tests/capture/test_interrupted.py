@@ -1,4 +1,4 @@
-"""A signal ends every command with 128 + its number, at whatever moment: no traceback, and nothing half made is left."""
+"""A signal ends every command with 128 + its number, whenever it comes: no traceback, and nothing half made is left."""
 
 from __future__ import annotations
 

@@ -61,14 +61,14 @@ def test_a_capture_of_another_user_is_derived_into_the_own_cache(received: Path,
         pytest.skip("needs root, to give a directory to another user")
     os.chown(received, 65534, 65534)
     assert bytes_of(received) == 12288  # by the tables that are there
-    assert not user_cache.exists()
+    assert not (user_cache / "androstep" / "tables").exists()
     (received / "tables" / "io.parquet").unlink()
     assert bytes_of(received) == 12288
     assert not (received / "tables" / "io.parquet").exists()
     assert len(list(user_cache.rglob("io.parquet"))) == 1
 
 
-NAMES = (cache.SEEN, cache.ABOUT, cache.SUMS, "io.parquet")
+NAMES = (cache.SEEN, cache.ABOUT, cache.SUMS, cache.SEAL, "io.parquet")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -95,13 +95,47 @@ def test_what_is_no_table_is_derived_anew(received: Path, name: str, put: Callab
     assert (received / "raw" / "trace.csv").read_text() == TRACE
 
 
-def test_a_table_of_other_columns_is_derived_anew(received: Path) -> None:
-    """The digest and the key are right, as anybody can compute them."""
-    tables = received / "tables"
+def forge_table(tables: Path) -> None:
+    table = pl.read_parquet(tables / "io.parquet")
+    table.with_columns(pl.lit(1 << 62).alias("bytes"), pl.lit(None, pl.String).alias("op")).write_parquet(
+        tables / "io.parquet"
+    )
+
+
+def forge_columns(tables: Path) -> None:
     pl.DataFrame({"bytes": [1 << 40]}).write_parquet(tables / "io.parquet")
+
+
+def forge_about(tables: Path) -> None:
+    stated = json.loads((tables / cache.ABOUT).read_text())
+    stated["about"] |= {"events": 1, "first_ns": "\x1b[2J", "losses": [[]], "population": None, "bench": "x"}
+    (tables / cache.ABOUT).write_text(json.dumps(stated))
+
+
+@pytest.mark.parametrize("forge", [forge_table, forge_columns, forge_about])
+def test_tables_that_somebody_else_made_are_derived_anew(
+    received: Path, forge: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Their digests and their key are right, as anybody can compute them; the seal is that of another user."""
+    tables = received / "tables"
+    forge(tables)
     sums = dict(line.split()[::-1] for line in (tables / cache.SUMS).read_text().splitlines())
-    sums["io.parquet"] = hashlib.sha256((tables / "io.parquet").read_bytes()).hexdigest()
-    (tables / cache.SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    text = "".join(f"{hashlib.sha256((tables / name).read_bytes()).hexdigest()}  {name}\n" for name in sums)
+    (tables / cache.SUMS).write_text(text)
+    assert bytes_of(received) == 12288
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of another user"))
+    assert bytes_of(received) == 12288
+    forge(tables)
+    (tables / cache.SUMS).write_text(text)
+    (tables / cache.SEAL).write_text(cache._seal(text))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert bytes_of(received) == 12288
+    assert main(["summary", str(received)]) == 0
+
+
+def test_tables_are_derived_anew_where_no_key_can_be_kept(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    forge_table(received / "tables")
     assert bytes_of(received) == 12288
 
 
