@@ -378,6 +378,32 @@ def test_what_a_killed_program_recorded_is_fetched_by_the_next(tmp_path: Path, l
             device.recover(tmp_path / "another")
 
 
+_WAITS = """
+import sys
+from androstep_analysis.device import connect
+from androstep_analysis.device.record import recording
+recording.MEMORY = ("/data/local/tmp",)
+device = connect(sys.argv[1])
+with device.record(out=sys.argv[3], preset="block", trace=[sys.argv[2]]):
+    print("records", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_another_program_still_records_is_left_alone(tmp_path: Path, loop: str) -> None:
+    with connected(tmp_path) as (device, fake):
+        words = [sys.executable, "-c", _WAITS, fake.address, loop, str(tmp_path / "theirs")]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "records\n"
+            with pytest.raises(DeviceError, match="whoever records there is still at work"):
+                device.recover(tmp_path / "capture")
+            write(loop, range(BLOCKS))
+            other.communicate("", timeout=300)
+        assert other.returncode == 0
+        assert written(capture.open(tmp_path / "theirs"), loop) == list(range(BLOCKS))
+
+
 def test_what_others_put_where_recordings_are_is_none(tmp_path: Path) -> None:
     """A process that it names would be ended as root, and a file that it links to be copied."""
     with connected(tmp_path) as (device, fake):

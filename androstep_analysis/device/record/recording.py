@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import time
 import warnings
@@ -87,7 +88,7 @@ class Recording:
         self.capture: Capture | None = None
         """What was recorded, when the block has ended."""
         self._preset = preset
-        self._about = {"workload": workload or " ".join(command) or None}
+        self._about = {"workload": workload or " ".join(command) or None, "recorder": process(os.getpid())}
         self._options = [
             *("--preset", preset),
             *(("--readahead",) if readahead else ()),
@@ -210,19 +211,32 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     made of them. Warns (`LossWarning`) where iotrace was killed or found no room.
     """
     try:
-        known, about = facts(device), _about(device, directory)
+        known, workload = facts(device), about(device, directory).get("workload")
         there = _copied(device, directory, out)
     except BaseException:
         notify(_unfetched(device, directory))
         raise
     try:
-        stated = known.stated(_traced(known, there)) | about
+        stated = known.stated(_traced(known, there)) | ({"workload": workload} if isinstance(workload, str) else {})
         made = capture.create([there], out, capture.Description(facts=stated))
     except BaseException:
         notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
         raise
     shutil.rmtree(there)
     return made
+
+
+def process(pid: int) -> str | None:
+    """Return what no other process is called, on any machine: boot, process id and time of its start.
+
+    None where there is no such process, or no /proc.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        began = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return None
+    return f"{boot} {pid} {began}"
 
 
 def _traced(known: Facts, there: Path) -> str | None:
@@ -286,14 +300,14 @@ def _has(device: Session, path: str, kind: str) -> bool:
     return device.holds(f"[ {kind} {quoted([path])} ]", root=True)
 
 
-def _about(device: Session, directory: str) -> dict[str, Any]:
-    """Facts that were stated when the recording began."""
+def about(device: Session, directory: str) -> dict[str, Any]:
+    """Return what was stated when the recording began: its workload, and the process that records (`process`)."""
     text = device.query(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=True).text
     try:
-        workload = json.loads(text)["workload"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        stated = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
-    return {"workload": workload} if isinstance(workload, str) else {}
+    return stated if isinstance(stated, dict) else {}
 
 
 def _unfetched(device: Session, directory: str) -> str:
