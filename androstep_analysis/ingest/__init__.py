@@ -34,7 +34,7 @@ from androstep_analysis.ingest.perfetto import trace as perfetto
 from androstep_analysis.ingest.source import Source, head, load, opened
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.ingest.syscalls import ioshark, mobigen, strace
+from androstep_analysis.ingest.syscalls import ioshark, mobigen, slower, strace
 
 __all__ = ["FORMATS", "Format", "Loss", "Source", "Spool", "Staging", "load", "read"]
 
@@ -56,6 +56,7 @@ FORMATS: tuple[Format, ...] = (
     Format("atrace output", atrace.sniff, atrace.read),
     _CSV,
     Format("biosnoop list", biosnoop.sniff, biosnoop.read, tables=_BLOCK),
+    Format("ext4slower list", slower.sniff, slower.read, tables=_CALLS),
     Format("MOST .po", most.sniff, most.read, tables=_BLOCK),
     Format("blkparse text", blkparse.sniff, blkparse.read, tables=_BLOCK),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.syscalls import pairs
 from androstep_analysis.ingest.syscalls.pairs import Pairs
@@ -197,6 +199,36 @@ class Reader:
         tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")]
         tables += [self._threads, self._call_events, self._tables.get("importance")]
         library().text_tables(self._handle, *(None if table is None else table.pointer for table in tables))
+
+
+LOST = re.compile(rb"(?im)^.{0,40}?\blost (\d{1,18}) (?:samples|events)\b.*$\n?")
+"""What tools of bcc and libbpf-tools print where a buffer ran over (bcc: src/python/bcc/table.py, ``lost_cb``)."""
+
+NOTE = re.compile(rb"(?im)^ *(?:tracing .*|\^C.*|(?:ending|detaching|exiting)\b.*|)\r?$\n?")
+"""Lines that these tools print beside what they trace, and empty lines."""
+
+
+def whole(source: Source) -> Iterator[bytes]:
+    """Yield all whole lines of a text, some at once; a last one without an end is left out (`torn`)."""
+    begun = bytearray()
+    for piece in source.pieces():
+        lines, newline, rest = piece.rpartition(b"\n")
+        if newline:
+            yield bytes(begun + lines)
+            begun.clear()
+        begun += rest
+
+
+def torn(source: Source) -> tuple[Loss, ...]:
+    """Return the `Loss` of a last line that has no end."""
+    if source.read(source.size - 1, 1) == b"\n":
+        return ()
+    return (Loss("torn", 1, "the last line has no end and was dropped"),)
+
+
+def dropped(count: int) -> tuple[Loss, ...]:
+    """Return what a tool says it lost (`LOST`), as a `Loss`."""
+    return (Loss("dropped", count, f"the tool says that it lost {count} events"),) if count else ()
 
 
 def _quoted(text: bytes) -> str:

@@ -25,7 +25,7 @@ TOLD = {
 }
 """For each format what it tells: issue, completion, sync, the other flags."""
 
-WITHOUT_REQUESTS = {"ioshark workload", "MobiGen script", "strace log", "procmon samples"}
+WITHOUT_REQUESTS = {"ioshark workload", "MobiGen script", "strace log", "ext4slower list", "procmon samples"}
 
 EXAMPLES: dict[str, str | Path] = {
     "trace.dat": ROOT / "datasets/demo/raw/trace.dat.zst",

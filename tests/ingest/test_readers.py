@@ -51,6 +51,17 @@ def head_of(name: str, lines: int) -> Make:
     return make
 
 
+def written(text: str) -> Make:
+    """A text of one file."""
+
+    def make(directory: Path) -> Path:
+        path = directory / "trace.txt"
+        path.write_text(text)
+        return path
+
+    return make
+
+
 INPUTS: dict[str, Make] = {
     "trace.dat 6": of_corpus("trace_dat/lisa_sched_load_trace.dat"),
     "trace.dat in zstd": of_corpus("kernel/ext4_host_6.18/trace.dat.zst"),
@@ -70,6 +81,10 @@ INPUTS: dict[str, Make] = {
     "ftrace text": of_corpus("androstep/ftrace_sqlite.txt"),
     "ftrace text with filesystem events": of_corpus("ftrace_text/novelinux_ext4-jbd2-open-write-fsync_traces.md"),
     "strace": of_corpus("strace/17461-com.android.settings.txt"),
+    "ext4slower list": written(
+        "TIME     COMM           PID    T BYTES   OFF_KB   LAT(ms) FILENAME\n"
+        + "".join(f"06:{n // 60:02}:{n % 60:02} cron 16464  R 1249    0          16.05 file{n}\n" for n in range(600))
+    ),
 }
 
 SETS = frozenset({"blktrace, two CPUs"})

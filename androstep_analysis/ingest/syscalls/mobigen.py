@@ -21,6 +21,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest import lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -64,26 +65,9 @@ def sniff(head: bytes) -> bool:
 def read(source: Source, spool: Spool) -> Staging:
     """The calls of a script; `events` counts all of them by name, the inserted ones as ``open (inserted)``."""
     script = _Script(spool)
-    for text in _texts(source):
-        script.read(text)
-    return script.staging(_torn(source))
-
-
-def _texts(source: Source) -> Iterator[str]:
-    """The whole lines of the script, some at once."""
-    begun = bytearray()
-    for piece in source.pieces():
-        whole, newline, rest = piece.rpartition(b"\n")
-        if newline:
-            yield (begun + whole).decode(errors="backslashreplace")
-            begun.clear()
-        begun += rest
-
-
-def _torn(source: Source) -> tuple[Loss, ...]:
-    if source.read(source.size - 1, 1) == b"\n":
-        return ()
-    return (Loss("torn", 1, "the last line has no end and was dropped"),)
+    for text in lines.whole(source):
+        script.read(text.decode(errors="backslashreplace"))
+    return script.staging(lines.torn(source))
 
 
 class _Script:

@@ -1,0 +1,241 @@
+"""Lists of calls on files that ext4slower and its siblings of bcc and libbpf-tools print, a call a line.
+
+``ext4slower``, ``xfsslower``, ``btrfsslower``, ``f2fsslower``, ``zfsslower``, ``nfsslower`` and ``fsslower`` print the
+same columns, ``fileslower`` fewer; with ``-j`` or ``-c`` they print a CSV. All of them trace functions of the
+filesystem and not system calls, and print a call when it returns (bcc: tools/ext4slower.py, ``trace_return`` and
+``print_event``; libbpf-tools/fsslower.bpf.c, ``probe_exit``):
+
+=========================  ==========================================================================================
+``TIME``, ``TIME(s)``      when the line was printed, which is right after the return: the time of day in whole
+                           seconds; of ``fileslower`` seconds since it began
+``ENDTIME_us``, ``_ns``    the return, in CLOCK_MONOTONIC
+``T``, ``D``, ``TYPE``     R read, W write, O open, S or F fsync, G getattr, C commit (NFS)
+``BYTES``                  what the function returned; of F and C the range that was asked for, of ``fileslower`` the
+                           bytes that were asked for
+``OFF_KB``                 the offset in KiB, rounded down: the byte is not known, and `offset_bytes` is null
+``OFFSET_b``               the offset in bytes
+``LAT(ms)``                from the begin of the function to its return
+``FILENAME``, ``FILE``     the last name of the path, of which some tools keep 31 bytes; a longer one ends in “…”
+=========================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis import schema
+from androstep_analysis.errors import Loss, printable
+from androstep_analysis.ingest import lines, tasks
+from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+
+_CALLS: Final = {"R": "read", "W": "write", "O": "open", "S": "fsync", "F": "fsync", "G": "getattr", "C": "commit"}
+
+_OF_FILES: Final = ("TIME", "COMM", "PID", "T", "BYTES", "OFF_KB", "LAT(ms)", "FILENAME")
+_OF_VFS: Final = ("TIME(s)", "COMM", "TID", "D", "BYTES", "LAT(ms)", "FILENAME")
+_OLD_OF_VFS: Final = ("TIME(s)", "COMM", "PID", "D", "BYTES", "LAT(ms)", "FILENAME")
+_HEADERS: Final = [" ".join(names) for names in (_OF_FILES, _OF_VFS, _OLD_OF_VFS)]
+_CSV: Final = re.compile(r"ENDTIME_([un])s,TASK,PID,TYPE,BYTES,OFFSET_b,LATENCY_us,FILE")
+
+_COMM: Final = r"(?P<comm>\S(?:.*?\S)??)"
+_SIZE: Final = r"(?P<size>-?\d{1,20}|LL_MAX)"
+_LATENCY: Final = r"(?P<ms>\d{1,12}\.\d\d)"
+_FILE_ROW: Final = (
+    rf"^(?P<clock>\d\d:\d\d:\d\d) +{_COMM} +(?P<task>\d{{1,9}}) +(?P<type>[A-Z]) +{_SIZE} +-?\d+ +{_LATENCY} "
+    r"(?P<file>.*)$"
+)
+_VFS_ROW: Final = (
+    rf"^(?P<seconds>\d{{1,9}}\.\d\d\d) +{_COMM} +(?P<task>\d{{1,9}}) +(?P<type>[RW]) +{_SIZE} +{_LATENCY} (?P<file>.*)$"
+)
+_CSV_ROW: Final = (
+    rf"^(?P<end>\d{{1,18}}),(?P<comm>.*?),(?P<task>\d{{1,9}}),(?P<type>[A-Z]),{_SIZE},"
+    r"(?P<offset>-?\d{1,18}),(?P<us>\d{1,15}),(?P<file>.*)$"
+)
+_BEGIN: Final = re.compile(r"Tracing .*?(?:operations|read/writes)(?: (?:that are )?slower than (\d+) ms)?")
+"""The line above the header, which tells the threshold if there is one."""
+
+_HEAD_LINES: Final = 50
+_QUOTED: Final = 60
+_NAME_BYTES: Final = 31
+"""Of a longer name no more may be printed (libbpf-tools/fsslower.h, FILE_NAME_LEN; DNAME_INLINE_LEN in bcc)."""
+
+_DAY_NS: Final = 86_400 * 10**9
+_ERRNOS: Final = 4095
+"""A function of the kernel that returns so much less than 0 failed (include/linux/err.h, MAX_ERRNO)."""
+
+
+def sniff(head: bytes) -> bool:
+    """Return whether one of the first lines names the columns of such a list, or is a row of one."""
+    return _kind(head) is not None
+
+
+def _kind(head: bytes) -> str | None:
+    """Return the pattern of the rows of a list that begins so; None where it is none."""
+    for line in head.decode(errors="replace").splitlines()[:_HEAD_LINES]:
+        names = tuple(line.split())
+        if names == _OF_FILES or re.match(_FILE_ROW, line):
+            return _FILE_ROW
+        if names in (_OF_VFS, _OLD_OF_VFS) or re.match(_VFS_ROW, line):
+            return _VFS_ROW
+        if _CSV.fullmatch(line.strip()):
+            return _CSV_ROW
+    return None
+
+
+def read(source: Source, spool: Spool) -> Staging:
+    """Return the calls; `events` counts them by call. Rows begin at their end minus their latency."""
+    found = _List(source.head, spool)
+    for text in lines.whole(source):
+        found.read(text)
+    return found.staging(lines.torn(source))
+
+
+class _List:
+    """A list while it is read."""
+
+    def __init__(self, head: bytes, spool: Spool) -> None:
+        self._row = _kind(head) or _FILE_ROW
+        first = head.decode(errors="replace").splitlines()[:_HEAD_LINES]
+        csv = next((found for line in first if (found := _CSV.fullmatch(line.strip()))), None)
+        self._tick_ns = 1 if csv is not None and csv[1] == "n" else 1000
+        self._begin = next((found for line in first if (found := _BEGIN.match(line))), None)
+        self._spool = spool
+        self._lines = 0
+        self._events: Counter[str] = Counter()
+        self._spans: list[int] = []
+        self._seen: list[pl.DataFrame] = []
+        self._last_clock_ns: int | None = None
+        self._days = 0
+        self._dropped = 0
+        self._unreadable = 0
+        self._first_unreadable = ""
+
+    def read(self, text: bytes) -> None:
+        """Read some whole lines."""
+        self._dropped += sum(int(count) for count in lines.LOST.findall(text))
+        whole = pl.DataFrame({"text": [text.decode(errors="backslashreplace")]})
+        rows = whole.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", self._lines + 1)
+        self._lines += rows.height
+        rows = rows.with_columns(pl.col("text").str.strip_suffix("\r"))
+        parsed = rows.with_columns(pl.col("text").str.extract_groups(self._row).struct.unnest())
+        is_call = (pl.col("task").is_not_null() & pl.col("type").is_in(list(_CALLS))).fill_null(False)
+        self._refuse(parsed.filter(~is_call)["text"])
+        calls = self._calls(parsed.filter(is_call))
+        if calls.is_empty():
+            return
+        self._spans += [*calls.select(pl.min("ts_ns"), last=pl.max("ts_ns")).row(0)]
+        self._events.update(dict(calls["call"].value_counts().rows()))
+        self._seen.append(calls.select("tid", "pid", "comm").unique(maintain_order=True))
+        self._spool.append("syscalls", schema.complete(calls.sort("ts_ns", maintain_order=True), "syscalls"))
+
+    def _refuse(self, texts: pl.Series) -> None:
+        """Count the lines that are neither calls nor what the tools print beside them."""
+        names = texts.str.strip_chars().str.replace_all(r"\s+", " ")
+        is_beside = names.is_in(_HEADERS) | names.str.contains(_CSV.pattern)
+        for pattern in (lines.NOTE, lines.LOST):
+            is_beside |= texts.str.contains(pattern.pattern.decode())
+        strange = texts.filter(~is_beside)
+        self._unreadable += strange.len()
+        if strange.len() and not self._first_unreadable:
+            self._first_unreadable = strange[0][:_QUOTED]
+
+    def _calls(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return columns of table `syscalls`."""
+        call = pl.col("type").replace_strict(_CALLS, return_dtype=pl.String)
+        returned, is_asked = _returned(), pl.col("type").is_in(["F", "C"]) | (self._row == _VFS_ROW)
+        failed = pl.when(~is_asked & (returned < 0)).then(returned)
+        is_path = pl.col("type").is_in(["O", "G"])
+        task = pl.col("task").cast(pl.Int32)
+        duration = self._duration()
+        calls = rows.with_columns(end_ns=self._ends(rows)).select(
+            pl.col("line").cast(pl.Int64),
+            ts_ns=pl.col("end_ns") - duration,
+            duration_ns=duration,
+            pid=pl.lit(None, pl.Int32) if self._row == _VFS_ROW else task,
+            tid=task if self._row == _VFS_ROW else pl.lit(None, pl.Int32),
+            # nfsslower prints bytes as Python does.
+            comm=pl.col("comm").str.replace(r"^b'(.*)'$", "$1"),
+            call=call,
+            state=pl.lit("whole", schema.enum("syscalls", "state")),
+            fd_path=pl.when(~is_path).then(_name()),
+            path=pl.when(is_path).then(_name()),
+            offset_bytes=pl.when(pl.col("type").is_in(["R", "W"])).then(pl.col("offset").cast(pl.Int64))
+            if self._row == _CSV_ROW
+            else pl.lit(None, pl.Int64),
+            bytes=pl.when(is_asked & (returned >= 0)).then(returned),
+            # What open returns is a descriptor, and what the filesystem's function returns is none.
+            result=pl.coalesce(failed, pl.when(~is_asked & (pl.col("type") != "O")).then(returned)),
+            error=pl.when(failed.is_not_null()).then(pl.lit("?")),
+        )
+        return calls.filter(pl.col("ts_ns").is_not_null())
+
+    def _duration(self) -> pl.Expr:
+        if self._row == _CSV_ROW:
+            return pl.col("us").cast(pl.Int64) * 1000
+        hundredths = pl.col("ms").str.replace(r"\.", "").cast(pl.Int64)
+        return hundredths * 10_000
+
+    def _ends(self, rows: pl.DataFrame) -> pl.Series:
+        """Return when each call returned, in nanoseconds; the time of day goes on over midnight."""
+        if self._row == _CSV_ROW:
+            return rows["end"].cast(pl.Int64, strict=False) * self._tick_ns
+        if self._row == _VFS_ROW:
+            return rows["seconds"].str.replace(r"\.", "").cast(pl.Int64) * 1_000_000
+        parts = [rows["clock"].str.slice(at, 2).cast(pl.Int64) for at in (0, 3, 6)]
+        clock = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * 10**9
+        before = clock.shift(1, fill_value=self._last_clock_ns if self._last_clock_ns is not None else clock.first())
+        days = (before - clock > _DAY_NS // 2).cast(pl.Int64).cum_sum() + self._days
+        if len(clock):
+            self._last_clock_ns, self._days = int(clock[-1]), int(days[-1])
+        return clock + days * _DAY_NS
+
+    def staging(self, torn: tuple[Loss, ...]) -> Staging:
+        """Return what the reader returns, once all is read."""
+        clocks = {_FILE_ROW: "time of day", _VFS_ROW: "since the start", _CSV_ROW: "mono"}
+        return Staging(
+            format="fsslower",
+            events=dict(sorted(self._events.items())),
+            first_ns=min(self._spans, default=None),
+            last_ns=max(self._spans, default=None),
+            tasks=_tasks(self._seen),
+            clock=clocks[self._row],
+            losses=(*torn, *lines.dropped(self._dropped), *self._losses()),
+        )
+
+    def _losses(self) -> Iterator[Loss]:
+        if self._unreadable:
+            shown = printable(self._first_unreadable)
+            message = f"{self._unreadable} lines cannot be read as calls of such a list; the first: “{shown}”"
+            yield Loss("unreadable", self._unreadable, message)
+        if self._begin is None:
+            yield Loss("faster", 1, "calls faster than the tool's threshold, by default 10 ms, are not in the list")
+        elif self._begin[1]:
+            yield Loss("faster", 1, f"calls of {self._begin[1]} ms or less are not in the list")
+
+
+def _returned() -> pl.Expr:
+    """Return the signed value of column `size`, which tools print as an unsigned number of 32 or 64 bits; else null."""
+    wide = pl.col("size").cast(pl.UInt64, strict=False)
+    signed = pl.coalesce(pl.col("size").cast(pl.Int64, strict=False), wide.reinterpret(signed=True))
+    is_narrow = signed.is_between((1 << 32) - _ERRNOS, (1 << 32) - 1)
+    return pl.when(is_narrow).then(signed - (1 << 32)).otherwise(signed)
+
+
+def _name() -> pl.Expr:
+    """Return the last name of the path; one that may be cut ends in “…”."""
+    name = pl.col("file")
+    return pl.when(name.str.len_bytes() >= _NAME_BYTES).then(name + "…").otherwise(name)
+
+
+def _tasks(seen: list[pl.DataFrame]) -> pl.DataFrame | None:
+    """Return table `tasks` of the threads that the list numbers; of processes it does not name threads."""
+    if not seen:
+        return None
+    rows = pl.concat(seen).filter(pl.col("tid").is_not_null()).unique("tid", maintain_order=True)
+    return schema.complete(rows.with_columns(tasks.kind(pl.col("comm"))).sort("tid"), "tasks")
