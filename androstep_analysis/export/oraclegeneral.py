@@ -1,7 +1,6 @@
 """oracleGeneral, the binary trace of cache simulators (libCacheSim: traceReader/customizedReader/oracle).
 
-A record of 24 bytes, little-endian and packed, for every use of a block: u32 time in seconds, u64 object, u32 bytes,
-i64 number of the object's next use (counted in records; -1 where there is none).
+`ingest.block.oraclegeneral` has the layout of its records, and reads them.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from androstep_analysis import measures, native, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.errors import InputError
 from androstep_analysis.export.batches import batches
-
-RECORD_BYTES = 24
+from androstep_analysis.ingest.block.oraclegeneral import RECORD_BYTES
 
 BLOCK_BITS = 40
 """An object is a block's number, with the number of its device or file above these bits."""

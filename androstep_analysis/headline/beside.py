@@ -57,12 +57,9 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
     moved = _paths(paths)
     sentences = [moved] if moved else []
     gaps = [] if moved else [unknown.paths()]
-    if calls["duration_ns"].count():
-        slowest = calls.sort("duration_ns", "call", descending=[True, False], nulls_last=True).head(NAMED)
-        said = listed(named(call, ns, "ns") for call, ns in slowest["call", "duration_ns"].iter_rows())
-        by, on = (_most_time(syscalls, column) for column in (pl.col("comm"), pl.coalesce("fd_path", "path")))
-        said += ["; by ", *by] if by else []
-        said += ["; on ", *on] if on else []
+    if (calls["duration_ns"] > 0).any():
+        by, on = _most_time(measures.callers(syscalls), "comm"), _most_time(paths, "path")
+        said = [*_most_time(calls, "call"), *(["; by ", *by] if by else []), *(["; on ", *on] if on else [])]
         sentences.append(Sentence("times", ("most spent in ", *said)))
     else:
         gaps.append(unknown.call_times())
@@ -70,11 +67,10 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
     return Headline(tuple(sentences), grid(header, rows, _more(calls.height, "system calls")), tuple(gaps))
 
 
-def _most_time(syscalls: pl.LazyFrame, name: pl.Expr) -> list[Part]:
-    """The names in whose calls most time was spent, with that time; empty where no call has a name."""
-    spent = syscalls.group_by(name=name).agg(pl.col("duration_ns").sum()).filter(pl.col("name").is_not_null())
-    first = spent.sort("duration_ns", "name", descending=[True, False]).head(NAMED).collect()
-    return listed(named(found, ns, "ns") for found, ns in first.iter_rows() if ns)
+def _most_time(table: pl.DataFrame, name: str) -> list[Part]:
+    """The names in whose calls most time was spent, with that time; empty where no name or no time is known."""
+    first = table.filter(pl.col("duration_ns") > 0).sort("duration_ns", name, descending=[True, False]).head(NAMED)
+    return listed(named(found, ns, "ns") for found, ns in first.select(name, "duration_ns").iter_rows())
 
 
 def _paths(paths: pl.DataFrame) -> Sentence | None:

@@ -24,7 +24,7 @@ from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.ingest import clock, closest, others, plugins, procmon, staging, tasks
 from androstep_analysis.ingest.archive import Archive
-from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas
+from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas, oraclegeneral
 from androstep_analysis.ingest.block import csv as block_csv
 from androstep_analysis.ingest.format import Format
 from androstep_analysis.ingest.ftrace import atrace, systrace, tracedat
@@ -62,6 +62,7 @@ FORMATS: tuple[Format, ...] = (
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),
     Format("strace log", strace.sniff, strace.read, tables=_CALLS),
     Format("procmon samples", procmon.sniff, procmon.read),
+    Format("oracleGeneral", oraclegeneral.sniff, oraclegeneral.read, tables=_BLOCK),
 )
 """Our own formats, in the order in which they are tried: containers before what they contain."""
 

@@ -66,7 +66,7 @@ class Staging:
 
         Open-CAS has no letter for REQ_SYNC; a CSV records flags if any request has letters beside its operation's.
         """
-        if self.format in ("block_csv", "biosnoop"):
+        if self.format in ("block_csv", "biosnoop", "oraclegeneral"):
             has_flags = any(len(name) > 1 and name.isupper() and name.lower() not in WORDS for name in self.events)
             return FLAGS if has_flags else frozenset()
         return FLAGS - {"sync"} if self.format == "opencas" else FLAGS

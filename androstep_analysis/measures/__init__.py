@@ -5,7 +5,8 @@ the number of requests (of samples: of readings) behind the value. `coverage` is
 where the table tells operations apart) on which the row's dimensions are known, null where there is nothing to know.
 What each measure counts stands in `schemas/definitions.toml`.
 
-`calls`, `called_paths`, `commands` and `counters` are plain tables instead; `clipped` is a part of table `samples`.
+`calls`, `called_paths`, `callers`, `commands` and `counters` are plain tables instead; `clipped` is a part of table
+`samples`.
 
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
@@ -43,7 +44,7 @@ from androstep_analysis.measures.samples import (
 from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
-from androstep_analysis.measures.syscalls import called_paths, calls
+from androstep_analysis.measures.syscalls import called_paths, callers, calls
 from androstep_analysis.measures.tables import counted, coverage, population
 from androstep_analysis.measures.volume import cumulative, daily, rate, volume
 from androstep_analysis.measures.working_set import working_set
@@ -55,6 +56,7 @@ __all__ = [
     "bursts",
     "busyness",
     "called_paths",
+    "callers",
     "calls",
     "clipped",
     "command_latency",

@@ -17,6 +17,10 @@ MOVED = pl.coalesce("result", pl.when((pl.col("state") == "whole") & FAILED.not_
 """What was moved; what was asked for where results are not recorded (ioshark)."""
 
 
+SPENT = pl.when(pl.col("duration_ns").count() > 0).then(pl.col("duration_ns").sum())
+"""How long the calls took together of which it is known; null where it is of none."""
+
+
 def calls(syscalls: Table) -> pl.DataFrame:
     """How often each system call was made and failed, how long it took, and what it moved.
 
@@ -39,7 +43,6 @@ def calls(syscalls: Table) -> pl.DataFrame:
     >>> measures.calls(made).rows()
     [('pwrite64', 2, 1, 4096, 30), ('fsync', 1, 0, None, 300)]
     """
-    timed = pl.col("duration_ns")
     began = pl.col("state") != "resumed"
     return (
         lazy(syscalls, ("syscalls",))
@@ -48,7 +51,7 @@ def calls(syscalls: Table) -> pl.DataFrame:
             count=began.sum().cast(pl.Int64),
             failed=FAILED.sum().cast(pl.Int64),
             bytes=pl.when(pl.col("call").first().is_in(READS + WRITES)).then(MOVED.sum()),
-            duration_ns=pl.when(timed.count() > 0).then(timed.sum()),
+            duration_ns=SPENT,
         )
         .filter(pl.col("count") > 0)
         .sort("count", "call", descending=[True, False])
@@ -64,33 +67,66 @@ def called_paths(syscalls: Table) -> pl.DataFrame:
     Parameters
     ----------
     syscalls : Table
-        Table `syscalls`: call, state, fd_path, path, bytes, result, error.
+        Table `syscalls`: call, state, fd_path, path, bytes, result, error, duration_ns.
 
     Returns
     -------
     polars.DataFrame
         A row for each path that is named, those with most bytes first, then those with most calls. Columns: path,
-        count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path).
+        count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path),
+        duration_ns (Int64: sum over the calls of which it is known, null where it is of none).
 
     Examples
     --------
     >>> made = pl.DataFrame({"call": ["pwrite64", "fsync"], "state": "whole", "fd_path": "/a", "path": None,
-    ...                      "bytes": [4096, None], "result": [4096, 0], "error": None})
+    ...                      "bytes": [4096, None], "result": [4096, 0], "error": None,
+    ...                      "duration_ns": [20, 300]})
     >>> measures.called_paths(made).rows()
-    [('/a', 2, None, 4096)]
+    [('/a', 2, None, 4096, 320)]
     """
     path = pl.coalesce("fd_path", pl.when(pl.col("path") != "").then("path"))
     return (
         lazy(syscalls, ("syscalls",))
-        .select("call", moved=MOVED, path=path, began=pl.col("state") != "resumed")
+        .select("call", "duration_ns", moved=MOVED, path=path, began=pl.col("state") != "resumed")
         .filter(pl.col("path").is_not_null())
         .group_by("path")
         .agg(
             count=pl.col("began").sum().cast(pl.Int64),
             read=_sum_of(READS),
             written=_sum_of(WRITES),
+            duration_ns=SPENT,
         )
         .sort(pl.sum_horizontal("read", "written"), "count", "path", descending=[True, True, False])
+        .collect()
+    )
+
+
+def callers(syscalls: Table) -> pl.DataFrame:
+    """How many system calls the threads of each name made, and how long these took.
+
+    Parameters
+    ----------
+    syscalls : Table
+        Table `syscalls`: comm, state, duration_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each name, those that spent most time first. Columns: comm, count (Int64: calls), duration_ns (Int64:
+        as of `calls`). No row where the format names no thread in each call.
+
+    Examples
+    --------
+    >>> made = pl.DataFrame({"comm": ["cron", "cron", "bash"], "state": "whole", "duration_ns": [10, 20, 7]})
+    >>> measures.callers(made).rows()
+    [('cron', 2, 30), ('bash', 1, 7)]
+    """
+    return (
+        lazy(syscalls, ("syscalls",))
+        .filter(pl.col("comm").is_not_null())
+        .group_by("comm")
+        .agg(count=(pl.col("state") != "resumed").sum().cast(pl.Int64), duration_ns=SPENT)
+        .sort("duration_ns", "count", "comm", descending=[True, True, False], nulls_last=True)
         .collect()
     )
 

@@ -40,10 +40,17 @@ def _calls(syscalls: pl.LazyFrame) -> list[Element]:
         "count": Column("Calls", cells.count),
         "read": Column("Read", cells.size),
         "written": Column("Written", cells.size),
+        "duration_ns": Column("Time", cells.duration),
+    }
+    callers = {
+        "comm": Column("Thread", pick=True),
+        "count": Column("Calls", cells.count),
+        "duration_ns": Column("Time", cells.duration),
     }
     return [
         cells.table(measures.calls(syscalls), calls, "System calls"),
         *cells.unless_empty(measures.called_paths(syscalls), paths, "Paths of system calls"),
+        *cells.unless_empty(measures.callers(syscalls), callers, "Threads that made system calls"),
     ]
 
 

@@ -61,6 +61,7 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
     if has["syscalls"]:
         yield _calls(measures.calls(capture.syscalls))
         yield _called_paths(measures.called_paths(capture.syscalls))
+        yield _callers(measures.callers(capture.syscalls))
     if has["commands"]:
         yield _commands(measures.commands(capture.commands))
     if has["samples"]:
@@ -80,8 +81,13 @@ def _calls(result: pl.DataFrame) -> str:
 
 
 def _called_paths(result: pl.DataFrame) -> str:
-    rows = [[path, f"{count:,}", *map(_size, moved)] for path, count, *moved in result.iter_rows()]
-    return _top("Paths of system calls", ["path", "calls", "read", "written"], rows)
+    rows = [[path, f"{count:,}", *map(_size, moved), _duration(ns)] for path, count, *moved, ns in result.iter_rows()]
+    return _top("Paths of system calls", ["path", "calls", "read", "written", "time"], rows)
+
+
+def _callers(result: pl.DataFrame) -> str:
+    rows = [[comm, f"{count:,}", _duration(ns)] for comm, count, ns in result.iter_rows()]
+    return _top("Threads that made system calls", ["thread", "calls", "time"], rows)
 
 
 def _commands(result: pl.DataFrame) -> str:

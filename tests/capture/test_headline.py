@@ -89,6 +89,7 @@ def known(of: Capture) -> set[float]:
     for table in (
         measures.calls(of.syscalls),
         measures.called_paths(of.syscalls),
+        measures.callers(of.syscalls),
         measures.commands(of.commands),
         measures.counters(of.samples),
         measures.cpu_by_process(of.samples).with_columns(pl.col("value") * 1e9),

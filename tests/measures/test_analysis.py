@@ -908,7 +908,7 @@ def test_calls_and_their_paths():
         ("statx", 1, 0, None, None),
         ("write", 1, 1, 0, 1),
     ]
-    assert measures.called_paths(table).rows() == [("/b", 2, None, 512), ("/a", 3, 100, None)]
+    assert measures.called_paths(table).rows() == [("/b", 2, None, 512, 1), ("/a", 3, 100, None, 7)]
 
 
 def test_commands_and_counters():
