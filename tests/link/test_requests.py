@@ -354,6 +354,43 @@ def test_two_issues_and_two_completions_are_two_requests():
     assert_as_the_oracle(block)
 
 
+PART = [(3, "complete", 0, 8, "R")]
+REQUEUED = [(4, "requeue", 8, 24, "R"), (5, "insert", 8, 24, "R"), (6, "issue", 8, 24, "R")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "want"),
+    [
+        ([*PART, *REQUEUED, (7, "complete", 8, 24, "R")], [(0, 32, 6, 7, "requeued")]),
+        ([*PART, REQUEUED[2], (7, "complete", 8, 24, "R")], [(0, 32, 6, 7, "requeued")]),
+        # In part twice.
+        ([*PART, *REQUEUED, (7, "complete", 8, 8, "R"), (8, "requeue", 16, 16, "R"), (9, "issue", 16, 16, "R"),
+          (10, "complete", 16, 16, "R")], [(0, 32, 9, 10, "requeued")]),
+        # The requeue shows that it was the longer of two, not the one issued last.
+        ([(2, "queue", 0, 16, "R"), (2, "issue", 0, 16, "R"), *PART, *REQUEUED, (7, "complete", 0, 16, "R"),
+          (8, "complete", 8, 24, "R")], [(0, 16, 2, 7, "full"), (0, 32, 6, 8, "requeued")]),
+        # Another process reads what is left, at the same time.
+        ([*PART, *REQUEUED, (6, "queue", 8, 24, "R"), (7, "issue", 8, 24, "R"), (8, "complete", 8, 24, "R"),
+          (9, "complete", 8, 24, "R")], [(0, 32, 6, 9, "requeued"), (8, 24, 7, 8, "full")]),
+    ],
+    ids=["requeued", "no requeue recorded", "in part twice", "of two", "beside another"],
+)  # fmt: skip
+def test_what_is_left_of_a_request_is_no_second_request(steps, want):
+    """The driver completes a part, requeues the rest and gets it again (loop.c, lo_complete_rq)."""
+    block = life((0, "queue", 0, 32, "R"), (1, "issue", 0, 32, "R"), *steps)
+    got = link(block).requests.select("sector", "nr_sectors", "issue_ns", "complete_ns", "matched")
+    assert got.rows() == want
+    assert_as_the_oracle(block)
+
+
+def test_of_two_that_agree_the_letters_tell_which_is_completed():
+    steps = [(1, "queue", 0, 8, "R"), (2, "issue", 0, 8, "R"), (3, "queue", 0, 8, "RA"), (4, "issue", 0, 8, "RA"),
+             (5, "complete", 0, 8, "R"), (6, "complete", 0, 8, "RA")]  # fmt: skip
+    block = life(*steps)
+    assert link(block).requests.select("issue_ns", "complete_ns").rows() == [(2, 5), (4, 6)]
+    assert_as_the_oracle(block)
+
+
 def test_what_is_left_of_a_split_bio_is_no_second_bio():
     """Before Linux 4.14 the remainder of a bio that was split is queued once more."""
     steps = [(1, "queue", 0, 32, "R"), (2, "queue", 16, 16, "R"), (3, "issue", 0, 16, "R"), (4, "issue", 16, 16, "R"),
@@ -466,8 +503,14 @@ class Simulation:
         sector, nr = request["sector"], request["nr_sectors"]
         done = 8 * self.random.randint(1, nr // 8) if self.random.random() < 0.3 else nr
         request["complete_ns"] = self.emit("complete", sector, done, request["rwbs"])
-        if done < nr:
-            request["complete_ns"] = self.emit("complete", sector + done, nr - done, request["rwbs"])
+        if done == nr:
+            return
+        if self.random.random() < 0.5:
+            self.emit("requeue", sector + done, nr - done, request["rwbs"])
+            self.emit("insert", sector + done, nr - done, request["rwbs"])
+            request["issue_ns"] = self.emit("issue", sector + done, nr - done, request["rwbs"])
+            request["matched"] = "requeued"
+        request["complete_ns"] = self.emit("complete", sector + done, nr - done, request["rwbs"])
 
 
 @settings(max_examples=20)
@@ -500,10 +543,14 @@ def assert_bios_fill_requests(linked):
 def test_lost_events_cost_only_the_requests_they_belong_to(share):
     """Events are lost from every second batch; the batches between, on the same sectors, are found as they were.
 
-    Not all of them: where a completion was lost, the request stays open, and the completion of a part of a later
-    request may agree with it in operation and length. Three in ten requests of the simulation complete in parts.
+    One in a hundred of them lacks its completion, or what followed the completion of a part, and nothing else: where a
+    completion was lost, the request stays open, and the completion of a part of a later request may agree with it in
+    operation and length. No event tells the two apart: a request that was overtaken looks the same where processes
+    read the same blocks at the same time (test_conservation). Three in ten requests of the simulation complete in
+    parts.
     """
-    found = missed = 0
+    found = open_still = 0
+    completion = ("issue_ns", "complete_ns", "matched")  # a rest is issued again
     for seed in range(10):
         simulation = Simulation(1000 + seed)
         kept, whole = [], []
@@ -517,9 +564,13 @@ def test_lost_events_cost_only_the_requests_they_belong_to(share):
         assert_bios_fill_requests(linked)
         want = pl.DataFrame(whole)
         got = linked.requests.select(pl.col(name).cast(dtype) for name, dtype in want.schema.items())
-        missed += want.join(got, on=want.columns, how="anti", nulls_equal=True).height
+        missed = want.join(got, on=want.columns, how="anti", nulls_equal=True)
+        uncompleted = got.filter(pl.col("complete_ns").is_null(), pl.col("matched") == "no_complete")
+        others = [name for name in want.columns if name not in completion]
+        assert missed.join(uncompleted, on=others, how="anti", nulls_equal=True).is_empty()
+        open_still += missed.height
         found += want.height
-    assert missed / found < 0.015
+    assert open_still / found < 0.015
 
 
 @settings(max_examples=5)

@@ -159,6 +159,12 @@ class Oracle:
         request = self.open_for(stack, row, is_returned=True)
         if row["nr_sectors"]:
             self.twins[_key(row)].clear()
+        has_requeues = self.has[row["dev"], "requeue"] > 0
+        waiting = self.waiting[row["dev"], _op(row), row["sector"]] if row["nr_sectors"] else []
+        may_be_new = not has_requeues and waiting and waiting[-1].row["sector"] == row["sector"]
+        if not may_be_new and (rest := self.rest_of(row, is_returned=has_requeues)):
+            rest.issue, rest.is_requeued, rest.is_returned = (at, row), True, False
+            return
         if request and self.is_again(request, row):
             if request.is_returned or not row["nr_sectors"]:
                 request.is_requeued = True
@@ -201,7 +207,27 @@ class Oracle:
         is_plausible = row["dev"] in self.has_bios or self.has[row["dev"], "complete"] > 0
         return request.is_latest and len(request.bios) == row["nr_sectors"] and not waiting and is_plausible
 
+    def rest_of(self, row: Row, *, is_returned: bool) -> Request | None:
+        """The request that is completed but for the sectors of the row."""
+        exact = (rest for rest in self.rests(row) if len(rest.bios) - rest.done == row["nr_sectors"])
+        return next((rest for rest in exact if rest.is_returned == is_returned), None)
+
+    def taking_part(self, row: Row) -> Request | None:
+        """The request that the last completion in part before the row's sector was of, by what is left of it."""
+        other = next(iter(self.rests({**row, "nr_sectors": 1}) if row["nr_sectors"] else ()), None)
+        if other is None or other.is_returned or len(other.parts) > 1:
+            return None
+        opened = reversed(self.open[_key({**row, "sector": other.sector})])
+        left = row["nr_sectors"] + other.done
+        request = next((one for one in opened if not one.parts and len(one.bios) == left), None)
+        if request:
+            request.parts, other.parts = other.parts, []
+        return request
+
     def requeue(self, _at: int, row: Row) -> None:
+        if rest := self.rest_of(row, is_returned=False) or self.taking_part(row):
+            rest.is_returned = True
+            return
         request = self.open_for(self.open[_key(row)], row, is_returned=False)
         if request and (row["nr_sectors"] or _op(row) == "flush"):
             request.is_requeued |= request.is_latest
@@ -218,8 +244,11 @@ class Oracle:
         stack = self.open[_key(row)]
         fitting = [(fit, request) for request in reversed(stack) if (fit := _fit(request, row))]
         fit, request = max(fitting, key=lambda pair: pair[0], default=((0, False), None))
-        rests = [] if fit >= (FITS, False) else self.rests(row)
+        rests = self.rests(row)
         exact = [rest for rest in rests if len(rest.bios) - rest.done == row["nr_sectors"]]
+        exact.sort(key=lambda rest: rest.is_returned)
+        if fit >= (FITS, False) and not (exact and request and _is_issued_later(exact[0], request)):
+            rests, exact = [], []
         twins = [twin for twin in self.twins[_key(row)] if twin.issues and len(twin.bios) == row["nr_sectors"]]
         if twins and not rests and fit < (FITS_RETURNED, False):
             self.complete_twin(twins[-1], at, row)
@@ -227,7 +256,7 @@ class Oracle:
             self.complete_part(stack, (exact or rests)[0], at, row)
         elif request is None:
             self.complete_alone(at, row)
-        elif fit == (FITS_IN_PART, False):
+        elif fit[0] == FITS_IN_PART:
             self.complete_part(stack, request, at, row)
         else:
             for part in request.parts:
@@ -237,7 +266,7 @@ class Oracle:
     def completed_operation(self, row: Row) -> str:
         """The operation of a completion that does not record it."""
         found = [
-            (fit, request.issue[0], operation)
+            (fit[0], request.issue[0], operation)
             for operation in OPERATIONS
             for request in self.open[row["dev"], "sectors", operation, row["sector"]]
             if request.issue and (fit := _fit(request, row))
@@ -446,14 +475,15 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _fit(request: Request, row: Row) -> tuple[int, bool] | None:
-    """How well an open request fits a completion at its first sector, and whether the CPU fits a flush."""
+    """How well an open request fits a completion at its first sector, and whether its letters do (of a flush its CPU)."""
+    same = "cpu" if _op(row) == "flush" and not row["nr_sectors"] else "rwbs"
+    is_alike = request.issue is not None and request.issue[1][same] == row[same]
     if not row["nr_sectors"]:
         is_flush = _op(row) == "flush"
-        is_of_cpu = is_flush and request.issue is not None and request.issue[1]["cpu"] == row["cpu"]
-        return (FITS_RETURNED if is_flush and request.is_returned else FITS), is_of_cpu
+        return (FITS_RETURNED if is_flush and request.is_returned else FITS), is_alike
     if len(request.bios) == row["nr_sectors"]:
-        return (FITS_STARTED if request.parts else FITS_RETURNED if request.is_returned else FITS), False
-    return (FITS_IN_PART, False) if len(request.bios) > row["nr_sectors"] and not request.parts else None
+        return (FITS_STARTED if request.parts else FITS_RETURNED if request.is_returned else FITS), is_alike
+    return (FITS_IN_PART, is_alike) if len(request.bios) > row["nr_sectors"] and not request.parts else None
 
 
 def _is_remainder(row: Row, whole: Row) -> bool:
@@ -484,6 +514,12 @@ def _table(name: str, rows: list[Row]) -> pl.DataFrame:
     types = schema.table(name).polars
     known = {column: types[column] for column in types if rows and column in rows[0]}
     return schema.complete(pl.DataFrame(rows, schema=known), name)
+
+
+def _is_issued_later(rest: Request, other: Request) -> bool:
+    """Whether what is left of `rest` was issued again, and later than `other`."""
+    others = max(rest.parts[-1][0], other.issue[0] if other.issue else -1)
+    return rest.issue is not None and rest.issue[0] > others
 
 
 def _pieces(request: Request) -> Iterable[Row]:

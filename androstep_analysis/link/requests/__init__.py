@@ -5,11 +5,15 @@ perhaps remapped from a partition or device-mapper device to the disk below (A),
 request is inserted (I), issued to the driver (D), perhaps requeued (R) and issued again, and completed (C), perhaps
 in parts. No event carries an identity: what belongs together is found by device, sectors and order.
 
-- Issue and completion are paired by device, operation, first sector and length. Of several requests that agree, the
-  last one issued is completed. Lost events then cost their own requests and no later ones.
+- Issue and completion are paired by device, operation, first sector and length. Of several requests that agree, one is
+  completed that was issued with the same letters (`rwbs`), and of these the last one issued. Lost events then cost
+  their own requests and no later ones.
 - A completion that is shorter than the request it fits completes a part of it, and the next part begins where that one
   ended. If a completion of the whole request follows after all, what looked like parts were completions of other
   requests. Such completions, and those that agree with no request, become requests without an issue.
+- After a completion in part the driver may requeue the rest and get it again: a requeue or an issue of exactly what is
+  left is of that request. Of several requests that begin at one sector, the requeue shows which was completed in part.
+  Where no requeue was recorded, the issue is of the rest if no bio waits that begins there.
 - A completion without a length (`nr_sectors` null, as of block_io_done) completes all of the last request of its
   operation that was issued there.
 - A second issue at the same sector, of the same operation, with no completion between, is of the same request again if

@@ -310,7 +310,7 @@ void inserts_forget(struct linker *linker, const struct request *request);
 
 void step_queue(struct linker *linker, const struct step *step);
 void step_issue(struct linker *linker, const struct step *step);
-void step_requeue(const struct linker *linker, const struct step *step);
+void step_requeue(struct linker *linker, const struct step *step);
 void step_complete(struct linker *linker, const struct step *step);
 
 // Fill in the operation of a completion that does not record it: that of what it completes.

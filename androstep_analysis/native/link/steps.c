@@ -1,10 +1,13 @@
-// What each step of a request's life does: the queueing of its bios, its insert, issues, requeues and completions.
+// What each step of a request's life does: the queueing of its bios, its
+// insert, issues, requeues and completions.
 #include "link/linker.h"
 
-// How often a request may be issued again with another length: each time all its bios are counted anew.
+// How often a request may be issued again with another length: each time all
+// its bios are counted anew.
 enum { MAX_RESIZES = 64 };
 
-// How many requests that are open at one sector are looked at. More are there only where completions were lost.
+// How many requests that are open at one sector are looked at. More are there
+// only where completions were lost.
 enum { MAX_OPEN = 1024 };
 
 static uint64_t space_of(const struct step *step, uint8_t kind)
@@ -37,7 +40,8 @@ static void push(struct linker *linker, const struct step *step, struct request 
     *first = (uintptr_t)request;
 }
 
-// No longer open. What is left at its sector was not the last that was opened or closed there.
+// No longer open. What is left at its sector was not the last that was opened
+// or closed there.
 static void remove_open(struct linker *linker, const struct step *step, struct request *request)
 {
     uint64_t space = space_of(step, step->kind), *first;
@@ -63,7 +67,8 @@ static void remove_open(struct linker *linker, const struct step *step, struct r
     above->next = request->next;
 }
 
-// --- what was completed in part --------------------------------------------------------------------------------------
+// --- what was completed in part
+// --------------------------------------------------------------------------------------
 
 static struct request *rests_at(const struct linker *linker, const struct step *step)
 {
@@ -105,6 +110,20 @@ static void remove_rest(struct linker *linker, const struct step *step, struct r
     }
 }
 
+// The request that is completed but for the sectors of the step; NULL for none.
+// A driver that moved a part of a request requeues the rest, and is given it
+// again (blk_update_request and blk_mq_requeue_request, as of scsi_lib.c and
+// loop.c).
+static struct request *rest_of(const struct linker *linker, const struct step *step, bool is_returned)
+{
+    struct request *request = step->kind == KIND_SECTORS ? rests_at(linker, step) : NULL;
+
+    for (int depth = 0; request && depth < MAX_OPEN; request = request->next_rest, depth++)
+        if (request->nr_sectors - request->done == step->nr_sectors && request->is_returned == is_returned)
+            return request;
+    return NULL;
+}
+
 static void add_part(struct linker *linker, struct part **parts, struct part part)
 {
     struct part *added = pool_take(&linker->part_pool);
@@ -128,7 +147,8 @@ static void forget_parts(struct linker *linker, struct part **parts)
     }
 }
 
-// --- twins: where no event says whether an issue is of the request that was issued there before ----------------------
+// --- twins: where no event says whether an issue is of the request that was
+// issued there before ----------------------
 
 // All issues are of the request.
 static void settle_issues(struct linker *linker, struct request *request)
@@ -162,7 +182,8 @@ static void settle_twins(struct linker *linker, struct request *request)
     }
 }
 
-// Something is issued at the sector: no completion of what was issued before comes any more.
+// Something is issued at the sector: no completion of what was issued before
+// comes any more.
 static void forget_twins(struct linker *linker, const struct step *step)
 {
     uint64_t space = space_of(step, KIND_TWIN);
@@ -174,7 +195,8 @@ static void forget_twins(struct linker *linker, const struct step *step)
     settle_twins(linker, (struct request *)(uintptr_t)first);
 }
 
-// The request that was issued there as well, of which the completion is; NULL for none.
+// The request that was issued there as well, of which the completion is; NULL
+// for none.
 static struct request *take_twin(struct linker *linker, const struct step *step)
 {
     uint64_t first = map_value(&linker->open, space_of(step, KIND_TWIN), (uint64_t)step->sector);
@@ -201,10 +223,12 @@ static struct request *take_twin(struct linker *linker, const struct step *step)
     return request;
 }
 
-// --- queueing, issue and requeue -------------------------------------------------------------------------------------
+// --- queueing, issue and requeue
+// -------------------------------------------------------------------------------------
 
-// The request that an issue or a requeue may be of. One that was requeued is the first to be issued again, and only one
-// that is with the driver is requeued. Where each CPU has a hardware queue, it is one of that CPU.
+// The request that an issue or a requeue may be of. One that was requeued is
+// the first to be issued again, and only one that is with the driver is
+// requeued. Where each CPU has a hardware queue, it is one of that CPU.
 static struct request *open_for(const struct linker *linker, const struct step *step, bool is_returned)
 {
     struct request *open = open_at(linker, step), *best = open;
@@ -244,7 +268,8 @@ void step_queue(struct linker *linker, const struct step *step)
         request_close(linker, request);
 }
 
-// Whether the issue is of the request that was issued there before and not completed: see link/requests/__init__.py.
+// Whether the issue is of the request that was issued there before and not
+// completed: see link/requests/__init__.py.
 static bool is_issued_again(const struct request *open, const struct step *step)
 {
     const struct bio *bio = bio_at(step->device, step->meaning.op, step->sector);
@@ -276,14 +301,33 @@ static void issue_again(struct linker *linker, struct request *request, const st
     request->insert_ns = request_insert_ns(request);
 }
 
+// The request of which the rest is issued again; NULL for none. Where no
+// requeue was recorded, the issue may be of a bio that waits from there on.
+static struct request *rest_issued_again(const struct linker *linker, const struct step *step)
+{
+    bool has_requeues = step->device->flags & DEVICE_HAS_REQUEUES;
+    const struct bio *bio = bio_at(step->device, step->meaning.op, step->sector);
+
+    if (!has_requeues && bio && bio->sector == step->sector)
+        return NULL;
+    return rest_of(linker, step, has_requeues);
+}
+
 void step_issue(struct linker *linker, const struct step *step)
 {
-    struct request *request = open_for(linker, step, true);
+    struct request *request = open_for(linker, step, true), *rest;
 
     if (step->is_empty)
         return;
     if (step->kind == KIND_SECTORS)
         forget_twins(linker, step);
+    rest = rest_issued_again(linker, step);
+    if (rest) {
+        rest->issue = step->event;
+        rest->is_requeued = true;
+        rest->is_returned = false;
+        return;
+    }
     if (request && is_issued_again(request, step)) {
         issue_again(linker, request, step);
         return;
@@ -307,17 +351,50 @@ void step_issue(struct linker *linker, const struct step *step)
         request_close(linker, request);
 }
 
-void step_requeue(const struct linker *linker, const struct step *step)
+// Of requests that begin at one sector, a completion in part does not show
+// which it is of, but the requeue of the rest does. The request that is left
+// with the sectors of the step gets the part then; NULL where there is none.
+static struct request *take_part_of_another(struct linker *linker, const struct step *step)
 {
-    struct request *open = open_for(linker, step, false);
+    struct request *other = step->kind == KIND_SECTORS ? rests_at(linker, step) : NULL, *request;
+    struct step begin = *step;
+    int depth = 0;
 
+    if (!other || other->is_returned || other->parts->next)
+        return NULL;
+    begin.sector = other->sector;
+    request = open_at(linker, &begin);
+    while (request && (request->done || request->nr_sectors - other->done != step->nr_sectors) && depth++ < MAX_OPEN)
+        request = request->next;
+    if (!request || depth > MAX_OPEN)
+        return NULL;
+    remove_rest(linker, step, other);
+    request->parts = other->parts;
+    request->done = other->done;
+    other->parts = NULL;
+    other->done = 0;
+    add_rest(linker, step, request);
+    return request;
+}
+
+void step_requeue(struct linker *linker, const struct step *step)
+{
+    struct request *open = open_for(linker, step, false), *rest = rest_of(linker, step, false);
+
+    if (!rest)
+        rest = take_part_of_another(linker, step);
+    if (rest) {
+        rest->is_returned = true;
+        return;
+    }
     if (!open || step->is_empty)
         return;
     open->is_requeued = open->is_requeued || open->is_latest;
     open->is_returned = true;
 }
 
-// --- completion ------------------------------------------------------------------------------------------------------
+// --- completion
+// ------------------------------------------------------------------------------------------------------
 
 // All of the request is completed, by this event at last.
 static void close_completed(struct linker *linker, struct request *request, const struct step *step)
@@ -351,7 +428,8 @@ static void complete_alone(struct linker *linker, const struct step *step)
     request_close(linker, request);
 }
 
-// The request is completed as a whole, so that what looked like completions of its parts were those of other requests.
+// The request is completed as a whole, so that what looked like completions of
+// its parts were those of other requests.
 static void release_parts(struct linker *linker, struct request *request, const struct step *step)
 {
     struct part *part = request->parts;
@@ -373,7 +451,8 @@ static void release_parts(struct linker *linker, struct request *request, const 
     }
 }
 
-// How well a request fits a completion at its first sector, in this order; 0: not at all.
+// How well a request fits a completion at its first sector, in this order; 0:
+// not at all.
 enum { FITS_IN_PART = 1, FITS_RETURNED, FITS_STARTED, FITS };
 
 static int fit(const struct request *request, const struct step *step)
@@ -385,17 +464,25 @@ static int fit(const struct request *request, const struct step *step)
     return request->nr_sectors > step->nr_sectors && !request->done ? FITS_IN_PART : 0;
 }
 
-// The request of which a completion at its first sector is, the last one issued of several; NULL where none fits. Of
-// flushes that are with the driver it is one that was issued on the same CPU, if there is any.
+// Whether the letters of a completion are those of the request's issue, which
+// no kernel changes between the two; of flushes, whether both are on one CPU.
+static bool is_alike(const struct request *request, const struct step *step)
+{
+    if (request->issue.number == NO_EVENT)
+        return false;
+    return step->kind == KIND_FLUSH ? request->issue.cpu == step->event.cpu : request->issue.rwbs == step->event.rwbs;
+}
+
+// The request of which a completion at its first sector is; NULL where none
+// fits. Of several that fit as well it is one that is alike, if there is any,
+// and of these the last one issued.
 static struct request *open_to_complete(const struct linker *linker, const struct step *step, int *best_fit)
 {
     struct request *best = NULL;
     int best_rank = 0, depth = 0;
 
     for (struct request *request = open_at(linker, step); request && depth < MAX_OPEN; request = request->next) {
-        bool is_of_cpu =
-            step->kind == KIND_FLUSH && request->issue.number != NO_EVENT && request->issue.cpu == step->event.cpu;
-        int rank = 2 * fit(request, step) + is_of_cpu;
+        int rank = 2 * fit(request, step) + is_alike(request, step);
 
         if (rank > best_rank && rank > 1) {
             best_rank = rank;
@@ -407,22 +494,32 @@ static struct request *open_to_complete(const struct linker *linker, const struc
     return best;
 }
 
-// The request whose rest begins there: that of which nothing is left then, else the last one; NULL for none.
+// The request whose rest begins there: that of which nothing is left then, if
+// the driver has it, else the last one; NULL for none.
 static struct request *rest_to_complete(const struct linker *linker, const struct step *step)
 {
     struct request *best = NULL;
-    int depth = 0;
+    int best_rank = 0, depth = 0;
 
     for (struct request *request = rests_at(linker, step); request && depth < MAX_OPEN; request = request->next_rest) {
         int64_t left = request->nr_sectors - request->done;
+        int rank = left == step->nr_sectors ? 3 - request->is_returned : left > step->nr_sectors;
 
-        if (left == step->nr_sectors)
-            return request;
-        if (left > step->nr_sectors && !best)
+        if (rank > best_rank) {
+            best_rank = rank;
             best = request;
+        }
         depth++;
     }
     return best;
+}
+
+// Whether the step completes what is left of a request that was issued again
+// for that, later than another that fits.
+static bool is_issued_later(const struct request *rest, const struct request *other, const struct step *step)
+{
+    return rest && rest->nr_sectors - rest->done == step->nr_sectors &&
+           rest->issue.number > rest->parts->event.number && rest->issue.number > other->issue.number;
 }
 
 // The request is completed as far as the step goes on from what is done of it.
@@ -449,8 +546,10 @@ void step_complete(struct linker *linker, const struct step *step)
     if (step->is_empty && !step->is_end_of_sequence)
         return;
     open = open_to_complete(linker, step, &best_fit);
-    if (step->kind == KIND_SECTORS && best_fit < FITS)
+    if (step->kind == KIND_SECTORS)
         rest = rest_to_complete(linker, step);
+    if (best_fit == FITS && !is_issued_later(rest, open, step))
+        rest = NULL;
     if (step->kind == KIND_SECTORS && !rest && best_fit < FITS_RETURNED)
         twin = take_twin(linker, step);
     if (twin) {
