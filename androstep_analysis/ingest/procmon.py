@@ -94,7 +94,7 @@ def _read(source: Source, spool: Spool, offset_ns: int) -> Staging:
         events={"procmon reading": rows.height, "procmon tick": tables["tick"].height} if rows.height else {},
         first_ns=None if times.is_empty() else int(times.to_numpy().min()),
         last_ns=None if times.is_empty() else int(times.to_numpy().max()),
-        tasks=tasks.listed(tables["task"].select(list(_TASK)), offset_ns),
+        tasks=tasks.listed(tables["task"].select(*_TASK, "^serves$"), offset_ns),
         clock="boot",
         realtime_offset_ns=realtime_offset_ns if isinstance(realtime_offset_ns, int) else None,
         losses=tuple(replace(loss, tables=("samples", "tasks")) for loss in (*records.losses, *_losses(missing))),

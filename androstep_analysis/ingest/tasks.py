@@ -6,17 +6,27 @@ import polars as pl
 
 from androstep_analysis import schema
 
-# Thread names as the kernel's own sources give them (kthread_create, alloc_workqueue), first match wins.
+# Thread names as the kernel's own sources give them (kthread_create, alloc_workqueue), first match wins. Servers are
+# processes and kernel threads that read and write on behalf of others: FUSE daemons, loop devices, servers of files and
+# of disks. Android's FUSE daemon is MediaProvider, of which the kernel keeps the last 15 characters; it was `sdcard`
+# before Android 11. The kernel's own thread of io_uring was a thread of no process before Linux 5.12.
 _KINDS = (
-    ("journal", r"^(?:jbd2?/|kjournald|xfsaild/)"),
+    ("journal", r"^(?:jbd2?/|kjournald|xfsaild/|btrfs-transacti|txg_sync)"),
     ("gc", r"^f2fs_gc"),
     ("writeback", r"^(?:kworker/u|flush-|bdi-default|pdflush)"),
     (
         "kernel",
         r"^(?:kworker/|<idle>$|swapper|kthreadd$|ksoftirqd/|migration/|cpuhp/|watchdog/|rcu[_bo]|irq/|kswapd"
-        r"|khugepaged|ksmd|kcompactd|kdevtmpfs|khungtaskd|oom_reaper|kauditd|kblockd|mmcqd/|mmc-cmdqd|scsi_|ufs_"
-        r"|ext4lazyinit|f2fs_(?:discard|flush|ckpt)|erofs_|dmcrypt_write|dm_bufio|kdmflush|kcryptd|kverityd"
-        r"|loop\d+$|nbd\d|zram|md\d+_)",
+        r"|khugepaged|ksmd$|kcompactd|kdamond|kdevtmpfs|khungtaskd|oom_reaper|kauditd|kblockd|mmcqd/|mmc-cmdqd|scsi_|ufs_"
+        r"|ext4lazyinit|kmmpd-|f2fs_(?:discard|flush|ckpt)|erofs_|btrfs-|dmcrypt_write|dm_bufio|kdmflush|kcopyd|kcryptd"
+        r"|kverityd|bcache_|zram|z_(?:rd|wr)_|md\d+_|io_wq_manager|io_wqe_work|io_uring-sq)",
+    ),
+    (
+        "server",
+        r"^(?:rs\.media\.module|providers\.media|d\.process\.media|sdcard$|[Ff]use|mount\.(?:fuse|ntfs|exfat)|ntfs-3g|sshfs|s3fs"
+        r"|gcsfuse|rclone|bindfs|mergerfs|gocryptfs|cryfs|encfs|unionfs|lxcfs|gluster|ceph-fuse|snapfuse|squashfuse"
+        r"|archivemount|davfs|curlftpfs|gvfsd-fuse|xdg-document-po|loop\d+$|nbd\d|nbd-server|nbdkit|qemu-nbd|qemu-storage-|ublk"
+        r"|tgtd|tcmu-runner|iscsi_t|vhost-|virtiofsd|9pfs|nfsd$|nfsv4-svc|ksmbd|smbd|ganesha\.nfsd|cachefilesd)",
     ),
 )
 
@@ -32,20 +42,12 @@ def kind(comm: pl.Expr) -> pl.Expr:
     return pl.coalesce(*rules, pl.lit("other")).cast(schema.enum("tasks", "kind")).alias("kind")
 
 
-# Processes and kernel threads that read and write on behalf of others: FUSE daemons, loop devices, servers of files and
-# of disks. Android's FUSE daemon is MediaProvider, of which the kernel keeps the last 15 characters; it was `sdcard`
-# before Android 11.
-_SERVERS = (
-    r"^(?:rs\.media\.module|providers\.media|sdcard$|fuse|mount\.(?:fuse|ntfs|exfat)|ntfs-3g|sshfs|s3fs|rclone|bindfs"
-    r"|mergerfs|gocryptfs|cryfs|encfs|unionfs|lxcfs|glusterfs|ceph-fuse|snapfuse|squashfuse|archivemount|davfs|curlftpfs"
-    r"|loop\d+$|nbd-server|tgtd|iscsi_t|vhost-|virtiofsd|nfsd$|ksmbd|smbd|ganesha\.nfsd)"
-)
 _SERVING_PACKAGES = r"^com\.(?:google\.)?android\.providers\.media(?:\.module)?$"
 
 
 def serves_others(comm: pl.Expr, package: pl.Expr) -> pl.Expr:
     """Return whether a process of this name or package does I/O on behalf of others, which its events do not name."""
-    return (comm.str.contains(_SERVERS) | package.str.contains(_SERVING_PACKAGES).fill_null(False)).fill_null(False)
+    return ((kind(comm) == "server") | package.str.contains(_SERVING_PACKAGES).fill_null(False)).fill_null(False)
 
 
 _PER_USER = 100_000
@@ -57,8 +59,9 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
     """Table `tasks` of the threads in `task` records (extmap, iotrace), in order of tid and start.
 
     `clock_offset_ns` is the capture's clock minus CLOCK_BOOTTIME; with it a thread is valid from its start, without it
-    from before the capture. What has a command line is no kernel thread, whatever it calls itself. App and system are
-    told apart only where the listing knows a package, that is, on Android.
+    from before the capture. What has a command line is no kernel thread, whatever it calls itself, and a thread of root
+    that has none is one. A process that has a device open through which the kernel asks it (`serves`) is a server. App
+    and system are told apart only where the listing knows a package, that is, on Android.
     """
     task_kind = schema.enum("tasks", "kind")
     on_android = rows["package"].is_not_null().any()
@@ -70,10 +73,19 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
         .then(pl.lit("system", task_kind))
         .otherwise(pl.lit("other", task_kind))
     )
+    of_name = kind(pl.col("comm").fill_null(""))
+    is_nameless = (of_name == "other") & (pl.col("uid") == 0).fill_null(False)
+    of_kernel = pl.when(is_nameless).then(pl.lit("kernel", task_kind)).otherwise(of_name)
+    serves = pl.col("serves").is_not_null() if "serves" in rows.columns else pl.lit(False)
     started = pl.col("started_ns") + clock_offset_ns if clock_offset_ns is not None else pl.lit(None, pl.Int64)
     table = rows.sort("tid", "started_ns", maintain_order=True).select(
         *("pid", "tid", "comm", "cmdline", "uid", "package"),
-        pl.when(pl.col("cmdline").is_null()).then(kind(pl.col("comm").fill_null(""))).otherwise(of_user).alias("kind"),
+        pl.when(serves)
+        .then(pl.lit("server", task_kind))
+        .when(pl.col("cmdline").is_null())
+        .then(of_kernel)
+        .otherwise(of_user)
+        .alias("kind"),
         started.alias("valid_from_ns"),
     )
     return schema.complete(table, "tasks")

@@ -17,7 +17,7 @@
 struct task_row {
     int64_t started_ns, listed_ns, oom_score_adj;
     int32_t pid, tid, uid;
-    struct record_string comm, cmdline, package;
+    struct record_string comm, cmdline, package, serves;
 };
 
 static const struct record_field task_fields[] = {
@@ -32,6 +32,8 @@ static const struct record_field task_fields[] = {
     RECORD_FIELD(task_row, cmdline, RECORD_STRING, true, NULL,
                  "Command line of the process, its arguments separated by spaces; null for kernel threads."),
     RECORD_FIELD(task_row, package, RECORD_STRING, true, NULL, "Android package, by packages.list."),
+    RECORD_FIELD(task_row, serves, RECORD_STRING, true, NULL,
+                 "A device that the process has open, through which the kernel asks it to read and write for others."),
 };
 
 const struct record_type task_type = {
@@ -84,9 +86,38 @@ static size_t read_cmdline(const char *pid, char *buffer, size_t size)
     return length > 0 ? (size_t)length : 0;
 }
 
+/* Devices through which the kernel hands on what others ask for: Linux fs/fuse/dev.c, fs/fuse/cuse.c,
+ * drivers/block/ublk_drv.c (a device each), fs/cachefiles/daemon.c. */
+static const char *const serving[] = {"/dev/fuse", "/dev/cuse", "/dev/ublkc", "/dev/cachefiles"};
+
+/* The device of `serving` that the process has open; NULL where it has none, or where that cannot be seen. */
+static const char *served_device(const char *pid)
+{
+    char path[64], target[32];
+    const struct dirent *entry;
+    const char *found = NULL;
+    DIR *descriptors;
+
+    snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
+    descriptors = opendir(path);
+    if (!descriptors)
+        return NULL;
+    while (!found && (entry = readdir(descriptors))) {
+        ssize_t length = readlinkat(dirfd(descriptors), entry->d_name, target, sizeof target - 1);
+
+        target[length > 0 ? length : 0] = '\0';
+        for (size_t index = 0; index < sizeof serving / sizeof *serving; index++)
+            if (!strncmp(target, serving[index], strlen(serving[index])))
+                found = serving[index];
+    }
+    closedir(descriptors);
+    return found;
+}
+
 struct process {
     const char *pid;
     const char *cmdline; /* NULL: none */
+    const char *serves;  /* as `served_device` returns it */
     const struct packages *packages;
 };
 
@@ -100,7 +131,7 @@ static int record_task(struct record *out, const struct process *process, const 
         .uid = RECORD_NULL_INT32,
         .oom_score_adj = RECORD_NULL_INT64,
     };
-    struct record_text texts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    struct record_text texts[4] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
     char path[96], stat[1024], status[4096];
     const char *name, *name_end;
 
@@ -123,13 +154,15 @@ static int record_task(struct record *out, const struct process *process, const 
     if (row.uid >= 0)
         texts[2].bytes = packages_of(process->packages, (unsigned int)row.uid, process->cmdline);
     texts[2].length = texts[2].bytes ? strlen(texts[2].bytes) : 0;
+    if (process->serves)
+        texts[3] = (struct record_text){process->serves, strlen(process->serves)};
     return record_add(out, &task_type, &row, texts);
 }
 
 static int record_process(struct record *out, const char *pid, const struct packages *packages)
 {
     char path[64], cmdline[RECORD_TEXT_BYTES];
-    struct process process = {pid, NULL, packages};
+    struct process process = {pid, NULL, served_device(pid), packages};
     const struct dirent *entry;
     DIR *threads;
     int failed = 0;
@@ -150,9 +183,10 @@ static int record_process(struct record *out, const char *pid, const struct pack
 int extmap_process(struct record *out, int32_t pid, const struct packages *packages)
 {
     char number[16], cmdline[RECORD_TEXT_BYTES];
-    struct process process = {number, NULL, packages};
+    struct process process = {number, NULL, NULL, packages};
 
     snprintf(number, sizeof number, "%d", (int)pid);
+    process.serves = served_device(number);
     if (read_cmdline(number, cmdline, sizeof cmdline))
         process.cmdline = cmdline;
     return record_task(out, &process, number);

@@ -475,7 +475,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _fit(request: Request, row: Row) -> tuple[int, bool] | None:
-    """How well an open request fits a completion at its first sector, and whether its letters do (of a flush its CPU)."""
+    """Return how well an open request fits a completion at its first sector, and whether its letters or its CPU do."""
     same = "cpu" if _op(row) == "flush" and not row["nr_sectors"] else "rwbs"
     is_alike = request.issue is not None and request.issue[1][same] == row[same]
     if not row["nr_sectors"]:

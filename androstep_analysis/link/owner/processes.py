@@ -13,6 +13,9 @@ OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
 _FILESYSTEM = ("journal", "gc")
 """Kinds of thread that belong to the filesystem itself."""
 
+_WORKER = r"^iou-(?:wrk|sqp|mgr)-(\d+)$"
+"""A thread of io_uring, and the thread that it works for (Linux io_uring/io-wq.c and sqpoll.c, since 5.12)."""
+
 _ALWAYS = -(1 << 62)
 
 _NAMED = 5
@@ -26,6 +29,7 @@ class Processes:
     """What table `tasks` tells of threads: their process, and the name of one that the trace no longer knew.
 
     A process is called what its first thread was called at the time; if that is not known, what the thread is called.
+    A thread of io_uring belongs to the process of the thread that its name says it works for.
     """
 
     def __init__(self, tasks: pl.DataFrame) -> None:
@@ -35,7 +39,9 @@ class Processes:
         traced, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
         columns, ns = ("tid", "valid_from_ns"), pl.col("valid_from_ns")
         self._traced = _Told(traced.select(*columns, traced_ns=ns, traced_comm="comm", traced_pid="pid"), ["tid"])
-        self._listed = _Told(listed.select(*columns, listed_ns=ns, listed_comm="comm", listed_pid="pid"), ["tid"])
+        self._listed = _Told(
+            listed.select(*columns, listed_ns=ns, listed_comm="comm", listed_pid="pid", listed_kind="kind"), ["tid"]
+        )
         self._packages = _Told(listed.select(*columns, "comm", listed_package="package"), ["tid", "comm"])
 
     def of_threads(self, threads: pl.DataFrame) -> pl.DataFrame:
@@ -55,21 +61,28 @@ class Processes:
 
     def _of_each(self, threads: pl.DataFrame) -> pl.DataFrame:
         """`of_threads` for each row by itself."""
-        table = self._called(threads, "tid").with_columns(
-            task_pid=pl.coalesce("pid", "thread_pid"), task_comm=pl.coalesce("comm", "thread_comm")
+        worker = pl.when(pl.col("pid").is_null()).then(pl.col("comm").str.extract(_WORKER).cast(pl.Int32, strict=False))
+        table = self._called(threads.with_columns(asking_tid=pl.coalesce(worker, "tid")), "asking_tid").with_columns(
+            task_pid=pl.coalesce("pid", "thread_pid"),
+            task_comm=pl.coalesce(pl.when(worker.is_null()).then("comm"), "thread_comm", "comm"),
+            task_kind="thread_kind",
         )
-        first = self._called(table.drop("thread_pid", "thread_comm"), "task_pid")
-        is_first = pl.col("tid") == pl.col("task_pid")
+        first = self._called(table.drop("thread_pid", "thread_comm", "thread_kind"), "task_pid")
+        is_first = pl.col("asking_tid") == pl.col("task_pid")
         is_other = (pl.col("thread_pid") != pl.col("task_pid")).fill_null(False)
         table = first.with_columns(
             process_comm=pl.when(is_first).then("task_comm").when(~is_other).then("thread_comm"),
             kind=kinds.kind(pl.col("task_comm")),
         )
+        is_listed_kernel = (pl.col("task_kind") == "kernel").fill_null(False)
+        is_listed_server = ((pl.col("task_kind") == "server") | (pl.col("thread_kind") == "server")).fill_null(False)
         table = self._packages.at(table, ["task_pid", "process_comm"])
-        moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False)
+        moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False) | is_listed_kernel
         package = pl.col("listed_package")
-        is_server = kinds.serves_others(pl.col("task_comm"), package) | kinds.serves_others(
-            pl.col("process_comm"), package
+        is_server = (
+            is_listed_server
+            | kinds.serves_others(pl.col("task_comm"), package)
+            | kinds.serves_others(pl.col("process_comm"), package)
         )
         is_process = pl.col("task_comm").is_not_null() & ~moves_others & ~is_server
         own = pl.col("kind").is_in(_FILESYSTEM) | pl.col("task_comm").str.starts_with("f2fs_")
@@ -86,7 +99,7 @@ class Processes:
         )
 
     def _called(self, rows: pl.DataFrame, tid: str) -> pl.DataFrame:
-        """The rows with thread_comm and thread_pid, name and process of thread `tid` at ts_ns.
+        """The rows with thread_comm, thread_pid and thread_kind: name, process and kind of thread `tid` at ts_ns.
 
         What the trace tells is asked first; a listing only of the same life of the thread.
         """
@@ -96,7 +109,7 @@ class Processes:
         return table.with_columns(
             pl.coalesce(f"traced_{name}", is_same.then(f"listed_{name}")).alias(f"thread_{name}")
             for name in ("comm", "pid")
-        ).select(*rows.columns, "thread_comm", "thread_pid")
+        ).select(*rows.columns, "thread_comm", "thread_pid", thread_kind=is_same.then("listed_kind"))
 
 
 def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tuple[Loss, ...]:
