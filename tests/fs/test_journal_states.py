@@ -15,6 +15,35 @@ from androstep_analysis.fs.ext4.layout import Superblock
 BLOCKS = cast(Superblock, SimpleNamespace(nr_blocks=1000))
 
 
+def moved(*files: list[tuple[int, int, list[tuple[int, int, int]]]]) -> list[list[tuple[int, int, int, int]]]:
+    """Start, length, from_order and to_order of what files claim; of each a state for order, next order and runs."""
+    rows = [
+        (number, start, length, logical, CONTENT, order, following, order - 1, following)
+        for number, states in enumerate(files)
+        for order, following, runs in states
+        for start, length, logical in runs
+    ]
+    found = journal_states._without_moves(np.array(rows, CLAIMED), BLOCKS)
+    names = ["start", "length", "from_order", "to_order"]
+    return [sorted(map(tuple, found[found["state"] == number][names].tolist())) for number in range(len(files))]
+
+
+def test_a_block_that_moves_to_another_file_is_of_neither_between_the_two_commits() -> None:
+    swapped = moved(
+        [(3, 8, [(100, 8, 0)]), (8, NEVER, [(200, 2, 2)])],
+        [(3, 8, [(200, 2, 2)]), (8, NEVER, [(102, 2, 2)])],
+    )
+    assert swapped == [
+        [(100, 2, 2, 8), (102, 2, 2, 7), (104, 4, 2, 8), (200, 2, 8, NEVER)],
+        [(102, 2, 8, NEVER), (200, 2, 2, 7)],
+    ]
+
+
+def test_a_block_that_is_freed_and_given_to_another_file_is_that_ones_from_the_commit_before_on() -> None:
+    freed = moved([(3, 6, [(100, 4, 0)])], [(8, NEVER, [(100, 4, 0)])])
+    assert freed == [[(100, 4, 2, 6)], [(100, 4, 7, NEVER)]]
+
+
 def spans(*copies: tuple[int, list[tuple[int, int, int]]]) -> list[tuple[int, int, int, int, int]]:
     """Start, length, logical, from_order and to_order of what copies of one inode claim.
 

@@ -71,12 +71,13 @@ def work(root: Path, nr_files: int) -> list[Note]:
 def _note(root: Path, path: Path, file: int, block_bytes: int) -> Note:
     stat = os.fstat(file)
     version = fcntl.ioctl(file, _GETVERSION, bytes(8))
-    blocks = _blocks(file, block_bytes)
+    blocks = fiemap(file, block_bytes)
     name = "/" + path.relative_to(root).as_posix()
     return Note(name, stat.st_ino, struct.unpack("I", version[:4])[0], stat.st_size, blocks, time.time_ns())
 
 
-def _blocks(file: int, block_bytes: int) -> dict[int, int]:
+def fiemap(file: int, block_bytes: int) -> dict[int, int]:
+    """Return the blocks of an open file by their number in it."""
     buffer = bytearray(struct.pack("=QQLLLL", 0, 1 << 62, 0, 0, _NR_EXTENTS, 0) + bytes(56 * _NR_EXTENTS))
     fcntl.ioctl(file, _FIEMAP, buffer, True)
     (count,) = struct.unpack_from("=L", buffer, 20)

@@ -109,7 +109,7 @@ def _external_log(device: Image) -> Log | None:
 def _journal(log: Log, image: Image, superblock: Superblock, filesystem: Filesystem) -> Journal:
     groups = layout.read_groups(image, superblock)
     states, block_maps = journal_states.read_states(log, superblock, groups)
-    claimed, stopped = journal_states.read_claimed(log, image, superblock, states, block_maps)
+    states, claimed, stopped = journal_states.read_claimed(log, image, superblock, states, block_maps)
     owner, is_complete = journal_states.owners(claimed, log.copies)
     names = journal_names.read_names(log, states, claimed, owner, filesystem)
     dev = int(filesystem.extents["dev"][0])

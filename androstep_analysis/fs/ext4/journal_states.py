@@ -1,10 +1,12 @@
 """What old copies of inode-table blocks in a journal say: which blocks a file had, and between which commits.
 
-A copy of an inode states its block map as of the commit of its transaction. Every change of a map is logged in its own
-transaction, so that the map holds until the next copy of the inode says otherwise, for as long as no transaction
-between the two is missing. A new block is taken from the time of the commit before on: blocks freed by one transaction
-are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then. A block
-that moves within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) is certainly at neither place between the two commits.
+A copy of an inode states its block map as of the commit of its transaction, and so does a copy of a node of that map
+(a block of its extent tree, an indirect block), which may change while the inode stays as it is. Every change of a map
+is logged in its own transaction, so that the map holds until the next copy of either says otherwise, for as long as no
+transaction between the two is missing. A new block is taken from the time of the commit before on: blocks freed by one
+transaction are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then.
+A block that moves without being freed, within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) or to another one
+(EXT4_IOC_MOVE_EXT, as of e4defrag), is certainly at neither place between the two commits.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from androstep_analysis.fs import runs
-from androstep_analysis.fs.ext4.blockmap import CONTENT, NODE_MAGIC_BYTES, UNWRITTEN, read_claims
+from androstep_analysis.fs.ext4.blockmap import (
+    CONTENT,
+    EXTENT_TREE,
+    INDIRECT,
+    NODE_MAGIC_BYTES,
+    UNWRITTEN,
+    read_claims,
+)
 from androstep_analysis.fs.ext4.inodes import BLOCK_MAP_BYTES, INODE, ROOT_INODE, narrow, on_disk
 from androstep_analysis.fs.ext4.layout import Groups, Superblock, placed
 from androstep_analysis.fs.image import Image
@@ -28,15 +37,15 @@ STATE = np.dtype(
     [
         *((name, INODE[name]) for name in INODE.names or ()),
         ("order", np.int64),
-        ("last_order", np.int64),
         ("next_order", np.int64),
         ("from_order", np.int64),
         ("end_order", np.int64),
         ("segment", np.int64),
     ]
 )
-"""An inode as one or more copies in a row have it: the first and the last of them, and the copy that says otherwise
-(`NEVER`: none). The state holds from the commit `from_order` on, at the longest until the commit `end_order`."""
+"""An inode as one or more copies in a row have it: the first of them, and the copy that says otherwise (`NEVER`: none),
+of the inode or of a node of its map. The state holds from the commit `from_order` on, at the longest until the commit
+`end_order`."""
 
 CLAIMED = np.dtype(
     [
@@ -110,9 +119,11 @@ def read_states(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.nd
     states, block_maps = states[order], block_maps[order]
     states["segment"] = log.committed["segment"][states["order"]]
     first = _first_of_state(states, block_maps)
-    last_order = states["order"][np.append(first[1:], len(states))[: len(first)] - 1]
-    states, block_maps = states[first], block_maps[first]
-    states["last_order"] = last_order
+    return _dated(states[first], log), block_maps[first]
+
+
+def _dated(states: np.ndarray, log: Log) -> np.ndarray:
+    """Return the states, which are sorted by ino and order, with the times that follow from these."""
     states["next_order"] = NEVER
     followed = np.flatnonzero(states["ino"][1:] == states["ino"][:-1])
     states["next_order"][followed] = states["order"][followed + 1]
@@ -121,7 +132,7 @@ def read_states(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.nd
     states["from_order"] = states["order"] - has_before
     ends = np.searchsorted(segment, states["segment"], side="right") - 1
     states["end_order"] = np.where(ends == len(segment) - 1, NEVER, ends)
-    return states, block_maps
+    return states
 
 
 def _inode_copies(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
@@ -161,11 +172,43 @@ def _first_of_state(states: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
 
 def read_claimed(
     log: Log, image: Image, superblock: Superblock, states: np.ndarray, block_maps: np.ndarray
-) -> tuple[np.ndarray, bool]:
-    """The blocks that the states claim (dtype `CLAIMED`), and whether a hostile journal made the reading stop."""
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return the states, the blocks that they claim (dtype `CLAIMED`), and whether a hostile journal was read in part.
+
+    The states are those given and one for each further copy of a node of their maps.
+    """
     reads = [0]
     copies = log.copies[np.lexsort((log.copies["order"], log.copies["target"]))]
-    by_order = np.argsort(states["order"], kind="stable")
+    parts, new = [np.empty(0, dtype=CLAIMED)], np.arange(len(states))
+    while len(new):
+        parts.append(_claims(log, image, superblock, copies, states, block_maps, new, reads))
+        row, order = _node_changes(log, states, parts[-1], copies)
+        if reads[0] + len(row) > _MAX_NODE_READS:
+            reads[0] = _MAX_NODE_READS + 1
+            break
+        new = len(states) + np.arange(len(row))
+        states, block_maps = np.append(states, states[row]), np.append(block_maps, block_maps[row], axis=0)
+        states["order"][new] = order
+    claimed = np.concatenate(parts)
+    by_ino = np.lexsort((states["order"], states["ino"]))
+    states = _dated(states[by_ino], log)
+    claimed["state"] = np.argsort(by_ino)[claimed["state"]]
+    dated = _until_denied(_disjoint(claimed, superblock), states, superblock)
+    return states, _without_moves(_merged(dated, states), superblock), reads[0] > _MAX_NODE_READS
+
+
+def _claims(
+    log: Log,
+    image: Image,
+    superblock: Superblock,
+    copies: np.ndarray,
+    states: np.ndarray,
+    block_maps: np.ndarray,
+    wanted: np.ndarray,
+    reads: list[int],
+) -> np.ndarray:
+    """Return what the `wanted` rows of the states claim, each at its order; `copies` are sorted by target and order."""
+    by_order = wanted[np.lexsort((states["ino"][wanted], states["order"][wanted]))]
     bounds = np.flatnonzero(np.diff(states["order"][by_order], prepend=-1, append=-1))
     parts = [np.empty(0, dtype=CLAIMED)]
     for begin, end in itertools.pairwise(bounds.tolist()):
@@ -185,9 +228,30 @@ def read_claimed(
             part[name] = claims[name]
         part["state"] = rows[np.searchsorted(inodes["ino"], claims["ino"])]
         parts.append(part)
-    return _merged(_until_denied(_disjoint(np.concatenate(parts), superblock), states, superblock), states), (
-        reads[0] > _MAX_NODE_READS
-    )
+    return np.concatenate(parts)
+
+
+def _node_changes(
+    log: Log, states: np.ndarray, claimed: np.ndarray, copies: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of states and orders of later copies of the nodes that these claim, of which there is no state yet.
+
+    A later copy counts as long as the inode is the same, and no transaction is missing.
+    """
+    nodes = claimed[np.isin(claimed["use"], (EXTENT_TREE, INDIRECT))]
+    first = np.searchsorted(copies["target"], nodes["start"])
+    count = np.searchsorted(copies["target"], nodes["start"] + nodes["length"]) - first
+    count[np.cumsum(count) > _MAX_NODE_READS] = 0
+    row = np.repeat(nodes["state"], count)
+    order = copies["order"][np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)]
+    is_later = (states["order"][row] < order) & (order < states["next_order"][row])
+    is_later &= log.committed["segment"][order] == states["segment"][row]
+    row, order = row[is_later], order[is_later]
+    known = states["ino"] * len(log.committed) + states["order"]
+    change = states["ino"][row] * len(log.committed) + order
+    _, unique = np.unique(change, return_index=True)
+    unique = unique[~np.isin(change[unique], known)]
+    return row[unique], order[unique]
 
 
 def _disjoint(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
@@ -270,6 +334,51 @@ def _merged(claimed: np.ndarray, states: np.ndarray) -> np.ndarray:
     for name in ("next_order", "to_order"):
         whole[name] = claimed[name][last]
     return whole
+
+
+def _without_moves(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
+    """The claims, of which those are shorter that one file loses and another gets by the same transaction.
+
+    Such a block was not freed, so that the file that gets it had it at the earliest when this transaction began.
+    """
+    is_lost = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
+    is_got = claimed["from_order"] < claimed["first_order"]
+    shared = _shared(_line(claimed[is_lost], "to_order", superblock), _line(claimed[is_got], "first_order", superblock))
+    if not len(shared[0]):
+        return claimed
+    got, others = _cut(claimed, is_got, _line(claimed, "first_order", superblock), shared)
+    got["from_order"] = got["first_order"]
+    claimed = np.concatenate([others, got])
+    is_lost = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
+    lost, others = _cut(claimed, is_lost, _line(claimed, "to_order", superblock), shared)
+    lost["to_order"] -= 1
+    return np.concatenate([others, lost])
+
+
+Runs = tuple[np.ndarray, np.ndarray]
+
+
+def _line(claimed: np.ndarray, order: str, superblock: Superblock) -> Runs:
+    """Starts and ends of the claims on a line on which the blocks of one transaction follow those of another."""
+    start = np.where(claimed[order] == NEVER, -1, claimed[order]) * superblock.nr_blocks + claimed["start"]
+    return start, start + claimed["length"]
+
+
+def _shared(some: Runs, others: Runs) -> Runs:
+    """The runs that are in both, sorted and disjoint."""
+    start, end, _ = runs.intersect(*runs.first_wins(*some)[:2], *runs.first_wins(*others)[:2])
+    return start, end
+
+
+def _cut(claimed: np.ndarray, is_meant: np.ndarray, line: Runs, shared: Runs) -> Runs:
+    """The parts of the meant claims that are `shared`, and what is left with all other claims."""
+    meant = np.flatnonzero(is_meant)
+    starts, ends = line[0][meant], line[1][meant]
+    rest = runs.gaps(*shared, int(max(ends.max(), shared[1].max())) + 1)
+    parts = []
+    for start, end, index in (runs.intersect(starts, ends, *shared), runs.intersect(starts, ends, *rest)):
+        parts.append(_part(claimed, start - starts[index], end - start, meant[index]))
+    return parts[0], np.concatenate([claimed[~is_meant], parts[1]])
 
 
 def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
