@@ -100,7 +100,7 @@ def complete(capture: Capture) -> Sentence:
         said += [*_seen(capture.population), *_known(capture)]
     is_other = not (has_requests or any(capture.about[part] for part in ("bench", "replay", "steps", "gui")))
     is_empty = is_other and not any(capture.about["rows"][table] for table in _ROWS)
-    about = "missing" if is_other else "complete"
+    about = "missing" if is_other or lost else "complete"
     return Sentence(about, tuple(listed(said, "; ")), "unusual" if lost or is_empty else "fact")
 
 

@@ -18,7 +18,7 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.errors import Loss, LossWarning
 from androstep_analysis.headline import Amount, Headline, Name, Quote, Sentence, requests, unusual
 from androstep_analysis.ingest import clock
-from androstep_analysis.losses import as_json
+from androstep_analysis.losses import as_json, is_missing
 from androstep_analysis.replay.metrics import metrics
 from androstep_analysis.report import overview
 from androstep_analysis.summary import summary
@@ -123,7 +123,8 @@ def check(told: Headline, of: Capture) -> None:
     constant = re.compile(r"95 %|fewer than 6|--repeats 6|jbd2|process \d+")
     assert [part for part in plain if re.search(r"\d", constant.sub("", part))] == [], "numbers that nothing checks"
     has_more = of.about["rows"]["requests"] or any(of.about[part] for part in ("bench", "replay", "steps", "gui"))
-    assert [one.about for one in told.sentences[:2]] == ["recorded", "complete" if has_more else "missing"]
+    is_complete = has_more and not of.lost_events and not any(is_missing(loss) for loss in of.losses)
+    assert [one.about for one in told.sentences[:2]] == ["recorded", "complete" if is_complete else "missing"]
     check_text(shown(told))
 
 
