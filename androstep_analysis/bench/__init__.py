@@ -1,4 +1,4 @@
-"""Benchmark results: of iobench, fio and Mobibench, read, summarised over repetitions, and compared.
+"""Benchmark results of iobench, fio, Mobibench, IOzone and AndroBench: read, summarised over repetitions, compared.
 
 >>> results = read("bench.rec", "fio.json")
 >>> summarise(results.tables)

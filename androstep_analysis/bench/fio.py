@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from androstep_analysis.bench.tables import Part, foreign
+from androstep_analysis.bench.tables import Part, foreign, names
 from androstep_analysis.errors import InputError, Loss
 from androstep_analysis.results import Results
 
@@ -64,14 +63,6 @@ def read(text: str, origin: bytes) -> Results:
     return _read_text(text, origin)
 
 
-def _names(origin: bytes) -> Iterator[str]:
-    digest = hashlib.sha256(origin).hexdigest()[:16]
-    number = 0
-    while True:
-        yield f"{digest}-{number}"
-        number += 1
-
-
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
@@ -86,7 +77,7 @@ def _read_text(text: str, origin: bytes) -> Results:
     for result, end in zip(results, ends, strict=False):
         found.setdefault((result[1], int(result[2])), []).append((result, text[result.end() : end]))
     runs, parts, losses = [], [], []
-    for (key, blocks), name in zip(found.items(), _names(origin), strict=False):
+    for (key, blocks), name in zip(found.items(), names(origin), strict=False):
         setup = setups.get(key)
         test = None if setup is None else TESTS.get(setup[3])
         if setup is None or test is None:
@@ -203,7 +194,7 @@ def _read_json(text: str, origin: bytes) -> Results:
     for job in document["jobs"]:
         grouped.setdefault((job["jobname"], job["groupid"]), []).append(job)
     runs, parts, losses = [], [], []
-    for ((name, _), jobs), run_id in zip(grouped.items(), _names(origin), strict=False):
+    for ((name, _), jobs), run_id in zip(grouped.items(), names(origin), strict=False):
         options = {**document.get("global options", {}), **jobs[0].get("job options", {})}
         test = TESTS.get(options.get("rw", options.get("readwrite", "read")).partition(":")[0])
         if test is None:

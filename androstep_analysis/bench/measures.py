@@ -61,8 +61,8 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     columns = [*RUN, *(f"latency_{name}" for name in QUANTILES), "iops", "bandwidth"]
     found = whole.with_columns(
         *(pl.lit(None, pl.Float64).alias(f"latency_{name}") for name in QUANTILES),
-        iops=pl.col("ops") * per_second,
-        bandwidth=pl.col("bytes") * per_second,
+        iops=pl.coalesce(pl.col("ops") * per_second, pl.col("stated_ops_rate") / 1000),
+        bandwidth=pl.coalesce(pl.col("bytes") * per_second, pl.col("stated_bytes_rate")),
     ).select(columns)
     latencies = _latencies(whole)
     found = found.update(latencies, on=list(RUN)) if not latencies.is_empty() else found

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Any, Final
 
-from androstep_analysis.bench.tables import Part, foreign
+from androstep_analysis.bench.tables import Part, foreign, names
 from androstep_analysis.results import Results
 
 SETUP: Final = "[mobibench measurement setup]"
@@ -40,8 +39,7 @@ def read(text: str, origin: bytes) -> Results:
     lines = re.split(r"[\r\n]+", text)
     starts = [number for number, line in enumerate(lines) if SETUP in line]
     blocks = [lines[start:end] for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
-    digest = hashlib.sha256(origin).hexdigest()[:16]
-    runs = [_run(block) | {"run_id": f"{digest}-{number}"} for number, block in enumerate(blocks)]
+    runs = [_run(block) | {"run_id": name} for block, name in zip(blocks, names(origin), strict=False)]
     parts = [_parts(run) for run in runs]
     known = [{name: value for name, value in run.items() if name not in _RESULT} for run in runs]
     return foreign("Mobibench text", known, parts, ())

@@ -1,4 +1,4 @@
-"""Reading results, whatever tool they are of: iobench's records, fio's text or JSON, Mobibench's text."""
+"""Reading results, whatever tool they are of: iobench, fio, Mobibench, IOzone, AndroBench."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import results
-from androstep_analysis.bench import fio, mobibench, records
+from androstep_analysis.bench import androbench, fio, iozone, mobibench, records
 from androstep_analysis.bench.tables import RUN, TABLES
 from androstep_analysis.errors import InputError, Loss, printable
 from androstep_analysis.ingest.archive import Archive
@@ -49,6 +49,8 @@ FORMATS: tuple[Format, ...] = (
     Format("iobench records", records.sniff, records.read),
     Format("fio output", fio.sniff, _text(fio.read)),
     Format("Mobibench output", mobibench.sniff, _text(mobibench.read)),
+    Format("IOzone output", iozone.sniff, _text(iozone.read)),
+    Format("AndroBench results", androbench.sniff, _text(androbench.read)),
 )
 
 _SMALL_BYTES = 64 << 20
@@ -76,8 +78,9 @@ def read(*paths: str | os.PathLike[str]) -> Results:
     Parameters
     ----------
     *paths : path-like
-        Files that iobench (``--record``), fio (its text or JSON) or Mobibench (its text) wrote, plain, compressed or
-        in tar archives, directories of such files, and captures of `androstep bench`.
+        Files that iobench (``--record``), fio (its text or JSON), Mobibench or IOzone (their text) wrote, results of
+        AndroBench (its ``history.db``, what sqlite3 prints of it, or the text of its screen), plain, compressed or in
+        tar archives, directories of such files, and captures of `androstep bench`.
 
     Returns
     -------

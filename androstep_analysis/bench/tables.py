@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,6 +60,12 @@ class Part:
     ops: int | None = None
     bytes: int | None = None
     known: dict[str, Any] = field(default_factory=dict)
+
+
+def names(origin: bytes) -> Iterator[str]:
+    """Yield names for the runs in a file, of which `origin` are the bytes."""
+    digest = hashlib.sha256(origin).hexdigest()[:16]
+    return (f"{digest}-{number}" for number in itertools.count())
 
 
 def foreign(format: str, runs: list[dict[str, Any]], parts: list[list[Part]], losses: tuple[Loss, ...]) -> Results:

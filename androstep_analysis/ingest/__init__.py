@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from androstep_analysis import recording, schema
 from androstep_analysis.errors import InputError, Loss, LossWarning, printable
-from androstep_analysis.ingest import clock, closest, others, plugins, procmon, staging, tasks
+from androstep_analysis.ingest import clock, closest, histograms, others, plugins, procmon, staging, tasks
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas, oraclegeneral
 from androstep_analysis.ingest.block import csv as block_csv
@@ -191,7 +191,7 @@ def _recognised(source: Source) -> Format:
     """The format of a file, by its first bytes."""
     format = _format_of(source.head)
     if format is None:
-        if (kind := others.kind(source.head)) is not None:
+        if (kind := others.kind(source.head) or histograms.described(source)) is not None:
             raise InputError(f"{source.name}: {kind}")
         raise InputError(
             f"{source.name}: no known recording; {closest.found(source.head)}; known are {_format_titles()}, "

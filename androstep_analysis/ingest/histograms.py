@@ -1,0 +1,95 @@
+"""Histograms that biolatency, ext4dist and other tools of bcc and libbpf-tools print: what they say, in a sentence.
+
+They have counts of intervals and no requests, so that no table can be made of them. A histogram is a line of its unit
+(``usecs : count distribution``) and a line for each interval (``4 -> 7 : 3 |***|``); lines above it name the disk, the
+flags or the operation. With ``-j`` it is a dictionary of Python (bcc: src/python/bcc/table.py, ``print_log2_hist``).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from androstep_analysis.errors import printable
+from androstep_analysis.ingest.source import Source
+
+_MOST_BYTES: Final = 4 << 20
+_MOST_NAMES: Final = 3
+
+_UNIT: Final = re.compile(r"^\s*(\w+)\s+: count\s+distribution\s*$")
+_ROW: Final = re.compile(r"^\s*(\d{1,20}) -> (\d{1,20})\s*: (\d{1,20})\s*\|[* +]*\|?\s*$")
+_OF: Final = re.compile(r"^\s*((?:disk|flags|operation|device) = .*?)\s*$")
+_JSON: Final = re.compile(r"^\{'ts': .*'val_type': '.*'data': \[\{'interval-start': ")
+_OF_JSON: Final = ("Bucket ptr", "flags")
+
+_INSTEAD: Final = (
+    "who asked for what, and when, is not in it, so that no table can be made; record each request with biosnoop, "
+    "or with androstep record"
+)
+
+
+def described(source: Source) -> str | None:
+    """Return what a file of histograms says and what to record instead; None where it is none."""
+    head = source.head.decode("utf-8", "replace").splitlines()
+    if not any(_UNIT.match(line) or _JSON.match(line) for line in head):
+        return None
+    counts: dict[tuple[str, str], Counter[int]] = {}
+    text = source.read(0, _MOST_BYTES).decode("utf-8", "replace")
+    for of, unit, most, count in _intervals(text.splitlines()):
+        counts.setdefault((of, unit), Counter())[most] += count
+    said = [
+        f"{of}{_sentence(unit, intervals)}"
+        for (of, unit), intervals in list(counts.items())[:_MOST_NAMES]
+        if intervals.total()
+    ]
+    more = f"; and {len(counts) - _MOST_NAMES} more" if len(counts) > _MOST_NAMES else ""
+    found = f": {'; '.join(said)}{more}" if said else ""
+    where = "" if source.size <= _MOST_BYTES else f" (of the first {_MOST_BYTES >> 20} MiB)"
+    return f"histograms, as biolatency prints them{where}{found}; {_INSTEAD}"
+
+
+def _intervals(lines: list[str]) -> Iterator[tuple[str, str, int, int]]:
+    """Yield what each interval is of, its unit, its greatest value, and how many values are in it."""
+    of, unit = "", None
+    for line in lines:
+        if _JSON.match(line):
+            yield from _of_dictionary(line)
+        elif found := _OF.match(line):
+            of, unit = f"{printable(' '.join(found[1].split())[:60])}: ", None
+        elif found := _UNIT.match(line):
+            unit = found[1]
+        elif unit is not None and (found := _ROW.match(line)):
+            yield of, unit, int(found[2]), int(found[3])
+        elif not line.strip():
+            of, unit = ("", None) if unit is not None else (of, None)
+
+
+def _of_dictionary(line: str) -> Iterator[tuple[str, str, int, int]]:
+    try:
+        told = ast.literal_eval(line)
+        names = [told[name] for name in _OF_JSON if name in told]
+        texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
+        of = "".join(f"{printable(text[:60])}: " for text in texts)
+        for interval in told["data"]:
+            yield of, str(told["val_type"])[:20], int(interval["interval-end"]), int(interval["count"])
+    except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError):
+        return
+
+
+def _sentence(unit: str, intervals: Counter[int]) -> str:
+    """Return how many values there are, and what half of them, 99 % and all do not exceed."""
+    total, seen = intervals.total(), 0
+    limits: dict[int, int] = {}
+    for most, count in sorted(intervals.items()):
+        seen += count
+        for percent in (50, 99, 100):
+            if percent not in limits and seen * 100 >= total * percent:
+                limits[percent] = most
+    unit = printable(unit)
+    return (
+        f"{total:,} values, half of them at most {limits[50]:,} {unit}, 99 % at most {limits[99]:,}, "
+        f"all at most {limits[100]:,}"
+    )

@@ -1,0 +1,64 @@
+"""Histograms of biolatency and its siblings: a sentence of what they say, and no table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import androstep_analysis as androstep
+from androstep_analysis.errors import InputError
+
+ROWS = {0: 0, 1: 0, 3: 2, 7: 5, 15: 90, 31: 2, 63: 1}
+"""The greatest value of each interval, and how many values are in it: half of 100 are at most 15, 99 at most 31."""
+
+
+def histogram(unit: str = "usecs", rows: dict[int, int] = ROWS) -> str:
+    text = f"     {unit:<19} : count    distribution\n"
+    return text + "".join(
+        f"{(most + 1) // 2:>10} -> {most:<10} : {count:<8} |****    |\n" for most, count in rows.items()
+    )
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "biolatency.txt"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        androstep.open(path)
+    return str(error.value)
+
+
+BEGIN = "Tracing block device I/O... Hit Ctrl-C to end.\n^C\n"
+
+
+@pytest.mark.parametrize("unit", ["usecs", "msecs"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_one_histogram(unit: str, end: str, tmp_path: Path) -> None:
+    told = refused(tmp_path, (BEGIN + histogram(unit)).replace("\n", end))
+    assert (
+        f"biolatency prints them: 100 values, half of them at most 15 {unit}, 99 % at most 31, all at most 63;" in told
+    )
+    assert "record each request with biosnoop" in told
+
+
+@pytest.mark.parametrize(
+    "above", ["disk = sda", "flags = Sync-Write", "disk = sda\tflags = Read", "operation = 'read'"]
+)
+def test_what_histograms_are_of_and_that_those_of_several_times_add_up(above: str, tmp_path: Path) -> None:
+    one = f"\n06:20:16\n\n{above}\n{histogram()}"
+    told = refused(tmp_path, BEGIN + one + f"\ndisk = vda\n{histogram('usecs', {1: 7})}" + one)
+    of = " ".join(above.split())
+    assert f"{of}: 200 values, half of them at most 15 usecs" in told
+    assert "disk = vda: 7 values, half of them at most 1 usecs, 99 % at most 1, all at most 1" in told
+
+
+def test_dictionaries(tmp_path: Path) -> None:
+    rows = [{"interval-start": (most + 1) // 2, "interval-end": most, "count": count} for most, count in ROWS.items()]
+    told = {"ts": "2026-11-28 10:00:00", "val_type": "usecs", "data": rows}
+    text = "".join(f"{told | {'Bucket ptr': name}}\n" for name in (b"sda", b"sdb", b"sdc", b"sdd", b"sde"))
+    assert "sda: 100 values, half of them at most 15 usecs" in refused(tmp_path, text)
+    assert "and 2 more" in refused(tmp_path, text + "{'ts': 1, 'val_type': 'usecs', 'data': [{'interval-start': (((\n")
+
+
+def test_a_histogram_without_values(tmp_path: Path) -> None:
+    assert "biolatency prints them; who asked for what" in refused(tmp_path, BEGIN + histogram(rows={}))
