@@ -204,8 +204,15 @@ class Reader:
 LOST = re.compile(rb"(?im)^.{0,40}?\blost (\d{1,18}) (?:samples|events)\b.*$\n?")
 """What tools of bcc and libbpf-tools print where a buffer ran over (bcc: src/python/bcc/table.py, ``lost_cb``)."""
 
-NOTE = re.compile(rb"(?im)^ *(?:tracing .*|\^C.*|(?:ending|detaching|exiting)\b.*|)\r?$\n?")
+NOTE = re.compile(rb"(?im)^ *(?:tracing .*|(?:ending|detaching|exiting)\b.*|)\r?$\n?")
 """Lines that these tools print beside what they trace, and empty lines."""
+
+_INTERRUPTED = re.compile(rb"(?m)^\^C")
+
+
+def without_interrupt(text: bytes) -> bytes:
+    """Return `text` without the ^C that a terminal prints where the user ends a tool."""
+    return _INTERRUPTED.sub(b"", text)
 
 
 def whole(source: Source) -> Iterator[bytes]:

@@ -178,6 +178,18 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
 
 
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
+    begin, header, first, second = ("Tracing block device I/O... Hit Ctrl-C to end.", *LISTS["bcc"].splitlines())
+    capture = made(tmp_path, f"{begin}\n{header}\n{first}\nPossibly lost 33 samples\n\n^C{second}\nDetaching...\n")
+    assert rows(capture, "op", "sector", "issue_ns") == [("write", 2406576, 246_000), ("read", 8, 9_000_000)]
+    told = [(loss["kind"], loss["count"]) for loss in capture.about["losses"]]
+    assert told == [("numbered", 2), ("dropped", 33)] and capture.about["lost_events"] == 33
+    again = made(tmp_path, f"{begin}\n{header}\n{first}\n\n{begin}\n{header}\n{second}\n", "again.txt")
+    assert rows(again, "op") == [("write",), ("read",)]
+    assert [loss["kind"] for loss in again.about["losses"]] == ["numbered", "clock"]
+
+
 def test_a_list_without_times_is_refused(tmp_path: Path) -> None:
     text = "COMM PID TYPE DEV BLOCK        BYTES  LATms\nsupervise 1809 W 202,1 17039600 4096 0.62\n"
     with pytest.raises(androstep.InputError, match="the list has no times"):

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.block import csv
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
@@ -82,12 +83,13 @@ def read(source: Source, spool: Spool) -> Staging:
     columns = csv.Columns(tuple(_COLUMNS[name][0] for name in names), "\t", start="issue")
     rows = _Rows(names)
     staging = csv.parse(rows.of(source.pieces()), spool, columns, None, csv.NO_HEADER, "biosnoop")
-    if not rows.nr_diskless:
-        return staging
-    message = (
-        f"{rows.nr_diskless} lines name no disk and no bytes (flushes that the tool cannot tell); they are left out"
-    )
-    return replace(staging, losses=(*staging.losses, Loss("diskless", rows.nr_diskless, message)))
+    losses = (*staging.losses, *lines.dropped(rows.nr_lost), *clock.mixed(rows.nr_restarts))
+    if rows.nr_diskless:
+        message = (
+            f"{rows.nr_diskless} lines name no disk and no bytes (flushes that the tool cannot tell); they are left out"
+        )
+        losses += (Loss("diskless", rows.nr_diskless, message),)
+    return replace(staging, losses=losses, lost_events=rows.nr_lost)
 
 
 class _Rows:
@@ -98,11 +100,15 @@ class _Rows:
         self._line = re.compile(rb"(?m)^ *" + rb" *?".join(self._spaced(names, forms)) + rb" *\r?$")
         self._row = b"\t".join(b"\\%d" % number for number in range(1, len(names) + 1))
         header = rb" +".join(re.escape(name.encode()) for name in names)
-        self._header = re.compile(rb"(?s)\A(?:[^\n]*\n)*? *" + header + rb" *\r?\n")
+        self._header = re.compile(rb"(?m)^ *" + header + rb" *\r?\n")
+        self._begin = re.compile(rb"(?s)\A(?:[^\n]*\n)*? *" + header + rb" *\r?\n")
         diskless = {"dev": rb"", "size": rb"0"}
         cells = (diskless.get(_COLUMNS[name][0].partition(":")[0], rb"[^\t\n]*") for name in names)
         self._diskless = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$\n?")
         self.nr_diskless = 0
+        self.nr_lost = 0
+        self.nr_restarts = 0
+        """How often the list begins anew, and its times with it."""
 
     @staticmethod
     def _spaced(names: list[str], forms: list[bytes]) -> Iterator[bytes]:
@@ -113,14 +119,19 @@ class _Rows:
         """Yield the rows of all lines; a line that has not this form stays as it is."""
         rest, is_first = b"", True
         for piece in pieces:
-            lines, newline, rest = (rest + piece).rpartition(b"\n")
-            lines = self._header.sub(b"", lines + newline) if is_first else lines + newline
-            yield self._converted(lines)
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
+            whole = self._begin.sub(b"", whole + newline) if is_first else whole + newline
+            yield self._converted(whole)
             is_first = False
         yield self._converted(rest)
 
-    def _converted(self, lines: bytes) -> bytes:
-        rows = self._line.sub(self._row, lines)
+    def _converted(self, text: bytes) -> bytes:
+        self.nr_lost += sum(map(int, lines.LOST.findall(text)))
+        text, restarts = self._header.subn(b"", text)
+        self.nr_restarts += restarts
+        for beside in (lines.LOST, lines.NOTE):
+            text = beside.sub(b"", text)
+        rows = self._line.sub(self._row, lines.without_interrupt(text))
         rows, count = self._diskless.subn(b"", rows)
         self.nr_diskless += count
         return rows

@@ -30,7 +30,7 @@ import polars as pl
 
 from androstep_analysis import schema
 from androstep_analysis.errors import Loss, printable
-from androstep_analysis.ingest import lines, tasks
+from androstep_analysis.ingest import clock, lines, tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -112,14 +112,15 @@ class _List:
         self._seen: list[pl.DataFrame] = []
         self._last_clock_ns: int | None = None
         self._days = 0
+        self._headers = 0
         self._dropped = 0
         self._unreadable = 0
         self._first_unreadable = ""
 
     def read(self, text: bytes) -> None:
         """Read some whole lines."""
-        self._dropped += sum(int(count) for count in lines.LOST.findall(text))
-        whole = pl.DataFrame({"text": [text.decode(errors="backslashreplace")]})
+        self._dropped += sum(map(int, lines.LOST.findall(text)))
+        whole = pl.DataFrame({"text": [lines.without_interrupt(text).decode(errors="backslashreplace")]})
         rows = whole.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", self._lines + 1)
         self._lines += rows.height
         rows = rows.with_columns(pl.col("text").str.strip_suffix("\r"))
@@ -140,6 +141,7 @@ class _List:
         is_beside = names.is_in(_HEADERS) | names.str.contains(_CSV.pattern)
         for pattern in (lines.NOTE, lines.LOST):
             is_beside |= texts.str.contains(pattern.pattern.decode())
+        self._headers += names.filter(names.is_in(_HEADERS)).len()
         strange = texts.filter(~is_beside)
         self._unreadable += strange.len()
         if strange.len() and not self._first_unreadable:
@@ -205,10 +207,13 @@ class _List:
             last_ns=max(self._spans, default=None),
             tasks=_tasks(self._seen),
             clock=clocks[self._row],
+            lost_events=self._dropped,
             losses=(*torn, *lines.dropped(self._dropped), *self._losses()),
         )
 
     def _losses(self) -> Iterator[Loss]:
+        if self._row == _VFS_ROW:  # its times begin anew with each header
+            yield from clock.mixed(max(0, self._headers - 1))
         if self._unreadable:
             shown = printable(self._first_unreadable)
             message = f"{self._unreadable} lines cannot be read as calls of such a list; the first: “{shown}”"
