@@ -124,6 +124,34 @@ def test_texts_that_powershell_wrote(kind: str, codec: str, tmp_path: Path) -> N
     assert capture.about["losses"] == []
 
 
+OF_CORPUS = {
+    "androstep/result.po": 300,
+    "androstep/mobigen.out.twitter": 300,
+    "androstep/ftrace_sqlite.txt": 300,
+    "blkparse_text/android_swapcache_2.txt": 300,
+    "strace/17461-com.android.settings.txt": 300,
+    "field/T31_cachemon_ds.csv": 300,
+    "field/T08_biosnoop.txt": 300,
+    "field/T07_mmc.txt": 300,
+    "field/T21_f2fs_precache.txt": 300,
+}
+"""Texts, and how many of their first lines are read."""
+
+
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.parametrize("codec", ["utf-16", "utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("name", OF_CORPUS)
+def test_ends_of_lines_of_windows_change_nothing(name: str, codec: str, tmp_path: Path) -> None:
+    lines = corpus.path(name).read_text("utf-8").splitlines()[: OF_CORPUS[name]]
+    plain = made(tmp_path, "\n".join([*lines, ""]))
+    (tmp_path / "windows").mkdir()
+    capture = made(tmp_path / "windows", "\r\n".join([*lines, ""]).encode(codec))
+    for table in ("block_events", "syscalls", "fs_events", "commands"):
+        assert capture.tables[table].collect().equals(plain.tables[table].collect()), table
+    assert capture.about["events"] == plain.about["events"]
+    assert capture.about["losses"] == plain.about["losses"]
+
+
 def test_utf_16_of_the_field() -> None:
     told, plain = opened("T17_utf16.txt"), opened("T12b_mtk.txt")
     assert told.requests.collect().equals(plain.requests.collect())

@@ -54,7 +54,7 @@ _LINE = (
 _SHORT = r'^([^"]*)"(?:/nil)?$'
 """What the cleaner leaves of a path that has no more than two parts."""
 
-_FIRST_LINE = re.compile((_LINE.removesuffix("$") + r"\n").encode())
+_FIRST_LINE = re.compile((_LINE.removesuffix("$") + r"\r?\n").encode())
 
 
 def sniff(head: bytes) -> bool:
@@ -87,7 +87,7 @@ class _Script:
         """Some whole lines."""
         lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
         parsed = lines.with_row_index("line", self._lines + 1).with_columns(
-            pl.col("text").str.extract_groups(_LINE).struct.unnest()
+            pl.col("text").str.strip_suffix("\r").str.extract_groups(_LINE).struct.unnest()
         )
         self._lines += parsed.height
         self._refuse(parsed.filter(pl.col("tid").is_null()))

@@ -298,9 +298,6 @@ static void read_line(struct reader *reader, struct text line)
     struct blk_event event;
     struct text at = line;
 
-    if (text_length(at) && at.end[-1] == '\r')
-        at.end--;
-    line = at;
     if (!take_event(&at, &event)) {
         blkparse_note(totals, &trace->is_summary, line);
         return;

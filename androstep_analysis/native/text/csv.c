@@ -476,8 +476,6 @@ static void read_line(struct reader *reader, struct text line)
     struct block_csv *csv = (struct block_csv *)reader;
     uint8_t header = csv->header;
 
-    if (text_length(line) && line.end[-1] == '\r')
-        line.end--;
     csv->header = HEADER_NONE;
     if (header != HEADER_ONE && !is_blank(line) && !read_row(csv, line) && header != HEADER_MAYBE)
         refuse(&reader->totals.refused[REFUSED_LINE], line);

@@ -90,8 +90,7 @@ static bool take_f2fs_type(struct text *text, struct text *type)
 static bool take_end(struct text *text)
 {
     take_spaces(text);
-    if (!take_byte(text, '\r'))
-        take_word(text, "\\n\\");
+    take_word(text, "\\n\\");
     return text->at == text->end;
 }
 
@@ -99,11 +98,8 @@ static bool take_end(struct text *text)
 static struct text rest_of(const struct text *text)
 {
     struct text rest = *text;
-    size_t length = text_length(rest);
 
-    if (length && rest.end[-1] == '\r')
-        rest.end -= 1;
-    else if (text_ends(rest, "\\n\\"))
+    if (text_ends(rest, "\\n\\"))
         rest.end -= 3;
     return rest;
 }

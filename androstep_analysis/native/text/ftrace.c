@@ -364,12 +364,6 @@ static bool take_origin(struct text *text, struct block_fields *fields)
 // The line without its end, as the packings of such text write it.
 static void trim(struct text *text)
 {
-    size_t length = text_length(*text);
-
-    if (length && text->end[-1] == '\r') {
-        text->end--;
-        return;
-    }
     if (text_ends(*text, "\\n\\")) {
         text->end -= 3;
         return;

@@ -98,11 +98,12 @@ static bool have_room(const struct tables *tables)
            has_room(tables->threads, 2) && has_room(tables->calls, 1) && has_room(tables->importance, 1);
 }
 
-static void read_line(struct reader *reader, const uint8_t *start, const uint8_t *end)
+// Reads a line without its end, which is CR LF in text of Windows.
+static void read_line(struct reader *reader, const uint8_t *start, const uint8_t *end, bool is_long)
 {
-    struct text line = {start, end};
+    struct text line = {start, end > start && end[-1] == '\r' ? end - 1 : end};
 
-    if (end - start > MAX_LINE)
+    if (is_long || end - start > MAX_LINE)
         refuse(&reader->totals.refused[REFUSED_LINE], line);
     else
         reader->read_line(reader, line);
@@ -125,12 +126,7 @@ static void carry(struct reader *reader, const uint8_t *start, const uint8_t *en
 // Reads the line that an earlier piece began.
 static void read_carried(struct reader *reader)
 {
-    struct text line = {reader->carry, reader->carry + reader->carried};
-
-    if (reader->is_long)
-        refuse(&reader->totals.refused[REFUSED_LINE], line);
-    else
-        reader->read_line(reader, line);
+    read_line(reader, reader->carry, reader->carry + reader->carried, reader->is_long);
     reader->carried = 0;
     reader->is_long = false;
 }
@@ -150,7 +146,7 @@ API size_t text_read(struct reader *reader, const uint8_t *data, size_t size)
         if (reader->carried || reader->is_long)
             read_carried(reader);
         else
-            read_line(reader, at, newline);
+            read_line(reader, at, newline, false);
         at = newline + 1;
     }
     return (size_t)(at - data);
