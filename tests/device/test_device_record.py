@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import polars as pl
@@ -376,6 +377,38 @@ def test_what_a_killed_program_recorded_is_fetched_by_the_next(tmp_path: Path, l
         assert "iotrace" not in fake.processes().values()
         with pytest.raises(DeviceError, match="no recording is left"):
             device.recover(tmp_path / "another")
+
+
+_DIES_AT_WORK = """
+import os, signal, sys
+from androstep_analysis.device import connect
+device = connect(sys.argv[1])
+program = f"{device.directory}/program"
+device.push("/bin/sleep", program, mode=0o755)
+device.start([program, "1000"])
+print(device.directory, flush=True)
+if sys.argv[2] == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.stdin.read()
+device.close()
+"""
+
+
+def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    with connected(tmp_path) as (device, fake):
+        words = [sys.executable, "-c", _DIES_AT_WORK, fake.address]
+        died = subprocess.run([*words, "dies"], stdout=subprocess.PIPE, text=True, timeout=300)
+        assert died.returncode == -signal.SIGKILL
+        with subprocess.Popen([*words, "waits"], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as other:
+            assert other.stdout is not None
+            theirs = other.stdout.readline().strip()
+            assert "program" in fake.processes().values()
+            own = device.directory
+            assert {path.name for path in fake.tmp.glob("androstep-*")} == {Path(path).name for path in (own, theirs)}
+            _, said = other.communicate("", timeout=300)
+        assert other.returncode == 0
+        assert "program" not in fake.processes().values()
+    assert f"removed {died.stdout.strip()}, which a program that was killed had left" in said
 
 
 _WAITS = """

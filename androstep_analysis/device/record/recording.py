@@ -22,9 +22,10 @@ from androstep_analysis import capture, recording
 from androstep_analysis.capture import Capture
 from androstep_analysis.device.record import knowledge
 from androstep_analysis.device.record.segments import Fetching
-from androstep_analysis.device.session import Session
+from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Facts, facts
 from androstep_analysis.device.session.job import KILLED, Job
+from androstep_analysis.device.session.shell import PREFIX
 from androstep_analysis.device.transport import DeviceError, quoted
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.device.workloads import Ran
@@ -88,7 +89,7 @@ class Recording:
         self.capture: Capture | None = None
         """What was recorded, when the block has ended."""
         self._preset = preset
-        self._about = {"workload": workload or " ".join(command) or None, "recorder": process(os.getpid())}
+        self._about = {"workload": workload or " ".join(command) or None, "recorder": left.process(os.getpid())}
         self._options = [
             *("--preset", preset),
             *(("--readahead",) if readahead else ()),
@@ -106,6 +107,9 @@ class Recording:
         capture.refuse_existing(self.out)
         if self._preset != _WITHOUT_FILES:
             self._foretell()
+        for directory in unfetched(self.device):
+            if not left.is_at_work(about(self.device, directory).get("recorder")):
+                notify(_fetch_it(self.device, directory))
         place = self._memory or _memory(self.device)
         self._directory = self.device.new_directory(place, root=True)
         try:
@@ -130,7 +134,7 @@ class Recording:
             iotrace.end()
             iotrace.wait(notify)
         except BaseException:
-            notify(_unfetched(self.device, self._directory))
+            notify(_fetch_it(self.device, self._directory))
             raise
         self.capture = fetch(self.device, self._directory, self.out)
 
@@ -214,7 +218,7 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
         known, workload = facts(device), about(device, directory).get("workload")
         there = _copied(device, directory, out)
     except BaseException:
-        notify(_unfetched(device, directory))
+        notify(_fetch_it(device, directory))
         raise
     try:
         stated = known.stated(_traced(known, there)) | ({"workload": workload} if isinstance(workload, str) else {})
@@ -226,17 +230,15 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     return made
 
 
-def process(pid: int) -> str | None:
-    """Return what no other process is called, on any machine: boot, process id and time of its start.
-
-    None where there is no such process, or no /proc.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        began = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
-    except OSError:
-        return None
-    return f"{boot} {pid} {began}"
+def unfetched(device: Session) -> list[str]:
+    """Return the directories of the device in which recordings are, whether or not they have ended."""
+    places = dict.fromkeys((*MEMORY, device.scratch))
+    names = " ".join(f"{quoted([place])}/{PREFIX}*/{ABOUT}" for place in places)
+    # Others may make directories in /dev/shm, too: what they say in one, such as which process to end, does not count.
+    kept = '[ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]'
+    began = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && {{ {kept}; }} && echo "$d"'
+    text = f"for f in {names}; do {began}; done; true"
+    return device.ensure(text, "look for recordings", root=True).decode("utf-8", "replace").splitlines()
 
 
 def _traced(known: Facts, there: Path) -> str | None:
@@ -310,7 +312,7 @@ def about(device: Session, directory: str) -> dict[str, Any]:
     return stated if isinstance(stated, dict) else {}
 
 
-def _unfetched(device: Session, directory: str) -> str:
+def _fetch_it(device: Session, directory: str) -> str:
     """What to say of a recording that could not be fetched."""
     return (
         f"the recording is kept in {directory} on the device until it restarts; fetch it with "

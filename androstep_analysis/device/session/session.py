@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -12,14 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from androstep_analysis import programs
+from androstep_analysis.device.session import left
 from androstep_analysis.device.session.facts import DATA, facts
 from androstep_analysis.device.session.job import Job
 from androstep_analysis.device.session.place import Place, place
-from androstep_analysis.device.session.shell import Shell
+from androstep_analysis.device.session.shell import PREFIX, Shell
 from androstep_analysis.device.session.transfer import Hasher, Transfer, hasher
 from androstep_analysis.device.transport import Transport, quoted
+from androstep_analysis.device.transport.notices import notify
 
 _END_S = 60.0
+
+_BEGUN_BY = ".begun-by"
+"""The file in a program's directory on a device that names its process (`left.process`)."""
 
 
 class Session(Shell):
@@ -122,6 +129,29 @@ class Session(Shell):
         """Leaves a program to itself: `close` will not end it."""
         if job in self._jobs:
             self._jobs.remove(job)
+
+    def _begin_directory(self) -> str:
+        self.remove_left()
+        made = super()._begin_directory()
+        if (by_us := left.process(os.getpid())) is not None:
+            self.ensure(f"echo {quoted([by_us])} >{quoted([f'{made}/{_BEGUN_BY}'])}", "begin to work")
+        return made
+
+    def remove_left(self) -> None:
+        """Remove what programs of this machine have left on the device when they were killed."""
+        names = f"{quoted([self.scratch])}/{PREFIX}*/{_BEGUN_BY}"
+        own = 'd=${f%/*}; [ -f "$f" ] && [ -O "$d" ] && [ ! -L "$d" ] && read -r by <"$f" && echo "$by $d"'
+        found = self.query(f"for f in {names}; do {own}; done; true").text
+        for by, name in re.findall(rf"^(\S+ \d+ \d+) .*/({PREFIX}[0-9a-f]{{16}})$", found, re.MULTILINE | re.ASCII):
+            if left.was_killed(by):
+                self._remove_left(f"{self.scratch}/{name}")
+
+    def _remove_left(self, directory: str) -> None:
+        """End the programs that were copied to a directory and have a directory of a job in it, and remove it."""
+        running = 'read -r p <"$f" && case "$(readlink "/proc/$p/exe")" in "$D"/*) kill "$p"; esac'
+        text = f'D={quoted([directory])}; for f in "$D"/*/pid; do [ ! -f "$f" ] || {{ {running}; }}; done; rm -rf "$D"'
+        self.query(text, root=self.has_root)
+        notify(f"{self.name}: removed {directory}, which a program that was killed had left")
 
     def _clean_up(self) -> None:
         for job in list(self._jobs):

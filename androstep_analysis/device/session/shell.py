@@ -172,8 +172,11 @@ class Shell:
     def directory(self) -> str:
         """A directory on the device for this program alone; `close` removes it."""
         if self._directory is None:
-            self._directory = self.new_directory(self.scratch)
+            self._directory = self._begin_directory()
         return self._directory
+
+    def _begin_directory(self) -> str:
+        return self.new_directory(self.scratch)
 
     def new_directory(self, place: str, *, root: bool = False) -> str:
         """Makes a directory with a new name in `place`, for its owner only."""
