@@ -22,6 +22,8 @@ _MISSING, _EXISTS = -2, -17
 _FINDS = ("stat", "lstat", "access", "readlink", "statfs", "truncate", "chmod", "utimens", "link")
 _MOST_TRIED = 10_000
 """Choices beside one a call that are tried for names that belong together; what takes more stays as it began."""
+_MOST_SEEN, _SEEN_PER_CALL = 4_000_000, 64
+"""How many calls are looked at, over all choices: where very many overlap, the rest stays as it began."""
 
 LONGEST_NS = 1 << 62
 
@@ -49,10 +51,11 @@ def settled(operations: pl.DataFrame, at_start: pl.Series) -> pl.DataFrame:
         return operations
     places: dict[int, float] = {}
     was_there = set(at_start)
+    budget = _Budget(_MOST_SEEN + _SEEN_PER_CALL * contested.height)
     for calls in _belonging_together(contested, doubtful):
         place = -1.0
         there = {name: name in was_there for call in calls for name in call.names}
-        for call in _linear(calls, there) or ():
+        for call in _linear(calls, there, budget) or ():
             place = max(float(call.row), place + _BEHIND)
             places[call.row] = place
     placed = operations.with_columns(place=pl.int_range(pl.len()).cast(pl.Float64).replace(places))
@@ -186,6 +189,13 @@ class _Call:
         return all(there[name] == was == becomes for name, (was, becomes) in self.names.items())
 
 
+@dataclass
+class _Budget:
+    """How many more calls may be looked at."""
+
+    left: int
+
+
 def _belonging_together(uses: pl.DataFrame, doubtful: pl.Series) -> Iterator[list[_Call]]:
     """The operations on doubtful names and all that share an operation with them, for each such group of names."""
     groups: dict[str, set[str]] = {}
@@ -207,15 +217,17 @@ def _belonging_together(uses: pl.DataFrame, doubtful: pl.Series) -> Iterator[lis
         yield list(calls.values())
 
 
-def _linear(calls: list[_Call], at_start: dict[str, bool]) -> list[_Call] | None:
+def _linear(calls: list[_Call], at_start: dict[str, bool], budget: _Budget) -> list[_Call] | None:
     """The calls in an order in which each finds what it found; None where there is none, or none was found."""
     done = bytearray(len(calls))
     order: list[int] = []
     there = dict(at_start)
     undo: list[dict[str, bool]] = []
-    choices = [_possible(calls, done, there)]
+    choices = [_possible(calls, done, there, budget)]
     dead: set[_Summary] = set()
     for _ in range(len(calls) + _MOST_TRIED):
+        if budget.left < 0:
+            return None
         if choices[-1]:
             order.append(choices[-1].pop())
             done[order[-1]] = True
@@ -224,7 +236,7 @@ def _linear(calls: list[_Call], at_start: dict[str, bool]) -> list[_Call] | None
             names = calls[order[-1]].names
             undo.append({name: there[name] for name in names})
             there.update((name, becomes) for name, (_, becomes) in names.items())
-            choices.append([] if dead and _summary(done, there) in dead else _possible(calls, done, there))
+            choices.append([] if dead and _summary(done, there) in dead else _possible(calls, done, there, budget))
         elif order:
             dead.add(_summary(done, there))
             there.update(undo.pop())
@@ -235,12 +247,13 @@ def _linear(calls: list[_Call], at_start: dict[str, bool]) -> list[_Call] | None
     return None
 
 
-def _possible(calls: list[_Call], done: bytearray, there: dict[str, bool]) -> list[int]:
+def _possible(calls: list[_Call], done: bytearray, there: dict[str, bool], budget: _Budget) -> list[int]:
     """Which calls may come next, the first to try at the end: none may have ended before another one begins."""
     possible = []
     first_end_ns = calls[-1].end_ns + LONGEST_NS
     for number in range(done.find(False), len(calls)):
         call = calls[number]
+        budget.left -= 1
         if call.begin_ns >= first_end_ns:
             break
         if done[number]:

@@ -224,6 +224,16 @@ def test_few_rows_are_left() -> None:
     assert pairs(*rows) == [(number, number - 1) for number in range(1, 4000)]
 
 
+def test_what_overlaps_waits_for_the_one_before_where_results_tell() -> None:
+    """All threads make the same name at the same time: each comes after the one before it, and so after all others."""
+    rows = [
+        {"thread": number, "call": "open", "path": "a", "flags": 0o100, "failed": False, "result": 3}
+        | {"ts_ns": 0, "duration_ns": 1000 + number}
+        for number in range(3000)
+    ]
+    assert pairs(*rows) == [(number, number - 1) for number in range(1, 3000)]
+
+
 def test_thousands_of_threads() -> None:
     """Each looks up the same directory; then it goes away, and comes again."""
     threads = 5000

@@ -121,3 +121,19 @@ def test_deep_paths_take_no_more_memory_than_they_are_long() -> None:
         for number in range(1000)
     ]
     assert not overlaps.tells(table(rows)).any()
+
+
+def test_of_very_many_that_overlap_the_rest_stays_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is made and removed by turns, and all began at the same time: the makers stand before the removers."""
+    makes = {"call": "open", "flags": READ_WRITE | CREATE | EXCLUSIVE, "result": 3}
+    rows = [
+        {"thread": number, "path": "a", "failed": False, "ts_ns": 0, "duration_ns": 1000 + number}
+        | (makes if number < 50 else {"call": "unlink", "result": 0})
+        for number in range(100)
+    ]
+    operations = table(rows)
+    calls = pl.col("call").cast(pl.String)
+    assert overlaps.settled(operations, NOTHING).select(calls)["call"].to_list() == ["open", "unlink"] * 50
+    monkeypatch.setattr(overlaps, "_MOST_SEEN", 0)
+    monkeypatch.setattr(overlaps, "_SEEN_PER_CALL", 40)
+    assert overlaps.settled(operations, NOTHING).equals(operations)

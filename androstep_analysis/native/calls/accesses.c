@@ -61,6 +61,25 @@ static int64_t last_exclusive(const struct accesses *accesses, const struct thin
     return last;
 }
 
+static bool tells(const struct course *course, const struct thing *thing, int64_t operation)
+{
+    return thing->is_told && course->does[operation] & course->tells;
+}
+
+// The last exclusive operation that came after all that tell before it.
+static int64_t last_told(const struct accesses *accesses, const struct thing *thing)
+{
+    int64_t last = NO_OPERATION;
+
+    for (uint32_t number = thing->users[ACCESS_EXCLUSIVE]; number; number = accesses->users[number - 1].next) {
+        int64_t operation = accesses->users[number - 1].last;
+
+        if (operation > last && tells(&accesses->course, thing, operation))
+            last = operation;
+    }
+    return last;
+}
+
 static uint64_t list_of(const struct accesses *accesses, const struct thing *thing, enum access access)
 {
     return (uint64_t)(thing - accesses->things) * NR_ACCESSES + access;
@@ -105,6 +124,7 @@ bool accesses_see(struct accesses *accesses, struct thing *thing, enum access ac
 {
     const struct course *course = &accesses->course;
     int64_t exclusive = last_exclusive(accesses, thing, operation);
+    int64_t told = tells(course, thing, operation) ? last_told(accesses, thing) : NO_OPERATION;
 
     if (exclusive > thing->settled)
         settle(accesses, thing, exclusive);
@@ -115,6 +135,9 @@ bool accesses_see(struct accesses *accesses, struct thing *thing, enum access ac
             const struct user *user = accesses->users + number - 1;
             int64_t earlier = has_ended(course, thing, user->last, operation) ? user->last : user->before;
 
+            // What tells before that one was waited for by it.
+            if (earlier < told && earlier != NO_OPERATION && tells(course, thing, earlier))
+                continue;
             if (earlier != NO_OPERATION && course->thread[earlier] != course->thread[operation] &&
                 !visitor(context, earlier))
                 return false;

@@ -20,7 +20,10 @@ enum {
     THING_ALL,        // 0: everything that can be written back
 };
 
-enum { NR_LESSONS = 64, NR_PLACES = 2048 };
+enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
+
+// Of all threads together, where they are many: 32 MiB.
+#define ALL_PLACES ((size_t)NR_PLACES * NR_PLACES)
 
 // That a thread has come to be behind an operation of another thread.
 struct lesson {
@@ -343,6 +346,13 @@ static bool find_nodes(struct finder *finder)
     return true;
 }
 
+static size_t nr_places(size_t nr_threads)
+{
+    size_t places = nr_threads > NR_PLACES ? ALL_PLACES / nr_threads : nr_threads;
+
+    return nr_threads > NR_PLACES && places < LEAST_PLACES ? LEAST_PLACES : places;
+}
+
 static bool find(struct finder *finder)
 {
     const struct operations *operations = finder->operations;
@@ -351,7 +361,7 @@ static bool find(struct finder *finder)
         (struct course){operations->begin_ns, operations->end_ns, operations->thread, operations->does, DOES_TELL};
     finder->nodes = calloc(operations->nr_paths + 1, sizeof(*finder->nodes));
     finder->knowledge = calloc(operations->nr_threads + 1, sizeof(*finder->knowledge));
-    finder->places = operations->nr_threads < NR_PLACES ? operations->nr_threads : NR_PLACES;
+    finder->places = nr_places(operations->nr_threads);
     if (!finder->nodes || !finder->knowledge || !path_tree_make(&finder->tree) || !find_nodes(finder))
         return false;
     for (size_t row = 0; row < operations->rows; row++)
