@@ -6,6 +6,9 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
 - `filesystem`: type and block size, as the events and the mount tell them; size, as the device has it; the order of two
   images, by their journals or checkpoints; the time of mkfs. One contradiction is one too many.
 - `commits`: the journal's transactions, each with its time. An image after has those of the trace, one before does not.
+- `age`: what shows that an image is of the recorded filesystem, and of another time: it was taken while the recording
+  ran, or lacks files and is older than the recording. Such an image proves nothing, and is not refused for what it has
+  of another time.
 - `births`: files that were created in the trace and are not deleted there, with their time of creation.
 - `clock`: such files and transactions with times that fit only if the clock was set meanwhile, by less than
   `CLOCK_NS`, and nothing tells whether it was. They prove nothing and refuse nothing.
@@ -106,6 +109,11 @@ class Standing:
         return agreements > 0 and contradictions <= TOLERATED * agreements
 
     @property
+    def _is_of_other_time(self) -> bool:
+        """Whether it is certainly of the recorded filesystem, and not of the time that it is said to be of."""
+        return any(count.kind == "age" and count.contradictions for count in self.counts)
+
+    @property
     def _has_identity(self) -> bool:
         """Whether more than the sort of its blocks agrees."""
         return any(
@@ -128,7 +136,9 @@ class Standing:
         for count in self.counts:
             if count.kind in STRICT and count.contradictions:
                 return count
-            if count.kind == "clock" or (self.is_lossy and count.kind in OF_EVENTS):
+            if count.kind in ("clock", "age"):
+                continue
+            if (self.is_lossy or self._is_of_other_time) and count.kind in OF_EVENTS:
                 continue
             is_overruled = count.kind in LAYOUT and self.proves_content and self._has_identity
             if count.contradictions > max(CHANCE, count.agreements) and not is_overruled:
@@ -217,7 +227,7 @@ def weighed(
         others = (role for role in ("image_after", "listing_after", "listing_before") if role in standings)
         witness = next((role for role in others if role != before and standings[role].proves_content), None)
         if witness is not None:
-            shared.append(_lineage(first, by_role[witness], traces[first.dev]))
+            shared += _lineage(first, by_role[witness], traces[first.dev])
         counts = [*standings[before].counts, *(count for count in shared if any(count[1:3]))]
         standings[before] = replace(standings[before], counts=tuple(counts))
     for role, standing in standings.items():
@@ -339,7 +349,7 @@ def _general(one: Snapshot, trace: _Trace, stated: Stated, *, is_after: bool) ->
 
 
 def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
-    yield _commits_before(one, trace)
+    yield from _commits_before(one, trace)
     yield _births_before(one, trace)
     yield _extents(one, trace, is_after=False)
     if trace.span is not None and isinstance(one, Filesystem):
@@ -356,8 +366,9 @@ def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
 
 
 def _after(one: Snapshot, trace: _Trace) -> Iterator[Count]:
-    committed = _commits_after(one, trace)
+    committed, age = _commits_after(one, trace)
     yield committed
+    yield age
     born, clock = _births_after(one, trace, is_later=committed.agreements > 0)
     yield born
     yield clock
@@ -554,33 +565,36 @@ def _agreed(differences: pl.Series) -> int | None:
     return int(ordered[best + count[best] - 1]) if count[best] >= 3 else None
 
 
-def _commits_after(one: Snapshot, trace: _Trace) -> Count:
+_NO_AGE = Count("age", 0, 0, "")
+
+
+def _commits_after(one: Snapshot, trace: _Trace) -> tuple[Count, Count]:
+    """Return what the journal says: where some transactions are there at their times, others lack only for its age."""
     rows = _commits(one, trace)
     if rows is None:
-        return Count("commits", 0, 0, "")
+        return Count("commits", 0, 0, ""), _NO_AGE
     lacking = rows.filter(~pl.col("has")).height
     agreeing, differing = (rows.filter("has", expr).height for expr in (pl.col("agrees"), ~pl.col("agrees")))
+    if lacking > differing and agreeing > CHANCE and trace.staging.realtime_offset_ns is not None:
+        return Count("commits", agreeing, differing, ""), Count("age", 0, lacking, "")
     if lacking > differing:
-        return Count(
-            "commits",
-            agreeing,
-            lacking,
-            "its journal lacks transactions of the recording: it is older (are before and after swapped?)",
-        )
-    return Count("commits", agreeing, differing, "its journal committed the recording's transactions at other times")
+        statement = "its journal lacks transactions of the recording: it is older (are before and after swapped?)"
+        return Count("commits", agreeing, lacking, statement), _NO_AGE
+    statement = "its journal committed the recording's transactions at other times"
+    return Count("commits", agreeing, differing, statement), _NO_AGE
 
 
-def _commits_before(one: Snapshot, trace: _Trace) -> Count:
+def _commits_before(one: Snapshot, trace: _Trace) -> Iterator[Count]:
     rows = _commits(one, trace)
     if rows is None:
-        return Count("commits", 0, 0, "")
+        return
     lacking = rows.filter(~pl.col("has")).height
-    return Count(
-        "commits",
-        0,
-        max(rows.height - lacking - lacking, 0),
-        "its journal has already the transactions of the recording (are before and after swapped?)",
-    )
+    agreeing = rows.filter("has", "agrees").height
+    if lacking and agreeing > CHANCE and trace.staging.realtime_offset_ns is not None:
+        yield Count("age", 0, rows.height - lacking, "")
+        return
+    statement = "its journal has already the transactions of the recording (are before and after swapped?)"
+    yield Count("commits", 0, max(rows.height - lacking - lacking, 0), statement)
 
 
 def _births_after(one: Snapshot, trace: _Trace, *, is_later: bool) -> Iterator[Count]:
@@ -781,18 +795,21 @@ def _pair(first: Snapshot, last: Snapshot) -> Iterator[Count]:
         yield Count("filesystem", 0, int(first.first_ns > last.first_ns), swapped)
 
 
-def _lineage(first: Snapshot, last: Snapshot, trace: _Trace) -> Count:
+def _lineage(first: Snapshot, last: Snapshot, trace: _Trace) -> list[Count]:
     """A snapshot before by one that is proven: of the files that both must have.
 
     Those are the ones created before the recording; where its clock is not known, before the last change that the
-    snapshot before has.
+    snapshot before has. An image of the same filesystem that lacks some is older.
     """
     statement = "it lacks files that were there when the recording began"
     keys = ["ino", "generation", "created_epoch_ns"]
     newest = first.times["changed_epoch_ns"].max()
     begin = newest if trace.span is None else trace.span[0] - incarnations.TICK_NS
     if begin is None:
-        return Count("lineage", 0, 0, statement)
+        return []
     must = last.times.drop_nulls(keys).filter(pl.col("created_epoch_ns") < begin)
     both = must.join(first.times, on=keys, how="semi").height
-    return Count("lineage", both, must.height - both, statement)
+    lacking = must.height - both
+    if isinstance(first, Filesystem) and isinstance(last, Filesystem) and first.uuid and first.uuid == last.uuid:
+        return [Count("lineage", both, 0, statement), Count("age", 0, lacking, "")]
+    return [Count("lineage", both, lacking, statement)]

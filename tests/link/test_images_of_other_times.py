@@ -1,0 +1,160 @@
+"""An image that is older than the recording, or was taken while it ran, takes nothing from what the events tell."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support import built, journal_workload, loops
+
+from androstep_analysis import fs, ingest, link
+from androstep_analysis.fs.ext4 import journal
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import requests
+from androstep_analysis.link.evidence.snapshots import Images
+
+pytestmark = pytest.mark.prove
+
+BLOCK = 4096
+NAMES = "abcdef"
+LOST_AND_FOUND = 11
+
+WORKLOAD = """
+import os, random, subprocess, sys, time
+
+top, device, copy, seed = sys.argv[1:5]
+chance = random.Random(int(seed))
+
+def change(name):
+    path = os.path.join(top, name)
+    if chance.random() < 0.5:
+        os.unlink(path)
+    with open(path, "ab") as file:
+        file.truncate(chance.randrange(8) * 4096)
+        file.write(bytes(chance.randint(1, 30) * 4096))
+        file.flush()
+        if chance.random() < 0.5:
+            os.fsync(file.fileno())
+
+for step in range(40):
+    if step == 20:
+        subprocess.run(["dd", "if=" + device, "of=" + copy, "bs=1M", "iflag=direct", "status=none"], check=True)
+    change(chance.choice("abcdef"))
+    if chance.random() < 0.3:
+        os.sync()
+os.sync()
+open("/proc/sys/vm/drop_caches", "w").write("3")
+print(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+for name in "abcdef":
+    open(os.path.join(top, name), "rb").read()
+"""
+
+IMAGES = {
+    "before": ("before", None),
+    "older": ("older", None),
+    "older and after": ("older", "after"),
+    "while it ran, as before": ("meanwhile", None),
+    "while it ran, as after": (None, "meanwhile"),
+    "before, and while it ran": ("before", "meanwhile"),
+    "both": ("before", "after"),
+}
+
+
+def fill(top: Path, seed: int) -> None:
+    """Files of random length, of which some have the numbers and the blocks of others from before."""
+    chance = random.Random(seed)
+    for name in NAMES:
+        path = top / name
+        if path.exists() and chance.random() < 0.5:
+            path.unlink()
+        path.write_bytes(bytes(chance.randint(10, 40) * BLOCK))
+
+
+class Made:
+    """A recording, the images of its filesystem at several times, and where its files lay when they were read at last.
+
+    Reads from `since_ns` on are of the files as they are in the end.
+    """
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.images = {name: directory / f"{name}.img" for name in ("older", "before", "meanwhile", "after")}
+        image = self.images["after"]
+        loops.make_ext4(image, ["-b", str(BLOCK)])
+        for further, kept in ((0, "older"), (1, "before")):
+            with loops.mounted(image) as disk:
+                fill(disk.top, seed + further)
+            shutil.copyfile(image, self.images[kept])
+        self.directory = directory / "recording"
+        with loops.mounted(image) as disk:
+            command = [built.program("iotrace"), "-o", self.directory, "--device", disk.device]
+            work = [sys.executable, "-c", WORKLOAD, disk.top, disk.device, self.images["meanwhile"], str(seed)]
+            subprocess.run(["sync", "-f", disk.top], check=True)
+            self.since_ns = int(built.run(*command, "--", *work).stdout)
+            self.where = {}
+            for name in NAMES:
+                with (disk.top / name).open("rb") as file:
+                    ino = (disk.top / name).stat().st_ino
+                    for logical, block in journal_workload.fiemap(file.fileno(), BLOCK).items():
+                        self.where[block * BLOCK // 512] = ino, logical * BLOCK
+        self.staging, self.dev = self._read()
+
+    def _read(self) -> tuple[Staging, int]:
+        said = json.loads((self.directory / "recording.json").read_text())
+        trace = ingest.read(self.directory / "trace.dat")
+        assert not trace.lost_events and trace.clock == "mono"
+        trace.facts["fs_type"] = "ext4"
+        recorded = frozenset(event["event"].rpartition("/")[2] for event in said["events"])
+        trace = Staging(**{**vars(trace), "realtime_offset_ns": said["realtime_offset_ns"], "recorded": recorded})
+        return trace, int(trace.block.select(pl.col("dev").drop_nulls().first()).collect().item())
+
+    def io(self, before: str | None, after: str | None) -> pl.DataFrame:
+        """Table io by these images, a row for each block."""
+        parts = {
+            when: link.classified(fs.read(self.images[name], dev=self.dev, source=f"image_{when}"))
+            for when, name in (("before", before), ("after", after))
+            if name is not None
+        }
+        past = journal.read(self.images[after], parts["after"]) if after is not None else None
+        linked = requests.link(self.staging.block)
+        tables = link.tables(self.staging, linked, Images(**parts, journal=past), Spool())
+        rows = tables["io"].filter(pl.col("nr_sectors") > 0).collect()
+        inside = pl.int_ranges(0, "nr_sectors", BLOCK // 512)
+        is_fact = pl.col("map_source").cast(pl.String) != "inferred"
+        return rows.with_columns(inside=inside).explode("inside").select(
+            "request_id", "op", "queue_ns", "ino", "owner_pid",
+            pl.col("sector") + pl.col("inside"),
+            offset=pl.col("file_offset_bytes") + 512 * pl.col("inside"),
+            is_file=(is_fact & pl.col("ino").is_not_null()).fill_null(False),
+            is_owned=~pl.col("owner_via").cast(pl.String).is_in(["unknown", "inferred", "filesystem"]),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_image_of_another_time_takes_no_fact_and_states_no_other(seed: int, tmp_path: Path) -> None:
+    made = Made(tmp_path, seed)
+    alone = made.io(None, None)
+    assert alone.filter("is_file").height > 300 and alone.filter("is_owned").height > 300
+    problems = []
+    for name, (before, after) in IMAGES.items():
+        io = made.io(before, after)
+        both = alone.join(io, on=["request_id", "sector"], suffix="_then", how="left")
+        same_file = pl.col("is_file_then") & (pl.col("ino_then") == pl.col("ino"))
+        same_file &= pl.col("offset_then") == pl.col("offset")
+        same_owner = pl.col("is_owned_then") & (pl.col("owner_pid_then") == pl.col("owner_pid"))
+        for what, same in (("file", same_file), ("owner", same_owner)):
+            fact = "is_file" if what == "file" else "is_owned"
+            if count := both.filter(fact, ~same.fill_null(False)).height:
+                problems.append(f"{name}: {count} blocks have no longer the {what} that events tell")
+        is_last = (pl.col("op") == "read") & (pl.col("queue_ns") > made.since_ns)
+        read = io.filter("is_file", is_last, pl.col("ino") > LOST_AND_FOUND)
+        said = zip(read["sector"], read.select("ino", "offset").rows(), strict=True)
+        if wrong := [(sector, row) for sector, row in said if row != made.where.get(sector)]:
+            problems.append(f"{name}: {len(wrong)} of {read.height} blocks read are another's: {wrong[:3]}")
+    assert not problems, "\n".join(problems)
