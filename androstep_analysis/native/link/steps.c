@@ -1,13 +1,10 @@
-// What each step of a request's life does: the queueing of its bios, its
-// insert, issues, requeues and completions.
+// What each step of a request's life does: the queueing of its bios, its insert, issues, requeues and completions.
 #include "link/linker.h"
 
-// How often a request may be issued again with another length: each time all
-// its bios are counted anew.
+// How often a request may be issued again with another length: each time all its bios are counted anew.
 enum { MAX_RESIZES = 64 };
 
-// How many requests that are open at one sector are looked at. More are there
-// only where completions were lost.
+// How many requests that are open at one sector are looked at. More are there only where completions were lost.
 enum { MAX_OPEN = 1024 };
 
 static uint64_t space_of(const struct step *step, uint8_t kind)
@@ -40,8 +37,7 @@ static void push(struct linker *linker, const struct step *step, struct request 
     *first = (uintptr_t)request;
 }
 
-// No longer open. What is left at its sector was not the last that was opened
-// or closed there.
+// No longer open. What is left at its sector was not the last that was opened or closed there.
 static void remove_open(struct linker *linker, const struct step *step, struct request *request)
 {
     uint64_t space = space_of(step, step->kind), *first;
@@ -67,8 +63,7 @@ static void remove_open(struct linker *linker, const struct step *step, struct r
     above->next = request->next;
 }
 
-// --- what was completed in part
-// --------------------------------------------------------------------------------------
+// --- what was completed in part --------------------------------------------------------------------------------------
 
 static struct request *rests_at(const struct linker *linker, const struct step *step)
 {
@@ -110,9 +105,8 @@ static void remove_rest(struct linker *linker, const struct step *step, struct r
     }
 }
 
-// The request that is completed but for the sectors of the step; NULL for none.
-// A driver that moved a part of a request requeues the rest, and is given it
-// again (blk_update_request and blk_mq_requeue_request, as of scsi_lib.c and
+// The request that is completed but for the sectors of the step; NULL for none. A driver that moved a part of a request
+// requeues the rest, and is given it again (blk_update_request and blk_mq_requeue_request, as of scsi_lib.c and
 // loop.c).
 static struct request *rest_of(const struct linker *linker, const struct step *step, bool is_returned)
 {
@@ -147,8 +141,7 @@ static void forget_parts(struct linker *linker, struct part **parts)
     }
 }
 
-// --- twins: where no event says whether an issue is of the request that was
-// issued there before ----------------------
+// --- twins: where no event says whether an issue is of the request that was issued there before ----------------------
 
 // All issues are of the request.
 static void settle_issues(struct linker *linker, struct request *request)
@@ -182,8 +175,7 @@ static void settle_twins(struct linker *linker, struct request *request)
     }
 }
 
-// Something is issued at the sector: no completion of what was issued before
-// comes any more.
+// Something is issued at the sector: no completion of what was issued before comes any more.
 static void forget_twins(struct linker *linker, const struct step *step)
 {
     uint64_t space = space_of(step, KIND_TWIN);
@@ -195,8 +187,7 @@ static void forget_twins(struct linker *linker, const struct step *step)
     settle_twins(linker, (struct request *)(uintptr_t)first);
 }
 
-// The request that was issued there as well, of which the completion is; NULL
-// for none.
+// The request that was issued there as well, of which the completion is; NULL for none.
 static struct request *take_twin(struct linker *linker, const struct step *step)
 {
     uint64_t first = map_value(&linker->open, space_of(step, KIND_TWIN), (uint64_t)step->sector);
@@ -223,12 +214,10 @@ static struct request *take_twin(struct linker *linker, const struct step *step)
     return request;
 }
 
-// --- queueing, issue and requeue
-// -------------------------------------------------------------------------------------
+// --- queueing, issue and requeue -------------------------------------------------------------------------------------
 
-// The request that an issue or a requeue may be of. One that was requeued is
-// the first to be issued again, and only one that is with the driver is
-// requeued. Where each CPU has a hardware queue, it is one of that CPU.
+// The request that an issue or a requeue may be of. One that was requeued is the first to be issued again, and only one
+// that is with the driver is requeued. Where each CPU has a hardware queue, it is one of that CPU.
 static struct request *open_for(const struct linker *linker, const struct step *step, bool is_returned)
 {
     struct request *open = open_at(linker, step), *best = open;
@@ -268,8 +257,7 @@ void step_queue(struct linker *linker, const struct step *step)
         request_close(linker, request);
 }
 
-// Whether the issue is of the request that was issued there before and not
-// completed: see link/requests/__init__.py.
+// Whether the issue is of the request that was issued there before and not completed: see link/requests/__init__.py.
 static bool is_issued_again(const struct request *open, const struct step *step)
 {
     const struct bio *bio = bio_at(step->device, step->meaning.op, step->sector);
@@ -301,8 +289,8 @@ static void issue_again(struct linker *linker, struct request *request, const st
     request->insert_ns = request_insert_ns(request);
 }
 
-// The request of which the rest is issued again; NULL for none. Where no
-// requeue was recorded, the issue may be of a bio that waits from there on.
+// The request of which the rest is issued again; NULL for none. Where no requeue was recorded, the issue may be of a
+// bio that waits from there on.
 static struct request *rest_issued_again(const struct linker *linker, const struct step *step)
 {
     bool has_requeues = step->device->flags & DEVICE_HAS_REQUEUES;
@@ -351,9 +339,8 @@ void step_issue(struct linker *linker, const struct step *step)
         request_close(linker, request);
 }
 
-// Of requests that begin at one sector, a completion in part does not show
-// which it is of, but the requeue of the rest does. The request that is left
-// with the sectors of the step gets the part then; NULL where there is none.
+// Of requests that begin at one sector, a completion in part does not show which it is of, but the requeue of the rest
+// does. The request that is left with the sectors of the step gets the part then; NULL where there is none.
 static struct request *take_part_of_another(struct linker *linker, const struct step *step)
 {
     struct request *other = step->kind == KIND_SECTORS ? rests_at(linker, step) : NULL, *request;
@@ -393,8 +380,7 @@ void step_requeue(struct linker *linker, const struct step *step)
     open->is_returned = true;
 }
 
-// --- completion
-// ------------------------------------------------------------------------------------------------------
+// --- completion ------------------------------------------------------------------------------------------------------
 
 // All of the request is completed, by this event at last.
 static void close_completed(struct linker *linker, struct request *request, const struct step *step)
@@ -428,8 +414,7 @@ static void complete_alone(struct linker *linker, const struct step *step)
     request_close(linker, request);
 }
 
-// The request is completed as a whole, so that what looked like completions of
-// its parts were those of other requests.
+// The request is completed as a whole, so that what looked like completions of its parts were those of other requests.
 static void release_parts(struct linker *linker, struct request *request, const struct step *step)
 {
     struct part *part = request->parts;
@@ -451,8 +436,7 @@ static void release_parts(struct linker *linker, struct request *request, const 
     }
 }
 
-// How well a request fits a completion at its first sector, in this order; 0:
-// not at all.
+// How well a request fits a completion at its first sector, in this order; 0: not at all.
 enum { FITS_IN_PART = 1, FITS_RETURNED, FITS_STARTED, FITS };
 
 static int fit(const struct request *request, const struct step *step)
@@ -464,8 +448,8 @@ static int fit(const struct request *request, const struct step *step)
     return request->nr_sectors > step->nr_sectors && !request->done ? FITS_IN_PART : 0;
 }
 
-// Whether the letters of a completion are those of the request's issue, which
-// no kernel changes between the two; of flushes, whether both are on one CPU.
+// Whether the letters of a completion are those of the request's issue, which no kernel changes between the two; of
+// flushes, whether both are on one CPU.
 static bool is_alike(const struct request *request, const struct step *step)
 {
     if (request->issue.number == NO_EVENT)
@@ -473,9 +457,8 @@ static bool is_alike(const struct request *request, const struct step *step)
     return step->kind == KIND_FLUSH ? request->issue.cpu == step->event.cpu : request->issue.rwbs == step->event.rwbs;
 }
 
-// The request of which a completion at its first sector is; NULL where none
-// fits. Of several that fit as well it is one that is alike, if there is any,
-// and of these the last one issued.
+// The request of which a completion at its first sector is; NULL where none fits. Of several that fit as well it is one
+// that is alike, if there is any, and of these the last one issued.
 static struct request *open_to_complete(const struct linker *linker, const struct step *step, int *best_fit)
 {
     struct request *best = NULL;
@@ -494,8 +477,8 @@ static struct request *open_to_complete(const struct linker *linker, const struc
     return best;
 }
 
-// The request whose rest begins there: that of which nothing is left then, if
-// the driver has it, else the last one; NULL for none.
+// The request whose rest begins there: that of which nothing is left then, if the driver has it, else the last one;
+// NULL for none.
 static struct request *rest_to_complete(const struct linker *linker, const struct step *step)
 {
     struct request *best = NULL;
@@ -514,8 +497,7 @@ static struct request *rest_to_complete(const struct linker *linker, const struc
     return best;
 }
 
-// Whether the step completes what is left of a request that was issued again
-// for that, later than another that fits.
+// Whether the step completes what is left of a request that was issued again for that, later than another that fits.
 static bool is_issued_later(const struct request *rest, const struct request *other, const struct step *step)
 {
     return rest && rest->nr_sectors - rest->done == step->nr_sectors &&
