@@ -200,7 +200,8 @@ class _Digests:
         return digest
 
     def __exit__(self, *_: object) -> None:
-        if self._is_new and files.is_own_directory(self._file.parent):
+        is_free = files.is_regular(self._file) or not os.path.lexists(self._file)  # A pipe would be written to.
+        if self._is_new and is_free and files.is_own_directory(self._file.parent):
             with contextlib.suppress(OSError):  # a medium that cannot be written is read anew each time
                 files.write_text(self._file, json.dumps(self._seen))
 

@@ -95,6 +95,20 @@ def test_what_is_no_table_is_derived_anew(received: Path, name: str, put: Callab
     assert (received / "raw" / "trace.csv").read_text() == TRACE
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_pipe_in_place_of_what_was_seen_is_not_written_to(
+    received: Path, is_link: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen is written when the tables are older than a tick of the clock."""
+    seen = received / "tables" / cache.SEEN
+    seen.unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "pipe" if is_link else seen)
+    if is_link:
+        seen.symlink_to(tmp_path / "pipe")
+    monkeypatch.setattr(cache, "TICK_NS", 0)
+    assert bytes_of(received) == bytes_of(received) == 12288
+
+
 def forge_table(tables: Path) -> None:
     table = pl.read_parquet(tables / "io.parquet")
     table.with_columns(pl.lit(1 << 62).alias("bytes"), pl.lit(None, pl.String).alias("op")).write_parquet(
