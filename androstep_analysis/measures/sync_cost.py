@@ -118,11 +118,11 @@ def sqlite_cost(
     Returns
     -------
     polars.DataFrame
-        Dimensions database (String: its path), log (Enum: journal, wal, none) and part (Enum, as in `write_cost`).
-        Metrics cost [B], of all transactions, and cost_per_transaction [B]; syncs_per_transaction [1], calls of fsync
-        and fdatasync on these files, of part null. `n` is the number of transactions. `coverage` is the share of the
-        bytes of the files of the database that were written within transactions. No rows where the recording has no
-        such calls.
+        Dimensions database (String: its path), log (Enum: journal, wal, none; null: unknown) and part (Enum, as in
+        `write_cost`). Metrics cost [B], of all transactions, and cost_per_transaction [B]; syncs_per_transaction [1],
+        calls of fsync and fdatasync on these files, of part null. `n` is the number of transactions. `coverage` is the
+        share of the bytes of the files of the database that were written within transactions. No rows where the
+        recording has no such calls.
 
     References
     ----------
@@ -134,14 +134,15 @@ def sqlite_cost(
     True
     """
     known = told(tables, page_bytes, lost)
-    rows = transactions(database_calls(known, syncs(known, tables), databases))
+    made = syncs(known, tables)
+    rows = without_log(known, transactions(database_calls(known, made, databases)))
     found = pl.concat([_of_transactions(part, rows) for part in shares(known, ("path", "owner_pid"))])
     inside = found.filter(pl.col("time") < pl.col("end_ns"))
     whole, within = int(found["bytes"].sum()), int(inside["bytes"].sum())
     sums = inside.group_by("database", "log", "part").agg(value=pl.col("bytes").sum().cast(pl.Float64))
     numbers = rows.group_by("database", "log").agg(n=pl.len().cast(pl.Int64), syncs=pl.col("syncs").mean())
     coverage = within / whole if whole else None
-    sums = sums.join(numbers.drop("syncs"), on=["database", "log"])
+    sums = sums.join(numbers.drop("syncs"), on=["database", "log"], nulls_equal=True)
     table = _with_ratio(sums, ["database", "log", "part"], "cost_per_transaction", coverage)
     per_transaction = numbers.select(
         "database", "log", "n", metric=pl.lit("syncs_per_transaction"), value=pl.col("syncs"), unit=pl.lit("1"),
@@ -255,6 +256,23 @@ def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -
     for name, suffix in _SUFFIXES.items():
         kind = pl.when(pl.col("path").str.ends_with(suffix)).then(pl.lit(name)).otherwise(kind)
     return rows.with_columns(kind=kind).sort("ts_ns", maintain_order=True)
+
+
+def without_log(known: Told, transactions: pl.DataFrame) -> pl.DataFrame:
+    """Return the transactions, with log null where SQLite may have kept one in a file that has no name.
+
+    What is written to a journal is written since the transaction before began.
+    """
+    writes = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES)).select(_CALLER).collect()
+    nameless = known.causes.named(writes).filter(pl.col("path").is_null()).drop_nulls("owner_pid").sort("ts_ns")
+    rows = transactions.with_columns(
+        since_ns=pl.col("begin_ns").shift().over("database").fill_null(-1), ts_ns=pl.col("end_ns")
+    ).with_row_index("row")  # fmt: skip
+    found = rows.sort("ts_ns").join_asof(
+        nameless.select("owner_pid", "ts_ns", nameless_ns="ts_ns"), on="ts_ns", by="owner_pid", check_sortedness=False
+    ).sort("row")  # fmt: skip
+    may_have_log = (pl.col("log") == "none") & (pl.col("nameless_ns") >= pl.col("since_ns")).fill_null(False)
+    return found.with_columns(pl.when(~may_have_log).then("log")).select(transactions.columns)
 
 
 def _database_of(files: pl.DataFrame) -> pl.Series:

@@ -353,7 +353,8 @@ def write_cost(known: Known, capture: Capture) -> Iterator[str]:
         again = cost.filter(part="rewritten")
         yield from wrong("write_cost rewritten", again, by, ranges(sectors.filter(~is_first), by), known.open_bytes)
     shared = of(capture, "write_cost", "owner_comm", "path").filter(
-        pl.col("part").is_in(["journal", "metadata", "directory", "node", "discard"]), metric="cost"
+        pl.col("part").is_in(["journal", "metadata", "directory", "node", "discard"]),
+        metric="cost",
     ).drop_nulls(["owner_comm", "path"])  # fmt: skip
     for process, path, part, value in shared.select("owner_comm", "path", "part", "value").iter_rows():
         if process in known.processes and not known.changed(process, path):
@@ -401,7 +402,7 @@ def sqlite_cost(known: Known, capture: Capture) -> Iterator[str]:
     table = of(capture, "sqlite_cost")
     for database, log, n in table.select("database", "log", "n").unique().iter_rows():
         mode = database.removeprefix("/db/").removesuffix(".db")
-        if LOGS.get(mode) != log:
+        if log is not None and LOGS.get(mode) != log:
             yield f"sqlite_cost: {database} has log {log}"
         # Without a log a transaction that changes the size of the file may begin twice.
         if n > commits[database]:
@@ -525,14 +526,13 @@ def advice(known: Known, capture: Capture) -> Iterator[str]:
         at = f"advise {trigger}: {process} at {path}"
         if path and process and not known.changed(process, path.rstrip("/")):
             yield f"{at}, which it did not change"
-        both = ["owner_comm", "path"]
-        if trigger == "syncs" and times > ranges(syncs, both, "value").get((process, path), (0, 0))[1]:
-            yield f"{at}: {times} times"
-        if trigger == "syncs" and row["took_ns"] > ranges(lasted, both, "value").get((process, path), (0, 0))[1]:
-            yield f"{at}: {row['took_ns']} ns"
+        by, group = (("owner_comm", "path"), (process, path)) if path else (("owner_comm",), (process,))
+        for what, logged, said in (("calls", syncs, times), ("ns", lasted, row["took_ns"])):
+            if trigger == "syncs" and said > ranges(logged, by, "value").get(group, (0, 0))[1]:
+                yield f"{at}: {said} {what}"
         if trigger == "rollback" and times > ended[path]:
             yield f"{at}: {times} transactions"
-        if trigger == "rewrites" and row["bytes"] > written.get((path,), (0, 0))[1]:
+        if trigger == "rewrites" and path and row["bytes"] > written.get((path,), (0, 0))[1]:
             yield f"{at}: {row['bytes']} bytes"
         if trigger == "temporary" and times > gone.total():
             yield f"{at}: {times} files"

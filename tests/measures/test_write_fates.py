@@ -155,6 +155,20 @@ def test_every_fate_occurs() -> None:
     assert (pl.concat(tables).select(pl.col(write_fates.FATES).sum()).row(0)) > (0,) * len(write_fates.FATES)
 
 
+def test_a_thread_with_the_number_of_one_that_ended_is_another_writer() -> None:
+    """No event tells that the file is a new one either, so that both write to the same."""
+    writer = {"event": "ext4_da_write_begin", "dev": 1, "ino": 12, "tid": 7, "pid": 7, "offset_bytes": 0}
+    rows = [{"ts_ns": at, "comm": comm, "nr_bytes": 100 * at, **writer} for at, comm in ((1, "first"), (2, "second"))]
+    columns = schema.empty("fs_events").collect_schema()
+    events = pl.DataFrame(rows, schema_overrides={name: columns[name] for name in rows[0]}).lazy()
+    outs = pl.DataFrame(
+        schema={"ts_ns": pl.Int64, "dev": pl.UInt32, "ino": pl.Int64, "begin": pl.Int64, "end": pl.Int64}
+    )
+    full = pl.concat([schema.empty("fs_events").lazy(), events], how="diagonal")
+    writers, _ = write_fates.follow(full, outs, page_bytes=4096, lost=Losses())
+    assert dict(writers.select("comm", pl.sum_horizontal(write_fates.FATES)).rows()) == {"first": 100, "second": 200}
+
+
 def test_hostile_places_are_left_out() -> None:
     types = schema.table("fs_events").polars
     huge = {"event": "ext4_da_write_begin", "dev": 1, "ino": 1, "tid": 1}

@@ -192,14 +192,17 @@ static bool writers_grow(struct fates *fates)
     return true;
 }
 
-// The thread as a writer of that life of the file; NULL where memory is short.
+// The thread as a writer of that life of the file; NULL where memory is short. The number of a thread that has ended
+// may be another one's, which the process or the name tells.
 static struct writer *writer_of(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
 {
+    const uint64_t thread = (uint64_t)(uint32_t)rows->pid[row] << 32 | (uint32_t)rows->tid[row];
+    const uint64_t of_file = (uint64_t)rows->comm[row] << 32 | life;
     uint64_t *number;
 
     if (!writers_grow(fates))
         return NULL;
-    number = map_add(&fates->of_writers, life, (uint32_t)rows->tid[row]);
+    number = map_add(&fates->of_writers, of_file, thread);
     if (!number)
         return NULL;
     if (!*number) {
