@@ -45,6 +45,12 @@ def certainty(inferred: float | None) -> str:
     return "inferred" if inferred > 0.9995 else f"{per_cent(inferred)} inferred"
 
 
+def marked(name: str, inferred: float | None) -> str:
+    """Return a name with how much of it is inferred behind it, as everything shows it that shows names."""
+    words = certainty(inferred)
+    return f"{name} ({words})" if words else name
+
+
 def per_cent(ratio: float) -> str:
     """Per cent with one decimal; what is not all is never rounded to all, what is something never to nothing."""
     if 0.9995 <= ratio < 1:

@@ -146,6 +146,10 @@ def _wide(tidy: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], .
         for key, of_row in places.items()
     ]
     beside = [_beside(list(of_row.values())) for of_row in places.values()]
+    sure = [_certainty(list(of_row.values())) for of_row in places.values()]
+    if any(sure):
+        header.append("certainty")
+        body = [[*row, text] for row, text in zip(body, sure, strict=True)]
     for name, texts in (("n", [n for n, _ in beside]), (_KNOWN, [known for _, known in beside])):
         if all(text is not None for text in texts) and not (name == _KNOWN and set(texts) == {quantities.per_cent(1)}):
             header.append(name)
@@ -201,6 +205,12 @@ def _beside(rows: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
     known = {row.get("coverage") for row in rows}
     n, share = (next(iter(values)) if len(values) == 1 else None for values in (numbers, known))
     return (None if n is None else quantities.count(n)), (None if share is None else quantities.per_cent(share))
+
+
+def _certainty(rows: Sequence[dict[str, Any]]) -> str:
+    """Return how much of what a row names is inferred, in words; of several numbers the largest."""
+    shares = [row["inferred"] for row in rows if row.get("inferred") is not None]
+    return quantities.certainty(max(shares, default=None))
 
 
 # -- other tables -----------------------------------------------------------------------------------------------------

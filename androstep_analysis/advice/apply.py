@@ -8,7 +8,7 @@ import polars as pl
 
 from androstep_analysis.advice import needs, saving
 from androstep_analysis.advice.evidence import Evidence
-from androstep_analysis.advice.findings import FINDING
+from androstep_analysis.advice.findings import CERTAINTY, FINDING, with_certainty
 from androstep_analysis.advice.registry import Trigger, triggers
 from androstep_analysis.advice.words import evidence_of
 from androstep_analysis.errors import printable
@@ -22,6 +22,7 @@ ADVICE: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "trigger": pl.String,
     "status": STATUS,
     **FINDING,
+    **dict.fromkeys(CERTAINTY, pl.Float64),
     **dict.fromkeys(("saved_ns", "saved_lo_ns", "saved_hi_ns", "coverage"), pl.Float64),
     **dict.fromkeys(("evidence", "do", "lacks"), pl.String),
 }
@@ -45,10 +46,11 @@ def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
         Columns trigger (String) and status (Enum: found, nothing, cannot tell); process, package, path (String): whose
         and which file; begin_ns, end_ns (Int64 [ns]); times (Int64: of what `evidence` says), requests, bytes [B] and
         took_ns [ns] (Int64): the cost; value (Float64: a number of the trigger's own); saved_times, saved_requests,
-        saved_bytes [B] (Int64): what mending would leave out, counted; saved_ns, saved_lo_ns, saved_hi_ns (Float64
-        [ns]): the time predicted with `model`; coverage (Float64: share of the bytes of data of which what the trigger
-        needs is known); evidence, do (String), sentences; lacks (String): why it cannot tell. What is not
-        known is null.
+        saved_bytes [B] (Int64): what mending would leave out, counted; who_inferred, file_inferred (Float64: of the
+        bytes that table `io` has of process and file then, the share that is only inferred to be theirs);
+        saved_ns, saved_lo_ns, saved_hi_ns (Float64 [ns]): the time predicted with `model`; coverage (Float64: share of
+        the bytes of data of which what the trigger needs is known); evidence, do (String), sentences; lacks (String):
+        why it cannot tell. What is not known is null.
 
     References
     ----------
@@ -81,6 +83,7 @@ def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFr
         lacks = needs.too_little(coverage)
     status = "cannot tell" if lacks else "found" if rows.height else "nothing"
     rows = rows if rows.height else pl.DataFrame({name: [None] for name in FINDING}, schema=FINDING)
+    rows = with_certainty(rows, evidence.tables["io"])
     said = [evidence_of(trigger, row) if status == "found" else None for row in rows.iter_rows(named=True)]
     told = rows.with_columns(
         trigger=pl.lit(trigger.name),

@@ -12,6 +12,7 @@ from androstep_analysis.fs import tracepoints
 from androstep_analysis.measures.owners import as_told, states
 
 _PAUSE_NS = 1_000_000_000
+_WRITER = ("owner_pid", "owner_comm", "ino", "incarnation")
 
 
 def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
@@ -27,8 +28,9 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     written = _written(evidence, evidence.pieces("write").filter(is_data, of_apps, pl.col("bytes") > 0).collect())
     told = as_told(written.lazy(), since, "background_ns", ["owner_pid"], evidence.lost_states, pl.col("written_ns"))
     late = told.filter(pl.col("written_ns") - pl.col("background_ns") >= limits["after"] * 1e9).collect().sort("time")
-    pause = pl.col("time") - pl.col("time").shift().over("owner_pid")
-    rows = late.with_columns(is_round=(pause > _PAUSE_NS).fill_null(True)).group_by("owner_pid").agg(
+    process = ["owner_pid", "owner_comm"]
+    pause = pl.col("time") - pl.col("time").shift().over(process)
+    rows = late.with_columns(is_round=(pause > _PAUSE_NS).fill_null(True)).group_by(process).agg(
         **owners(),
         **span(),
         path=pl.col("path").drop_nulls().mode().sort().first(),
@@ -37,8 +39,8 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
         bytes=pl.col("bytes").sum(),
         took_ns=pl.col("took_ns").filter(pl.col("request_id").is_first_distinct()).sum(),
     )  # fmt: skip
-    whole = written.group_by("owner_pid").agg(whole=pl.col("bytes").sum())
-    found = rows.join(whole, on="owner_pid").filter(pl.col("bytes") >= limits["bytes"])
+    whole = written.group_by(process).agg(whole=pl.col("bytes").sum())
+    found = rows.join(whole, on=process, nulls_equal=True).filter(pl.col("bytes") >= limits["bytes"])
     return findings(found.with_columns(value=pl.col("bytes") / pl.col("whole"), saved_times=pl.col("times") - 1))
 
 
@@ -56,7 +58,7 @@ def _written(evidence: Evidence, pieces: pl.DataFrame) -> pl.DataFrame:
     made = events.select("ts_ns", "tid", "pid", "comm", "dev", "ino").collect()
     wrote = evidence.told.causes.named(made).drop_nulls("owner_pid").sort("ts_ns")
     last = pieces.drop_nulls("time").sort("time").join_asof(
-        wrote.select("owner_pid", "ino", "incarnation", part_dev="dev", last_ns="ts_ns"),
-        left_on="time", right_on="last_ns", by=["owner_pid", "part_dev", "ino", "incarnation"], check_sortedness=False,
+        wrote.select(*_WRITER, part_dev="dev", last_ns="ts_ns"),
+        left_on="time", right_on="last_ns", by=[*_WRITER, "part_dev"], check_sortedness=False,
     )  # fmt: skip
     return last.with_columns(written_ns=pl.coalesce("last_ns", pl.when("sync").then("time")))

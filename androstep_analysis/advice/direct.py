@@ -21,15 +21,14 @@ def direct(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
         *("ts_ns", "tid", "pid", "comm", "dev", "ino", "nr_bytes")
     ).collect()  # fmt: skip
     calls = evidence.told.causes.named(made)
-    rows = calls.group_by("owner_pid", "path").agg(
-        process=pl.col("owner_comm").first(),
+    rows = calls.group_by("owner_pid", "owner_comm", "path").agg(
         package=pl.col("owner_package").first(),
         begin_ns=pl.col("ts_ns").min(),
         end_ns=pl.col("ts_ns").max() + 1_000_000_000,
         times=pl.len(),
         nr_bytes=pl.col("nr_bytes").sum(),
     )
-    rows = rows.filter(pl.col("times") >= limits["times"])
+    rows = rows.rename({"owner_comm": "process"}).filter(pl.col("times") >= limits["times"])
     pieces = evidence.pieces("read", "write").select("request_id", "path", "time", "bytes", "took_ns").collect()
     gathered = (pl.col("nr_bytes") / _GATHERED_BYTES).ceil().cast(pl.Int64)
     costly = with_cost(rows, pieces).with_columns(end_ns=pl.col("end_ns") - 1_000_000_000)

@@ -6,6 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis import measures
+from androstep_analysis.measures.tables import is_inferred
+
 FINDING: Final = {
     **dict.fromkeys(("process", "package", "path"), pl.String),
     **dict.fromkeys(("begin_ns", "end_ns", "times", "requests", "bytes", "took_ns"), pl.Int64),
@@ -14,6 +17,9 @@ FINDING: Final = {
 }
 """Whose and what; from when to when; how often; what it cost: requests, their bytes, and time; a number of its own; and
 how much of the first three mending would leave out. What is not known is null."""
+
+CERTAINTY: Final = ("who_inferred", "file_inferred")
+"""How much of what a finding names is inferred: of the process or package, and of the file."""
 
 
 def findings(rows: pl.DataFrame) -> pl.DataFrame:
@@ -34,3 +40,43 @@ def with_cost(rows: pl.DataFrame, pieces: pl.DataFrame, on: str = "path") -> pl.
     cost = of_requests.group_by("finding").agg(requests=pl.len(), bytes=pl.sum("bytes"), took_ns=pl.sum("took_ns"))
     kept = keyed.drop("requests", "bytes", "took_ns", strict=False)
     return kept.join(cost, on="finding", how="left", maintain_order="left").drop("finding")
+
+
+def with_certainty(rows: pl.DataFrame, io: pl.LazyFrame) -> pl.DataFrame:
+    """Return the findings (`FINDING`) with `CERTAINTY`.
+
+    That is the share of the bytes of table `io` between begin_ns and end_ns: of those of the file (or the directory)
+    and the process, those with an inferred owner; of those of the file, those with an inferred file. Null where there
+    are none.
+    """
+    columns = io.collect_schema().names()
+    keyed = rows.select("path", "process", "begin_ns", "end_ns").with_row_index("finding")
+    pieces = measures.counted(io).filter(
+        pl.col("bytes") > 0,
+        pl.col("path").is_not_null() | pl.col("owner_comm").is_in(rows["process"].drop_nulls().unique().implode()),
+    )
+    pieces = pieces.select(
+        "path", "bytes", "owner_comm", time=pl.coalesce("queue_ns", "issue_ns", "complete_ns"),
+        who=is_inferred(["owner_comm"], columns), file=is_inferred(["path"], columns),
+    )  # fmt: skip
+    directory = pl.col("path").str.replace(r"/[^/]*$", "/")
+    names = keyed["path"].drop_nulls().unique().implode()
+    of_files = pl.concat([pieces, pieces.with_columns(path=directory)]).filter(pl.col("path").is_in(names))
+    of_processes = pieces.drop("path").rename({"owner_comm": "process"})
+    is_then = pl.col("time") >= pl.col("begin_ns").fill_null(pl.Int64.min())
+    is_then &= pl.col("time") <= pl.col("end_ns").fill_null(pl.Int64.max())
+    near = pl.concat(
+        [
+            keyed.lazy().drop_nulls("path").join(of_files, on="path").filter(is_then),
+            keyed.lazy().filter(pl.col("path").is_null()).join(of_processes, on="process").filter(is_then),
+        ],
+        how="diagonal",
+    )
+    is_own = (pl.col("owner_comm") == pl.col("process")).fill_null(pl.col("path").is_null())
+    size = pl.col("bytes")
+    shares = near.group_by("finding").agg(
+        who_inferred=size.filter(is_own & pl.col("who")).sum() / size.filter(is_own).sum(),
+        file_inferred=size.filter("file").sum() / size.sum(),
+    )
+    found = keyed.select("finding").join(shares.collect(), on="finding", how="left", maintain_order="left")
+    return rows.with_columns(found.select(pl.col(CERTAINTY).fill_nan(None)).get_columns())

@@ -15,7 +15,7 @@ _SECOND_NS = 1_000_000_000
 
 def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Files that a process syncs often within some second."""
-    file = ["owner_pid", *inodes.FILE]
+    file = ["owner_pid", "owner_comm", *inodes.FILE]
     calls = evidence.syncs.drop_nulls("ino").with_columns(second=pl.col("ts_ns") // _SECOND_NS)
     number = int(limits["per_second"])
     begins = (pl.col("ts_ns").shift(1 - number) - pl.col("ts_ns") <= _SECOND_NS).fill_null(False)
@@ -41,6 +41,8 @@ def _own(evidence: Evidence, calls: pl.DataFrame) -> pl.DataFrame:
         pl.col("submit_tid", "time").first(), pl.col("bytes").sum()
     )  # fmt: skip
     sent = requests.drop_nulls(["submit_tid", "time"]).collect().sort("time")
-    during = calls.select("owner_pid", *inodes.FILE, "end_ns", submit_tid="tid", time="ts_ns").sort("time")
+    during = calls.select("owner_pid", "owner_comm", *inodes.FILE, "end_ns", submit_tid="tid", time="ts_ns").sort(
+        "time"
+    )
     found = sent.join_asof(during, on="time", by="submit_tid", check_sortedness=False)
     return found.filter(pl.col("time") <= pl.col("end_ns"))

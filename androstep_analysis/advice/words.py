@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from androstep_analysis.headline.words import Amount, Headline, Name, Part, Quote, Sentence
+from androstep_analysis.headline.words import Amount, Headline, Name, Part, Quote, Sentence, mark
 
 if TYPE_CHECKING:
     from androstep_analysis.advice.registry import Trigger
@@ -31,16 +31,18 @@ def filled(template: str, trigger: Trigger, row: Mapping[str, Any]) -> list[Part
     parts: list[Part] = []
     for text, name, _, _ in string.Formatter().parse(template):
         parts += [text] if text else []
-        parts += [_value(name, trigger, row)] if name else []
+        parts += _named(name, row) if name in ("who", "file") else [_value(name, trigger, row)] if name else []
     return parts
 
 
+def _named(name: str, row: Mapping[str, Any]) -> list[Part]:
+    called = (row["package"] or row["process"]) if name == "who" else row["path"]
+    if not called:
+        return ["an unknown process" if name == "who" else "unknown files"]
+    return [Name(called), *mark(row.get(f"{name}_inferred"))]
+
+
 def _value(name: str, trigger: Trigger, row: Mapping[str, Any]) -> Part:
-    if name == "who":
-        who = row["package"] or row["process"]
-        return Name(who) if who else "an unknown process"
-    if name == "file":
-        return Name(row["path"]) if row["path"] else "unknown files"
     if name == "span":
         known = row["begin_ns"] is not None and row["end_ns"] is not None
         return Amount(row["end_ns"] - row["begin_ns"], "ns") if known else "an unknown time"

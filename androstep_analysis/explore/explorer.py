@@ -13,7 +13,7 @@ import polars as pl
 from androstep_analysis import quantities
 from androstep_analysis.errors import InputError
 from androstep_analysis.explore.files import Entry
-from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Counts, Pieces, View, shown
+from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Counts, Dimension, Pieces, View, shown
 from androstep_analysis.explore.story import Stories
 from androstep_analysis.losses import Losses
 from androstep_analysis.markup import visible
@@ -157,7 +157,9 @@ class Explorer:
             return []
         first, last = max(int(np.ceil(view.low)), 0), min(int(view.high), len(self._pieces.files))
         step = max(-(-(last - first) // _NAMES), 1)
-        return [(number + 0.5, self._pieces.files.name(number)) for number in range(first, last, step)]
+        files = self._pieces.dimensions["file"]
+        name = self._pieces.files.name
+        return [(number + 0.5, files.marked(name(number), number, number + 1)) for number in range(first, last, step)]
 
     def _on_brush(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         ranges = [(int(first), int(last)) for first, last in message["ranges"]]
@@ -209,7 +211,7 @@ class Explorer:
         )
         codes = [*order[:LISTED].tolist(), *sorted(kept - {*order[:LISTED].tolist()})]
         for code in codes:
-            yield _row(Entry(code, code + 1, one.labels[code], 0, False), counts, code)
+            yield _row(one, Entry(code, code + 1, one.labels[code], 0, False), counts, code)
         if len(order) > LISTED:
             yield {"more": len(order) - LISTED, "depth": 0}
 
@@ -243,7 +245,10 @@ class Explorer:
                 for entry in sorted(found, key=lambda one: -int(counts.requests[numbers[one]])):
                     if not counts.requests[numbers[entry]] and (entry.first, entry.last) not in chosen:
                         continue
-                    told.append(_row(entry, counts, numbers[entry]) | {"is_open": entry in is_open})
+                    told.append(
+                        _row(self._pieces.dimensions["file"], entry, counts, numbers[entry])
+                        | {"is_open": entry in is_open}
+                    )
                     told += inner.get(entry, ())
                 if more:
                     told.append({"more": more, "depth": found[0].depth})
@@ -281,13 +286,13 @@ class Explorer:
         return int(request_id), int(piece)
 
 
-def _row(entry: Entry, counts: Counts, number: int) -> dict[str, Any]:
-    """A row of a list."""
+def _row(one: Dimension, entry: Entry, counts: Counts, number: int) -> dict[str, Any]:
+    """A row of the list of a dimension."""
     requests, nr_bytes = int(counts.requests[number]), int(counts.bytes[number])
     return {
         "first": entry.first,
         "last": entry.last,
-        "name": entry.name,
+        "name": one.marked(entry.name, entry.first, entry.last),
         "depth": entry.depth,
         "is_directory": entry.is_directory,
         "requests": requests,

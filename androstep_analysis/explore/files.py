@@ -10,6 +10,8 @@ import polars as pl
 
 from androstep_analysis.markup import visible
 
+_INODE = ("dev", "ino", "incarnation")
+
 NO_FILE = 0
 """The number of all pieces of which no file is known."""
 
@@ -31,18 +33,24 @@ class Files:
     """
 
     def __init__(self, io: pl.LazyFrame) -> None:
-        known = io.select("dev", "ino", "path")
+        known = io.select(*_INODE, "path")
         paths = known.select(pl.col("path").drop_nulls().unique()).collect()["path"]
         # A directory's name ends where others go on, so that no file stands between those of a directory.
         self._paths = paths.gather(paths.str.replace_all("/", "\0", literal=True).arg_sort())
         is_unnamed = pl.col("path").is_null() & pl.col("ino").is_not_null()
-        unnamed = known.filter(is_unnamed).select("dev", "ino").unique().sort("dev", "ino").collect()
+        unnamed = known.filter(is_unnamed).select(_INODE).unique().sort(_INODE).collect()
         self._unnamed = unnamed.with_row_index("number", offset=1).with_columns(path=pl.lit(None, pl.String))
+        later = pl.when(pl.col("incarnation") > 0).then(
+            pl.format(", file {} with that number", pl.col("incarnation") + 1)
+        )
+        self._inodes = unnamed.select(pl.format("inode {}", "ino") + later.fill_null("")).to_series()
         path_number = pl.col("path").cast(pl.Enum(self._paths)).to_physical() + 1 + unnamed.height
-        numbers = known.select("dev", pl.when(is_unnamed).then("ino").alias("ino"), path=path_number)
+        numbers = known.select(
+            "dev", "incarnation", pl.when(is_unnamed).then("ino").alias("ino"), path=path_number
+        )  # fmt: skip
         if unnamed.height:
             numbers = numbers.join(
-                self._unnamed.lazy().select("dev", "ino", "number"), on=["dev", "ino"], how="left",
+                self._unnamed.lazy().select(*_INODE, "number"), on=_INODE, how="left", nulls_equal=True,
                 maintain_order="left",
             )  # fmt: skip
             numbers = numbers.select(path=pl.coalesce("path", "number"))
@@ -62,12 +70,12 @@ class Files:
         if number == NO_FILE:
             return "no file known"
         if number < self._first_path:
-            return f"inode {self._unnamed['ino'][number - 1]}"
+            return str(self._inodes[number - 1])
         return visible(self._paths[number - self._first_path])
 
     def holding(self, text: str) -> npt.NDArray[np.bool_]:
         """Of each number whether its file's name holds the text, whatever its case."""
-        names = pl.concat([pl.Series(["", *(f"inode {ino}" for ino in self._unnamed["ino"])]), self._paths])
+        names = pl.concat([pl.Series(["", *self._inodes]), self._paths])
         return names.str.to_lowercase().str.contains(text.lower(), literal=True).to_numpy()
 
     def top(self, weights: npt.NDArray[np.uint32], most: int) -> tuple[list[Entry], int]:

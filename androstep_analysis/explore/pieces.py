@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import polars as pl
 from androstep_analysis import measures, native, quantities, schema, units
 from androstep_analysis.explore.files import Files
 from androstep_analysis.markup import visible
+from androstep_analysis.measures.tables import is_inferred
 
 Column = npt.NDArray[Any]
 
@@ -67,13 +68,21 @@ class View(NamedTuple):
 class Dimension:
     """A property by which pieces are filtered: the code of each piece, and what each code means (none for files).
 
-    `absent` says why there is nothing to choose from, where that is so.
+    `absent` says why there is nothing to choose from, where that is so. `sectors` has those of each code, and
+    `inferred` those of which the code is only inferred.
     """
 
     name: str
     codes: Column
     labels: Sequence[str]
     absent: str = ""
+    sectors: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    inferred: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def marked(self, name: str, first: int, last: int) -> str:
+        """Return the name of the codes from `first` until before `last` with how much of them is inferred."""
+        whole = self.sectors[first:last].sum()
+        return quantities.marked(name, self.inferred[first:last].sum() / whole if whole else None)
 
 
 class Counts(NamedTuple):
@@ -156,20 +165,37 @@ class Pieces:
 
     def _dimensions(self, io: pl.LazyFrame) -> Iterable[Dimension]:
         absent = "" if len(self.files) > 1 else "Files: no event and no image tells of which file these blocks are."
-        yield Dimension("file", _narrow(self.files.numbers, len(self.files))[self.row], (), absent)
-        yield self._named(io, "app", ["owner_package"], "Apps: no owner's Android package is known.")
-        yield self._named(io, "process", ["owner_comm", "owner_pid"], "Processes: no owner of any piece is known.")
+        files = Dimension("file", _narrow(self.files.numbers, len(self.files))[self.row], (), absent)
+        yield self._with_certainty(io, files, "path", "ino")
+        apps = self._named(io, "app", ["owner_package"], "Apps: no owner's Android package is known.")
+        yield self._with_certainty(io, apps, "owner_package")
+        processes = self._named(
+            io, "process", ["owner_comm", "owner_pid"], "Processes: no owner of any piece is known."
+        )
+        yield self._with_certainty(io, processes, "owner_comm", "owner_pid")
         for name, column in (("block type", "block_type"), ("operation", "op")):
             kinds = schema.table("io").column(column).values
             codes = self._ordered(io, pl.col(column).to_physical().cast(pl.UInt8).fill_null(len(kinds)))
             is_untold = name == "block type" and not np.isin(codes, _codes(kinds, ("unknown",)), invert=True).any()
             absent = "Block types: nothing tells what these blocks hold." if is_untold else ""
-            yield Dimension(name, codes, (*(word.replace("_", " ") for word in kinds), "no blocks"), absent)
+            named = Dimension(name, codes, (*(word.replace("_", " ") for word in kinds), "no blocks"), absent)
+            yield self._with_certainty(io, named, column)
         size = (pl.col("nr_sectors").sum().over("request_id") - 1).cast(pl.Float64)
         power = pl.when(size < 0).then(0).when(size < 1).then(1).otherwise(size.log(2).floor() + 2)
         sizes = self._ordered(io, power.cast(pl.UInt8))
         labels = [quantities.size(units.SECTOR_BYTES << power) for power in range(max(int(sizes.max(initial=0)), 1))]
         yield Dimension("size", sizes, ("no data", *(f"≤ {label}" for label in labels)))
+
+    def _with_certainty(self, io: pl.LazyFrame, one: Dimension, *columns: str) -> Dimension:
+        """The dimension with how much of each code is inferred; it is what rows have in one of the `columns`."""
+        names = io.collect_schema().names()
+        is_likely = self._ordered(io, pl.any_horizontal(is_inferred([column], names) for column in columns))
+        sectors = self.sectors.astype(np.float64)
+        return replace(
+            one,
+            sectors=np.bincount(one.codes, sectors).astype(np.float64),
+            inferred=np.bincount(one.codes, np.where(is_likely, sectors, 0.0)).astype(np.float64),
+        )
 
     def _named(self, io: pl.LazyFrame, name: str, columns: list[str], absent: str) -> Dimension:
         """A dimension of what rows have in `columns`; code 0 is nothing."""

@@ -13,7 +13,7 @@ from androstep_analysis.link.extents import pagesize
 from androstep_analysis.link.owner import handles
 from androstep_analysis.losses import Losses
 from androstep_analysis.markup import visible
-from androstep_analysis.quantities import duration, size
+from androstep_analysis.quantities import duration, marked, size
 
 _STEPS = ("queue", "insert", "issue", "complete")
 
@@ -23,7 +23,7 @@ _VIA = {
     "submitter": "submitted the request",
     "handle": "had a handle of the journal's transaction",
     "filesystem": "a thread of the filesystem's own; for whom is unknown",
-    "inferred": "inferred, not proven",
+    "inferred": "likely, and not proven",
     "unknown": "nothing proves one",
 }
 
@@ -106,11 +106,14 @@ class Stories:
 
     def _of_piece(self, one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         kind = one["block_type"] or "no blocks"
-        yield "blocks", kind if one["subtype"] is None else f"{kind}, {one['subtype'].replace('_', ' ')}"
+        likely = one["map_source"] == "inferred"
+        blocks = kind if one["subtype"] is None else f"{kind}, {one['subtype'].replace('_', ' ')}"
+        yield "blocks", marked(blocks, likely and kind != "unknown")
         if one["block_type"] is not None:
             yield "bytes", size(one["bytes"])
             unnamed = "unknown" if one["ino"] is None else f"inode {one['ino']}, of unknown path"
-            yield "file", unnamed if one["path"] is None else f"{visible(one['path'])} (inode {one['ino']})"
+            file = unnamed if one["path"] is None else f"{visible(one['path'])} (inode {one['ino']})"
+            yield "file", marked(file, likely and (one["ino"] is not None or one["path"] is not None))
             if one["file_offset_bytes"] is not None:
                 yield "offset in it", f"{one['file_offset_bytes']:,} B"
             yield "known from", (one["map_source"] or "nothing").replace("_", " ")
@@ -224,9 +227,10 @@ def _whose(request: Mapping[str, Any], one: Mapping[str, Any]) -> Iterator[tuple
     submitter = _process(request["submit_comm"], request["submit_pid"] or request["submit_tid"])
     yield "submitted by", submitter or "unknown"
     owner = _process(one["owner_comm"], one["owner_pid"])
-    yield "owner", f"{owner or 'unknown'}: {_VIA[one['owner_via']]}"
+    likely = one["owner_via"] == "inferred"
+    yield "owner", f"{marked(owner or 'unknown', likely and owner != '')}: {_VIA[one['owner_via']]}"
     if one["owner_package"] is not None:
-        yield "app", visible(one["owner_package"])
+        yield "app", marked(visible(one["owner_package"]), likely)
     if one["owner_count"] is not None and one["owner_count"] > 1:
         yield "shared by", f"{one['owner_count']} processes, of which this is the last"
 

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import measures, native, units
+from androstep_analysis import measures, native, quantities, units
 from androstep_analysis.capture import Capture
 from androstep_analysis.export.batches import batches, major, minor
+from androstep_analysis.measures.tables import is_inferred
 
 _CLOCKS = {"boot": 6, "mono": 3}
 _REALTIME = 1
@@ -140,22 +141,20 @@ class _Trace:
         """Slices of pieces, on tracks by owner and file."""
         if io.is_empty():
             return
-        block_type = pl.col("block_type").cast(pl.String)
         rows = io.with_columns(
             _dev("dev"),
             is_filesystem=pl.col("owner_via").cast(pl.String) == "filesystem",
             label=_label(),
-            title=pl.concat_str(pl.col("op").cast(pl.String), block_type, separator=" ", ignore_nulls=True),
+            title=_title(),
         )
         name = pl.coalesce("owner_package", "owner_comm")
         rows = rows.with_columns(owner_name=pl.when(pl.col("owner_pid").is_null()).then(name))
-        keys = ["owner_pid", "is_filesystem", "owner_name", "label"]
-        groups = rows.group_by(keys, maintain_order=True).agg(
-            pl.col("owner_package").drop_nulls().first(), pl.col("owner_comm").drop_nulls().first()
-        )
+        keys = ["owner_pid", "owner_comm", "is_filesystem", "owner_name", "label"]
+        packages = pl.col("owner_package").drop_nulls().first()
+        groups = rows.group_by(keys, maintain_order=True).agg(packages)
         numbers = [
-            self._piece_group(pid, is_filesystem, name, label, package or comm)
-            for pid, is_filesystem, name, label, package, comm in groups.iter_rows()
+            self._piece_group(pid, comm, is_filesystem, name, label, package or comm)
+            for pid, comm, is_filesystem, name, label, package in groups.iter_rows()
         ]
         group = _numbered(rows, groups.select(keys), numbers)
         begin = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
@@ -166,13 +165,20 @@ class _Trace:
         )
 
     def _piece_group(
-        self, pid: int | None, is_filesystem: bool, name: str | None, label: str, process_name: str | None
+        self,
+        pid: int | None,
+        comm: str | None,
+        is_filesystem: bool,
+        name: str | None,
+        label: str,
+        process_name: str | None,
     ) -> int:
         """The tracks of a file below its owner: a process, a name alone, the filesystem, or nobody known."""
-        key = (pid, is_filesystem and pid is None, name, label)
+        called = name if pid is None else comm
+        key = (pid, is_filesystem and pid is None, called, label)
         if key not in self._groups:
             if pid is not None:
-                parent = self._process(pid, process_name)
+                parent = self._process(pid, comm, process_name)
             elif is_filesystem:
                 parent = self._parents["filesystem"]
             else:
@@ -186,11 +192,17 @@ class _Trace:
             self._new_track(key, _bytes(2, name.encode()), self._parents["owners known by name"])
         return self._parents[key]
 
-    def _process(self, pid: int, name: str | None) -> int:
-        if pid not in self._parents:
-            named = b"" if name is None else _bytes(6, name.encode())
-            self._new_track(pid, _message(3, _number(1, pid) + named))
-        return self._parents[pid]
+    def _process(self, pid: int, comm: str | None, name: str | None) -> int:
+        """The track of a process; one that had the number of another before has a track of its own, by its name."""
+        key = ("process", pid, comm)
+        if key not in self._parents:
+            first = ("process", pid)
+            if first in self._parents:
+                self._new_track(key, _bytes(2, f"{pid} {name or ''}".encode()))
+            else:
+                named = b"" if name is None else _bytes(6, name.encode())
+                self._parents[key] = self._new_track(first, _message(3, _number(1, pid) + named))
+        return self._parents[key]
 
     def add_requests(self, requests: pl.DataFrame, io: pl.DataFrame) -> None:
         """Slices of requests, on tracks by device, and how many each device had at a time."""
@@ -381,17 +393,30 @@ def _dev(column: str) -> pl.Expr:
 
 def _label() -> pl.Expr:
     """What a track of pieces is called: the path, else all that is known of the blocks."""
+    later = pl.when(pl.col("incarnation") > 0).then(pl.format(", file {} with that number", pl.col("incarnation") + 1))
     block_type = pl.col("block_type").cast(pl.String)
     subtype = pl.col("subtype").cast(pl.String)
     what = (
         pl.when(pl.col("op").cast(pl.String) == "flush")
         .then(pl.lit("flush"))
         .when(pl.col("ino").is_not_null() & block_type.is_in(["data", "directory"]))
-        .then(pl.format("inode {}", "ino"))
+        .then(pl.format("inode {}", "ino") + later.fill_null(""))
         .otherwise(pl.concat_str(block_type.fill_null("unknown"), subtype, separator=" ", ignore_nulls=True))
     )
     dev = pl.format("{}:{}", major(pl.col("dev")), minor(pl.col("dev")))
     return pl.coalesce("path", pl.format("{} on {}", what, dev))
+
+
+def _title() -> pl.Expr:
+    """What a slice of a piece is called: what was done, to blocks of which type, and what of its names is inferred."""
+    columns = ("map_source", "owner_via")
+    said = ["op", "block_type"]
+    likely = {"file": is_inferred(["path"], columns) | is_inferred(["ino"], columns)}
+    likely |= {"type": is_inferred(["block_type"], columns) & ~likely["file"]}
+    likely |= {"owner": is_inferred(["owner_comm"], columns)}
+    marks = [pl.when(one).then(pl.lit(quantities.marked(name, 1))) for name, one in likely.items()]
+    parts = [pl.concat_str(*(pl.col(name).cast(pl.String) for name in said), separator=" ", ignore_nulls=True), *marks]
+    return pl.concat_str(*parts, separator=", ", ignore_nulls=True)
 
 
 def _numbered(rows: pl.DataFrame, keys: pl.DataFrame, numbers: Sequence[int]) -> npt.NDArray[np.uint32]:

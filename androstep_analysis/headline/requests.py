@@ -117,18 +117,22 @@ def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | No
     return Sentence("types", tuple(listed(told, "; "))) if told else None
 
 
-def _shares(table: pl.DataFrame, op: str, column: str) -> list[tuple[str, float]]:
-    """The first types of an operation by their share of its bytes; none where no type is known."""
-    shares = values(table, "bytes_ratio", "op", column)
+def _shares(table: pl.DataFrame, op: str, column: str) -> list[tuple[str, float, float | None]]:
+    """The first types of an operation by their share of its bytes, with how much of each is inferred.
+
+    None where no type is known.
+    """
+    shares, inferred = (values(table, "bytes_ratio", "op", column, column=what) for what in ("value", "inferred"))
     of_op = {kind or "unknown": share for (its_op, kind), share in shares.items() if its_op == op}
     if not of_op.keys() - {"unknown"}:
         return []
     first, *others = sorted(of_op.items(), key=_largest_first)[:KINDS]
-    return [first, *(item for item in others if item[1] >= LEAST_KIND)]
+    shown = [first, *(item for item in others if item[1] >= LEAST_KIND)]
+    return [(kind, share, inferred.get((op, kind))) for kind, share in shown]
 
 
-def _kind(kind: str, share: float) -> list[Part]:
-    return [kind.replace("_", " "), " ", Amount(share, "1")]
+def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
+    return named(kind.replace("_", " "), share, "1", inferred)
 
 
 def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:

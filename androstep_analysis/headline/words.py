@@ -101,9 +101,13 @@ class Headline:
 
 def named(name: str | None, value: float, unit: str, inferred: float | None = None) -> list[Part]:
     """A name with its number, and how much of that is only inferred; None is what is unknown."""
-    certainty = quantities.certainty(inferred)
-    suffix = [f" ({certainty})"] if certainty else []
-    return ["unknown" if name is None else Name(name), " ", Amount(value, unit), *suffix]
+    return ["unknown" if name is None else Name(name), " ", Amount(value, unit), *mark(inferred)]
+
+
+def mark(inferred: float | None) -> list[Part]:
+    """What stands behind a name that is inferred, or a part of which is; nothing behind a fact."""
+    words = quantities.marked("", inferred)
+    return [words] if words else []
 
 
 def listed(items: Iterable[Sequence[Part]], between: str = ", ") -> list[Part]:

@@ -123,12 +123,11 @@ def _mapped(
     marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
     silent = frozenset(tracepoints_ext4.without_frees(fs_events, staging.recorded or ()))
     with_events = frozenset(tracepoints.devices(fs_events, tracepoints.is_own()) if "tracepoint" in sources else ())
-    reusing = frozenset(tracepoints.without_lives(fs_events, staging.recorded or ()))
     commits = handles.commits(fs_events)
     for window in linked.windows():
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)
-        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent, with_events, reusing)
+        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent, with_events)
         yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from androstep_analysis.live.live import Moment
 from androstep_analysis.live.ranking import KEYS, totals
-from androstep_analysis.quantities import in_unit
+from androstep_analysis.quantities import in_unit, marked
 from androstep_analysis.units import format_dev
 
 COLUMNS: Final = {
@@ -56,11 +56,12 @@ def header(by: str) -> list[str]:
 def cells(rows: pl.DataFrame, by: str) -> list[list[str]]:
     """A ranking by `by` as texts, which may hold anything that a device calls its own."""
     names = rows.select(*KEYS[by]).rows()
+    inferred = rows["inferred"].to_list()
     numbers = rows.select(*COLUMNS).rows()
     units = [unit for _, unit in COLUMNS.values()]
     return [
-        [_name(by, name), *(in_unit(value, unit) for value, unit in zip(values, units, strict=True))]
-        for name, values in zip(names, numbers, strict=True)
+        [marked(_name(by, name), share), *(in_unit(value, unit) for value, unit in zip(values, units, strict=True))]
+        for name, share, values in zip(names, inferred, numbers, strict=True)
     ]
 
 

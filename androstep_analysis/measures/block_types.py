@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.parts import by_group, of_requests
 from androstep_analysis.measures.tables import (
     Table,
@@ -36,7 +37,8 @@ def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) ->
     -------
     polars.DataFrame
         Dimensions `by`, op and block_type (Enum), with `subtypes` also subtype (Enum). Metrics count [requests] (that
-        touch the type), bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation).
+        touch the type), bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation). `inferred` is
+        the share of a row's bytes whose type is only inferred.
 
     References
     ----------
@@ -53,7 +55,9 @@ def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) ->
     groups = by_group(pieces, dimensions, known_type())
     table = with_known_share(tidy(groups, dimensions), groups)
     with_type = shares(table.filter(pl.col("block_type").is_not_null()), dimensions, within=[*by, "op"])
-    return ordered(pl.concat([with_type, table.filter(pl.col("block_type").is_null())]), dimensions)
+    every = ordered(pl.concat([with_type, table.filter(pl.col("block_type").is_null())]), dimensions)
+    inferred = share_inferred(groups, ["block_type"])
+    return every.join(inferred, on=dimensions, how="left", nulls_equal=True, maintain_order="left")
 
 
 def metadata_fraction(io: Table) -> pl.DataFrame:

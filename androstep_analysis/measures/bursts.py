@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.lost import Lost
 from androstep_analysis.measures.parts import REQUEST, of_requests, summed
 from androstep_analysis.measures.queue import periods
@@ -97,7 +98,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     )
     units = {"periods": "count", "requests": "requests", "bytes": "B", "time": "ns"}
     table = columns_as_rows(told, dimensions, {**units, "time_ratio": "1", "bytes_ratio": "1"})
-    return table.filter(pl.col("value").is_not_null())
+    return with_inferred(table.filter(pl.col("value").is_not_null()), io)
 
 
 def _cut(whole: pl.DataFrame, total: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:

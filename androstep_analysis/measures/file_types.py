@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, known_type, shares, tidy, with_known_share
 
@@ -27,7 +28,7 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
         Dimensions `by`, op and file_type (Enum; data whose file has no known type stands as `unknown`). Metrics count
         [requests], bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation). `coverage` is the
         share of the operation's bytes whose block type is known as a fact: bytes that no extent claims may have been a
-        file's too.
+        file's too. `inferred` is the share of a row's bytes of which the file is only inferred.
 
     References
     ----------
@@ -45,5 +46,9 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     )
     dimensions = [*by, "op", "file_type"]
     of_op = pieces.group_by("op").agg(pl.col("bytes").sum(), known=pl.col("bytes").filter(known_type()).sum())
-    table = with_known_share(tidy(by_group(data, dimensions), dimensions), of_op.collect())
-    return shares(table, dimensions, within=[*by, "op"])
+    groups = by_group(data, dimensions, known_type())
+    table = with_known_share(tidy(groups, dimensions), of_op.collect())
+    inferred = share_inferred(groups, ["file_type"])
+    return shares(table, dimensions, within=[*by, "op"]).join(
+        inferred, on=dimensions, how="left", nulls_equal=True, maintain_order="left"
+    )

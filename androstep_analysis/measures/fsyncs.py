@@ -20,6 +20,7 @@ NAMES: Final = ("owner_comm", "ino", "path")
 """The default grouping."""
 
 _COLUMNS: Final = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
+_OF_FILES: Final = {*FILE} - {"ino", "incarnation"}
 _QUANTILES: Final = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}
 
 
@@ -32,7 +33,8 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
         Tables `fs_events`, `files` and `tasks` of one capture (`Capture.tables`).
     by : sequence of str
         The columns to group by: any of dev, owner_pid, owner_comm, owner_package (who called; null for a thread of
-        the kernel), ino, path, file_type, package (of the file).
+        the kernel), ino, path, file_type, package (of the file). With ino also dev and incarnation: one number may be
+        that of several files.
     lost : Losses, optional
         Calls between whose events others may be missing have no latency.
 
@@ -41,7 +43,8 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     polars.DataFrame
         Dimensions `by`. Metrics calls and failed [count], latency_p50, latency_p99 and latency_max [ns] (nearest rank;
         null where no end of a call is known). `n` is the number of calls, `coverage` the share of all calls of which
-        the end is known. No rows where the recording has no such events.
+        the end is known, `inferred` the share of a row's calls of which the file's name is inferred. No rows where the
+        recording has no such events.
 
     Raises
     ------
@@ -59,15 +62,18 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     """
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync can be grouped by {', '.join(BY)}")
+    by = [*dict.fromkeys(column for name in by for column in (inodes.FILE if name == "ino" else [name]))]
     events = lazy(tables["fs_events"], ("fs_events",)).filter(pl.col("event").is_in([*BEGINS, *ENDS]))
     found = calls(events.select(_COLUMNS).collect(), lost or Losses())
     tasks = lazy(tables["tasks"], ("tasks",)).collect()
-    files = lazy(tables["files"], ("files",)).select("dev", *FILE, "valid_from_ns", "valid_to_ns").collect()
+    of_files = ("dev", *FILE, "valid_from_ns", "valid_to_ns", "source")
+    files = lazy(tables["files"], ("files",)).select(of_files).collect()
     named = inodes.at_time(Processes(tasks).of_threads(found), files)
     latency = pl.col("latency_ns").drop_nulls()
     groups = named.group_by(by, maintain_order=True).agg(
         n=pl.len().cast(pl.Int64),
         calls=pl.len().cast(pl.Int64),
+        inferred=(pl.col("source") == "inferred").mean(),
         failed=(pl.col("error") < 0).sum().cast(pl.Int64),
         **{name: latency.quantile(share, "equiprobable") for name, share in _QUANTILES.items()},
     )
@@ -75,7 +81,11 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     table = groups.with_columns(coverage=pl.lit(ended, pl.Float64)).sort(
         "n", *by, descending=[True, *(False for _ in by)]
     )
-    return columns_as_rows(table, list(by), {"calls": "count", "failed": "count", **dict.fromkeys(_QUANTILES, "ns")})
+    units = {"calls": "count", "failed": "count", **dict.fromkeys(_QUANTILES, "ns")}
+    rows = columns_as_rows(table, list(by), units)
+    if _OF_FILES.isdisjoint(by):
+        return rows
+    return rows.join(table.select(*by, "inferred"), on=list(by), how="left", nulls_equal=True, maintain_order="left")
 
 
 def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:

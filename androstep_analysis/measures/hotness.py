@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, of_groups, ranges, runs
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import REQUEST, summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -74,7 +75,7 @@ def hotness(
         of_top = pl.min_horizontal(size, (top - before).clip(0))
         values = {"n": n, "size": top, "access_ratio": (uses * of_top).sum() / n}
         tables.append(of_groups(used, by, coverage, **values).with_columns(top=pl.lit(share, pl.Float64)))
-    return columns_as_rows(pl.concat(tables), [*by, "top"], {"access_ratio": "1", "size": of})
+    return with_inferred(columns_as_rows(pl.concat(tables), [*by, "top"], {"access_ratio": "1", "size": of}), requests)
 
 
 def _used_blocks(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
@@ -145,7 +146,7 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
         bytes_ratio=pl.col("blocks") / pl.col("n"),
         coverage=pl.lit(known_touches(used, by), pl.Float64),
     )
-    return columns_as_rows(long, [*by, "class"], {"bytes": "B", "bytes_ratio": "1"})
+    return with_inferred(columns_as_rows(long, [*by, "class"], {"bytes": "B", "bytes_ratio": "1"}), requests)
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import polars as pl
 
 from androstep_analysis import native, scratch
 from androstep_analysis.measures.blocks import BLOCK_BYTES, places, ranges, simulated
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import REQUEST
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -85,7 +86,8 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
         **{name: name for name in names[len(ENDS) :]},
     )
     shares = dict.fromkeys(["rewritten_ratio", "discarded_ratio", "alive_ratio"], "1")
-    return columns_as_rows(wide, by, {"writes": "blocks"} | shares | dict.fromkeys(names[len(ENDS) :], "ns"))
+    units = {"writes": "blocks"} | shares | dict.fromkeys(names[len(ENDS) :], "ns")
+    return with_inferred(columns_as_rows(wide, by, units), requests)
 
 
 def _ends(

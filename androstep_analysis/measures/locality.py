@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share, lazy, ordered, tidy
 from androstep_analysis.units import SECTOR_BYTES
@@ -56,7 +57,7 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     ratios = table.with_columns(
         value=pl.when(whole > 0).then(pl.col("value") / whole), metric=pl.col("metric") + "_ratio", unit=pl.lit("1")
     )
-    return ordered(pl.concat([table, ratios]), dimensions)
+    return with_inferred(ordered(pl.concat([table, ratios]), dimensions), rows)
 
 
 def _sums(part: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

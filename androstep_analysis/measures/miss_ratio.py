@@ -15,6 +15,7 @@ import polars as pl
 from androstep_analysis import native
 from androstep_analysis.errors import InputError
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.reuse import distances, stack
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -100,7 +101,7 @@ def miss_ratio(
     rows = groups.unpivot(
         list(sizes), index=[*by, "n", "coverage"], variable_name="cache_bytes", value_name="miss_ratio"
     ).with_columns(pl.col("cache_bytes").cast(pl.Int64))
-    return columns_as_rows(rows, [*by, "cache_bytes"], {"miss_ratio": "1"})
+    return with_inferred(columns_as_rows(rows, [*by, "cache_bytes"], {"miss_ratio": "1"}), requests)
 
 
 def _counted(part: pl.DataFrame, by: Sequence[str], misses: Misses, least: int) -> pl.DataFrame:

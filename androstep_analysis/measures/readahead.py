@@ -18,6 +18,7 @@ from androstep_analysis import native, schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.losses import Losses
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import in_step
 from androstep_analysis.measures.tables import Table, counted, is_known, lazy, ordered
 
@@ -139,7 +140,7 @@ def readahead(
         page_bytes or _SOME_PAGE_BYTES,
         groups.height,
     )
-    return _tidy(groups, sums, by)
+    return with_inferred(_tidy(groups, sums, by), reads)
 
 
 def _placed(fs_events: pl.LazyFrame, requests: Table, page_bytes: int | None) -> pl.LazyFrame:

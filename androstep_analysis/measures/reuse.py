@@ -13,6 +13,7 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -78,7 +79,8 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
             for name, quantile in _QUANTILES.items()
         },
     )
-    return columns_as_rows(groups, by, {"accesses": "blocks", "first_ratio": "1"} | dict.fromkeys(_QUANTILES, "B"))
+    units = {"accesses": "blocks", "first_ratio": "1"} | dict.fromkeys(_QUANTILES, "B")
+    return with_inferred(columns_as_rows(groups, by, units), requests)
 
 
 def distances(handle: int, touched: pl.DataFrame) -> pl.Series:

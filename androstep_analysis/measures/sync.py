@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, is_known, known_share, shares, tidy
 
@@ -42,4 +43,5 @@ def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     dimensions = [*by, "class"]
     known = is_known(("sync", *by), writes.collect_schema().names())
     groups = by_group(classes, dimensions, known)
-    return shares(tidy(groups, dimensions, known_share(groups)), dimensions, within=list(by))
+    table = shares(tidy(groups, dimensions, known_share(groups)), dimensions, within=list(by))
+    return with_inferred(table, writes)

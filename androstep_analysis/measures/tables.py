@@ -299,6 +299,16 @@ def is_known(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
     return pl.all_horizontal(known).fill_null(False)
 
 
+def is_inferred(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
+    """All of `by` has a value, some of which is only inferred, in a table with these columns (as of `is_known`)."""
+    likely = [pl.lit(False)]
+    if "map_source" in columns and not _OF_MAP.isdisjoint(by):
+        likely.append(pl.col("map_source") == "inferred")
+    if "owner_via" in columns and not _OF_OWNER.isdisjoint(by):
+        likely.append(pl.col("owner_via") == "inferred")
+    return (is_named(by) & pl.any_horizontal(likely)).fill_null(False)
+
+
 def _is_fact() -> pl.Expr:
     """What maps the piece is a fact."""
     return (pl.col("map_source") != "inferred").fill_null(False)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from androstep_analysis.measures import thinned
+from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.locality import classify, order_ns
 from androstep_analysis.measures.parts import by_group, summed
-from androstep_analysis.measures.tables import Table, counted, is_known, is_named, ordered, tidy, with_known_share
+from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
 from androstep_analysis.units import SECTOR_BYTES
 
 NS_PER_S = 1_000_000_000
@@ -46,9 +47,8 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     pieces = counted(io).filter(pl.col("bytes") > 0)
     groups = by_group(pieces, dimensions, is_known(by, pieces.collect_schema().names()))
     table = ordered(with_known_share(tidy(groups, dimensions), groups), dimensions)
-    share = pl.when(is_named(by)).then(1 - pl.col("known") / pl.col("bytes"))
-    inferred = groups.select(*dimensions, inferred=share)
-    return table.join(inferred, on=dimensions, how="left", nulls_equal=True, maintain_order="left")
+    shares = share_inferred(groups, by)
+    return table.join(shares, on=dimensions, how="left", nulls_equal=True, maintain_order="left")
 
 
 def daily(io: Table, *, by: Sequence[str] = ("owner_comm",), realtime_offset_ns: int | None = None) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 
 from androstep_analysis.errors import InputError
 from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, ranges, runs
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import Table, columns_as_rows
 
@@ -63,7 +64,7 @@ def working_set(
     rows = pl.concat(parts).filter(pl.col("n") > 0)
     size = pl.col("blocks") * block_bytes
     told = rows.select(*keys, "n", coverage=pl.lit(known_touches(rows, by), pl.Float64), working_set=size)
-    return columns_as_rows(told, keys, {"working_set": "B"})
+    return with_inferred(columns_as_rows(told, keys, {"working_set": "B"}), requests)
 
 
 def _counted(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

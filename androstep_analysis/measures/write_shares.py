@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.losses import Losses
 from androstep_analysis.measures import write_causes, write_fates
@@ -37,12 +38,13 @@ def told(tables: Mapping[str, Table], page_bytes: int | None, lost: Losses | Non
         return lazy(tables.get(name, schema.empty(name)), (name,))
 
     lost, fs_events, pieces = lost or Losses(), table("fs_events"), _pieces(tables["requests"], tables["io"])
-    outs = _outs(pieces)
+    files = table("files")
+    outs = _outs(pieces, files.select(*inodes.FILE, "valid_from_ns", "valid_to_ns").collect())
     page_bytes = pagesize.proven(page_bytes, fs_events)
     paged = pagesize.counted(fs_events, page_bytes)
     writers, repeated = write_fates.follow(paged, outs, page_bytes=page_bytes, lost=lost)
     pieces = pieces.join(outs.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
-    return Told(pieces, write_causes.Causes(table("tasks").collect(), table("files"), writers), fs_events, lost)
+    return Told(pieces, write_causes.Causes(table("tasks").collect(), files, writers), fs_events, lost)
 
 
 def _pieces(requests: Table, io: Table) -> pl.DataFrame:
@@ -79,9 +81,15 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
     )
 
 
-def _outs(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The data that goes out, as `write_fates.follow` takes it, with `at`: by file, else by place (inode -1)."""
+def _outs(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """The data that goes out, as `write_fates.follow` takes it, with `at`: by file, else by place (inode -1).
+
+    A piece of a file whose number another file has by then is by place.
+    """
+    now = inodes.at_time(pieces.select("at", "ino", dev="part_dev", ts_ns="time"), files)
+    pieces = pieces.join(now.select("at", now="incarnation"), on="at", how="left", maintain_order="left")
     is_placed = pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_not_null()
+    is_placed &= (pl.col("incarnation") == pl.col("now")).fill_null(True)
     begin = pl.when(is_placed).then("file_offset_bytes").otherwise(pl.col("sector") * SECTOR_BYTES)
     return pieces.filter(part="data").sort("time", "at", nulls_last=False).select(
         "at",

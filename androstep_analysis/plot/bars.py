@@ -286,8 +286,8 @@ def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axe
             widths = np.array([value.get(key, 0.0) for key in shown[name]]) / scale
             ax.barh(place, widths, 0.72, left=left, color=paper.OPS[op], label=op)
             left += widths
-        labels = ["(unknown)" if key is None else text.label(str(key)) for key in shown[name]]
-        ax.set_yticks(place, labels, parse_math=False, usetex=False)
+        labels = paper.labels(data, name)
+        ax.set_yticks(place, [labels[key] for key in shown[name]], parse_math=False, usetex=False)
         ax.tick_params(axis="y", length=0)
         ax.invert_yaxis()
         paper.grid(ax, "x")
@@ -343,7 +343,8 @@ def write_cost(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) ->
             widths = np.array([value.get(key, 0.0) for key in shown[name]])
             ax.barh(place, widths, 0.72, left=left, color=paper.COST_PARTS[part], label=paper.words(part))
             left += widths
-        ax.set_yticks(place, [text.label(str(key)) for key in shown[name]], parse_math=False, usetex=False)
+        labels = paper.labels(cost, name)
+        ax.set_yticks(place, [labels[key] for key in shown[name]], parse_math=False, usetex=False)
         ax.tick_params(axis="y", length=0)
         ax.invert_yaxis()
         ax.axvline(1, color="black", linewidth=0.6)
@@ -376,6 +377,7 @@ def _stacked(
         scale, unit = paper.byte_unit(largest) if basis == "bytes" else (1, "")
         factor = 100 if relative else 1 / scale
         bottom = np.zeros(len(ops))
+        labels = paper.labels(data, dim, paper.words)
         for kind in paper.ordered(data[dim], palette):
             heights = _heights(data, dim, kind, ops) * factor
             ax.bar(
@@ -387,7 +389,7 @@ def _stacked(
                 hatch=hatches.get(kind),
                 edgecolor="white",
                 linewidth=0.3,
-                label=paper.words(kind),
+                label=labels[kind],
             )
             bottom += heights
         _categories(ax, ops)

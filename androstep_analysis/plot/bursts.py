@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
 from androstep_analysis.measures.tables import MEASURES
-from androstep_analysis.plot import paper, text
+from androstep_analysis.plot import paper
 
 _SHOWN = ("dev", "period", "duration_up_to_ns")
 
@@ -58,6 +58,7 @@ def bursts(table: pl.DataFrame, *, top: int = 6, ax: Axes | None = None) -> Axes
             return paper.no_data(ax)
         ax.set_xscale("log")
         longest = paper.span(whole["duration_up_to_ns"])[1] / 1e9
+        labels = paper.labels(data, name)
         for key, total in totals.head(top).iter_rows():
             line = whole.filter(group.eq_missing(pl.lit(key))).group_by("duration_up_to_ns").agg(bytes_)
             line = line.sort("duration_up_to_ns")
@@ -65,7 +66,7 @@ def bursts(table: pl.DataFrame, *, top: int = 6, ax: Axes | None = None) -> Axes
             # A line rises within a class only, and stays what it is until the end.
             x = np.append(np.column_stack([end / 2, end]), longest)
             y = np.append(np.column_stack([np.append(0, share[:-1]), share]), share[-1])
-            ax.plot(x, y, label="(unknown)" if key is None else text.label(str(key)))
+            ax.plot(x, y, label=labels[key])
         ax.xaxis.set_major_formatter(EngFormatter("s", places=0))
         ax.set_ylim(0, 101)
         ax.set_xlabel("Duration of a burst")

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from androstep_analysis import quantities
 from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.measures.working_set import WINDOW_NS
-from androstep_analysis.plot import intervals, paper, text
+from androstep_analysis.plot import intervals, paper
 from androstep_analysis.plot.series import steps
 
 _MOST_LINES = 6
@@ -215,8 +215,8 @@ def readahead(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> 
             if width.any():
                 ax.barh(np.arange(len(shown)), width, left=left, color=colour, label=words)
             left += width
-        keys = [of_group[groups[0]][0] if groups else "" for of_group in shown]
-        names = ["(unknown)" if key is None else text.label(str(key)) for key in keys]
+        labels = paper.labels(data, groups[0]) if groups else {"": ""}
+        names = [labels[of_group[groups[0]][0] if groups else ""] for of_group in shown]
         ax.set_yticks(range(len(shown)), names, parse_math=False)
         ax.invert_yaxis()
         ax.set_xlabel(f"Read from the device [{unit}]")
@@ -233,8 +233,8 @@ def _lines(data: pl.DataFrame, groups: list[str]) -> Iterator[tuple[str, str, pl
     """Name, colour and rows of each group, the largest groups first."""
     parts = data.partition_by(groups, maintain_order=True) if groups else [data]
     lines = sorted(parts, key=lambda line: -int(line["n"].sum()))[:_MOST_LINES]
-    keys = [line[groups[0]][0] if groups else "_" for line in lines]
-    names = ["(unknown)" if key is None else text.label(str(key)) for key in keys]
+    labels = paper.labels(data, groups[0]) if groups else {"_": "_"}
+    names = [labels[line[groups[0]][0] if groups else "_"] for line in lines]
     palette = intervals.colours(names, paper.OPS if groups == ["op"] else None)
     return ((name, palette[name], line) for name, line in zip(names, lines, strict=True))
 

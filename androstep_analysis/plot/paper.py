@@ -19,7 +19,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from androstep_analysis import quantities
-from androstep_analysis.measures.tables import MEASURES, Table, frame
+from androstep_analysis.measures.tables import MEASURES, Table, frame, inferred_share
 from androstep_analysis.plot import text
 
 P = ParamSpec("P")
@@ -377,6 +377,16 @@ def rows(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
     if varying:
         raise ValueError(f"the figure does not show {', '.join(varying)}: keep one value or compute without it")
     return selected.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
+
+
+def labels(data: pl.DataFrame, name: str, called: Callable[[str], str] = text.label) -> dict[str | None, str]:
+    """What each value of a dimension is called in a figure, with how much of it is inferred (rows of one metric)."""
+    share = inferred_share() if "inferred" in data.columns else pl.lit(None, pl.Float64)
+    shares = data.group_by(name).agg(inferred=share)
+    return {
+        key: "(unknown)" if key is None else quantities.marked(called(str(key)), inferred)
+        for key, inferred in shares.select(name, "inferred").iter_rows()
+    }
 
 
 def counted(table: pl.DataFrame) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 from androstep_analysis import measures, plot
 from androstep_analysis.compare.measures import Recording
 from androstep_analysis.markup import Element
-from androstep_analysis.report import cells
+from androstep_analysis.report import cells, layouts
 from androstep_analysis.report.advised import MOST_EVENTS
 from androstep_analysis.report.cells import Column
 from androstep_analysis.report.section import Figure, Section
@@ -70,7 +70,7 @@ def _hottest(table: pl.DataFrame) -> list[Element]:
 
 def _lives(table: pl.DataFrame) -> list[Element]:
     """Renders `measures.lifetimes` by type of file: what was written most first."""
-    wide = table.pivot(on="metric", index="file_type", values="value", maintain_order=True)
+    wide = table.pivot(on="metric", index=["file_type", "inferred"], values="value", maintain_order=True)
     columns = {
         "file_type": Column("File type"),
         "writes": Column("Blocks written", cells.count),
@@ -79,8 +79,15 @@ def _lives(table: pl.DataFrame) -> list[Element]:
         "discarded_ratio": Column("Discarded", cells.per_cent),
         "discarded_p50": Column("after (median)", cells.duration),
         "alive_ratio": Column("Alive", cells.per_cent),
+        **layouts.CERTAINTY,
     }
     return [cells.table(wide.sort("writes", descending=True), columns, "Lives of what is written")]
+
+
+def _inferred_of(rows: pl.Expr) -> pl.Expr:
+    """Return the share that is inferred of these rows together, by their values."""
+    value, inferred = (pl.col(name).filter(rows & pl.col("inferred").is_not_null()) for name in ("value", "inferred"))
+    return pl.when(value.sum() > 0).then((value * inferred).sum() / value.sum())
 
 
 def _costs(table: pl.DataFrame) -> list[Element]:
@@ -94,6 +101,7 @@ def _costs(table: pl.DataFrame) -> list[Element]:
         discarded=value.filter(is_cost & is_discard).sum(),
         ratio=value.filter((pl.col("metric") == "cost_per_byte") & ~is_discard).sum(),
         has_ratio=(pl.col("metric") == "cost_per_byte").any(),
+        inferred=_inferred_of(is_cost),
     )
     shown = rows.with_columns(ratio=pl.when("has_ratio").then("ratio")).sort("cost", descending=True)
     columns = {
@@ -102,6 +110,7 @@ def _costs(table: pl.DataFrame) -> list[Element]:
         "cost": Column("On the device", cells.size),
         "ratio": Column("for a byte", lambda ratio: f"{ratio:.2f}"),
         "discarded": Column("Discarded", cells.size),
+        **layouts.CERTAINTY,
     }
     return [cells.table(shown, columns, "What writing costs")]
 

@@ -12,6 +12,9 @@ from androstep_analysis.measures.tables import MEASURES, inferred_share
 from androstep_analysis.report import cells
 from androstep_analysis.report.cells import Column
 
+CERTAINTY: Mapping[str, Column] = {"inferred": Column("Certainty", quantities.certainty)}
+"""Column of results that name owners, files or types: how much of that is inferred."""
+
 _SHARES: Mapping[str, Column] = {
     "count": Column("Requests", cells.count),
     "count_ratio": Column("of requests", cells.per_cent),
@@ -81,16 +84,18 @@ MOVED: Mapping[str, Column] = {
     "read": Column("Read", cells.size),
     "written": Column("Written", cells.size),
     "share": Column("of bytes", cells.per_cent),
-    "inferred": Column("Certainty", quantities.certainty),
+    **CERTAINTY,
 }
 """Columns of `moved`."""
 
 
 def _wide(table: pl.DataFrame, dims: Sequence[str], metrics: Mapping[str, Column], label: str) -> Element:
     """A tidy table with its `metrics` as columns."""
-    wide = table.pivot(on="metric", index=list(dims), values="value", maintain_order=True)
+    more = {name: column for name, column in CERTAINTY.items() if name in table.columns}
+    wide = table.pivot(on="metric", index=[*dims, *more], values="value", maintain_order=True)
     names = {name: Column(_TITLES.get(name, name)) for name in dims}
-    return cells.table(wide, names | {name: one for name, one in metrics.items() if name in wide.columns}, label)
+    there = {name: one for name, one in metrics.items() if name in wide.columns}
+    return cells.table(wide, names | there | more, label)
 
 
 _TITLES = {

@@ -153,7 +153,8 @@ def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
     """A tidy result with its count, bytes and ratios side by side."""
     if not result.height:
         return ""
-    wide = result.pivot("metric", index=dimensions, values="value", maintain_order=True)
+    index = [*dimensions, *(name for name in ("inferred",) if name in result.columns)]
+    wide = result.pivot("metric", index=index, values="value", maintain_order=True)
     rows = [
         [
             *("–" if row[name] is None else str(row[name]) for name in dimensions),
@@ -161,10 +162,17 @@ def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
             _percent(row.get("count_ratio")),
             _size(row["bytes"]),
             _percent(row.get("bytes_ratio")),
+            quantities.certainty(row.get("inferred")),
         ]
         for row in wide.iter_rows(named=True)
     ]
-    return f"{title}\n{table([*dimensions, 'requests', '%', 'bytes', '%'], rows)}"
+    return f"{title}\n{_with_certainty([*dimensions, 'requests', '%', 'bytes', '%'], rows)}"
+
+
+def _with_certainty(header: list[str], rows: list[list[str]]) -> str:
+    """Return a table whose last column is how much is inferred, which is left out where nothing is."""
+    header, shown = [*header, "certainty"], len(header) + any(row[-1] for row in rows)
+    return table(header[:shown], [row[:shown] for row in rows])
 
 
 def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
@@ -180,9 +188,7 @@ def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
         [name or "(unknown)", _size(read), _size(write), quantities.certainty(inferred)]
         for name, read, write, inferred in top.iter_rows()
     ]
-    shown = 4 if any(row[3] for row in rows) else 3
-    cells = table([column, "read", "written", "certainty"][:shown], [row[:shown] for row in rows])
-    return f"{title}\n{cells}" if rows else ""
+    return f"{title}\n{_with_certainty([column, 'read', 'written'], rows)}" if rows else ""
 
 
 def _latency(requests: pl.LazyFrame) -> str:

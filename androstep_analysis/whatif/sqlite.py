@@ -187,12 +187,12 @@ def _owned(commits: pl.DataFrame, io: pl.DataFrame, data: pl.DataFrame) -> pl.Da
     """Columns dev, commit, is_owned: all its handles are of processes that write out nothing but SQLite's files."""
     writers = (
         data.filter(pl.col("owner_pid").is_not_null())
-        .group_by("owner_pid")
+        .group_by("owner_pid", "owner_comm")
         .agg(is_own=pl.col("file_type").is_in(FILES).fill_null(value=False).all())
     )
     handles = barriers.journal_pieces(io).filter(pl.col("owner_via") == "handle")
     return (
-        handles.join(writers, on="owner_pid", how="left")
+        handles.join(writers, on=["owner_pid", "owner_comm"], how="left", nulls_equal=True)
         .join(commits.select("request_id", "dev", "commit"), on=["request_id", "dev"])
         .group_by("dev", "commit")
         .agg(is_owned=pl.col("is_own").fill_null(value=False).all())

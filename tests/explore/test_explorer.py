@@ -139,7 +139,7 @@ COLUMNS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "process": lambda row: None if row["owner_comm"] is None else (row["owner_comm"], row["owner_pid"]),
     "block type": lambda row: row["block_type"],
     "operation": lambda row: row["op"],
-    "file": lambda row: row["path"] or row["ino"],
+    "file": lambda row: row["path"] or (None if row["ino"] is None else (row["ino"], row["incarnation"])),
 }
 
 

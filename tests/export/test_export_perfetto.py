@@ -245,6 +245,37 @@ def test_a_process_is_called_by_its_package(tmp_path: Path) -> None:
     assert one.name == "write data"
 
 
+def test_processes_and_files_that_had_one_number_have_tracks_of_their_own(tmp_path: Path) -> None:
+    times = {"queue_ns": 1, "complete_ns": 2}
+    piece = {**times, "owner_pid": 7, "owner_via": "write_begin", "block_type": "data", "ino": 5}
+    own = [{"owner_comm": "cp", "incarnation": 0}, {"owner_comm": "rm", "incarnation": 1}]
+    io = [{"request_id": at, **piece, **more} for at, more in enumerate(own)]
+    pieces = of(traced(made.capture([times] * 2, io), tmp_path / "x"), "io")
+    assert [one.track for one in pieces] == [
+        ("7 cp", "inode 5 on 8:0"),
+        ("7 rm", "inode 5, file 2 with that number on 8:0"),
+    ]
+
+
+def test_a_slice_says_what_of_its_names_is_inferred(tmp_path: Path) -> None:
+    times = {"queue_ns": 1, "complete_ns": 2}
+    piece = {"op": "write", "block_type": "data", "path": "/a", "owner_comm": "mail", "map_source": "tracepoint"}
+    more = [
+        {"owner_via": "write_begin"},
+        {"owner_via": "inferred"},
+        {"owner_via": "inferred", "map_source": "inferred"},
+        {"owner_via": "unknown", "owner_comm": None, "map_source": "inferred", "path": None, "block_type": "journal"},
+    ]
+    io = [{"request_id": at, **times, **piece, **one} for at, one in enumerate(more)]
+    pieces = of(traced(made.capture([times] * 4, io), tmp_path / "x"), "io")
+    assert [one.name for one in pieces] == [
+        "write data",
+        "write data, owner (inferred)",
+        "write data, file (inferred), owner (inferred)",
+        "write journal, type (inferred)",
+    ]
+
+
 # -- by Perfetto's own tables -----------------------------------------------------------------------------------------
 
 SLICES = """

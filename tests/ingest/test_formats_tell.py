@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -35,13 +37,51 @@ EXAMPLES: dict[str, str | Path] = {
     "MOST .po": "androstep/result.po",
     "biosnoop list": "field/T08_biosnoop.txt",
     "Open-CAS trace": "block_csv/opencas_sample_trace.tar.xz",
+    "Perfetto trace": ROOT / "tests/data/perfetto_compact.pftrace.xz",
+    "systrace HTML": "ftrace_text/systrace_wangzherongyao.html.zip",
 }
+
+SAME = {"raw ftrace pages": "trace.dat", "atrace output": "ftrace text"}
+"""Containers of what another reader reads: theirs are opened by that one."""
 
 
 def test_the_table_names_every_format_that_has_requests() -> None:
     titles = {format.title for format in ingest.FORMATS} - WITHOUT_REQUESTS
     assert titles - {"block CSV"} == {title for title in TOLD if "letters" not in title and "reads" not in title}
     assert len(TOLD) == len(titles) + 1, "a CSV is of two kinds"
+
+
+def test_every_format_has_an_example() -> None:
+    assert {*EXAMPLES, *SAME} == {title for title in TOLD if "letters" not in title and "reads" not in title}
+    assert all(TOLD[title] == TOLD[other] for title, other in SAME.items())
+
+
+BLKPARSE = r"^\s*\d+,\d+ +\d+ +\d+ +\S+ +\d+ +{} "
+LINES = {
+    "ftrace text": {"issue": r" block_rq_issue:", "complete": r" block_rq_complete:"},
+    "blkparse text": {"queue": BLKPARSE.format("Q"), "complete": BLKPARSE.format("C")},
+}
+"""The lines of a format that tell of a step of requests."""
+
+
+@pytest.mark.parametrize(("title", "step"), [(title, step) for title, steps in LINES.items() for step in steps])
+def test_a_recording_without_a_step_states_no_time_of_it(title: str, step: str, tmp_path: Path) -> None:
+    path = corpus.path(str(EXAMPLES[title]))
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        lines = list(itertools.islice(file, 60_000))
+    others = [line for line in lines if not re.search(LINES[title][step], line)]
+    assert len(others) < len(lines)
+    for name, text in (("whole", lines), ("less", others)):
+        (tmp_path / name).write_text("".join(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LossWarning)
+            found = capture.open(tmp_path / name)
+        assert found.format == title.replace(" ", "_")
+        for table in (found.requests, found.io):
+            assert (table.collect()[f"{step}_ns"].count() > 0) == (name == "whole")
+        steps = measures.latency(found.requests)["step"].cast(pl.String).unique().to_list()
+        letter = {"queue": "Q", "issue": "D", "complete": "C"}[step]
+        assert any(letter in one for one in steps) == (name == "whole")
 
 
 def check(requests: pl.LazyFrame, issue: str, completion: str, sync: str, flags: str) -> None:

@@ -21,6 +21,7 @@ from support.in_parts import read_in_parts
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, measures, schema
+from androstep_analysis.measures.tables import INFERABLE
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "requests": {"dev": DEV, "part_dev": DEV, "sync": False, "meta": False, "fua": False, "preflush": False,
@@ -638,7 +639,7 @@ def test_every_result_has_the_tidy_shape(rows):
     for name, (of, measure) in MEASURES.items():
         given_table = {"requests": REQUESTS, "io": IO}[of]
         result = measure(given_table if rows == "some" else schema.empty(of))
-        more = ["inferred"] if name.startswith("volume") else []
+        more = ["inferred"] if INFERABLE & {*DIMENSIONS[name]} else []
         assert result.columns == ["metric", *DIMENSIONS[name], "value", "unit", "n", "coverage", *more], name
         assert types.items() <= result.schema.items(), name
         assert all(result.schema[column] in enums.values() for column in enums if column in result.columns), name

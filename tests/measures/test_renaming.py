@@ -1,4 +1,4 @@
-"""Numbers name nothing: a recording with other numbers of inodes, processes and devices has the same measures.
+"""Numbers name nothing: with other numbers of inodes, processes and devices a recording shows and measures the same.
 
 Each file gets an inode number of its own here, whatever number it shared with a file before or after it, and processes,
 threads and devices get other numbers. What joins tables by a number alone gives another result then.
@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import bisect
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from support import corpus
 
 import androstep_analysis as androstep
-from androstep_analysis import advice, compare, summary
+from androstep_analysis import advice, compare, export, report, summary
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.commands.measure import taken
 from androstep_analysis.compare.measures import Recording, known, measured
+from androstep_analysis.explore import Explorer
+from androstep_analysis.explore.pieces import View
+from androstep_analysis.live import KEYS, Moment, ranking
 
+MINORS = 1 << 20
 RESERVED = 16
 """Inode numbers below this one mean something by themselves: root, journal, F2FS's areas."""
 
@@ -30,6 +36,9 @@ DEMO = Path(__file__).parents[2] / "datasets/demo"
 RECORDINGS = [
     "demo", "kernel/ext4_host_6.18/trace.txt.gz", "wrong_facts/dir-renamed/rec", "wrong_facts/same-read-twice/rec",
     "wrong_facts/more-events-less-known/core.txt", "wrong_facts/es-insert-only/core.txt", "androstep/ftrace_sqlite.txt",
+    "kernel/ext4_guest_6.1/trace.dat.zst", "kernel/f2fs_guest_6.1/trace.dat.zst", "kernel/vfat_guest_6.1/trace.dat.zst",
+    "wrong_facts/two-filesystems-one-disk/rec", "wrong_facts/lossy-refused/rec", "field/T19_fsync.txt",
+    "androstep/result.po",
 ]  # fmt: skip
 
 
@@ -100,7 +109,121 @@ def tasks_renamed(capture: Capture) -> Callable[[str, pl.DataFrame], pl.DataFram
     return rename
 
 
-def results(capture: Capture) -> Iterator[tuple[str, Any]]:
+def devices_renamed(capture: Capture) -> tuple[Callable[[str, pl.DataFrame], pl.DataFrame], dict[int, int]]:
+    """Other numbers of devices; those of a disk's partitions stay beside each other."""
+    columns = ("dev", "part_dev", "bio_dev", "old_dev")
+    tables = [table.collect() for table in capture.tables.values()]
+    every = [table[name].cast(pl.Int64) for table in tables for name in columns if name in table.columns]
+    majors = renumbered(pl.concat([pl.Series([], dtype=pl.Int64), *every]) // MINORS, 0)
+    found = pl.concat([pl.Series([], dtype=pl.Int64), *every]).drop_nulls().unique().to_list()
+    numbers = {old: majors.get(old // MINORS, 0) % 1000 * MINORS + old % MINORS for old in found}
+
+    def rename(_: str, table: pl.DataFrame) -> pl.DataFrame:
+        there = [name for name in columns if name in table.columns]
+        return table.with_columns(pl.col(name).replace(numbers) for name in there)
+
+    return rename, {new: old for old, new in numbers.items()}
+
+
+def renamed(capture: Capture, kind: str) -> tuple[Capture, dict[int, int]]:
+    """The capture with other numbers of this kind, and what numbers of devices were before."""
+    if kind == "devices":
+        rename, back = devices_renamed(capture)
+        return other_numbers(capture, rename), back
+    return other_numbers(capture, Inodes(capture) if kind == "inodes" else tasks_renamed(capture)), {}
+
+
+def explored(capture: Capture) -> list[Any]:
+    """The lists of an explorer: names, requests and sizes."""
+    try:
+        explorer = Explorer(capture.tables, capture.title)
+    except androstep.InputError:
+        return []
+    pieces = explorer._pieces
+    view = pieces_view(pieces)
+    lists = {name: [*explorer._list(name, view)] for name in ("app", "process", "block type")}
+    weights = pieces.counts("file", view)
+    lists["file"] = [
+        (pieces.files.name(number), requests, size)
+        for number, (requests, size) in enumerate(zip(*weights, strict=True))
+        if requests
+    ]
+    return sorted(repr(without_numbers(row)) for rows in lists.values() for row in rows)
+
+
+def pieces_view(pieces: Any) -> View:
+    low, high = next(iter(pieces.axes.values()), (0.0, 1.0))
+    of = next(iter(pieces.axes), "sector")
+    return View(of, int(pieces.begin_ns[0]), int(pieces.begin_ns[-1]) + 1, low, high)
+
+
+def without_numbers(value: Any) -> Any:
+    """The names without numbers of inodes and processes, and without which of the files with a number it is."""
+    if isinstance(value, dict):
+        return {name: without_numbers(one) for name, one in value.items() if name not in ("first", "last")}
+    if isinstance(value, tuple):
+        return tuple(map(without_numbers, value))
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"(inode )\d+(, file \d+ with that number)?|( \()\d+(\))", r"\1\3", value)
+
+
+def exported(capture: Capture, place: Path) -> Iterator[tuple[str, Any]]:
+    for target in ("msr", "fio3"):
+        if capture.requests.head(1).collect().height:
+            with (place / target).open("wb") as file:
+                export.write(capture, target, file)
+            yield f"export {target}", re.sub(rb"\d+:\d+", b"M:N", (place / target).read_bytes())
+    for objects in ("files", "blocks"):
+        with (place / objects).open("w+b") as file:
+            export.write(capture, "oraclegeneral", file, objects=objects)
+        record = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
+        records = np.fromfile(place / objects, record)
+        spaces = pl.Series(records["object"] >> np.uint64(40)).to_frame("space")
+        first = spaces.with_columns(space=pl.col("space").rle_id().first().over("space"))["space"].rank("dense")
+        blocks = records["object"] & np.uint64((1 << 40) - 1)
+        # Files are numbered in the order of their numbers.
+        yield f"export {objects}", [
+            first.to_list(), blocks.tolist(), *(records[name].tolist() for name in ("time", "size", "next"))
+        ]  # fmt: skip
+
+
+def ranked(capture: Capture) -> Iterator[tuple[str, Any]]:
+    moment = Moment(0, 10**9, capture.requests.collect(), capture.io.collect(), 1, 0, 1.0, 0.0, 0.0)
+    for by in KEYS:
+        rows = ranking(moment, by)
+        yield f"top by {by}", content(rows.drop("owner_pid", "dev", strict=False))
+
+
+def pages(capture: Capture, place: Path, back: dict[int, int]) -> str:
+    """The report without what is drawn, and without numbers of devices; those by which it sorts are renamed `back`."""
+    report.write(capture, place / "page.html")
+    page = re.sub(r"(?s)<svg.*?</svg>|data:[^\"']*", "", (place / "page.html").read_text(encoding="utf-8"))
+    page = page[page.index("<body") :]
+    page = re.sub(r"\b\d+:\d+\b", "M:N", page)
+    page = re.sub(r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.9g}", page)
+    return re.sub(r"\b\d+\b", lambda number: str(back.get(int(number[0]), number[0])), page)
+
+
+def shown(capture: Capture, place: Path) -> Iterator[tuple[str, Any]]:
+    """What people see of a capture, and what other tools get."""
+    yield "explorer", explored(capture)
+    yield from ranked(capture)
+    yield from exported(capture, place)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("kind", ["inodes", "tasks", "devices"])
+@pytest.mark.parametrize("name", ["demo", "wrong_facts/dir-renamed/rec", "wrong_facts/es-insert-only/core.txt"])
+@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+def test_other_numbers_change_no_page(name: str, kind: str, tmp_path: Path) -> None:
+    capture = opened(name)
+    other, back = renamed(capture, kind)
+    assert pages(other, tmp_path, back) == pages(capture, tmp_path, {})
+
+
+def results(capture: Capture, back: dict[int, int] | None = None) -> Iterator[tuple[str, Any]]:
+    """What the measures say; devices by the numbers that they are renamed `back` to."""
     recording = Recording.of(capture)
     for name, measure in compare.measures().items():
         there = taken(name, measure)
@@ -111,7 +234,9 @@ def results(capture: Capture) -> Iterator[tuple[str, Any]]:
             except androstep.InputError as error:
                 yield f"{name} {by}", str(error)
             else:
-                yield f"{name} {by}", content(found)
+                if back and "dev" in found.columns:
+                    found = found.with_columns(pl.col("dev").replace(back))
+                yield f"{name} {by}", content(found.drop("ino", strict=False))
     for name in ("write_cost", "sync_cost"):
         found = getattr(androstep.measures, name)(
             capture.tables, by=("ino", "incarnation", "path"), page_bytes=capture.facts["page_bytes"]
@@ -142,11 +267,15 @@ def opened(name: str) -> Capture:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("kind", ["inodes", "tasks"])
+@pytest.mark.parametrize("kind", ["inodes", "tasks", "devices"])
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
-def test_other_numbers_change_no_measure(name: str, kind: str) -> None:
+def test_other_numbers_change_no_measure(name: str, kind: str, tmp_path: Path) -> None:
+    if kind == "inodes" and "lossy" in name:
+        pytest.skip("the end of a file is lost, and only the birth of the next one with its number says that it came")
     capture = opened(name)
-    other = other_numbers(capture, Inodes(capture) if kind == "inodes" else tasks_renamed(capture))
-    for (what, found), (_, want) in zip(results(other), results(capture), strict=True):
+    other, back = renamed(capture, kind)
+    for (what, found), (_, want) in zip(results(other, back), results(capture), strict=True):
+        assert found == want, what
+    for (what, found), (_, want) in zip(shown(other, tmp_path), shown(capture, tmp_path), strict=True):
         assert found == want, what

@@ -191,6 +191,11 @@ def _files(
     times = lives.select(*keys, "created_ns", "deleted_ns")
     table = table.drop("created_ns", "deleted_ns").join(times, on=keys, how="left", maintain_order="left")
     table = inodes.with_spans(table, lives, staging.last_ns)
+    # Where neither births nor ends of files are recorded, another file may have the number by now.
+    may_be_other = (pl.col("source") == "tracepoint") & pl.col("path").is_not_null()
+    may_be_other &= pl.col("dev").is_in(tracepoints.without_lives(events, recorded))
+    inferred = images.as_source("inferred")
+    table = table.with_columns(source=pl.when(may_be_other).then(inferred).otherwise("source"))
     return schema.conform(table.select(columns).sort(keys), "files")
 
 

@@ -23,7 +23,6 @@ def pieces(
     marking: frozenset[int] = frozenset(),
     silent: frozenset[int] = frozenset(),
     with_events: frozenset[int] = frozenset(),
-    reusing: frozenset[int] = frozenset(),
 ) -> pl.DataFrame:
     """Every request cut at the edges of its bios and of the extents that hold them.
 
@@ -32,16 +31,15 @@ def pieces(
     event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
     of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
     events say of metadata is inferred. Where a filesystem has events of its own
-    (`with_events`), what it discards is free. On the devices in `reusing` neither births nor ends of files are
-    recorded: a file that an event named is inferred, since another one may have its number by now. An empty flush is
-    one piece without sectors and without block type.
+    (`with_events`), what it discards is free. A file whose name is inferred is so itself.
+    An empty flush is one piece without sectors and without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
     `since_ns`, from when on that extent holds.
     """
     mapped = _typed(_map(placed(linked), extents, marking, silent), extents)
-    cut = _name(_discarded(mapped, with_events), files, reusing)
+    cut = _name(_discarded(mapped, with_events), files)
     return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
 
 
@@ -242,19 +240,16 @@ def _rows(extents: pl.DataFrame) -> intervals.Rows:
     )
 
 
-def _name(pieces: pl.DataFrame, files: pl.DataFrame, reusing: frozenset[int]) -> pl.DataFrame:
+def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     """Add `path`, `file_type` and `package` of the inode that the piece belongs to."""
     names = files.select(
         *("path", "file_type", "package", "ino", "incarnation"),
         part_dev="dev",
-        may_be_other=(pl.col("source") == "tracepoint") & pl.col("dev").is_in(list(reusing)),
+        is_likely=pl.col("source") == "inferred",
     ).unique(["part_dev", "ino", "incarnation"], keep="first", maintain_order=True)
     named = pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
-    is_inferred = (pl.col("may_be_other") & pl.col("path").is_not_null()).fill_null(False)
     inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
-    return named.with_columns(map_source=pl.when(is_inferred).then(inferred).otherwise("map_source")).drop(
-        "may_be_other"
-    )
+    return named.with_columns(map_source=pl.when("is_likely").then(inferred).otherwise("map_source")).drop("is_likely")
 
 
 def _stated(pieces: pl.DataFrame) -> pl.DataFrame:

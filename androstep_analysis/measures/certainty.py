@@ -1,0 +1,48 @@
+"""How much of an answer is inferred: the column `inferred` of results that name owners, files and types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from androstep_analysis.measures.tables import INFERABLE, Table, counted, is_known, is_named, lazy
+
+
+def with_inferred(result: pl.DataFrame, io: Table) -> pl.DataFrame:
+    """Return the result with the share of the bytes of each row's names that is only inferred.
+
+    Parameters
+    ----------
+    result : polars.DataFrame
+        Of a measure, with any columns of table `io` that name an owner, a file or a type.
+    io : Table
+        Table `io`, of which the result is: nr_sectors, op, issue_ns, complete_ns, map_source, owner_via.
+
+    Returns
+    -------
+    polars.DataFrame
+        The rows with column inferred (Float64): of the pieces that have the names of the row (and its op, where it has
+        one), the share of the bytes on which not all of these names are facts. Null where a name is unknown, or no
+        piece has it. A result without names is left as it is.
+    """
+    pieces = lazy(io)
+    columns = pieces.collect_schema().names()
+    by = [name for name in result.columns if name in INFERABLE and name in columns]
+    if not by:
+        return result
+    dimensions = [*by, *(["op"] if "op" in result.columns else [])]
+    named = counted(pieces).filter(*(pl.col(name).is_not_null() for name in by))
+    size, known = pl.col("nr_sectors"), is_known(by, columns)
+    groups = named.group_by(dimensions).agg(bytes=size.sum(), known=size.filter(known).sum()).collect()
+    shares = share_inferred(groups, by)
+    types = pl.Schema({name: result.schema[name] for name in dimensions})
+    return result.join(
+        shares.cast(types), on=dimensions, how="left", nulls_equal=True, maintain_order="left"
+    )  # fmt: skip
+
+
+def share_inferred(groups: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the groups (bytes, known: the part of them that is a fact) with that share of each instead."""
+    share = pl.when(is_named(by), pl.col("bytes") > 0).then(1 - pl.col("known") / pl.col("bytes"))
+    return groups.select(pl.exclude("^count$", "bytes", "known"), inferred=share)
