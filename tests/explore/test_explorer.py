@@ -71,7 +71,7 @@ def test_flushes_alone_lie_nowhere(sector: int | None, count: int) -> None:
 def test_pictures_are_of_all_pieces_in_their_window(pieces: Pieces, io: pl.DataFrame, of: str) -> None:
     """Each piece in its cell; one right behind another of its request in the same cell is no second one."""
     begin, end, low, high = whole(pieces, of)[1:]
-    view = View(of, begin + (end - begin) // 7, end - (end - begin) // 5, low + (high - low) / 9, high)
+    view = View(of, begin + (end - begin) // 7, end - (end - begin) // 5, low + (high - low) / 9.1, high)
     pieces.choose("operation", [(0, 2)])
     took = (io["complete_ns"] - io["issue_ns"]).to_list()
     sectors, ops, requests = (io[name].to_list() for name in ("sector", "op", "request_id"))
