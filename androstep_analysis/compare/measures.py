@@ -24,6 +24,7 @@ from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.bursts import BY as BURSTS_BY
 from androstep_analysis.measures.bursts import bursts
+from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.command_latency import NAMES as COMMANDS_BY
 from androstep_analysis.measures.command_latency import command_latency
 from androstep_analysis.measures.file_types import file_types
@@ -43,7 +44,7 @@ from androstep_analysis.measures.reuse import reuse
 from androstep_analysis.measures.seeks import seek_distances, seeks
 from androstep_analysis.measures.sync import sync
 from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
-from androstep_analysis.measures.tables import INFERABLE, columns_as_rows, inferred_share
+from androstep_analysis.measures.tables import columns_as_rows
 from androstep_analysis.measures.volume import NS_PER_S, daily, volume
 from androstep_analysis.measures.working_set import working_set
 from androstep_analysis.measures.write_cost import write_cost
@@ -85,8 +86,7 @@ class Measure:
     `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
     windows then. `of` of a measure that `asks_recording` also takes the recording, which tells what it lost, and what
     day it is. One that `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of
-    windows: its result has column ts_ns, the begin of each. `ops` are the operations that a measure of table io is of
-    that has no dimension op.
+    windows: its result has column ts_ns, the begin of each.
     """
 
     description: str
@@ -99,7 +99,6 @@ class Measure:
     instead: str = ""
     asks_recording: bool = False
     cuts_time: bool = False
-    ops: tuple[str, ...] = ("read", "write")
 
 
 @dataclass(frozen=True)
@@ -378,10 +377,9 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         if windows is not None:
             result = result.with_columns(repeat=windows.number(pl.col("ts_ns"))).drop("ts_ns")
     elif windows is None:
-        result = _with_inferred(of(tables, by), tables, measure)
+        result = of(tables, by)
     else:
-        apart = windows.apart(tables)
-        result = _with_inferred(of(apart, ("window", *by)), apart, measure).rename({"window": "repeat"})
+        result = of(windows.apart(tables), ("window", *by)).rename({"window": "repeat"})
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
         result = _rates(result, seconds) if windows is None else _window_rates(result, windows)
@@ -395,18 +393,6 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         kind=pl.lit(kind, pl.Enum(KINDS)),
     ).with_columns(pl.col("weight").fill_null(1.0), pl.col("repeat").cast(pl.Int64))
     return Measured(recording.title, recording.facts, table)
-
-
-def _with_inferred(result: pl.DataFrame, tables: Tables, measure: Measure) -> pl.DataFrame:
-    """The result of a measure of table io with column inferred, where it names what may be inferred."""
-    names = [name for name in result.columns if name in INFERABLE]
-    if "inferred" in result.columns or not names or measure.needs != ("io",):
-        return result
-    apart = [name for name in ("op", "window") if name in result.columns]
-    io = tables["io"] if "op" in apart else tables["io"].filter(pl.col("op").is_in(measure.ops))
-    sizes = volume(io, by=[*names, *(name for name in apart if name != "op")]).filter(metric="bytes")
-    shares = sizes.group_by(*names, *apart).agg(inferred=inferred_share())
-    return result.join(shares, on=[*names, *apart], how="left", nulls_equal=True, maintain_order="left")
 
 
 def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:
@@ -497,7 +483,7 @@ def measures() -> dict[str, Measure]:
         "locality": Measure(
             "sequential and random", requests, lambda t, by: locality(t["requests"], by=(*by, "op")), within=("op",)
         ),
-        "sync": Measure("synchronous and buffered writes", io, _sync, within=(), ops=("write",)),
+        "sync": Measure("synchronous and buffered writes", io, _sync, within=()),
         "block_types": Measure(
             "data, directory, journal, metadata", io, lambda t, by: block_types(t["io"], by=by), within=("op",)
         ),
@@ -573,7 +559,6 @@ def measures() -> dict[str, Measure]:
             within=(),
             has_windows=False,
             asks_recording=True,
-            ops=("read",),
         ),
         "reuse": Measure(
             "how soon blocks are touched again",
@@ -603,7 +588,6 @@ def measures() -> dict[str, Measure]:
             io,
             lambda t, by: lifetimes(t["io"], by=by),
             has_windows=False,
-            ops=("write",),
         ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),
@@ -675,7 +659,7 @@ def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     sums = found.group_by(*by, "op", "coverage", maintain_order=True).agg(
         pl.col("n").sum(), mean=pl.col("value").sum() / number, largest=pl.col("value").max()
     )
-    return columns_as_rows(sums, [*by, "op"], {"mean": "B", "largest": "B"})
+    return with_inferred(columns_as_rows(sums, [*by, "op"], {"mean": "B", "largest": "B"}), tables["io"])
 
 
 def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:

@@ -22,24 +22,22 @@ def with_inferred(result: pl.DataFrame, io: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        The rows with column inferred (Float64): of the pieces that have the names of the row (and its op, where it has
-        one), the share of the bytes on which not all of these names are facts. Null where a name is unknown, or no
-        piece has it. A result without names is left as it is.
+        The rows with column inferred (Float64): of the pieces that agree with the row in all columns of table `io`,
+        the share of the bytes on which not all of its names are facts. Null where a name is unknown, or no piece
+        agrees. A result without names is left as it is.
     """
     pieces = lazy(io)
     columns = pieces.collect_schema().names()
-    by = [name for name in result.columns if name in INFERABLE and name in columns]
+    dimensions = [name for name in result.columns if name in columns]
+    by = [name for name in dimensions if name in INFERABLE]
     if not by:
         return result
-    dimensions = [*by, *(["op"] if "op" in result.columns else [])]
     named = counted(pieces).filter(*(pl.col(name).is_not_null() for name in by))
     size, known = pl.col("nr_sectors"), is_known(by, columns)
     groups = named.group_by(dimensions).agg(bytes=size.sum(), known=size.filter(known).sum()).collect()
     shares = share_inferred(groups, by)
     types = pl.Schema({name: result.schema[name] for name in dimensions})
-    return result.join(
-        shares.cast(types), on=dimensions, how="left", nulls_equal=True, maintain_order="left"
-    )  # fmt: skip
+    return result.join(shares.cast(types), on=dimensions, how="left", nulls_equal=True, maintain_order="left")
 
 
 def share_inferred(groups: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

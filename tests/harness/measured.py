@@ -234,17 +234,17 @@ def of(capture: Capture, name: str, *by: str) -> pl.DataFrame:
 
 BYS: Final = (("path",), ("owner_comm",), ("owner_comm", "path"))
 
-KERNEL: Final = r"^(jbd2/|f2fs_|kworker/)"
-"""Threads that the filesystem's own blocks are of."""
+UNLOGGED: Final = r"^(jbd2/|f2fs_|kworker/|iotrace$)"
+"""Threads that the filesystem's own blocks are of, and the recorder, which lists directories."""
 
 
 def added(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The values of each group and the share that is inferred; what is of the filesystem's threads is left out."""
+    """The values of each group and the share that is inferred; what no log has is left out (`UNLOGGED`)."""
     share = pl.col("inferred").fill_null(0) if "inferred" in table.columns else pl.lit(0.0)
     sums = table.group_by(by).agg(
         inferred=(pl.col("value") * share).sum() / pl.col("value").sum(), value=pl.sum("value")
     )
-    return sums.filter(~pl.col("owner_comm").str.contains(KERNEL).fill_null(False)) if "owner_comm" in by else sums
+    return sums.filter(~pl.col("owner_comm").str.contains(UNLOGGED).fill_null(False)) if "owner_comm" in by else sums
 
 
 def problems(known: Known, capture: Capture) -> dict[str, list[str]]:
@@ -504,7 +504,7 @@ def summary(known: Known, capture: Capture) -> Iterator[str]:
     for about, by, rows in (("who", "owner_comm", known.moved), ("files", "path", data)):
         for op, verb in (("write", "written"), ("read", "read")):
             found = re.search(rf"(?m)^{about}\s.*?\b{verb} (?:unknown [^;]*?, )?(\S+) ", text)
-            if found is None or found[1] == "unknown" or re.match(KERNEL, found[1]):
+            if found is None or found[1] == "unknown" or re.match(UNLOGGED, found[1]):
                 continue
             of_op = ranges(rows.filter(op=op), [by])
             most = max(low for low, _ in of_op.values())
