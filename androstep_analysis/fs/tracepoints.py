@@ -41,6 +41,8 @@ INVALIDATED = (*INVALIDATED_PLAINLY, "ext4_journalled_invalidate_folio", "ext4_j
 BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 DELETIONS = ("ext4_free_inode", *EVICTIONS)
+SYNC_BEGINS = ("ext4_sync_file_enter", "f2fs_sync_file_enter")
+SYNC_ENDS = ("ext4_sync_file_exit", "f2fs_sync_file_exit")
 UNLINKS = ("ext4_unlink_enter", "f2fs_unlink_enter", "f2fs_rename_start")
 COMPLETE = {
     "ext4": (

@@ -7,14 +7,13 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner.processes import Processes
 from androstep_analysis.losses import Losses
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 from androstep_analysis.measures.write_causes import FILE, OWNER
 
-BEGINS: Final = ("ext4_sync_file_enter", "f2fs_sync_file_enter")
-ENDS: Final = ("ext4_sync_file_exit", "f2fs_sync_file_exit")
 BY: Final = ("dev", *OWNER, *FILE)
 NAMES: Final = ("owner_comm", "ino", "path")
 """The default grouping."""
@@ -63,7 +62,7 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync can be grouped by {', '.join(BY)}")
     by = [*dict.fromkeys(column for name in by for column in (inodes.FILE if name == "ino" else [name]))]
-    events = lazy(tables["fs_events"], ("fs_events",)).filter(pl.col("event").is_in([*BEGINS, *ENDS]))
+    events = lazy(tables["fs_events"], ("fs_events",)).filter(pl.col("event").is_in([*SYNC_BEGINS, *SYNC_ENDS]))
     found = calls(events.select(_COLUMNS).collect(), lost or Losses())
     tasks = lazy(tables["tasks"], ("tasks",)).collect()
     of_files = ("dev", *FILE, "valid_from_ns", "valid_to_ns", "source")
@@ -89,15 +88,15 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
 
 
 def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:
-    """The calls in events of `BEGINS` and `ENDS`: ts_ns, tid, pid, comm, dev, ino, error, latency_ns, in order of time.
+    """Return the calls in order of time: ts_ns, tid, pid, comm, dev, ino, error, latency_ns.
 
     A call ends with its thread's next event, if that is an end and of the same file.
     """
     rows = events.with_columns(pl.col("event").cast(pl.String)).sort("ts_ns", maintain_order=True)
     following = {name: pl.col(name).shift(-1).over("tid").alias(f"end_{name}") for name in ("ts_ns", "event", "error")}
     same_file = pl.all_horizontal(pl.col(name).shift(-1).over("tid") == pl.col(name) for name in ("dev", "ino"))
-    rows = rows.with_columns(*following.values(), same_file=same_file).filter(pl.col("event").is_in(BEGINS))
-    is_ended = (pl.col("same_file") & pl.col("end_event").is_in(ENDS)).fill_null(False)
+    rows = rows.with_columns(*following.values(), same_file=same_file).filter(pl.col("event").is_in(SYNC_BEGINS))
+    is_ended = (pl.col("same_file") & pl.col("end_event").is_in(SYNC_ENDS)).fill_null(False)
     is_known = is_ended & ~pl.lit(lost.between(rows["ts_ns"], rows["end_ts_ns"], rows["dev"], "fs_events"))
     return rows.select(
         *("ts_ns", "tid", "pid", "comm", "dev", "ino"),

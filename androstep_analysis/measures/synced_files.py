@@ -13,7 +13,6 @@ import polars as pl
 
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.losses import Losses
-from androstep_analysis.measures.fsyncs import BEGINS
 
 _WRITES: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 _OPENS: Final = ("open", "openat", "openat2", "creat", "dup", "dup2", "dup3", "fcntl", "pidfd_getfd")
@@ -37,10 +36,10 @@ def with_files(
     written = of_processes.filter(pl.col("call").is_in(_WRITES)).select("tid", *_DESCRIPTOR, "ts_ns", end_ns=end_ns)
     writing = written.collect().sort("ts_ns")
     threads = pl.concat([syncs["tid"], writing["tid"]]).unique().implode()
-    kinds = [*BEGINS, *tracepoints.WRITES]
+    kinds = [*tracepoints.SYNC_BEGINS, *tracepoints.WRITES]
     events = fs_events.filter(pl.col("event").is_in(kinds), pl.col("tid").is_in(threads))
     named = events.select("event", "ts_ns", "tid", *_FILE).drop_nulls().collect().sort("ts_ns")
-    is_sync = pl.col("event").is_in(BEGINS)
+    is_sync = pl.col("event").is_in(tracepoints.SYNC_BEGINS)
     rows = syncs.with_row_index("row")
     begun = _within(named.filter(is_sync), rows).unique("row", keep="first")
     begun = begun.select("row", *_FILE, named_ns="ts_ns")

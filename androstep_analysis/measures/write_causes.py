@@ -44,10 +44,12 @@ def handle_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
     """The handles of ext4's journal that made blocks dirty (`CHANGE`), with how many as weight.
 
     A handle is of the file that the event before it in its thread is about, if that is no handle. That is inferred:
-    some operations have no event of their own, as renaming.
+    some operations have no event of their own, as renaming. A call of fsync changes no file.
     """
     is_handle = (pl.col("event") == tracepoints.HANDLE) & (pl.col("nr_blocks") > 0)
-    told = fs_events.filter(is_handle | (tracepoints.is_own("ext4") & pl.col("ino").is_not_null())).select(
+    is_sync = pl.col("event").is_in([*tracepoints.SYNC_BEGINS, *tracepoints.SYNC_ENDS])
+    is_change = tracepoints.is_own("ext4") & pl.col("ino").is_not_null() & ~is_sync
+    told = fs_events.filter(is_handle | is_change).select(
         "dev", "ts_ns", "tid", "pid", "comm", "ino", "transaction", weight=pl.when(is_handle).then("nr_blocks"),
         file_inferred=pl.lit(True),
     )  # fmt: skip

@@ -121,13 +121,19 @@ def prepared(directory: Path, queue: Queue) -> Iterator[str]:
         settings = Path(f"/sys/block/{Path(device).name}/queue")
         if queue.scheduler not in (settings / "scheduler").read_text():
             pytest.skip(f"this kernel has no scheduler {queue.scheduler}")
-        (settings / "scheduler").write_text(queue.scheduler)
-        (settings / "max_sectors_kb").write_text(str(queue.max_sectors_kb))
+        wanted = {"scheduler": queue.scheduler, "max_sectors_kb": str(queue.max_sectors_kb)}
+        before = {name: (settings / name).read_text() for name in wanted}
+        for name, value in wanted.items():
+            (settings / name).write_text(value)
         # A read beyond the end of the file completes in part, if the driver does direct I/O (loop.c, lo_complete_rq).
         subprocess.run(["losetup", f"--direct-io={'on' if queue.is_short else 'off'}", device], check=True)
         if queue.is_short:
             os.truncate(image, END_BYTE)
-        yield device
+        try:
+            yield device
+        finally:  # the kernel keeps them for whoever attaches the device next
+            (settings / "max_sectors_kb").write_text(before["max_sectors_kb"])
+            (settings / "scheduler").write_text(before["scheduler"].partition("[")[2].partition("]")[0])
 
 
 @contextlib.contextmanager
