@@ -25,8 +25,11 @@ from androstep_analysis.device.transport.notices import notify
 
 _END_S = 60.0
 
-BEGUN_BY = ".begun-by"
-"""The file in a program's directory on a device that names its process (`left.process`)."""
+_BEGUN_BY = ".begun-by"
+"""The link in a program's directory on a device whose target names its process (`left.process`).
+
+A link takes no block of data, which would be written back into what is recorded there.
+"""
 
 
 class Session(Shell):
@@ -134,13 +137,13 @@ class Session(Shell):
         self.remove_left()
         made = super()._begin_directory()
         if (by_us := left.process(os.getpid())) is not None:
-            self.ensure(f"echo {quoted([by_us])} >{quoted([f'{made}/{BEGUN_BY}'])}", "begin to work")
+            self.ensure(f"ln -sfn {quoted([by_us, f'{made}/{_BEGUN_BY}'])}", "begin to work")
         return made
 
     def remove_left(self) -> None:
         """Remove what programs of this machine have left on the device when they were killed."""
-        names = f"{quoted([self.scratch])}/{PREFIX}*/{BEGUN_BY}"
-        own = 'd=${f%/*}; [ -f "$f" ] && [ -O "$d" ] && [ ! -L "$d" ] && read -r by <"$f" && echo "$by $d"'
+        names = f"{quoted([self.scratch])}/{PREFIX}*/{_BEGUN_BY}"
+        own = 'd=${f%/*}; [ -L "$f" ] && [ -O "$d" ] && [ ! -L "$d" ] && by=$(readlink "$f") && echo "$by $d"'
         found = self.query(f"for f in {names}; do {own}; done; true").text
         for by, name in re.findall(rf"^(\S+ \d+ \d+) .*/({PREFIX}[0-9a-f]{{16}})$", found, re.MULTILINE | re.ASCII):
             if left.was_killed(by):
