@@ -29,15 +29,21 @@ DATA = Path(__file__).parents[1] / "data"
 TRACE = DATA / "perfetto_compact.dat.xz"
 
 
+WRITER = "dd-of-samples"
+"""A program that nobody else runs on this machine."""
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seconds of this machine while something is written."""
     directory = tmp_path_factory.mktemp("procmon")
-    script = (
-        'dd if=/dev/zero of="$0" bs=64k count=64 conv=fsync; sleep 1.5; exec dd if=/dev/zero of="$0" bs=64k count=16'
-    )
+    writer = shutil.copy(shutil.which("dd") or "dd", directory / WRITER)
+    zeros = '"$1" if=/dev/zero of="$0" bs=64k'
+    script = f"{zeros} count=64 conv=fsync; sleep 1.5; exec {zeros} count=16"
     path = directory / "samples.rec"
-    built.run(built.program("procmon"), "-q", "-o", path, "--hz", "20", "--", "sh", "-c", script, directory / "data")
+    built.run(
+        built.program("procmon"), "-q", "-o", path, "--hz", "20", "--", "sh", "-c", script, directory / "data", writer
+    )
     return path
 
 
@@ -90,7 +96,7 @@ def test_it_is_a_recording_of_its_own(recorded: Path, tmp_path: Path) -> None:
     again = androstep.open(tmp_path / "capture")
     for found in (opened, made_of_it, again):
         assert found.format == "procmon samples" and found.facts["clock"] == "boot" and found.facts["kernel"]
-        assert found.about["rows"]["samples"] > 100 and "dd" in found.tasks.collect()["comm"]
+        assert found.about["rows"]["samples"] > 100 and WRITER in found.tasks.collect()["comm"]
     assert again.manifest.of_role("samples")[0].path == "raw/samples.rec"
     assert again.samples.collect().equals(opened.samples.collect())
     assert schema.conform(again.samples.collect(), "samples").height
@@ -362,7 +368,7 @@ def test_of_this_machine_time_is_conserved(recorded: Path) -> None:
     seconds = spans["ts_ns"].sum() / S
     states = measures.cpu(table).filter(metric="cpu_time")["value"].sum()
     assert states == pytest.approx(seconds, rel=0.1, abs=0.2)
-    by_dd = measures.process_io(table).filter(metric="wchar", comm="dd")["value"].sum()
+    by_dd = measures.process_io(table).filter(metric="wchar", comm=WRITER)["value"].sum()
     assert 16 << 16 <= by_dd < (80 << 16) + 10_000  # the first of the two may have come and gone between readings
 
 
