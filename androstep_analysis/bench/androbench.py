@@ -152,7 +152,7 @@ def _value(row: Mapping[str, Any], name: str) -> Decimal:
 
 
 def _line(line: str) -> tuple[dict[str, Any], Part] | None:
-    """Return the test that a line of the screen tells; None where it tells none."""
+    """Return the test in a line of the screen; None where there is none."""
     if found := _FILE_LINE.match(line):
         test = f"{found[1][:4].lower().strip('.').replace('sequ', 'seq')}_{found[2].lower()}"
         iops = None if found[4] is None else Decimal(found[4])

@@ -362,8 +362,8 @@ def _named(parts: Sequence[Measured]) -> list[Measured]:
 def measured(recording: Recording, measure: Measure, window_ns: int | None, by: tuple[str, ...] = ()) -> Measured:
     """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last.
 
-    `by` are further columns of the measure's table (`Measure.needs`) to tell rows apart by. What a measure of table io
-    names is inferred for a share of the bytes of that name: column inferred.
+    `by` are further columns of the measure's table (`Measure.needs`) to group by. Column `inferred`, where the measure
+    has it, is the share of a row's bytes of which its names are only inferred.
     """
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
@@ -553,12 +553,7 @@ def measures() -> dict[str, Measure]:
             lambda t, *, by, **known: sqlite_cost(t, **known),
         ),
         "readahead": Measure(
-            "what was read and never asked for",
-            io,
-            _readahead,
-            within=(),
-            has_windows=False,
-            asks_recording=True,
+            "what was read and never asked for", io, _readahead, within=(), has_windows=False, asks_recording=True
         ),
         "reuse": Measure(
             "how soon blocks are touched again",
@@ -584,10 +579,7 @@ def measures() -> dict[str, Measure]:
             has_windows=False,
         ),
         "lifetimes": Measure(
-            "how soon what is written is written again",
-            io,
-            lambda t, by: lifetimes(t["io"], by=by),
-            has_windows=False,
+            "how soon what is written is written again", io, lambda t, by: lifetimes(t["io"], by=by), has_windows=False
         ),
         "samples": Measure("counters over time", ("samples",), _samples),
         "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),

@@ -69,12 +69,12 @@ def _intervals(lines: list[str]) -> Iterator[tuple[str, str, int, int]]:
 
 def _of_dictionary(line: str) -> Iterator[tuple[str, str, int, int]]:
     try:
-        told = ast.literal_eval(line)
-        names = [told[name] for name in _OF_JSON if name in told]
+        histogram = ast.literal_eval(line)
+        names = [histogram[name] for name in _OF_JSON if name in histogram]
         texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
         of = "".join(f"{printable(text[:60])}: " for text in texts)
-        for interval in told["data"]:
-            yield of, str(told["val_type"])[:20], int(interval["interval-end"]), int(interval["count"])
+        for interval in histogram["data"]:
+            yield of, str(histogram["val_type"])[:20], int(interval["interval-end"]), int(interval["count"])
     except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError):
         return
 

@@ -216,7 +216,7 @@ def without_interrupt(text: bytes) -> bytes:
 
 
 def whole(source: Source) -> Iterator[bytes]:
-    """Yield all whole lines of a text, some at once; a last one without an end is left out (`torn`)."""
+    """Yield all whole lines of a text, some at once; a last one without an end is left out (`truncated`)."""
     begun = bytearray()
     for piece in source.pieces():
         lines, newline, rest = piece.rpartition(b"\n")
@@ -226,7 +226,7 @@ def whole(source: Source) -> Iterator[bytes]:
         begun += rest
 
 
-def torn(source: Source) -> tuple[Loss, ...]:
+def truncated(source: Source) -> tuple[Loss, ...]:
     """Return the `Loss` of a last line that has no end."""
     if source.read(source.size - 1, 1) == b"\n":
         return ()

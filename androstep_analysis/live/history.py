@@ -2,7 +2,7 @@
 
 What was recorded before them is forgotten, but for what it says of now: where files lay by then, as a listing. That
 began as the files that iotrace listed when it began; files that may have another name since are taken out, and places
-are those that files have by then, which is what the tables of the segments say. Names that fanotify told are kept.
+are those that files have by then, which is what the tables of the segments say. Names that fanotify reported are kept.
 """
 
 from __future__ import annotations

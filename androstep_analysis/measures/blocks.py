@@ -32,8 +32,8 @@ MOST_BLOCKS: Final = 1 << 25
 def touches(requests: Table, columns: Sequence[str], block_bytes: int, *, share: float = 1.0) -> Iterator[pl.DataFrame]:
     """Columns `columns`, KNOWN, at (ns, Int64.min for no time), dev and block (Int64), in order of time, part by part.
 
-    A row for each block that a request, or a piece, covers, also in part. Raises `InputError` where the
-    last access to this `share` of the blocks does not fit into memory (`MOST_BLOCKS`).
+    A row for each block that a request, or a piece, covers, also in part. Raises `InputError` where the last access to
+    this `share` of the blocks does not fit into memory (`MOST_BLOCKS`).
     """
     _check_memory(requests, block_bytes, share)
     for part in ranges(requests, columns, block_bytes):

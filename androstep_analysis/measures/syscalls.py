@@ -18,7 +18,7 @@ MOVED = pl.coalesce("result", pl.when((pl.col("state") == "whole") & FAILED.not_
 
 
 SPENT = pl.when(pl.col("duration_ns").count() > 0).then(pl.col("duration_ns").sum())
-"""How long the calls took together of which it is known; null where it is of none."""
+"""Time spent in the calls whose duration is known; null where none is."""
 
 
 def calls(syscalls: Table) -> pl.DataFrame:
@@ -74,7 +74,7 @@ def called_paths(syscalls: Table) -> pl.DataFrame:
     polars.DataFrame
         A row for each path that is named, those with most bytes first, then those with most calls. Columns: path,
         count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path),
-        duration_ns (Int64: sum over the calls of which it is known, null where it is of none).
+        duration_ns (Int64: sum over the calls whose duration is known; null where none is).
 
     Examples
     --------

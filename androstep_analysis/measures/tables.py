@@ -199,10 +199,11 @@ def known_share(groups: pl.DataFrame, size: str = "bytes") -> float | None:
     return known / whole if whole else None
 
 
-def inferred_share() -> pl.Expr:
-    """Return the part that is inferred of rows of `volume` together, as an aggregation of them."""
-    of = pl.col("value").filter(pl.col("inferred").is_not_null()).sum()
-    return pl.when(of > 0).then((pl.col("value") * pl.col("inferred")).sum() / of)
+def inferred_share(rows: pl.Expr | None = None) -> pl.Expr:
+    """Return the share that is inferred of these rows of a measure together (default: all), as an aggregation."""
+    is_meant = pl.col("inferred").is_not_null() & (pl.lit(True) if rows is None else rows)
+    value, inferred = (pl.col(name).filter(is_meant) for name in ("value", "inferred"))
+    return pl.when(value.sum() > 0).then((value * inferred).sum() / value.sum())
 
 
 def with_known_share(table: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:

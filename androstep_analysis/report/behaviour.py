@@ -9,6 +9,7 @@ import polars as pl
 from androstep_analysis import measures, plot
 from androstep_analysis.compare.measures import Recording
 from androstep_analysis.markup import Element
+from androstep_analysis.measures.tables import inferred_share
 from androstep_analysis.report import cells, layouts
 from androstep_analysis.report.advised import MOST_EVENTS
 from androstep_analysis.report.cells import Column
@@ -84,12 +85,6 @@ def _lives(table: pl.DataFrame) -> list[Element]:
     return [cells.table(wide.sort("writes", descending=True), columns, "Lives of what is written")]
 
 
-def _inferred_of(rows: pl.Expr) -> pl.Expr:
-    """Return the share that is inferred of these rows together, by their values."""
-    value, inferred = (pl.col(name).filter(rows & pl.col("inferred").is_not_null()) for name in ("value", "inferred"))
-    return pl.when(value.sum() > 0).then((value * inferred).sum() / value.sum())
-
-
 def _costs(table: pl.DataFrame) -> list[Element]:
     """Renders `measures.write_cost`: a row for each process, with what its bytes became."""
     is_discard = pl.col("part") == "discard"
@@ -101,7 +96,7 @@ def _costs(table: pl.DataFrame) -> list[Element]:
         discarded=value.filter(is_cost & is_discard).sum(),
         ratio=value.filter((pl.col("metric") == "cost_per_byte") & ~is_discard).sum(),
         has_ratio=(pl.col("metric") == "cost_per_byte").any(),
-        inferred=_inferred_of(is_cost),
+        inferred=inferred_share(is_cost),
     )
     shown = rows.with_columns(ratio=pl.when("has_ratio").then("ratio")).sort("cost", descending=True)
     columns = {

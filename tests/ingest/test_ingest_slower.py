@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -24,7 +25,7 @@ def opened(tmp_path: Path, text: str, codec: str = "utf-8") -> Capture:
     return androstep.open(path)
 
 
-def rows(capture: Capture, *columns: str) -> list[tuple[object, ...]]:
+def rows(capture: Capture, *columns: str) -> list[tuple[Any, ...]]:
     return capture.syscalls.sort("line").select(columns).collect().rows()
 
 
@@ -48,7 +49,7 @@ def test_a_list_of_calls(begin: str, codec: str, end: str, tmp_path: Path) -> No
         (3616, "x", "open", None, None, "c"),
     ]
     assert rows(capture, "duration_ns") == [(7_750_000,), (1_750_340_000,), (2_000_000,)]
-    ends = [begin + took for begin, took in rows(capture, "ts_ns", "duration_ns")]  # type: ignore[operator]
+    ends = [begin + took for begin, took in rows(capture, "ts_ns", "duration_ns")]
     assert ends == [s * 10**9 for s in (DAY_S - 1, DAY_S, DAY_S + 1)]
     assert rows(capture, "offset_bytes", "bytes", "tid") == [(None, None, None)] * 3
     assert capture.about["rows"]["requests"] == 0

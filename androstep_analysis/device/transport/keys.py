@@ -16,15 +16,24 @@ _TOKEN_BYTES = 20
 """TOKEN_SIZE of adb (packages/modules/adb/adb.h): a token stands for a SHA-1."""
 
 
-class _Signer(PythonRSASigner):  # type: ignore[misc]
+class Signer:
+    """Signs the tokens of devices, and nothing of another length, which adb-shell would hand on as it comes."""
+
+    def __init__(self, key: PythonRSASigner) -> None:
+        self._key = key
+
     def Sign(self, data: bytes) -> bytes:
         """Sign a token; raise `ConnectionError` where it is none."""
         if len(data) != _TOKEN_BYTES:
             raise ConnectionError(f"an authentication token of {len(data):,} bytes instead of {_TOKEN_BYTES}")
-        return bytes(super().Sign(data))
+        return bytes(self._key.Sign(data))
+
+    def GetPublicKey(self) -> str:
+        """Return the public key, as a device that does not know it yet shows it."""
+        return str(self._key.GetPublicKey())
 
 
-def signer() -> PythonRSASigner:
+def signer() -> Signer:
     """Signs with ``~/.android/adbkey``, so that a device which trusts adb here trusts this library, too.
 
     Makes the key where it is missing, readable for its owner only. Raises `DeviceError` where it cannot be used.
@@ -35,7 +44,7 @@ def signer() -> PythonRSASigner:
             _make(path)
         if not Path(f"{path}.pub").exists():
             raise DeviceError(f"{path}.pub: missing beside the key; make it with `adb pubkey {path} > {path}.pub`")
-        return _Signer.FromRSAKeyPath(str(path))
+        return Signer(PythonRSASigner.FromRSAKeyPath(str(path)))
     except (OSError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, DeviceError):
             raise

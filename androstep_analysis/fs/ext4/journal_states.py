@@ -337,9 +337,10 @@ def _merged(claimed: np.ndarray, states: np.ndarray) -> np.ndarray:
 
 
 def _without_moves(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
-    """The claims, of which those are shorter that one file loses and another gets by the same transaction.
+    """Shorten the claims on blocks that one transaction takes from one file and gives to another.
 
-    Such a block was not freed, so that the file that gets it had it at the earliest when this transaction began.
+    Such a block was not freed: the new file has it from the commit of that transaction on, not from the commit before,
+    and the old file has it until the commit before.
     """
     is_lost = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
     is_got = claimed["from_order"] < claimed["first_order"]

@@ -67,7 +67,7 @@ def read(source: Source, spool: Spool) -> Staging:
     script = _Script(spool)
     for text in lines.whole(source):
         script.read(text.decode(errors="backslashreplace"))
-    return script.staging(lines.torn(source))
+    return script.staging(lines.truncated(source))
 
 
 class _Script:
@@ -109,7 +109,7 @@ class _Script:
             self._first_unreadable = f"line {line}: “{printable(text[:_QUOTED])}{'…' * (len(text) > _QUOTED)}”"
         self._unreadable += lines.height
 
-    def staging(self, torn: tuple[Loss, ...]) -> Staging:
+    def staging(self, truncated: tuple[Loss, ...]) -> Staging:
         """What the reader returns, once all is read."""
         return Staging(
             format=FORMAT,
@@ -118,7 +118,7 @@ class _Script:
             last_ns=max(self._spans, default=None),
             tasks=_tasks(self._tids.sort()),
             clock="since the start",
-            losses=(*torn, *self._losses()),
+            losses=(*truncated, *self._losses()),
         )
 
     def _losses(self) -> Iterator[Loss]:

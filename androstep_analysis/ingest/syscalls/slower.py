@@ -58,7 +58,7 @@ _CSV_ROW: Final = (
     r"(?P<offset>-?\d{1,18}),(?P<us>\d{1,15}),(?P<file>.*)$"
 )
 _BEGIN: Final = re.compile(r"Tracing .*?(?:operations|read/writes)(?: (?:that are )?slower than (\d+) ms)?")
-"""The line above the header, which tells the threshold if there is one."""
+"""The line above the header, which states the threshold if there is one."""
 
 _HEAD_LINES: Final = 50
 _QUOTED: Final = 60
@@ -93,7 +93,7 @@ def read(source: Source, spool: Spool) -> Staging:
     found = _List(source.head, spool)
     for text in lines.whole(source):
         found.read(text)
-    return found.staging(lines.torn(source))
+    return found.staging(lines.truncated(source))
 
 
 class _List:
@@ -197,7 +197,7 @@ class _List:
             self._last_clock_ns, self._days = int(clock[-1]), int(days[-1])
         return clock + days * _DAY_NS
 
-    def staging(self, torn: tuple[Loss, ...]) -> Staging:
+    def staging(self, truncated: tuple[Loss, ...]) -> Staging:
         """Return what the reader returns, once all is read."""
         clocks = {_FILE_ROW: "time of day", _VFS_ROW: "since the start", _CSV_ROW: "mono"}
         return Staging(
@@ -208,7 +208,7 @@ class _List:
             tasks=_tasks(self._seen),
             clock=clocks[self._row],
             lost_events=self._dropped,
-            losses=(*torn, *lines.dropped(self._dropped), *self._losses()),
+            losses=(*truncated, *lines.dropped(self._dropped), *self._losses()),
         )
 
     def _losses(self) -> Iterator[Loss]:

@@ -30,9 +30,9 @@ def pieces(
     `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
     event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
     of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
-    events say of metadata is inferred. Where a filesystem has events of its own
-    (`with_events`), what it discards is free. A file whose name is inferred is so itself.
-    An empty flush is one piece without sectors and without block type.
+    events say of metadata is inferred. Where a filesystem has events of its own (`with_events`), what it discards is
+    free. A piece of a file whose source is `inferred` is inferred too. An empty flush is one piece without sectors and
+    without block type.
 
     The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
     part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and

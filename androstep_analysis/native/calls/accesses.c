@@ -61,12 +61,13 @@ static int64_t last_exclusive(const struct accesses *accesses, const struct thin
     return last;
 }
 
+// Whether the result of the operation shows in which order it came to the thing.
 static bool tells(const struct course *course, const struct thing *thing, int64_t operation)
 {
     return thing->is_told && course->does[operation] & course->tells;
 }
 
-// The last exclusive operation that came after all that tell before it.
+// The last exclusive operation on the thing whose result shows the order.
 static int64_t last_told(const struct accesses *accesses, const struct thing *thing)
 {
     int64_t last = NO_OPERATION;
@@ -135,7 +136,7 @@ bool accesses_see(struct accesses *accesses, struct thing *thing, enum access ac
             const struct user *user = accesses->users + number - 1;
             int64_t earlier = has_ended(course, thing, user->last, operation) ? user->last : user->before;
 
-            // What tells before that one was waited for by it.
+            // That one has waited for earlier operations whose results show the order.
             if (earlier < told && earlier != NO_OPERATION && tells(course, thing, earlier))
                 continue;
             if (earlier != NO_OPERATION && course->thread[earlier] != course->thread[operation] &&

@@ -192,8 +192,8 @@ static bool writers_grow(struct fates *fates)
     return true;
 }
 
-// The thread as a writer of that life of the file; NULL where memory is short. The number of a thread that has ended
-// may be another one's, which the process or the name tells.
+// The thread as a writer of that life of the file; NULL where memory is short. A thread may have the number of one that
+// has ended: the process and the name distinguish them.
 static struct writer *writer_of(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
 {
     const uint64_t thread = (uint64_t)(uint32_t)rows->pid[row] << 32 | (uint32_t)rows->tid[row];
