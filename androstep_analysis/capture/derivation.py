@@ -73,7 +73,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
         devices = [_device(row) for row in witnesses.devices]
         untraced = frozenset(units.parse_dev(row["dev"]) for row in witnesses.devices if row.get("traced") is False)
         recorded = replace(recorded, untraced=untraced)
-        linked = link_requests(recorded.block, devices)
+        linked = link_requests(recorded.block, devices, names_submitters=recorded.names_submitters)
         if not recorded.lost.touching("block_events"):
             recorded = replace(recorded, losses=(*recorded.losses, *incomplete.losses(linked.requests)))
         recorded = replace(recorded, losses=(*recorded.losses, *layers.losses(linked.layers)))

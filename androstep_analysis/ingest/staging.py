@@ -37,7 +37,8 @@ class Staging:
     how much that changed until the end of the recording; None where nobody knows. `recorded` names the events that were
     recorded, also those that never came; None where the recorder does not say. They were not on the devices that are
     `untraced`. `facts` is what the recording says of the machine, by the names of `manifest.FACTS`. `jumps` is where
-    the segments of its time meet (`clock`).
+    the segments of its time meet (`clock`). `names_submitters` where every block event is of a row of a list of
+    requests, which names the process that asked for the request (elsewhere an issue or a completion names whoever ran).
     """
 
     format: str
@@ -55,6 +56,7 @@ class Staging:
     untraced: frozenset[int] = frozenset()
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     jumps: tuple[tuple[int, int], ...] = ()
+    names_submitters: bool = False
 
     def table(self, name: str) -> pl.LazyFrame:
         """One of `TABLES`, which may have no rows."""
@@ -144,5 +146,6 @@ def merge(parts: Sequence[Staging]) -> Staging:
         lost_events=sum(part.lost_events for part in parts),
         losses=tuple(loss for part in parts for loss in part.losses),
         jumps=tuple(sorted(jump for part in parts for jump in part.jumps)),
+        names_submitters=all(part.names_submitters for part in parts),
         facts={name: value for part in reversed(parts) for name, value in part.facts.items()},
     )

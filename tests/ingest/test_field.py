@@ -203,6 +203,8 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     )
     queued = [queue_ns for (queue_ns,) in rows(capture, "queue_ns")]
     assert queued == ([236_000, 8_990_000] if tool == "libbpf-tools" else [None, None])
+    who = [(None, None)] * 2 if tool == "perf-tools" else [("my proc a", 1234567), ("x", 7)]
+    assert rows(capture, "submit_comm", "submit_pid") == who
     assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
 
 
@@ -244,9 +246,10 @@ def test_a_table_may_tell_completions_and_disks(
     columns: str, row: str, times: tuple[int | None, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "own.csv"
-    path.write_text(row + "\n")
-    capture = androstep.open(path, csv_columns=columns)
+    path.write_text(row + ",a process\n")
+    capture = androstep.open(path, csv_columns=columns + ",comm")
     assert rows(capture, "queue_ns", "issue_ns", "complete_ns") == [times]
+    assert rows(capture, "submit_comm") == [("a process",)]
     assert rows(capture, "dev") == [((8 << 20) if "8:0" in row else 0,)]
 
 

@@ -74,6 +74,9 @@ def _header(head: bytes) -> list[str] | None:
 def read(source: Source, spool: Spool) -> Staging:
     """Return the requests. The PID is that of the process; the number of the thread is not in these lists.
 
+    biosnoop takes name and PID where a request is made (blk_account_io_start): they are of whoever asked for it.
+    iosnoop takes those of whoever ran when it was issued.
+
     Lines of no disk and no bytes are of flushes that the tool could not tell (bcc before 0.26); they are counted and
     left out. Of lists with one letter for the operation, flags are unknown.
     """
@@ -89,7 +92,8 @@ def read(source: Source, spool: Spool) -> Staging:
             f"{rows.nr_diskless} lines name no disk and no bytes (flushes that the tool cannot tell); they are left out"
         )
         losses += (Loss("diskless", rows.nr_diskless, message),)
-    return replace(staging, losses=losses, lost_events=rows.nr_lost)
+    by_submitter = "TIME(s)" in names
+    return replace(staging, losses=losses, lost_events=rows.nr_lost, names_submitters=by_submitter)
 
 
 class _Rows:

@@ -263,6 +263,7 @@ def parse(
             *_rounded(totals.rounded),
             *_numbered(columns, hosts),
         ),
+        names_submitters=columns.start == "queue",
     )
 
 

@@ -80,18 +80,21 @@ class Device:
     nr_sectors: int
 
 
-def link(block: pl.LazyFrame, devices: Sequence[Device] = ()) -> Requests:
+def link(block: pl.LazyFrame, devices: Sequence[Device] = (), *, names_submitters: bool = False) -> Requests:
     """Join table `block_events`, which is in order of time, to requests.
 
     `devices` tells the partitions where the trace itself does not (it does in its remap events). Devices that only
     pass their bios on to another device of the trace (partitions, device-mapper) get no requests of their own: their
     number stands in `part_dev` of the requests below. Where the trace has no remap events, `layers` infers them.
+    With `names_submitters`, issues and completions name who asked for the request (`Staging`).
 
     In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
     what a trace never completes, and each sector once that was queued and never issued.
     """
     block = rwbs.with_words(block)
     device_flags, letters, found = _survey(block)
+    if names_submitters:
+        device_flags = {dev: flags | linker.ROWS_NAME_SUBMITTERS for dev, flags in device_flags.items()}
     state = Linker(device_flags, letters)
     certain = [layer for layer in found if layer.is_certain]
     for device in devices:

@@ -52,7 +52,7 @@ _TEXTS: Final = ("comm", "rwbs", "path")
 STEPS: Final = ("queue", "insert", "issue", "complete", "remap", "requeue")
 """The actions that the linker knows; events of others are left out."""
 
-STACKED, HAS_FLUSHES, HAS_BIOS, HAS_ISSUES, HAS_COMPLETIONS, HAS_REQUEUES = 1, 2, 4, 8, 16, 32
+STACKED, HAS_FLUSHES, HAS_BIOS, HAS_ISSUES, HAS_COMPLETIONS, HAS_REQUEUES, ROWS_NAME_SUBMITTERS = 1, 2, 4, 8, 16, 32, 64
 """What the whole trace tells of a device, as in requests.h."""
 
 

@@ -18,7 +18,7 @@ struct request *request_new(struct linker *linker, struct device *device, uint8_
         .op = op,
         .issue.number = NO_EVENT,
         .complete.number = NO_EVENT,
-        .first.event.number = NO_EVENT,
+        .first = no_submission,
         .sector = NO_INT64,
         .insert_ns = NO_INT64,
         .error = NO_INT32,
@@ -316,7 +316,7 @@ static struct piece *count_bios(struct linker *linker, struct request *request, 
     linker->counts++;
     request->nr_bios = 0;
     request->bio_flags = 0;
-    request->first.event.number = NO_EVENT;
+    request->first = no_submission;
     for (struct piece *piece = request->pieces; piece && piece->sector < end; piece = piece->next) {
         last = piece;
         if (!piece->bio || piece->bio->counted == linker->counts)

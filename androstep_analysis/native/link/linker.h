@@ -50,6 +50,9 @@ struct submission {
     struct origin origin;
 };
 
+static const struct submission no_submission = {
+    .event.number = NO_EVENT, .tid = NO_INT32, .pid = NO_INT32, .comm = NO_STRING};
+
 struct device {
     struct device *next;
     uint32_t dev;
@@ -190,7 +193,7 @@ struct step {
     struct meaning meaning;
     int64_t sector;
     int64_t nr_sectors;
-    uint32_t comm; // of the queueing of a bio
+    uint32_t comm; // of whoever asked for it, where the event is of that
     int32_t tid;
     int32_t pid;
     int32_t error;

@@ -139,6 +139,9 @@ static bool step_of(struct linker *linker, const struct block_events *events, si
         step->nr_sectors = 0;
     step->tid = events->tid[row];
     step->pid = events->pid[row];
+    step->comm = NO_STRING;
+    if (events->action[row] == ACTION_QUEUE || step->device->flags & DEVICE_ROWS_NAME_SUBMITTERS)
+        step->comm = number_of(linker, &events->comm, row);
     step->error = events->error[row];
     step->is_empty = !step->nr_sectors && step->meaning.op != OP_FLUSH;
     step->is_end_of_sequence =
@@ -163,7 +166,6 @@ static void take_event(struct linker *linker, const struct block_events *events,
         break;
     case ACTION_QUEUE:
         if (step_of(linker, events, row, &step)) {
-            step.comm = number_of(linker, &events->comm, row);
             if (step.device->flags & DEVICE_IS_STACKED)
                 above_queue(linker, &step);
             else

@@ -59,6 +59,7 @@ enum {
     DEVICE_HAS_ISSUES = 8,
     DEVICE_HAS_COMPLETIONS = 16,
     DEVICE_HAS_REQUEUES = 32,
+    DEVICE_ROWS_NAME_SUBMITTERS = 64, // its requests are rows of a list, which name who asked for them
 };
 
 // A string of Arrow's string view: up to 12 bytes stand in it, of longer ones where they are.

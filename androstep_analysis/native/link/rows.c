@@ -13,19 +13,21 @@ static void put_piece(struct table *table, const struct request *request, const 
 {
     size_t row = table_row(table);
     const struct event *stated = stated_of(request);
+    bool has_bio = request->first.event.number != NO_EVENT;
+    const struct submission *submission = piece->bio ? &piece->bio->queued : has_bio ? &no_submission : &request->first;
 
     put_int64(table, BIO_REQUEST_ID, row, (int64_t)request_order(request));
     put_int64(table, BIO_SECTOR, row, piece->sector);
     put_int64(table, BIO_NR_SECTORS, row, piece->nr_sectors);
     put_code(table, BIO_STATED_TYPE, row, stated->block_type);
     put_uint32(table, BIO_STATED_PATH, row, stated->path);
-    if (!piece->bio)
-        return;
-    put_int64(table, BIO_QUEUE_NS, row, piece->bio->queued.event.ts_ns);
-    put_int64(table, BIO_SUBMIT_NS, row, piece->bio->queued.submit_ns);
-    put_int32(table, BIO_SUBMIT_TID, row, piece->bio->queued.tid);
-    put_int32(table, BIO_SUBMIT_PID, row, piece->bio->queued.pid);
-    put_uint32(table, BIO_SUBMIT_COMM, row, piece->bio->queued.comm);
+    if (piece->bio) {
+        put_int64(table, BIO_QUEUE_NS, row, submission->event.ts_ns);
+        put_int64(table, BIO_SUBMIT_NS, row, submission->submit_ns);
+    }
+    put_int32(table, BIO_SUBMIT_TID, row, submission->tid);
+    put_int32(table, BIO_SUBMIT_PID, row, submission->pid);
+    put_uint32(table, BIO_SUBMIT_COMM, row, submission->comm);
 }
 
 static uint8_t matched_of(const struct request *request)
@@ -72,12 +74,11 @@ static void put_request(const struct linker *linker, struct table *table, const 
         put_int32(table, REQUEST_ERROR, row, request->error);
     }
     put_int32(table, REQUEST_NR_BIOS, row, (int32_t)request->nr_bios);
-    if (has_bio) {
+    if (has_bio)
         put_int64(table, REQUEST_QUEUE_NS, row, first->ts_ns);
-        put_int32(table, REQUEST_SUBMIT_TID, row, request->first.tid);
-        put_int32(table, REQUEST_SUBMIT_PID, row, request->first.pid);
-        put_uint32(table, REQUEST_SUBMIT_COMM, row, request->first.comm);
-    }
+    put_int32(table, REQUEST_SUBMIT_TID, row, request->first.tid);
+    put_int32(table, REQUEST_SUBMIT_PID, row, request->first.pid);
+    put_uint32(table, REQUEST_SUBMIT_COMM, row, request->first.comm);
     put_int32(table, REQUEST_CPU, row, shown->cpu);
     put_code(table, REQUEST_MATCHED, row, matched_of(request));
 }

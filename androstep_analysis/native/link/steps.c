@@ -301,6 +301,15 @@ static struct request *rest_issued_again(const struct linker *linker, const stru
     return rest_of(linker, step, has_requeues);
 }
 
+// Where no bio shows who asked for the request, a row of a list of requests does.
+static void take_submitter(struct linker *linker, struct request *request, const struct step *step)
+{
+    if (request->first.event.number != NO_EVENT || !(step->device->flags & DEVICE_ROWS_NAME_SUBMITTERS))
+        return;
+    request->first = submission_of(linker, step);
+    request->first.event.number = NO_EVENT;
+}
+
 void step_issue(struct linker *linker, const struct step *step)
 {
     struct request *request = open_for(linker, step, true), *rest;
@@ -332,6 +341,7 @@ void step_issue(struct linker *linker, const struct step *step)
         request_take_bios(linker, request, step->tid);
         request->insert_ns = request_insert_ns(request);
     }
+    take_submitter(linker, request, step);
     request->origin = origin_of(linker, step->device->dev, step->sector);
     if (step->device->flags & (DEVICE_HAS_COMPLETIONS | DEVICE_HAS_REQUEUES))
         push(linker, step, request);
@@ -411,6 +421,7 @@ static void complete_alone(struct linker *linker, const struct step *step)
         request->nr_sectors = step->nr_sectors;
         request_take_bios(linker, request, NO_INT32);
     }
+    take_submitter(linker, request, step);
     request_close(linker, request);
 }
 

@@ -368,8 +368,8 @@ static void put_request(struct reader *reader, const struct request *request, ui
     put_int64(table, BLOCK_SECTOR, row, sector);
     put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
     put_again(reader, BLOCK_RWBS, row, request->rwbs);
-    if (action == ACTION_COMPLETE)
-        return; // who was running then is not told
+    if (action == ACTION_COMPLETE && request->ts_ns != NO_INT64)
+        return; // the event before says who asked
     if (request->tid != NO_INT64)
         put_int32(table, BLOCK_TID, row, int32_of_signed(request->tid));
     if (request->pid != NO_INT64)
