@@ -331,6 +331,7 @@ def test_a_filesystem_without_inodes(tmp_path: Path) -> None:
 def test_an_ordinary_user_finds_the_same(tmp_path: Path) -> None:
     """Root may do what modes forbid; this one may not."""
     with tempfile.TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)
+        os.chown(directory, 65534, 65534)  # also where the directory above is only root's to write to
         tool = shutil.copy(built.program("test_sandbox"), directory)
-        built.run(tool, cwd="/", user=65534, group=65534, extra_groups=[])
+        own = {**os.environ, "TMPDIR": directory}
+        built.run(tool, cwd="/", env=own, user=65534, group=65534, extra_groups=[])
