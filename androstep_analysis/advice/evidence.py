@@ -24,6 +24,7 @@ class Evidence:
 
     def __init__(self, capture: Capture) -> None:
         self.page_bytes: int | None = capture.facts["page_bytes"]
+        self.recorded = capture.manifest.events
         self.lost = Losses(capture.losses, capture.lost_events)
         self.lost_states = self.lost.spans("importance")
         io = measures.with_state(capture.io, capture.importance, lost=self.lost_states)
@@ -32,7 +33,7 @@ class Evidence:
     @cached_property
     def told(self) -> Told:
         """Who wrote what to which file (`measures.write_cost`)."""
-        return write_shares.told(self.tables, self.page_bytes, self.lost)
+        return write_shares.told(self.tables, self.page_bytes, self.lost, self.recorded)
 
     @cached_property
     def calls(self) -> pl.DataFrame:
@@ -48,7 +49,9 @@ class Evidence:
     def write_cost(self) -> pl.DataFrame:
         """`measures.write_cost` by file."""
         by = ("path", "file_type")
-        return measures.write_cost(self.tables, by=by, page_bytes=self.page_bytes, lost=self.lost)
+        return measures.write_cost(
+            self.tables, by=by, page_bytes=self.page_bytes, recorded=self.recorded, lost=self.lost
+        )
 
     def pieces(self, *ops: str) -> pl.LazyFrame:
         """Table `io` of these operations, with `time` when asked for, and took_ns, issue to completion of the request.

@@ -613,7 +613,8 @@ def _of_costs(description: str, needs: tuple[str, ...], measure: Callable[..., p
     """A measure of what writing costs."""
 
     def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-        return measure(tables, by=by, page_bytes=recording.facts.get("page_bytes"), lost=recording.losses)
+        page_bytes = recording.facts.get("page_bytes")
+        return measure(tables, by=by, page_bytes=page_bytes, recorded=recording.events, lost=recording.losses)
 
     return Measure(description, needs, of, has_windows=False, asks_recording=True)
 

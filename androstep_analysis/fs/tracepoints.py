@@ -243,7 +243,7 @@ def births() -> pl.Expr:
     return (event == "ext4_allocate_inode") | made
 
 
-def _deletions() -> pl.Expr:
+def deletions() -> pl.Expr:
     """Whether an event is the end of the file that bears the inode number."""
     return (pl.col("event") == "ext4_free_inode") | (pl.col("event").is_in(EVICTIONS) & (pl.col("nlink") == 0))
 
@@ -289,7 +289,7 @@ def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> li
 
 def _ends() -> pl.Expr:
     """Whether an event is the last deletion of a file: ext4 evicts an inode, drops its pages, and frees it then."""
-    is_deletion, is_free = _deletions().fill_null(False), pl.col("event") == "ext4_free_inode"
+    is_deletion, is_free = deletions().fill_null(False), pl.col("event") == "ext4_free_inode"
     next_frees = pl.when(is_deletion).then(is_free).shift(-1).backward_fill().over("dev", "ino").fill_null(False)
     return is_deletion & (is_free | ~next_frees)
 
@@ -333,8 +333,8 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
         *(*_KEY, "mode", "fs_type"),
         first_ns=ts_ns,
         created_ns=pl.when(births()).then(ts_ns),
-        deleted_ns=pl.when(_deletions()).then(ts_ns),
-        gone_ns=pl.when(_deletions()).then(ts_ns),
+        deleted_ns=pl.when(deletions()).then(ts_ns),
+        gone_ns=pl.when(deletions()).then(ts_ns),
         has_pages=event.is_in([*WRITES, *DIRECT]) | (is_page & pages_are_files()),
         is_opened=is_named,
     )

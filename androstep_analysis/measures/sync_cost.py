@@ -37,6 +37,7 @@ def sync_cost(
     *,
     by: Sequence[str] = (),
     page_bytes: int | None = None,
+    recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
     """What was written to the device during fsync and fdatasync, and on their account.
@@ -48,7 +49,7 @@ def sync_cost(
     by : sequence of str
         What the calls are told by besides: any of owner_pid, owner_comm, owner_package (who called), ino, path,
         file_type, package (of the file; null where nothing proves which one it is).
-    page_bytes, lost : optional
+    page_bytes, recorded, lost : optional
         As in `write_cost`.
 
     Returns
@@ -75,7 +76,7 @@ def sync_cost(
     """
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
-    known = told(tables, page_bytes, lost)
+    known = told(tables, page_bytes, lost, recorded)
     calls = known.causes.named(syncs(known, tables), "named_ns")
     of_pieces = ("at", "part_dev", "time", "part")
     rows = pl.concat(shares(known, ())).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
@@ -102,6 +103,7 @@ def sqlite_cost(
     *,
     databases: Collection[str] = (),
     page_bytes: int | None = None,
+    recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
     """What a transaction of SQLite costs on the device.
@@ -112,7 +114,7 @@ def sqlite_cost(
         Tables `requests`, `io`, `fs_events`, `files`, `tasks` and `syscalls` of one capture (`Capture.tables`).
     databases : collection of str
         Paths of databases beside those that table `files` or the name of a journal or WAL tells to be such.
-    page_bytes, lost : optional
+    page_bytes, recorded, lost : optional
         As in `write_cost`.
 
     Returns
@@ -133,7 +135,7 @@ def sqlite_cost(
     >>> measures.sqlite_cost(capture.tables).is_empty()  # no system calls were recorded
     True
     """
-    known = told(tables, page_bytes, lost)
+    known = told(tables, page_bytes, lost, recorded)
     made = syncs(known, tables)
     rows = without_log(known, transactions(database_calls(known, made, databases)))
     found = pl.concat([_of_transactions(part, rows) for part in shares(known, ("path", "owner_pid"))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -26,6 +26,7 @@ def write_cost(
     *,
     by: Sequence[str] = (),
     page_bytes: int | None = None,
+    recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
     """What was written to the device, and on whose account; and what became of the bytes that were written to files.
@@ -39,6 +40,9 @@ def write_cost(
         Whose, and of which files: any of dev, owner_pid, owner_comm, owner_package, ino, path, file_type, package.
     page_bytes : int, optional
         Size of the kernel's pages (``capture.facts["page_bytes"]``); by default what the events prove.
+    recorded : collection of str, optional
+        Names of the events that were recorded, also those that never came (``capture.manifest.events``); by default
+        those that came.
     lost : Losses, optional
         What the recording lost; by default nothing.
 
@@ -72,7 +76,7 @@ def write_cost(
     """
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: costs are told by {', '.join(BY)}")
-    known = told(tables, page_bytes, lost)
+    known = told(tables, page_bytes, lost, recorded)
     groups = [*by, "part"]
     cut = shares(known, [name for name in by if name != "dev"])
     cost = _summed((_in_groups(part, groups, pl.col("request_id").n_unique()) for part in cut), groups, "cost")

@@ -16,14 +16,13 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link.owner import turns
 from androstep_analysis.losses import Losses
 from androstep_analysis.measures.parts import in_step
 
 FATES: Final = ("out", "overwritten", "dropped", "kept", "unknown")
 """In the order of ``enum fate``."""
 
-_WRITE, _OUT, _DROP, _END, _LOST = range(5)
+_WRITE, _OUT, _DROP, _END, _LOST, _UNPLACED = range(6)
 """``enum row_kind``."""
 
 _LARGEST_FILE, _LARGEST_WRITE = 1 << 60, 1 << 29
@@ -89,16 +88,17 @@ def _library() -> ctypes.CDLL:
 
 
 def follow(
-    fs_events: pl.LazyFrame, outs: pl.DataFrame, *, page_bytes: int | None, lost: Losses
+    fs_events: pl.LazyFrame, outs: pl.DataFrame, unplaced: pl.DataFrame, *, page_bytes: int | None, lost: Losses
 ) -> tuple[pl.DataFrame, pl.Series]:
     """What became of what each thread wrote to each file, and how many bytes of each of `outs` had gone out before.
 
     `outs` (ts_ns, dev, ino, begin, end) are bytes of files that go out to the device, in order of time; a file is known
-    by device and inode. The first table (`WRITERS`) has a row for each thread and life of a file: when it first wrote,
-    with how many calls, and for each of `FATES` how many bytes; they add up to what it wrote. A byte is *out* once it
-    has gone to the device; *overwritten* or *dropped* if something else took its place, or its page or file was
-    dropped, before; *kept* if none of that happened within the recording. It is *unknown* where events may be `lost`
-    before any of that, and instead of *kept* where the trace of the device does not tell what is dropped.
+    by device and inode. `unplaced` (ts_ns, dev): anything else may have gone out. The first table (`WRITERS`) has
+    a row for each thread and life of a file: when it first wrote, with how many calls, and for each of `FATES` how many
+    bytes; they add up to what it wrote. A byte is *out* once it has gone to the device; *overwritten* or *dropped* if
+    something else took its place, or its page or file was dropped, before; *kept* if none of that happened within the
+    recording. It is *unknown* where events may be `lost` before any of that, instead of *kept* where the trace of the
+    device does not tell what is dropped, and instead of all but *out* where something unplaced went out meanwhile.
     """
     handle = _library().fates_new()
     if not handle:
@@ -106,7 +106,9 @@ def follow(
     names = pl.Categorical(pl.Categories.random())
     keeps_numbers = pl.Series([""], dtype=names)  # without any column polars would begin anew
     try:
-        others = pl.concat([_outs(outs), _gaps(lost)]).sort("ts_ns", maintain_order=True)
+        others = pl.concat([_rows(outs, _OUT), _rows(unplaced, _UNPLACED), _gaps(lost)]).sort(
+            "ts_ns", maintain_order=True
+        )
         repeated = [_take(handle, part) for part in in_step(_told(fs_events, page_bytes, names), others)]
         count = ctypes.c_size_t()
         address = _library().fates_finish(handle, ctypes.byref(count))
@@ -139,7 +141,7 @@ def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical
         .then(_WRITE)
         .when(is_page)
         .then(_DROP)
-        .when(turns.begins())
+        .when(tracepoints.births() | tracepoints.deletions())
         .then(_END)
         .cast(pl.UInt8)
     )
@@ -158,10 +160,14 @@ def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical
     )
 
 
-def _outs(outs: pl.DataFrame) -> pl.DataFrame:
-    nobody = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32"), "kind": _OUT}
-    rows = outs.with_columns(pl.lit(value).cast(_ROW[name]).alias(name) for name, value in nobody.items())
-    return rows.select(list(_ROW))
+def _rows(of_device: pl.DataFrame, kind: int) -> pl.DataFrame:
+    """What happens on the device as rows of a kind (`_ROW`): of no thread, and without what it lacks."""
+    nobody = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32"), "kind": kind}
+    values = {**dict.fromkeys(_ROW, 0), **nobody}
+    return of_device.select(
+        (pl.col(name) if name in of_device.columns else pl.lit(values[name])).cast(dtype).alias(name)
+        for name, dtype in _ROW.items()
+    )
 
 
 def _gaps(lost: Losses) -> pl.DataFrame:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from androstep_analysis import schema
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.losses import Losses
@@ -31,19 +32,23 @@ class Told(NamedTuple):
     lost: Losses
 
 
-def told(tables: Mapping[str, Table], page_bytes: int | None, lost: Losses | None) -> Told:
-    """What `tables`, as `write_cost` takes them, tell of writing."""
+def told(
+    tables: Mapping[str, Table], page_bytes: int | None, lost: Losses | None, recorded: Collection[str] | None
+) -> Told:
+    """What `tables` and the rest, as `write_cost` takes them, tell of writing."""
 
     def table(name: str) -> pl.LazyFrame:
         return lazy(tables.get(name, schema.empty(name)), (name,))
 
     lost, fs_events, pieces = lost or Losses(), table("fs_events"), _pieces(tables["requests"], tables["io"])
     files = table("files")
-    outs = _outs(pieces, files.select(*inodes.FILE, "valid_from_ns", "valid_to_ns").collect())
+    outs, unplaced = _outs(pieces, files.select(*inodes.FILE, "valid_from_ns", "valid_to_ns").collect(), fs_events)
     page_bytes = pagesize.proven(page_bytes, fs_events)
     paged = pagesize.counted(fs_events, page_bytes)
-    writers, repeated = write_fates.follow(paged, outs, page_bytes=page_bytes, lost=lost)
+    writers, repeated = write_fates.follow(paged, outs, unplaced, page_bytes=page_bytes, lost=lost)
     pieces = pieces.join(outs.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
+    reused = tracepoints.without_lives(fs_events, recorded or ())
+    pieces = pieces.with_columns(is_of_one_file=~pl.col("part_dev").is_in(reused))
     return Told(pieces, write_causes.Causes(table("tasks").collect(), files, writers), fs_events, lost)
 
 
@@ -81,24 +86,34 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
     )
 
 
-def _outs(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """The data that goes out, as `write_fates.follow` takes it, with `at`: by file, else by place (inode -1).
+def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The data that goes out, and when something unplaced does, as `write_fates.follow` takes both.
 
-    A piece of a file whose number another file has by then is by place.
+    The data, with `at`, is by file, else by place (inode -1). By place is what is only inferred, and a piece of a file
+    whose number another file has by then. All that may be data and is not by file is unplaced; where no piece is of a
+    device to which files are written, that of all devices is.
     """
     now = inodes.at_time(pieces.select("at", "ino", dev="part_dev", ts_ns="time"), files)
     pieces = pieces.join(now.select("at", now="incarnation"), on="at", how="left", maintain_order="left")
     is_placed = pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_not_null()
     is_placed &= (pl.col("incarnation") == pl.col("now")).fill_null(True)
-    begin = pl.when(is_placed).then("file_offset_bytes").otherwise(pl.col("sector") * SECTOR_BYTES)
-    return pieces.filter(part="data").sort("time", "at", nulls_last=False).select(
+    is_inferred = (pl.col("map_source") == "inferred").fill_null(False)
+    pieces = pieces.with_columns(is_placed=is_placed & ~is_inferred, ts_ns=pl.col("time").fill_null(0))
+    begin = pl.when("is_placed").then("file_offset_bytes").otherwise(pl.col("sector") * SECTOR_BYTES)
+    data = pieces.filter(part="data").sort("ts_ns", "at").select(
         "at",
-        ts_ns=pl.col("time").fill_null(0),
-        dev=pl.when(is_placed).then("part_dev").otherwise("dev"),
-        ino=pl.when(is_placed).then("ino").otherwise(-1),
+        "ts_ns",
+        dev=pl.when("is_placed").then("part_dev").otherwise("dev"),
+        ino=pl.when("is_placed").then("ino").otherwise(-1),
         begin=begin,
         end=begin + pl.col("bytes"),
     )  # fmt: skip
+    may_be_data = (pl.col("part") != "discard") & (pl.col("part").is_in(["data", "unknown"]) | is_inferred)
+    unplaced = pieces.filter(may_be_data & ~pl.col("is_placed")).select("ts_ns", dev="part_dev").unique()
+    written = tracepoints.devices(fs_events, pl.col("event").is_in(tracepoints.WRITES))
+    unseen = pl.DataFrame({"dev": sorted({*written} - {*pieces["part_dev"]})}, schema={"dev": pl.UInt32})
+    everywhere = unplaced.select("ts_ns").unique().join(unseen, how="cross")
+    return data, pl.concat([unplaced, everywhere]).sort("ts_ns")
 
 
 def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -145,12 +160,14 @@ def _with_certainty(changes: pl.DataFrame, named: Sequence[str]) -> pl.DataFrame
 def _own(pieces: pl.DataFrame) -> pl.DataFrame:
     """Pieces that belong to whom table io says: of several processes the one that is named has its equal share.
 
-    The filesystem's own threads are nobody. Data that had gone out before is cut off as rewritten.
+    The filesystem's own threads are nobody. Data that had gone out before is cut off as rewritten; where the inode's
+    number may have been another file's then, as unknown.
     """
     is_own = pl.col("owner_via") != "filesystem"
     pieces = pieces.with_columns(pl.when(is_own).then(name).alias(name) for name in OWNER)
     repeated = pl.col("repeated").fill_null(0)
-    first, again = pl.col("bytes") - repeated, pl.lit("rewritten")
+    first = pl.col("bytes") - repeated
+    again = pl.when("is_of_one_file").then(pl.lit("rewritten")).otherwise(pl.lit("unknown"))
     rows = pl.concat([pieces.with_columns(bytes=first), pieces.with_columns(bytes=repeated, part=again)])
     own = pl.col("bytes") // pl.col("owner_count").fill_null(1).clip(lower_bound=1)
     others = rows.with_columns(
@@ -179,7 +196,7 @@ def _of_transactions(known: Told) -> list[Together]:
     in_place = known.pieces.filter(
         pl.col("part").is_in(["metadata", "directory"]),
         ~pl.col("owner_via").is_in(_OF_PAGES),
-        pl.col("part_dev").is_in(changes["dev"].implode()),
+        pl.col("part_dev").is_in(tracepoints.devices(known.fs_events, tracepoints.is_own("ext4"))),
     )
     in_place = write_causes.periods_between(_since_before(in_place), committed, known.lost).drop("before_ns")
     return [(journal, changes), (in_place, changes)]

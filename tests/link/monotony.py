@@ -58,8 +58,8 @@ class Recording:
             self.staging.fs_events.select(pl.col("event").cast(pl.String).unique().sort()).collect()["event"].to_list()
         )
 
-    def only(self, kinds: Collection[str]) -> dict[str, pl.DataFrame]:
-        """Tables io and files of the recording with these kinds of filesystem events."""
+    def only(self, kinds: Collection[str], *names: str) -> dict[str, pl.DataFrame]:
+        """Tables of the recording with these kinds of filesystem events: io and files, and those of other `names`."""
         kept = self.staging.fs_events.filter(pl.col("event").cast(pl.String).is_in(list(kinds)))
         recorded = self.staging.recorded
         staging = replace(
@@ -69,7 +69,7 @@ class Recording:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             derived = derive(staging, self.witnesses, Spool())[0]
-            return {name: derived[name].collect() for name in ("io", "files")}
+            return {name: derived[name].collect() for name in ("io", "files", *names)}
 
 
 @cache

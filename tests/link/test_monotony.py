@@ -9,6 +9,8 @@ import monotony
 import polars as pl
 import pytest
 
+from androstep_analysis import measures
+
 RECORDINGS = (*monotony.KERNEL, *monotony.OTHERS, "demo")
 SUBSETS = 16
 """Pairs of sets of kinds for each of the recordings: more than 200."""
@@ -37,6 +39,47 @@ def test_fewer_kinds_of_events_state_nothing_else(name: str) -> None:
 )
 def test_fewer_kinds_of_events_state_nothing_else_of_a_short_recording(name: str) -> None:
     assert not found(name, 3)
+
+
+LACKING = {
+    "births": ("allocate_inode", "new_inode", "evict_inode", "free_inode"),
+    "maps": ("_es_", "map_blocks", "get_data_block"),
+    "handles": ("jbd2_handle_stats",),
+    "commits": ("jbd2_start_commit",),
+    "writers": ("write_begin",),
+    "pages": ("mm_filemap",),
+}
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", ["demo", "kernel/ext4_guest_6.1", "kernel/f2fs_guest_6.1"])
+def test_fewer_kinds_of_events_cost_nobody_more(name: str) -> None:
+    """Of each part, but for what went out first, fewer kinds state at most as much, or what was unknown."""
+    of = monotony.recording(name)
+    for by in ((), ("owner_comm",), ("path",)):
+        most = _costs(of, of.kinds, by)
+        for what, words in LACKING.items():
+            few = _costs(of, [kind for kind in of.kinds if not any(word in kind for word in words)], by)
+            rows = few.join(most, on=["metric", *by, "part"], how="left", nulls_equal=True, suffix="_most")
+            unknown = most.filter(part="unknown").select("metric", *by, unknown="most")
+            rows = rows.join(unknown, on=["metric", *by], how="left", nulls_equal=True)
+            allowed = pl.col("most_most").fill_null(0) + pl.col("unknown").fill_null(0) + ROUNDED
+            more = rows.filter(pl.col("part") != "unknown", pl.col("fact") > allowed).drop_nulls(by)
+            assert more.is_empty(), (what, more)
+
+
+ROUNDED = 64
+"""Bytes: shares are rounded one by one."""
+
+
+def _costs(of: monotony.Recording, kinds: list[str], by: tuple[str, ...]) -> pl.DataFrame:
+    """Bytes of each part (directories are metadata) by `by`: `most`, and those of which `by` is a fact."""
+    tables = of.only(kinds, "requests", "fs_events", "tasks")
+    found = measures.write_cost(tables, by=by, page_bytes=4096, recorded=kinds)
+    part = pl.col("part").cast(pl.String).replace("directory", "metadata")
+    is_told = (pl.col("metric") != "cost_per_byte") & ~pl.col("part").is_in(["data", "out"])
+    fact = pl.col("value") * (1 - pl.col("inferred").fill_null(0))
+    return found.filter(is_told).group_by("metric", *by, part=part).agg(most=pl.sum("value"), fact=fact.sum())
 
 
 MAPS = ["ext4_es_cache_extent", "ext4_es_insert_extent"]

@@ -12,6 +12,7 @@ from support.cost import oracle
 from support.cost.tables import EXT4, F2FS, PAGE, recording, table
 
 from androstep_analysis import measures
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.measures.sync_cost import transactions as found
 
 Row = dict[str, Any]
@@ -71,7 +72,8 @@ def by_oracle(tables: dict[str, pl.DataFrame], calls: list[Row]) -> Counter[tupl
 def test_calls_cost_what_the_oracle_says() -> None:
     for seed in range(40):
         tables, calls = with_syncs(seed)
-        result = measures.sync_cost(tables, by=("owner_pid",), page_bytes=PAGE).filter(metric="cost")
+        result = measures.sync_cost(tables, by=("owner_pid",), page_bytes=PAGE, recorded=tracepoints.BIRTHS)
+        result = result.filter(metric="cost")
         found = Counter({row[:3]: int(row[3]) for row in result.select("call", "owner_pid", "part", "value").rows()})
         expected = by_oracle(tables, calls)
         assert found == (expected if any(call for call, _, _ in found) else found), seed

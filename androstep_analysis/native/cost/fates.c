@@ -13,8 +13,9 @@ enum {
 };
 
 // What a row tells: bytes are written to a file, go out to the device, or are dropped; the inode begins anew or ends,
-// so that it has no bytes; rows are missing here, so that nobody knows what became of any byte.
-enum row_kind { ROW_WRITE, ROW_OUT, ROW_DROP, ROW_END, ROW_LOST };
+// so that it has no bytes; rows are missing here, so that nobody knows what became of any byte; something went out to
+// the device of which nobody knows what it was.
+enum row_kind { ROW_WRITE, ROW_OUT, ROW_DROP, ROW_END, ROW_LOST, ROW_UNPLACED };
 
 enum fate { FATE_OUT, FATE_OVERWRITTEN, FATE_DROPPED, FATE_KEPT, FATE_UNKNOWN, NR_FATES };
 
@@ -54,18 +55,22 @@ struct last_write {
 struct segment {
     uint32_t writer;
     uint16_t begin; // in the grain
-    uint16_t end;
+    uint16_t end : 15;
+    uint16_t may_be_out : 1;
 };
 
 // A file as long as the inode is the same one.
 struct life {
-    int64_t nth;        // of the inode's
-    int64_t end_losses; // how often rows were missing before its end, or NO_INT64
+    int64_t nth;          // of the inode's
+    int64_t end_losses;   // how often rows were missing before its end, or NO_INT64
+    int64_t end_unplaced; // the device's `unplaced` then
+    uint32_t dev;
 };
 
 struct grain {
     struct segment *segments; // dirty bytes, in order
     int64_t losses;           // how often rows were missing when it was last touched
+    int64_t unplaced;         // the device's `unplaced` then
     uint32_t life;
     uint16_t count;
     uint16_t room;
@@ -76,6 +81,7 @@ struct fates {
     struct map of_files; // number of the present life plus 1
     struct map of_grains;
     struct map of_writers;
+    struct map unplaced; // how often something unknown went out to the device
     struct life *lives;
     size_t nr_lives, lives_room;
     struct grain *grains;
@@ -110,13 +116,14 @@ void fates_free(struct fates *fates)
     map_free(&fates->of_files);
     map_free(&fates->of_grains);
     map_free(&fates->of_writers);
+    map_free(&fates->unplaced);
     free(fates);
 }
 
 // --- files, grains and writers ---------------------------------------------------------------------------------------
 
 // Begins another life of the file; false where memory is short.
-static bool life_begin(struct fates *fates, uint64_t *number)
+static bool life_begin(struct fates *fates, uint64_t *number, uint32_t dev)
 {
     int64_t nth = *number ? fates->lives[*number - 1].nth + 1 : 0;
 
@@ -129,13 +136,20 @@ static bool life_begin(struct fates *fates, uint64_t *number)
         }
         fates->lives = grown;
     }
-    fates->lives[fates->nr_lives] = (struct life){.nth = nth, .end_losses = NO_INT64};
+    fates->lives[fates->nr_lives] = (struct life){.nth = nth, .end_losses = NO_INT64, .dev = dev};
     *number = ++fates->nr_lives;
     return true;
 }
 
+static int64_t unplaced_of(const struct fates *fates, uint32_t dev)
+{
+    return (int64_t)map_value(&fates->unplaced, 0, dev);
+}
+
 static void account(struct fates *fates, const struct segment *segment, uint32_t begin, uint32_t end, enum fate fate)
 {
+    if (segment->may_be_out && fate != FATE_OUT)
+        fate = FATE_UNKNOWN;
     fates->writers[segment->writer].bytes[fate] += (int64_t)end - begin;
 }
 
@@ -146,9 +160,20 @@ static void account_all(struct fates *fates, struct grain *grain, enum fate fate
     grain->count = 0;
 }
 
+// The device's `unplaced` is this much by now: if it was less when the grain was touched, its bytes may be out.
+static void take_unplaced(struct grain *grain, int64_t unplaced)
+{
+    if (grain->unplaced == unplaced)
+        return;
+    for (size_t at = 0; at < grain->count; at++)
+        grain->segments[at].may_be_out = 1;
+    grain->unplaced = unplaced;
+}
+
 static struct grain *grain_add(struct fates *fates, uint32_t life, int64_t number)
 {
     struct grain *grain;
+    int64_t unplaced = unplaced_of(fates, fates->lives[life].dev);
     uint64_t *place;
 
     if (fates->nr_grains == fates->grains_room) {
@@ -162,13 +187,14 @@ static struct grain *grain_add(struct fates *fates, uint32_t life, int64_t numbe
     if (!place)
         return NULL;
     if (!*place) {
-        fates->grains[fates->nr_grains] = (struct grain){.life = life, .losses = fates->losses};
+        fates->grains[fates->nr_grains] = (struct grain){.life = life, .losses = fates->losses, .unplaced = unplaced};
         *place = ++fates->nr_grains;
     }
     grain = &fates->grains[*place - 1];
     if (grain->losses != fates->losses)
         account_all(fates, grain, FATE_UNKNOWN);
     grain->losses = fates->losses;
+    take_unplaced(grain, unplaced);
     return grain;
 }
 
@@ -273,10 +299,10 @@ static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uin
     }
     if (first < limit && grain->segments[first].begin < begin) {
         left[count] = grain->segments[first];
-        left[count++].end = (uint16_t)begin;
+        left[count++].end = begin & 0x7fff;
     }
     if (writer)
-        left[count++] = (struct segment){*writer, (uint16_t)begin, (uint16_t)end};
+        left[count++] = (struct segment){.writer = *writer, .begin = (uint16_t)begin, .end = end & 0x7fff};
     if (first < limit && grain->segments[limit - 1].end > end) {
         left[count] = grain->segments[limit - 1];
         left[count++].begin = (uint16_t)end;
@@ -368,8 +394,14 @@ static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t r
         fates->losses++;
         return true;
     }
+    if (rows->kind[row] == ROW_UNPLACED) {
+        number = map_add(&fates->unplaced, 0, rows->dev[row]);
+        if (number)
+            ++*number;
+        return number;
+    }
     number = map_add(&fates->of_files, rows->dev[row], (uint64_t)rows->ino[row]);
-    if (!number || (!*number && !life_begin(fates, number)))
+    if (!number || (!*number && !life_begin(fates, number, rows->dev[row])))
         return false;
     life = (uint32_t)(*number - 1);
     switch ((enum row_kind)rows->kind[row]) {
@@ -381,8 +413,10 @@ static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t r
         return take_bytes(fates, life, rows, row, FATE_DROPPED, NULL);
     case ROW_END:
         fates->lives[life].end_losses = fates->losses;
-        return life_begin(fates, number);
+        fates->lives[life].end_unplaced = unplaced_of(fates, rows->dev[row]);
+        return life_begin(fates, number, rows->dev[row]);
     case ROW_LOST:
+    case ROW_UNPLACED:
         break;
     }
     return true;
@@ -400,8 +434,10 @@ const struct writer *fates_finish(struct fates *fates, size_t *nr_writers)
 {
     for (size_t at = 0; at < fates->nr_grains; at++) {
         struct grain *grain = &fates->grains[at];
-        int64_t end = fates->lives[grain->life].end_losses;
+        const struct life *life = &fates->lives[grain->life];
+        int64_t end = life->end_losses;
 
+        take_unplaced(grain, end == NO_INT64 ? unplaced_of(fates, life->dev) : life->end_unplaced);
         // What was still dirty when the life ended was dropped with it.
         if (grain->losses != (end == NO_INT64 ? fates->losses : end))
             account_all(fates, grain, FATE_UNKNOWN);
