@@ -208,6 +208,17 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
 
 
+@pytest.mark.parametrize("name", ["?", " "])
+@pytest.mark.filterwarnings("ignore:.*names its disks")
+def test_a_process_that_a_tool_did_not_see_has_no_name(name: str, tmp_path: Path) -> None:
+    """bcc prints ``?`` for it, libbpf-tools nothing; both PID 0."""
+    header, first, second = LISTS["bcc"].splitlines()
+    text = f"{header}\n{first}\n{second.replace('x ', f'{name} ', 1).replace(' 7 ', ' 0 ', 1)}\n"
+    assert rows(made(tmp_path, text), "sector", "submit_comm", "submit_pid") == [
+        (2406576, "my proc a", 1234567), (8, None, None)
+    ]  # fmt: skip
+
+
 @pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
 def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
     begin, header, first, second = ("Tracing block device I/O... Hit Ctrl-C to end.", *LISTS["bcc"].splitlines())

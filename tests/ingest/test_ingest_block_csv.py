@@ -119,7 +119,7 @@ def test_names_may_hold_anything(tmp_path: Path, rows: list[tuple[str, int, int]
         f"{comm}-{tid},8388608,R,{sector},8,{1000 + i}.25\r\n" for i, (comm, tid, sector) in enumerate(rows)
     )
     block = readers.read_bytes(tmp_path, text.encode()).block
-    expected = [(None if comm == "<...>" else comm, tid, sector) for comm, tid, sector in rows]
+    expected = [(None if comm in ("", "<...>") else comm, tid, sector) for comm, tid, sector in rows]
     assert block.select("comm", "tid", "sector").rows() == expected
     assert block.filter(pl.col("ts_ns") % 10**9 != 250_000_000).is_empty()
 

@@ -1,8 +1,8 @@
 """Lists of requests that biosnoop (bcc, libbpf-tools) and iosnoop (perf-tools) print, a request a line.
 
 The line of names tells which columns there are. Columns are padded with spaces, so that a name of a process may hold
-spaces, and a disk that is not known leaves its column empty. What the times are of (bcc: tools/biosnoop_example.txt;
-perf-tools: man/man8/iosnoop.8):
+spaces, and a disk or a process that is not known leaves its column empty; such a process may also be called ``?``, and
+has PID 0. What the times are of (bcc: tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8):
 
 ========================  ==================================================================================
 ``TIME(s)``, ``ENDs``     the completion
@@ -33,7 +33,7 @@ _COLUMNS: dict[str, tuple[str, bytes]] = {
     "TIME(s)": ("done:s", _NUMBER),
     "ENDs": ("done:s", _NUMBER),
     "STARTs": ("time:s", _NUMBER),
-    "COMM": ("comm", rb"\S(?:[^\t\n]*?\S)?"),
+    "COMM": ("comm", rb"\S(?:[^\t\n]*?\S)?|"),
     "PID": ("pid", rb"\d+"),
     "DISK": ("dev", rb"[A-Za-z]\S*|"),
     "DEV": ("dev", rb"\d+,\d+"),
@@ -109,6 +109,10 @@ class _Rows:
         diskless = {"dev": rb"", "size": rb"0"}
         cells = (diskless.get(_COLUMNS[name][0].partition(":")[0], rb"[^\t\n]*") for name in names)
         self._diskless = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$\n?")
+        nobody = {"COMM": rb"\??", "PID": rb"0"}
+        cells = (rb"(" + nobody.get(name, rb"[^\t\n]*") + rb")" for name in names)
+        self._nobody = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$")
+        self._unnamed = b"\t".join(b"" if name in nobody else b"\\%d" % number for number, name in enumerate(names, 1))
         self.nr_diskless = 0
         self.nr_lost = 0
         self.nr_restarts = 0
@@ -136,6 +140,7 @@ class _Rows:
         for beside in (lines.LOST, lines.NOTE):
             text = beside.sub(b"", text)
         rows = self._line.sub(self._row, lines.without_interrupt(text))
+        rows = self._nobody.sub(self._unnamed, rows)
         rows, count = self._diskless.subn(b"", rows)
         self.nr_diskless += count
         return rows

@@ -376,7 +376,7 @@ static void put_request(struct reader *reader, const struct request *request, ui
         put_int32(table, BLOCK_PID, row, int32_of_signed(request->pid));
     if (request->cpu != NO_INT64)
         put_int32(table, BLOCK_CPU, row, int32_of_signed(request->cpu));
-    if (request->comm.at && !text_is(request->comm, "<...>"))
+    if (text_length(request->comm) && !text_is(request->comm, "<...>"))
         put_again(reader, BLOCK_COMM, row, request->comm);
 }
 
