@@ -14,6 +14,14 @@ from androstep_analysis.tar import Tar
 _ZIP = b"PK\x03\x04"
 
 
+def _inside(name: str) -> str:
+    """The name of a member as it is below the directory of the archive."""
+    is_plain = (
+        not name.startswith(("/", "./")) and "//" not in name and "/./" not in name and not name.endswith(("/", "/."))
+    )
+    return name if is_plain else str(PurePosixPath(name)).lstrip("/")
+
+
 class Archive:
     """An archive: its files, each as a `Source`, decompressed where it is compressed itself.
 
@@ -28,12 +36,12 @@ class Archive:
         self.losses = source.losses
         if source.head.startswith(_ZIP):
             members = zip_members(source) or {}
-            self._places = {str(PurePosixPath(name)).lstrip("/"): member for name, member in members.items()}
+            self._places = {_inside(name): member for name, member in members.items()}
             return
         try:
             for member in Tar(Readable(source)):
                 if member.isreg() and not member.issparse():
-                    self._places[str(PurePosixPath(member.name)).lstrip("/")] = (member.offset_data, member.size)
+                    self._places[_inside(member.name)] = (member.offset_data, member.size)
         except InputError:
             raise
         except Exception as error:  # tarfile may raise any where the archive is damaged
@@ -59,6 +67,8 @@ class Archive:
     def head(self, name: str) -> bytes:
         """What `load(name).head` will be."""
         place = self._places[name]
+        if not isinstance(place, ZipMember) and not place[1]:
+            return b""
         try:
             if isinstance(place, ZipMember):
                 first = sources.first_of(zipped(self._source, place).open_stream)
