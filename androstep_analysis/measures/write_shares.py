@@ -111,7 +111,7 @@ def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) ->
     may_be_data = (pl.col("part") != "discard") & (pl.col("part").is_in(["data", "unknown"]) | is_inferred)
     unplaced = pieces.filter(may_be_data & ~pl.col("is_placed")).select("ts_ns", dev="part_dev").unique()
     written = tracepoints.devices(fs_events, pl.col("event").is_in(tracepoints.WRITES))
-    unseen = pl.DataFrame({"dev": sorted({*written} - {*pieces["part_dev"]})}, schema={"dev": pl.UInt32})
+    unseen = pl.DataFrame({"dev": sorted({*written} - {*pieces["part_dev"].unique()})}, schema={"dev": pl.UInt32})
     everywhere = unplaced.select("ts_ns").unique().join(unseen, how="cross")
     return data, pl.concat([unplaced, everywhere]).sort("ts_ns")
 

@@ -114,7 +114,8 @@ def judge(case: Case, directory: Path) -> Verdict:
             return Verdict({}, (str(error),), is_refused=True)
         capture = Capture("spoilt", Manifest(sources=()), tables, about | dict.fromkeys(tool_results.KINDS))
         # Tables of numbers follow what is said in sentences.
-        header = [repr(capture), *terminal.tables(capture).split("\nRequests\n")[0].splitlines()]
+        paragraphs = terminal.tables(capture).split("\nRequests\n")[0].split("\n\n")
+        header = [repr(capture), *(paragraph.replace("\n", " ").strip() for paragraph in paragraphs)]
     said = (*header, *(str(warning.message) for warning in warned))
     answers = truth.answered(tables["io"].collect(), case.judged, case.fs_type)
     outcomes = {question: outcome(answers) for question, outcome in QUESTIONS.items()}
