@@ -43,7 +43,13 @@ def _cost(capture: Capture, recording: Recording) -> pl.DataFrame:
     """What writing costs each process; empty where the filesystem's events do not tell what it wrote, or are many."""
     if not 0 < capture.about["rows"].get("fs_events", 0) <= MOST_EVENTS:
         return pl.DataFrame()
-    found = measures.write_cost(capture.tables, by=["owner_comm"], lost=recording.losses)
+    found = measures.write_cost(
+        capture.tables,
+        by=["owner_comm"],
+        page_bytes=recording.facts.get("page_bytes"),
+        recorded=recording.events,
+        lost=recording.losses,
+    )
     return found if "cost_per_byte" in found["metric"] else found.clear()
 
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import re
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 import androstep_analysis as androstep
 from androstep_analysis import compare, export, terminal
+from androstep_analysis import report as reports
 from androstep_analysis.capture import Capture
 from androstep_analysis.compare.measures import Recording as Measured
 from androstep_analysis.compare.measures import measured
@@ -566,7 +570,33 @@ def _lines(capture: Capture, target: str) -> list[str]:
     return written.getvalue().decode().splitlines()
 
 
-WORDS: Final = {"summary": summary, "advise": advice}
+def report(known: Known, capture: Capture) -> Iterator[str]:
+    """Who read and wrote how much, and of which file, as the page of the report has it."""
+    with tempfile.TemporaryDirectory() as directory:
+        reports.write(capture, Path(directory) / "report.html")
+        text = (Path(directory) / "report.html").read_text()
+    for label, by, rows in (("Processes", "owner_comm", known.moved), ("Files", "path", _data(known))):
+        columns = _columns(text, label)
+        names, (read, written, _, inferred) = columns[0], columns[-4:]
+        for op, values in (("read", read), ("write", written)):
+            both = {by: names["texts"], "value": values["values"], "inferred": inferred["values"]}
+            moved = pl.DataFrame(both, schema={by: pl.String, "value": pl.Float64, "inferred": pl.Float64})
+            # How much is inferred is said of both directions together.
+            is_logged = ~pl.col(by).str.contains(UNLOGGED).fill_null(False)
+            certain = moved.filter(is_logged, pl.col("inferred").fill_null(0) == 0)
+            yield from wrong(f"report {label} {op}", certain, [by], ranges(rows.filter(op=op), [by]),
+                             known.open_bytes, is_whole=False)  # fmt: skip
+
+
+def _columns(text: str, label: str) -> list[dict[str, list[Any]]]:
+    """The columns of a table of the report, each with its texts and numbers, as the page keeps them for its script."""
+    data = re.search(rf'aria-label="{label}".*?<script type="application/json">(.*?)</script>', text, flags=re.DOTALL)
+    assert data is not None, f"the report has no table {label}"
+    columns: list[dict[str, list[Any]]] = json.loads(data[1])
+    return columns
+
+
+WORDS: Final = {"summary": summary, "advise": advice, "report": report}
 
 _NAMELESS = "names neither files nor processes"
 EXPORTS: Final[dict[str, Callable[[Known, Capture], Iterator[str]] | str]] = {
