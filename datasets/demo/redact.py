@@ -42,9 +42,12 @@ def redact(trace: Path) -> None:
             blank(own, records.start[numbers == number], events[number], acting)
         clear_unused(own, layout)
         data[place : place + own.size] = own
-    names = container.cmdlines.encode()
-    at = container.source.data.index(names)
-    data[at : at + len(names)] = np.frombuffer(only(container.cmdlines, acting).ljust(len(names), b"\n"), np.uint8)
+    if container.cmdlines_at is None:
+        raise ValueError(f"{trace}: a trace.dat of version 6 was expected")
+    first = container.cmdlines_at + 8
+    size = int.from_bytes(bytes(data[first - 8 : first]), "little")
+    names = bytes(data[first : first + size])  # of any bytes: the kernel cuts names within a character, too
+    data[first : first + size] = np.frombuffer(only(names, acting).ljust(size, b"\n"), np.uint8)
     trace.write_bytes(data.tobytes())
 
 
@@ -97,7 +100,7 @@ def clear_unused(data: np.ndarray, layout: Layout) -> None:
         page[layout.data_at + used :] = 0
 
 
-def only(cmdlines: str, acting: set[int]) -> bytes:
+def only(cmdlines: bytes, acting: set[int]) -> bytes:
     """The lines (thread and name) of `acting` threads."""
-    lines = re.finditer(r"^ *(\d+) .*\n", cmdlines, re.MULTILINE)
-    return "".join(line[0] for line in lines if int(line[1]) in acting).encode()
+    lines = re.finditer(rb"^ *(\d+) .*\n", cmdlines, re.MULTILINE)
+    return b"".join(line[0] for line in lines if int(line[1]) in acting)

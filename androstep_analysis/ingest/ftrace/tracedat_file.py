@@ -62,7 +62,7 @@ class Buffer:
 
 @dataclass(kw_only=True)
 class Container(Recording):
-    """What a file says of itself, and where in it the pages are."""
+    """What a file says of itself, and where in it the pages are, and `cmdlines` (version 6), behind their length."""
 
     source: Source
     version: int
@@ -70,6 +70,7 @@ class Container(Recording):
     compression: str = "none"
     buffers: list[Buffer] = field(default_factory=list)
     sections: set[int] = field(default_factory=set)
+    cmdlines_at: int | None = None
 
     @property
     def kernel_page_bytes(self) -> int:
@@ -200,6 +201,7 @@ def _read_headers(container: Container, words: _Words) -> None:
     _read_formats(container, words)
     words.skip(words.number(4))  # addresses of the kernel's functions
     words.skip(words.number(4))  # formats of trace_printk
+    container.cmdlines_at = words.place
     container.cmdlines = words.blob(8)
     cpus = words.number(4)
     _read_tables(container, words, "", cpus)
