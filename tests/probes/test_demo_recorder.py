@@ -215,8 +215,8 @@ def instances(pid: int, tracefs: Path) -> list[Path]:
 @pytest.mark.root
 def test_recording(tmp_path: Path, tracefs: Path) -> None:
     # Of root, with no capabilities: even a tracer that has hardly any may look at it. Its name is no UTF-8.
-    shell = os.fsencode(tmp_path) + b"/\xff"
-    os.symlink("/bin/sh", shell)
+    shell = tmp_path / os.fsdecode(b"\xff")
+    shell.symlink_to("/bin/sh")
     busy = [shell, "-c", "while sleep 0.05; do :; done"]
     with subprocess.Popen(["setpriv", "--bounding-set", "-all", *busy]) as bystander:
         recorder = start(tmp_path / "capture", rounds=2)
