@@ -73,7 +73,7 @@ def _keep_pages(instance: Path, directory: Path, group: str) -> None:
     (directory / "formats").write_text("".join(file.read_text() for file in sorted(formats)))
     for name in _SAVED:
         file = instance / name if (instance / name).exists() else instance.parents[1] / name
-        (directory / file.name).write_text(file.read_text())
+        (directory / file.name).write_bytes(file.read_bytes())  # names of processes are of any bytes
     (directory / "machine").write_text(os.uname().machine)
 
 
