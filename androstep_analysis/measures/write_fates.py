@@ -93,12 +93,12 @@ def follow(
     """What became of what each thread wrote to each file, and how many bytes of each of `outs` had gone out before.
 
     `outs` (ts_ns, dev, ino, begin, end) are bytes of files that go out to the device, in order of time; a file is known
-    by device and inode. `unplaced` (ts_ns, dev): anything else may have gone out. The first table (`WRITERS`) has
+    by device and inode. `unplaced` (ts_ns, dev): writes of unknown files. The first table (`WRITERS`) has
     a row for each thread and life of a file: when it first wrote, with how many calls, and for each of `FATES` how many
     bytes; they add up to what it wrote. A byte is *out* once it has gone to the device; *overwritten* or *dropped* if
     something else took its place, or its page or file was dropped, before; *kept* if none of that happened within the
     recording. It is *unknown* where events may be `lost` before any of that, instead of *kept* where the trace of the
-    device does not tell what is dropped, and instead of all but *out* where something unplaced went out meanwhile.
+    device does not tell what is dropped, and instead of all but *out* where an unplaced block was written meanwhile.
     """
     handle = _library().fates_new()
     if not handle:

@@ -87,11 +87,11 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
 
 
 def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The data that goes out, and when something unplaced does, as `write_fates.follow` takes both.
+    """The data that is written, and when blocks of unknown files are, as `write_fates.follow` takes both.
 
     The data, with `at`, is by file, else by place (inode -1). By place is what is only inferred, and a piece of a file
-    whose number another file has by then. All that may be data and is not by file is unplaced; where no piece is of a
-    device to which files are written, that of all devices is.
+    whose number another file has by then. What may be data and is not by file is unplaced. A device with writes to files,
+    but without pieces of its own, gets the unplaced ones of all devices.
     """
     now = inodes.at_time(pieces.select("at", "ino", dev="part_dev", ts_ns="time"), files)
     pieces = pieces.join(now.select("at", now="incarnation"), on="at", how="left", maintain_order="left")
@@ -161,7 +161,7 @@ def _own(pieces: pl.DataFrame) -> pl.DataFrame:
     """Pieces that belong to whom table io says: of several processes the one that is named has its equal share.
 
     The filesystem's own threads are nobody. Data that had gone out before is cut off as rewritten; where the inode's
-    number may have been another file's then, as unknown.
+    number may have been reused, as unknown.
     """
     is_own = pl.col("owner_via") != "filesystem"
     pieces = pieces.with_columns(pl.when(is_own).then(name).alias(name) for name in OWNER)

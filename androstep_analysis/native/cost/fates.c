@@ -13,8 +13,8 @@ enum {
 };
 
 // What a row tells: bytes are written to a file, go out to the device, or are dropped; the inode begins anew or ends,
-// so that it has no bytes; rows are missing here, so that nobody knows what became of any byte; something went out to
-// the device of which nobody knows what it was.
+// so that it has no bytes; rows are missing here, so that the outcome of every dirty byte is unknown; a block of an
+// unknown file is written to the device.
 enum row_kind { ROW_WRITE, ROW_OUT, ROW_DROP, ROW_END, ROW_LOST, ROW_UNPLACED };
 
 enum fate { FATE_OUT, FATE_OVERWRITTEN, FATE_DROPPED, FATE_KEPT, FATE_UNKNOWN, NR_FATES };
@@ -81,7 +81,7 @@ struct fates {
     struct map of_files; // number of the present life plus 1
     struct map of_grains;
     struct map of_writers;
-    struct map unplaced; // how often something unknown went out to the device
+    struct map unplaced; // how many blocks of unknown files were written to the device
     struct life *lives;
     size_t nr_lives, lives_room;
     struct grain *grains;
