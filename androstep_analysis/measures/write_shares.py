@@ -90,7 +90,7 @@ def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) ->
     """The data that is written, and when blocks of unknown files are, as `write_fates.follow` takes both.
 
     The data, with `at`, is by file, else by place (inode -1). By place is what is only inferred, and a piece of a file
-    whose number another file has by then. What may be data and is not by file is unplaced. A device with writes to files,
+    whose number another file has by then. What may be data and is not by file is unplaced. A device with file writes,
     but without pieces of its own, gets the unplaced ones of all devices.
     """
     now = inodes.at_time(pieces.select("at", "ino", dev="part_dev", ts_ns="time"), files)
