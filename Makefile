@@ -18,7 +18,7 @@
 BIN := .venv/bin
 DEMO := build/demo
 NATIVE := androstep_analysis/native
-C_FILES := $(wildcard $(NATIVE)/*/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch])
+C_FILES := $(wildcard $(NATIVE)/*/*.[ch] $(NATIVE)/*/*/*.[ch] probes/*/*.[ch] probes/*/*/*.[ch] tests/harness/*.[ch] tests/fuzz/*.[ch])
 
 # debugfs and mke2fs live in sbin, which Debian leaves out of a user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -97,7 +97,7 @@ fresh:
 setup: .venv/.ready $(NATIVE)/libandrostep.so
 
 # Setting up makes it; from then on it follows its sources.
-$(NATIVE)/libandrostep.so: $(wildcard $(NATIVE)/*/*.[ch]) tools/build_native.py | .venv/.ready
+$(NATIVE)/libandrostep.so: $(wildcard $(NATIVE)/*/*.[ch] $(NATIVE)/*/*/*.[ch]) tools/build_native.py | .venv/.ready
 	@$(BIN)/python tools/build_native.py
 
 .venv/.ready: tools/setup requirements.lock pyproject.toml

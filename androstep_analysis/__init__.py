@@ -18,29 +18,15 @@ TYPE_CHECKING = False  # `typing` is not imported: a command that is interrupted
 if TYPE_CHECKING:
     from typing import Any
 
-    from androstep_analysis import (
-        advice,
-        bench,
-        compare,
-        datasets,
-        device,
-        fs,
-        measures,
-        panel,
-        perceived,
-        plot,
-        replay,
-        report,
-        runs,
-        schema,
-        units,
-        whatif,
-    )
-    from androstep_analysis.advice import advise
+    from androstep_analysis import bench, compare, datasets, device, fs, measures, perceived, replay, whatif
     from androstep_analysis.capture import Capture, Description, create, open
-    from androstep_analysis.collections import Collection, collection
-    from androstep_analysis.errors import InputError, LossWarning
-    from androstep_analysis.wide import show
+    from androstep_analysis.common import schema, units
+    from androstep_analysis.common.errors import InputError, LossWarning
+    from androstep_analysis.compare.collections import Collection, collection
+    from androstep_analysis.device import runs
+    from androstep_analysis.present import advice, panel, plot, report
+    from androstep_analysis.present.advice import advise
+    from androstep_analysis.present.wide import show
 
 __all__ = [
     "Capture",
@@ -73,11 +59,19 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(("Capture", "Description", "create", "open"), "capture"),
-    **dict.fromkeys(("Collection", "collection"), "collections"),
-    **dict.fromkeys(("InputError", "LossWarning"), "errors"),
-    "advise": "advice",
-    "show": "wide",
+    **dict.fromkeys(("Collection", "collection"), "compare.collections"),
+    **dict.fromkeys(("InputError", "LossWarning"), "common.errors"),
+    "advise": "present.advice",
+    "show": "present.wide",
 }
+"""The module that has it."""
+
+_PARENT = {
+    **dict.fromkeys(("schema", "units"), "common"),
+    **dict.fromkeys(("advice", "panel", "plot", "report"), "present"),
+    "runs": "device",
+}
+"""The folder of a module that is in one."""
 
 
 def __getattr__(name: str) -> Any:
@@ -89,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f"androstep_analysis.{_HOME[name]}"), name)
     if name in __all__:
-        return importlib.import_module(f"androstep_analysis.{name}")
+        return importlib.import_module(".".join(filter(None, ("androstep_analysis", _PARENT.get(name), name))))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

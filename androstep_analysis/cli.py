@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.markup import visible
+from androstep_analysis.common.errors import InputError, LossWarning
+from androstep_analysis.common.markup import visible
 
 EPILOG = """\
 A capture is a directory made by `androstep ingest`; every command also takes a trace file as it is: trace.dat,

@@ -9,4 +9,4 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "advice")]
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "present")]

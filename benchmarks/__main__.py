@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from androstep_analysis.errors import LossWarning
+from androstep_analysis.common.errors import LossWarning
 from benchmarks.advice import advice
 from benchmarks.cache import cache
 from benchmarks.events import events

@@ -38,7 +38,7 @@ FINDINGS: dict[str, tuple[str, str, Callable[[Capture], int]]] = {
 
 @needs("root")
 def advice(repeats: int = 3) -> Iterator[Row]:
-    """Record workloads of tests/advice/traits.py: 30 transactions of SQLite, and reads of 1 MiB by 4 KiB."""
+    """Record workloads of tests/present/traits.py: 30 transactions of SQLite, and reads of 1 MiB by 4 KiB."""
     probe("iotrace")
     for trigger, (mended, column, count) in FINDINGS.items():
         predicted, saved = [], []

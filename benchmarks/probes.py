@@ -18,11 +18,12 @@ from support import loops
 from support.needs import needs
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, export, units
+from androstep_analysis import bench, units
 from androstep_analysis.capture import Capture
+from androstep_analysis.datasets import export
 from androstep_analysis.device import connect
 from androstep_analysis.ingest import record
-from androstep_analysis.live import Live, totals
+from androstep_analysis.present.live import Live, totals
 from androstep_analysis.replay import device, read
 from benchmarks import recordings
 from benchmarks.paired import Command, Row, compared, in_turn, probe, run, where

@@ -10,8 +10,8 @@ import polars as pl
 from support import perfetto_messages
 
 import androstep_analysis as androstep
-from androstep_analysis import export
 from androstep_analysis.capture import Capture
+from androstep_analysis.datasets import export
 from androstep_analysis.ingest import source
 from androstep_analysis.ingest.ftrace import binary, tracedat_file
 from benchmarks import ROOT

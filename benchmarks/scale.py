@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis.collections import Collection
+from androstep_analysis.compare.collections import Collection
 from benchmarks import recordings
 from benchmarks.paired import Row, compared, peak_mib
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import built, machine, needs
 
-from androstep_analysis import programs
+from androstep_analysis.device import programs
 
 pytest_plugins = ("limits",)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import polars as pl
 
 import androstep_analysis as androstep
-from androstep_analysis import summary
+from androstep_analysis.present import summary
 
 
 def main() -> None:

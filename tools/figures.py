@@ -21,8 +21,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "notebooks" / "figures
 import papers
 from papers import Item, Paper
 
-from androstep_analysis.errors import InputError
-from androstep_analysis.markup import Element, el
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.markup import Element, el
 
 LIST_BEGINS = "<!-- Written by `make tables` from notebooks/figures/*.toml; do not edit below. -->\n"
 

@@ -121,7 +121,7 @@ def panel(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         home, place = Path(scratch, "results"), Path(scratch, "measured")
         place.mkdir()
-        cell = f"from androstep_analysis.panel import Panel\nPanel({str(home)!r}, directory={str(place)!r})"
+        cell = f"from androstep_analysis.present.panel import Panel\nPanel({str(home)!r}, directory={str(place)!r})"
         with shown(Path(scratch, "light"), cell) as (page, whole):
             page.get_by_label("What to measure").select_option("SQLite")
             for name in ("Before", "After"):

@@ -3,8 +3,8 @@
 >>> results = read("bench.rec", "fio.json")
 >>> summarise(results.tables)
 
-`androstep_analysis.runs.bench` runs iobench and keeps what it found as a capture. A summary has the columns ``metric,
-<configuration…>, value, unit, n, lo, hi``; ``androstep_analysis.plot`` draws it.
+`androstep_analysis.device.runs.bench` runs iobench and keeps what it found as a capture. A summary has the columns
+``metric, <configuration…>, value, unit, n, lo, hi``; ``androstep_analysis.present.plot`` draws it.
 """
 
 from androstep_analysis.bench.compare import compare
@@ -12,7 +12,7 @@ from androstep_analysis.bench.measures import measures, write_amplification
 from androstep_analysis.bench.read import read
 from androstep_analysis.bench.summarise import distribution, latencies, series, summarise, written
 from androstep_analysis.bench.tables import TABLES
-from androstep_analysis.results import Results
+from androstep_analysis.common.results import Results
 
 __all__ = [
     "TABLES",

@@ -15,8 +15,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from androstep_analysis.bench.tables import Part, foreign, names
-from androstep_analysis.errors import InputError, Loss, printable
-from androstep_analysis.results import Results
+from androstep_analysis.common.errors import InputError, Loss, printable
+from androstep_analysis.common.results import Results
 
 _COLUMNS: Final = (
     *("_id", "date", "target", "filesize_read", "filesize_write", "buffersize_seq", "buffersize_rnd", "use_buffer"),

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from androstep_analysis.bench.tables import Part, foreign, names
-from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.results import Results
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.results import Results
 
 TESTS: Final = {
     "read": "seq_read",

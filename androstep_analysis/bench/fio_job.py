@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
-from androstep_analysis.errors import InputError, printable
+from androstep_analysis.common.errors import InputError, printable
 
 _SAME: Final = (
     *("size", "bs", "direct", "fsync", "fdatasync", "sync_file_range", "loops", "thinktime", "ramp_time", "filename"),

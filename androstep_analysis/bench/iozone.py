@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from androstep_analysis.bench.tables import Part, foreign, names
-from androstep_analysis.errors import InputError, Loss, printable
-from androstep_analysis.results import Results
+from androstep_analysis.common.errors import InputError, Loss, printable
+from androstep_analysis.common.results import Results
 
 
 class _Test(NamedTuple):

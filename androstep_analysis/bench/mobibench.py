@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from androstep_analysis.bench.tables import Part, foreign, names
-from androstep_analysis.results import Results
+from androstep_analysis.common.results import Results
 
 SETUP: Final = "[mobibench measurement setup]"
 

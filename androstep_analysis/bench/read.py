@@ -11,13 +11,13 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import results
 from androstep_analysis.bench import androbench, fio, iozone, mobibench, records
 from androstep_analysis.bench.tables import RUN, TABLES
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common import results
+from androstep_analysis.common.errors import InputError, Loss, printable
+from androstep_analysis.common.results import Kind, Results
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.source import Source, head, load
-from androstep_analysis.results import Kind, Results
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import schema
 from androstep_analysis.bench.tables import RUN
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.results import Results, fit
 from androstep_analysis.ingest import record
 from androstep_analysis.ingest.source import Source
-from androstep_analysis.results import Results, fit
 
 PROBE = "iobench"
 

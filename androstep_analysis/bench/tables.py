@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss
-from androstep_analysis.results import Results, fit
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.results import Results, fit
 
 TABLES: Final = ("bench_runs", "bench", "bench_series", "bench_ops")
 

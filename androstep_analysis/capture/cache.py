@@ -27,11 +27,11 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import files, schema
-from androstep_analysis.errors import InputError
-from androstep_analysis.manifest import MALFORMED, sha256
-from androstep_analysis.scratch import Scratch
-from androstep_analysis.scratch import directory as new_directory
+from androstep_analysis.common import files, schema
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.manifest import MALFORMED, sha256
+from androstep_analysis.common.scratch import Scratch
+from androstep_analysis.common.scratch import directory as new_directory
 
 ABOUT = "about.json"
 SUMS = "SHA256SUMS"
@@ -47,22 +47,9 @@ _KEY_OF_PROCESS = secrets.token_bytes(32)
 _PACKAGE = Path(__file__).parents[1]
 
 DERIVING = (
-    *(
-        "errors.py",
-        "files.py",
-        "losses.py",
-        "manifest.py",
-        "population.py",
-        "recording.py",
-        "results.py",
-        "schema.py",
-        "scratch.py",
-    ),
-    *("tar.py", "units.py", "unrecorded.py"),
     *("replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
-    *(f"{folder}/**/*.py" for folder in ("capture", "ingest", "fs", "link", "bench", "perceived")),
-    *(f"native/{folder}/*.[ch]" for folder in ("core", "text", "strace", "syscalls", "ftrace", "perfetto")),
-    *(f"native/{folder}/*.[ch]" for folder in ("blktrace", "opencas", "link", "owner")),
+    *(f"{folder}/**/*.py" for folder in ("common", "capture", "ingest", "fs", "link", "bench", "perceived")),
+    *(f"native/{folder}/**/*.[ch]" for folder in ("core", "decode", "link", "owner", "syscalls")),
 )
 """Parts of the package on which derived tables depend."""
 

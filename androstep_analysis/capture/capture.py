@@ -11,25 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from androstep_analysis import (
-    ingest,
-    losses,
-    manifest,
-    measures,
-    population,
-    schema,
-    unrecorded,
-)
-from androstep_analysis.capture import cache, tool_results
+from androstep_analysis import ingest, measures
+from androstep_analysis.capture import cache, population, tool_results
 from androstep_analysis.capture import query as sql
 from androstep_analysis.capture.derivation import OF_WITNESSES, Image, Witnesses, derive
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common import losses, manifest, schema
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.manifest import Manifest
+from androstep_analysis.common.markup import el, visible
 from androstep_analysis.ingest import clock
 from androstep_analysis.ingest.clock import Jumps
 from androstep_analysis.ingest.staging import TABLES as STAGED
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.manifest import Manifest
-from androstep_analysis.markup import el, visible
+from androstep_analysis.link import unrecorded
 
 if TYPE_CHECKING:
     from androstep_analysis.explore import Explorer

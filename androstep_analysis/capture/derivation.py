@@ -11,8 +11,9 @@ from typing import Any
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import fs, link, losses, measures, schema, units
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis import fs, link, measures
+from androstep_analysis.common import losses, schema, units
+from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.fs import fiemap
 from androstep_analysis.fs.ext4 import journal
 from androstep_analysis.ingest import Spool, entries, record, staging, tasks

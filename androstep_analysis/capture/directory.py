@@ -10,12 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from androstep_analysis import (
-    ingest,
-    manifest,
-    recording,
-    scratch,
-)
+from androstep_analysis import ingest
 from androstep_analysis.capture import cache, tool_results
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.capture.sources import Description, capture_of, files, manifest_of
@@ -30,8 +25,10 @@ from androstep_analysis.capture.tables import (
     store,
     witnesses_of,
 )
-from androstep_analysis.errors import InputError
-from androstep_analysis.manifest import Source
+from androstep_analysis.common import manifest, scratch
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.manifest import Source
+from androstep_analysis.ingest import recording
 
 NOTHING_ELSE: Final = Description()
 """Nothing is known but what is in the recording."""

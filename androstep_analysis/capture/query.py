@@ -13,8 +13,8 @@ from typing import Final
 import polars as pl
 from polars import selectors as cs
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
 
 _READING: Final = re.compile(r"read_\w+", re.IGNORECASE)
 """What polars' functions that read files begin with."""

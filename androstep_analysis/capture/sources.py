@@ -8,12 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import ingest, manifest, recording, results
+from androstep_analysis import ingest
 from androstep_analysis.capture import tool_results
-from androstep_analysis.errors import InputError
-from androstep_analysis.ingest import procmon
+from androstep_analysis.common import manifest, results
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.manifest import Manifest
+from androstep_analysis.ingest import procmon, recording
 from androstep_analysis.ingest.source import head
-from androstep_analysis.manifest import Manifest
 from androstep_analysis.replay import program
 
 

@@ -12,17 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import (
-    ingest,
-    manifest,
-    results,
-)
+from androstep_analysis import ingest
 from androstep_analysis.capture import cache, tool_results
 from androstep_analysis.capture.derivation import ADDED_TO, TABLES, Image, Witnesses, derive
-from androstep_analysis.errors import InputError, Loss, LossWarning
+from androstep_analysis.common import manifest, results
+from androstep_analysis.common.errors import InputError, Loss, LossWarning
+from androstep_analysis.common.manifest import Manifest, Source
+from androstep_analysis.common.results import Results
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.manifest import Manifest, Source
-from androstep_analysis.results import Results
 
 Find = Callable[[Source], Path]
 """Says where a source is, or raises `InputError` where it is no longer what the manifest says."""

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis import losses, schema
 from androstep_analysis.bench.read import KIND as BENCH
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import losses, schema
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.results import Kind, Results
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.perceived import GUI, STEPS
 from androstep_analysis.replay.read import KIND as REPLAY
-from androstep_analysis.results import Kind, Results
 
 KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY, STEPS, GUI)}
 """The kinds of results that a capture can have, by the role of their files."""

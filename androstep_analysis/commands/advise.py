@@ -7,12 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from androstep_analysis import advice, capture
-from androstep_analysis.advice import words
+from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, complete
 from androstep_analysis.commands.whatif import device_model
-from androstep_analysis.markup import visible
-from androstep_analysis.terminal.headline import has_colours, shown
+from androstep_analysis.common.markup import visible
+from androstep_analysis.present import advice
+from androstep_analysis.present.advice import words
+from androstep_analysis.present.terminal.headline import has_colours, shown
 
 
 def add(command: argparse.ArgumentParser) -> None:

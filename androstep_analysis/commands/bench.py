@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import bench, device, runs, terminal
+from androstep_analysis import bench, device
 from androstep_analysis.bench import fio_job
 from androstep_analysis.commands.command import add_on, add_rest, complete
-from androstep_analysis.errors import InputError
-from androstep_analysis.markup import visible
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.markup import visible
+from androstep_analysis.device import runs
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

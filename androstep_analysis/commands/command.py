@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from androstep_analysis import csvfile, files, manifest, schema, units
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import csvfile, files, manifest, schema, units
+from androstep_analysis.common.errors import InputError
 
 
 def complete(command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int | None], details: str) -> None:

@@ -12,13 +12,15 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import compare, quantities, terminal
-from androstep_analysis.collections import collection
+from androstep_analysis import compare
 from androstep_analysis.commands.command import complete, duration, positive
+from androstep_analysis.common import quantities
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare import words
+from androstep_analysis.compare.collections import collection
 from androstep_analysis.compare.measures import dimensions, together
 from androstep_analysis.compare.result import Result
-from androstep_analysis.errors import InputError
+from androstep_analysis.present import terminal
 
 EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
 """Of --gate, the worst of what is said."""
@@ -132,7 +134,7 @@ def run(arguments: argparse.Namespace) -> None:
         gated=None if arguments.gate is None else compare.gate(measured, limit=arguments.gate, **chosen),
     )
     if arguments.report is not None:
-        from androstep_analysis.report import comparison  # matplotlib takes a second
+        from androstep_analysis.present.report import comparison  # matplotlib takes a second
 
         comparison.write(result, arguments.report)
     if arguments.json:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from androstep_analysis import device, terminal
+from androstep_analysis import device
 from androstep_analysis.commands.command import complete
+from androstep_analysis.present import terminal
 
 _KINDS = {"local": "this machine", "usb": "on USB", "adb": "by adb"}
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from androstep_analysis import device, doctor, terminal
+from androstep_analysis import device
 from androstep_analysis.commands.command import add_on, complete
+from androstep_analysis.device import doctor
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from androstep_analysis import capture, export
+from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, complete, keep_source, new_file
-from androstep_analysis.markup import visible
+from androstep_analysis.common.markup import visible
+from androstep_analysis.datasets import export
 
 _OPTIONS = {"block_bytes": "--block-size", "objects": "--objects", "op": "--op"}
 """Arguments of some formats' functions, and the options that give them."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from androstep_analysis import terminal
 from androstep_analysis.commands.command import complete
+from androstep_analysis.common.markup import visible
+from androstep_analysis.common.quantities import size
 from androstep_analysis.datasets.fetch import entries, fetch
-from androstep_analysis.markup import visible
-from androstep_analysis.quantities import size
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

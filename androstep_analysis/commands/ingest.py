@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from androstep_analysis import capture, manifest
-from androstep_analysis.collections import Collection
+from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, block_device, complete, fact, positive
-from androstep_analysis.errors import InputError
-from androstep_analysis.markup import visible
+from androstep_analysis.common import manifest
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.markup import visible
+from androstep_analysis.compare.collections import Collection
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import fs, link, terminal
+from androstep_analysis import fs, link
 from androstep_analysis.commands.command import complete
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis import capture, compare, schema, wide
+from androstep_analysis import capture, compare
 from androstep_analysis.commands.command import (
     add_format,
     add_table_output,
@@ -18,11 +18,13 @@ from androstep_analysis.commands.command import (
     keep_source,
     write_table,
 )
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare.measures import Measure, Recording, dimensions, known, measured
-from androstep_analysis.errors import InputError
 from androstep_analysis.measures.fsyncs import BY as FSYNC_BY
 from androstep_analysis.measures.sync_cost import BY as SYNC_BY
 from androstep_analysis.measures.write_cost import BY as COST_BY
+from androstep_analysis.present import wide
 
 OF_TABLE: Final = {
     "requests": {

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import terminal, whatif
+from androstep_analysis import whatif
 from androstep_analysis.commands.bench import benched
 from androstep_analysis.commands.command import add_on, complete
-from androstep_analysis.markup import visible
+from androstep_analysis.common.markup import visible
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

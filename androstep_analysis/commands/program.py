@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from androstep_analysis import capture, measures, recording, terminal, units
+from androstep_analysis import capture, measures
 from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import units
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.ingest import recording
+from androstep_analysis.present import terminal
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.replay.clean import clean
 from androstep_analysis.replay.processes import descendants

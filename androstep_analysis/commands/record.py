@@ -6,11 +6,12 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import device, terminal
+from androstep_analysis import device
 from androstep_analysis.commands.command import add_on, add_rest, add_traced_device, complete, positive
+from androstep_analysis.common.markup import visible
 from androstep_analysis.device import workloads
 from androstep_analysis.device.transport.notices import notify
-from androstep_analysis.markup import visible
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

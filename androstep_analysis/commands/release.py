@@ -8,10 +8,10 @@ from pathlib import Path
 
 from androstep_analysis import datasets
 from androstep_analysis.commands.command import complete
+from androstep_analysis.common.manifest import sha256
+from androstep_analysis.common.markup import visible
 from androstep_analysis.datasets.documents import LICENCES
 from androstep_analysis.datasets.release import ANONYMISATION, SUMS
-from androstep_analysis.manifest import sha256
-from androstep_analysis.markup import visible
 
 
 def add(command: argparse.ArgumentParser) -> None:

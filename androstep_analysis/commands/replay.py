@@ -6,9 +6,11 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from androstep_analysis import device, runs, terminal
+from androstep_analysis import device
 from androstep_analysis.commands.command import add_on, add_rest, complete
-from androstep_analysis.markup import visible
+from androstep_analysis.common.markup import visible
+from androstep_analysis.device import runs
+from androstep_analysis.present import terminal
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, complete, keep_source
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from androstep_analysis import report  # matplotlib takes a second that no other command needs
+    from androstep_analysis.present import report  # matplotlib takes a second that no other command needs
 
     keep_source(arguments)
     if arguments.output.is_dir():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from androstep_analysis import capture, wide
+from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, add_table_output, complete, keep_source, write_table
+from androstep_analysis.present import wide
 
 
 def add(command: argparse.ArgumentParser) -> None:

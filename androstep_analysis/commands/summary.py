@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from androstep_analysis import capture, export, most, terminal
+from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, complete
-from androstep_analysis.summary import summary
+from androstep_analysis.datasets import export
+from androstep_analysis.datasets.export import most_viewer as most
+from androstep_analysis.present import terminal
+from androstep_analysis.present.summary import summary
 
 
 def add(command: argparse.ArgumentParser) -> None:

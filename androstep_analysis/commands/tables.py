@@ -6,10 +6,12 @@ import argparse
 import textwrap
 from collections.abc import Iterable
 
-from androstep_analysis import bench, capture, schema, terminal
+from androstep_analysis import bench, capture
 from androstep_analysis.capture import derivation
 from androstep_analysis.commands.command import add_format, add_table_output, complete, keep_source, write_table
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.present import terminal
 from androstep_analysis.replay.tables import TABLES as REPLAY_TABLES
 
 

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import device, terminal
+from androstep_analysis import device
 from androstep_analysis.commands.command import add_on, add_traced_device, complete, positive
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.markup import visible
 from androstep_analysis.device.transport.notices import notify
-from androstep_analysis.errors import InputError
-from androstep_analysis.live import KEYS, SORTS, Live, Moment, ranking, totals
-from androstep_analysis.live.words import cells, cost, header, headline
-from androstep_analysis.markup import visible
-from androstep_analysis.terminal.text import table
+from androstep_analysis.present import terminal
+from androstep_analysis.present.live import KEYS, SORTS, Live, Moment, ranking, totals
+from androstep_analysis.present.live.words import cells, cost, header, headline
+from androstep_analysis.present.terminal.text import table
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
                     _print(moments, arguments)
                 ended_by = next((128 + number for number in caught if number != signal.SIGINT), 0)
             else:
-                from androstep_analysis.live.screen import Screen
+                from androstep_analysis.present.live.screen import Screen
 
                 Screen(connected.name, moments, live.end, by=arguments.by, sort=arguments.sort).show()
             if arguments.save is not None:

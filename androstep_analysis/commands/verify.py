@@ -6,7 +6,7 @@ import argparse
 
 from androstep_analysis import datasets
 from androstep_analysis.commands.command import complete
-from androstep_analysis.markup import visible
+from androstep_analysis.common.markup import visible
 
 
 def add(command: argparse.ArgumentParser) -> None:

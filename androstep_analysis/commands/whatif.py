@@ -7,10 +7,13 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import bench, capture, files, measures, population, terminal, units, whatif, wide
+from androstep_analysis import bench, capture, measures, whatif
+from androstep_analysis.capture import population
 from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
 from androstep_analysis.commands.measure import OF_TABLE
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import files, units
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.present import terminal, wide
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.whatif.flash import MAPPINGS, POLICIES
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.manifest import FACTS
 from androstep_analysis.compare.measures import dimensions
-from androstep_analysis.errors import InputError
-from androstep_analysis.manifest import FACTS
 from androstep_analysis.stats import blocks
 from androstep_analysis.stats.blocks import Mean, Scale, Series
 

@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from androstep_analysis import bench, losses, replay, schema
+from androstep_analysis import bench, replay
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
+from androstep_analysis.common import losses, schema
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.manifest import FACTS
 from androstep_analysis.compare.windows import Windows
-from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import clock
-from androstep_analysis.manifest import FACTS
 from androstep_analysis.measures.bio_steps import steps
 from androstep_analysis.measures.block_types import block_types
 from androstep_analysis.measures.bursts import BY as BURSTS_BY

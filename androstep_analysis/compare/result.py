@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from androstep_analysis import population
+from androstep_analysis.capture import population
+from androstep_analysis.common.markup import visible
 from androstep_analysis.compare.measures import Measured, dimensions
-from androstep_analysis.markup import visible
 
 
 @dataclass(frozen=True)

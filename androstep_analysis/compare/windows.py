@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.samples import in_windows
 from androstep_analysis.measures.volume import NS_PER_S

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis import quantities
+from androstep_analysis.common import quantities
+from androstep_analysis.common.markup import visible
 from androstep_analysis.compare.comparison import TESTS
-from androstep_analysis.markup import visible
 
 _REPEATED: Final = {
     "captures": "A repeat is a capture: what is shown holds for other captures like these.",

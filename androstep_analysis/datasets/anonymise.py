@@ -19,11 +19,12 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import capture, schema
+from androstep_analysis import capture
 from androstep_analysis.capture import Capture
 from androstep_analysis.capture.cache import canonical_json
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.datasets import columns
-from androstep_analysis.errors import InputError
 from androstep_analysis.replay import names
 
 KEY_BYTES = 16

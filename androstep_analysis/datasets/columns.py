@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.replay import names
 
 FILE = Path(__file__).with_name("columns.toml")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 VERSION = "http://mlcommons.org/croissant/1.1"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from androstep_analysis import measures
-from androstep_analysis.errors import InputError
-from androstep_analysis.markup import visible
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.markup import visible
 
 LICENCES = (
     *("CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0", "CC-BY-NC-ND-4.0"),

@@ -21,12 +21,12 @@ from urllib.request import url2pathname, urlopen
 
 from tqdm.auto import tqdm
 
-from androstep_analysis import files, manifest, scratch
 from androstep_analysis.capture import staged_directory
+from androstep_analysis.common import files, manifest, scratch
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.datasets.release import SUMS
 from androstep_analysis.datasets.unpack import unpack
 from androstep_analysis.datasets.verify import verify
-from androstep_analysis.errors import InputError
 
 REGISTRY = Path(__file__).with_name("registry.json")
 

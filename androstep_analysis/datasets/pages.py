@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 _DATA_PAGE_V2 = 3
 

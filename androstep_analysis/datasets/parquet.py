@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.replay import names
 
 DIRECTORY = "tables"

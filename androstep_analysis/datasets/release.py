@@ -14,13 +14,14 @@ from urllib.parse import quote
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import capture, losses, manifest, schema
+from androstep_analysis import capture
 from androstep_analysis.capture import Capture, cache
 from androstep_analysis.capture.tables import key as derivation_key
+from androstep_analysis.common import losses, manifest, schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.datasets import anonymise, columns, croissant, documents, parquet, survivors
 from androstep_analysis.datasets.anonymise import Anonymiser
 from androstep_analysis.datasets.documents import Description
-from androstep_analysis.errors import InputError
 
 VERSION = 1
 """Version of the form of releases."""

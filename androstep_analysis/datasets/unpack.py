@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from androstep_analysis import tar
-from androstep_analysis.errors import InputError, printable
+from androstep_analysis.common import tar
+from androstep_analysis.common.errors import InputError, printable
 
 _MOST_FILES = 1_000_000
 _MOST_PARTS, _MOST_PART_BYTES = 100, 255

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis import files, manifest, schema
+from androstep_analysis.common import files, manifest, schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.datasets import anonymise, parquet, survivors
 from androstep_analysis.datasets.release import ANONYMISATION, MANIFEST, SUMS, VERSION, sums
-from androstep_analysis.errors import InputError
 
 _DEEPEST = 16
 """Directories in each other that are looked into; releases have five."""

@@ -11,11 +11,11 @@ from androstep_analysis.device.session import Session
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
+    from androstep_analysis.device.doctor import Finding
+    from androstep_analysis.device.probe import Runner
     from androstep_analysis.device.record.monitoring import Monitoring
     from androstep_analysis.device.record.recording import Recording
-    from androstep_analysis.doctor import Finding
-    from androstep_analysis.probe import Runner
-    from androstep_analysis.runs import Run
+    from androstep_analysis.device.runs import Run
 
 
 class Device(Session):

@@ -10,13 +10,13 @@ import anywidget
 import numpy as np
 import polars as pl
 
-from androstep_analysis import quantities
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import quantities
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.common.markup import visible
 from androstep_analysis.explore.files import Entry
 from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Counts, Dimension, Pieces, View, shown
 from androstep_analysis.explore.story import Stories
-from androstep_analysis.losses import Losses
-from androstep_analysis.markup import visible
 
 _HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.markup import visible
+from androstep_analysis.common.markup import visible
 
 _INODE = ("dev", "ino", "incarnation")
 

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import measures, native, quantities, schema, units
+from androstep_analysis import measures, native
+from androstep_analysis.common import quantities, schema, units
+from androstep_analysis.common.markup import visible
 from androstep_analysis.explore.files import Files
-from androstep_analysis.markup import visible
 from androstep_analysis.measures.tables import is_inferred
 
 Column = npt.NDArray[Any]

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from androstep_analysis import units
+from androstep_analysis.common import units
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.common.markup import visible
+from androstep_analysis.common.quantities import duration, marked, size
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.link.owner import handles
-from androstep_analysis.losses import Losses
-from androstep_analysis.markup import visible
-from androstep_analysis.quantities import duration, marked, size
 
 _STEPS = ("queue", "insert", "issue", "complete")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs import ext4, f2fs, fat, tsk
 from androstep_analysis.fs.filesystem import HEAD_BYTES, Filesystem, lookup
 from androstep_analysis.fs.image import opened

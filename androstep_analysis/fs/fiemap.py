@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema, units
-from androstep_analysis.errors import Loss
+from androstep_analysis.common import schema, units
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.record import Records
 
 # FIEMAP_EXTENT_* of linux/fiemap.h.

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import Loss
-from androstep_analysis.units import SECTOR_BYTES
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 
 HEAD_BYTES = 64
 """How much of a file `Filesystem.heads` reads: the magic numbers in use are shorter."""

@@ -16,9 +16,9 @@ from typing import IO, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from androstep_analysis import scratch
-from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.files import limit_of
+from androstep_analysis.common import scratch
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.files import limit_of
 
 _CHUNK_BYTES = 64 * 1024
 """Unit of unpacking; a chunk of zeros becomes a hole of the temporary file."""

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import runs
 from androstep_analysis.fs.filesystem import HEAD_BYTES
-from androstep_analysis.units import SECTOR_BYTES
 
 PIECE = np.dtype([("start", np.int64), ("end", np.int64), ("kind", np.uint8), ("ino", np.int64), ("logical", np.int64)])
 """A run of blocks with one use: `kind` numbers a reader's (block_type, subtype) pairs; `ino` is 0, `logical` (the first

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
 from androstep_analysis.fs.coverage import has
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from androstep_analysis import recording, schema
-from androstep_analysis.errors import InputError, Loss, LossWarning, printable
-from androstep_analysis.ingest import clock, closest, histograms, others, plugins, procmon, staging, tasks
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError, Loss, LossWarning, printable
+from androstep_analysis.ingest import clock, closest, histograms, others, plugins, procmon, recording, staging, tasks
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas, oraclegeneral
 from androstep_analysis.ingest.block import csv as block_csv

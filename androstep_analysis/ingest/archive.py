@@ -5,11 +5,11 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path, PurePosixPath
 
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common.errors import InputError, Loss, printable
+from androstep_analysis.common.tar import Tar
 from androstep_analysis.ingest import source as sources
 from androstep_analysis.ingest.compression import Readable, ZipMember, zip_members, zipped
 from androstep_analysis.ingest.source import Source
-from androstep_analysis.tar import Tar
 
 _ZIP = b"PK\x03\x04"
 

@@ -1,10 +1,10 @@
 """Where the clock of a recording jumped or was set back: its time axis goes on by segments.
 
 What a recorder's clock did shows in two ways. It was *set back* where a line's time is long before that of an earlier
-line of the same CPU (native/text/lines.c): a reset, a wrap, or two recordings in one file. What follows is moved behind
-what was before, in the order of the file. It *jumped* where nothing is recorded for longer than all the rest of the
-recording lasts, and for an hour at least: the clock was set, or two recordings follow each other; a recorder that ran
-all that time would be one of almost nothing. Shorter silences are pauses of the device and stay as they are.
+line of the same CPU (native/decode/text/lines.c): a reset, a wrap, or two recordings in one file. What follows is moved
+behind what was before, in the order of the file. It *jumped* where nothing is recorded for longer than all the rest of
+the recording lasts, and for an hour at least: the clock was set, or two recordings follow each other; a recorder that
+ran all that time would be one of almost nothing. Shorter silences are pauses of the device and stay as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.lines import MAX_SETBACKS, Totals
 
 Jumps: TypeAlias = tuple[tuple[int, int], ...]

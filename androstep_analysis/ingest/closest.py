@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from androstep_analysis.errors import printable
+from androstep_analysis.common.errors import printable
 
 _LINES: Final = 50
 """Of as many lines at the beginning."""

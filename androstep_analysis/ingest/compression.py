@@ -20,7 +20,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common.errors import InputError, Loss, printable
 
 _STEP = 1 << 18
 _SMALL_BYTES = 1 << 30

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from androstep_analysis.errors import printable
+from androstep_analysis.common.errors import printable
 from androstep_analysis.ingest.source import Source
 
 _MOST_BYTES: Final = 4 << 20

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import Loss, printable
+from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.syscalls import pairs
@@ -25,14 +25,14 @@ _CALL_ROWS = 1 << 14
 
 _QUOTED = 64
 MAX_SETBACKS = 8
-"""How often a clock may be set back; one that goes back more often is several (native/text/lines.h)."""
+"""How often a clock may be set back; one that goes back more often is several (native/decode/text/lines.h)."""
 
 NO_TIME = -(1 << 63)
 """Stands for a time that nothing tells (native/core/table.h: NO_INT64)."""
 
 
 class Refused(ctypes.Structure):
-    """``struct refused`` of native/text/lines.h: lines that cannot be read."""
+    """``struct refused`` of native/decode/text/lines.h: lines that cannot be read."""
 
     count: int
     length: int
@@ -49,7 +49,7 @@ class Refused(ctypes.Structure):
 
 
 class Totals(ctypes.Structure):
-    """``struct totals`` of native/text/lines.h: what a reader counts."""
+    """``struct totals`` of native/decode/text/lines.h: what a reader counts."""
 
     first_ns: int
     last_ns: int
@@ -110,11 +110,12 @@ def library() -> ctypes.CDLL:
 
 
 class Reader:
-    """A compiled reader at work: `handle` is its C structure, beginning with ``struct reader`` of native/text/lines.h.
+    """A compiled reader at work.
 
-    Rows of the tables `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings
-    that the structure was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread
-    bore another name than before.
+    `handle` is its C structure, beginning with ``struct reader`` of native/decode/text/lines.h. Rows of the tables
+    `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings that the structure
+    was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread bore another name
+    than before.
     """
 
     def __init__(

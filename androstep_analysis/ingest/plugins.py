@@ -6,7 +6,7 @@ import functools
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
-from androstep_analysis.errors import printable
+from androstep_analysis.common.errors import printable
 from androstep_analysis.ingest.format import Format
 
 GROUP = "androstep.formats"

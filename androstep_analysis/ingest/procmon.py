@@ -14,8 +14,8 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.ingest import procmon_readings, record, tasks
 from androstep_analysis.ingest.procmon_files import Machine
 from androstep_analysis.ingest.record import Records

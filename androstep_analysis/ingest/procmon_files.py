@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 _WORDS = r"[^ \n]+"
 

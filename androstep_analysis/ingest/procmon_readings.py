@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.ingest import procmon_files
 from androstep_analysis.ingest.procmon_files import Machine
 

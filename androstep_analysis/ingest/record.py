@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import strings
 from androstep_analysis.ingest.source import Source, load
 

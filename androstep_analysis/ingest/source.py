@@ -22,7 +22,7 @@ from typing import Protocol
 
 from tqdm.auto import tqdm
 
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import compression
 
 HEAD_BYTES = 1 << 16

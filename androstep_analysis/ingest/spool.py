@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.scratch import Scratch
 from androstep_analysis.ingest.row_groups import RowGroups
-from androstep_analysis.scratch import Scratch
 
 RUN_ROWS = 1 << 18
 """Rows that are sorted and written at once: a row group of the file."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError, Loss
-from androstep_analysis.losses import Losses
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.losses import Losses
 
 WORDS = ("read", "write")
 """Words for operations, in any case, with which a CSV records no flags."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 # Thread names as the kernel's own sources give them (kthread_create, alloc_workqueue), first match wins. Servers are
 # processes and kernel threads that read and write on behalf of others: FUSE daemons, loop devices, servers of files and

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.ingest import tasks
 
 FIELDS = {

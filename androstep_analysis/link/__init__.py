@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.fiemap import Listing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from androstep_analysis.scratch import Scratch
+from androstep_analysis.common.scratch import Scratch
 
 
 class Shelf:

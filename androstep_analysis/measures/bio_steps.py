@@ -72,7 +72,7 @@ def steps(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl
     by : sequence of str
         What else to group by: dev, tid (the thread that queued the bio).
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): left out are steps of bios that
+        Times in which events may be missing (`losses.Losses.spans`): left out are steps of bios that
         have any of it between their queueing and the end of the step.
 
     Returns

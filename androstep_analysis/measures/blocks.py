@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share
-from androstep_analysis.units import SECTOR_BYTES
 
 BLOCK_BYTES: Final = 4096
 

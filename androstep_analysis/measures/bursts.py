@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.lost import Lost
 from androstep_analysis.measures.parts import REQUEST, of_requests, summed
 from androstep_analysis.measures.queue import periods
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted, up_to_power
 from androstep_analysis.measures.volume import NS_PER_S
-from androstep_analysis.units import SECTOR_BYTES
 
 GAP_NS = NS_PER_S
 """Above what a device takes for a request, below the 5 s in which kernels write back and ext4 commits."""
@@ -35,7 +35,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     gap_ns : int
         The longest gap (ns) within a burst.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): bursts that reach into them
+        Times in which events may be missing (`losses.Losses.spans`): bursts that reach into them
         are cut.
 
     Returns

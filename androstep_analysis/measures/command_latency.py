@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.losses import Losses
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 BY: Final = ("controller", "operation", "opcode")

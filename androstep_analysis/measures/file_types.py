@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, known_type, shares, tidy, with_known_share

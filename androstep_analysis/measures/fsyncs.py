@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner.processes import Processes
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 from androstep_analysis.measures.write_causes import FILE, OWNER
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.parts import batches, summed
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.tables import Table, counted, ordered
-from androstep_analysis.units import SECTOR_BYTES
 
 STEPS = {"Q2D": ("queue_ns", "issue_ns"), "D2C": ("issue_ns", "complete_ns"), "Q2C": ("queue_ns", "complete_ns")}
 

@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis import native, scratch
+from androstep_analysis import native
+from androstep_analysis.common import scratch
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.blocks import BLOCK_BYTES, places, ranges, simulated
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import REQUEST
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
-from androstep_analysis.units import SECTOR_BYTES
 
 ENDS: Final = ("rewritten", "discarded")
 

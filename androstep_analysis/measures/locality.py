@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share, lazy, ordered, tidy
-from androstep_analysis.units import SECTOR_BYTES
 
 CLASSES = ("consecutive", "forward", "random")
 

@@ -21,7 +21,7 @@ def merges(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> p
     by : sequence of str
         What else to group by: dev, tid.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): events in them are left out.
+        Times in which events may be missing (`losses.Losses.spans`): events in them are left out.
 
     Returns
     -------

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import summed

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.tables import Table, counted, known_share, ordered, shares, tidy
-from androstep_analysis.units import SECTOR_BYTES
 
 
 def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:

@@ -90,7 +90,7 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
     importance : Table
         Table `importance`, as `states` takes it.
     lost : sequence of pairs of int or None
-        Times in which its events may be missing (`androstep_analysis.losses.Losses.spans`): what was told before is
+        Times in which its events may be missing (`losses.Losses.spans`): what was told before is
         unknown from then on.
 
     Returns

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.lost import Lost, touched
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
@@ -36,7 +36,7 @@ def queue(
     by : sequence of str
         Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): depth is unknown then.
+        Times in which events may be missing (`losses.Losses.spans`): depth is unknown then.
     window_ns : int, optional
         Length of a window of time, in ns; by default there are none. Depth at the begin of a window is that of the
         requests from before it.
@@ -136,7 +136,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     by : sequence of str
         Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): left out.
+        Times in which events may be missing (`losses.Losses.spans`): left out.
 
     Returns
     -------

@@ -14,10 +14,11 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis import native, schema
+from androstep_analysis import native
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import pagesize
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import in_step
 from androstep_analysis.measures.tables import Table, counted, is_known, lazy, ordered

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.measures.tables import Table, lazy, ordered
 from androstep_analysis.measures.volume import NS_PER_S
 

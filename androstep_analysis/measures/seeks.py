@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.bio_steps import SEEKS, rows, sums
 from androstep_analysis.measures.lost import Lost, length
 from androstep_analysis.measures.tables import Table, columns_as_rows, up_to_power
-from androstep_analysis.units import SECTOR_BYTES
 
 _NS_PER_S: Final = 1_000_000_000
 
@@ -25,7 +25,7 @@ def seeks(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl
     by : sequence of str
         What else to group by: dev, tid (the thread that queued or issued it).
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`androstep_analysis.losses.Losses.spans`): left out is what has any of it
+        Times in which events may be missing (`losses.Losses.spans`): left out is what has any of it
         between itself and what came before.
 
     Returns

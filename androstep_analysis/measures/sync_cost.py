@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner import handles
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures import synced_files
 from androstep_analysis.measures.syscalls import FAILED
 from androstep_analysis.measures.tables import Table, lazy, ordered

@@ -11,8 +11,8 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.losses import Losses
 
 _WRITES: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 _OPENS: Final = ("open", "openat", "openat2", "creat", "dup", "dup2", "dup3", "fcntl", "pidfd_getfd")

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.units import SECTOR_BYTES
+from androstep_analysis.common import schema
+from androstep_analysis.common.units import SECTOR_BYTES
 
 Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 """A LazyFrame, a DataFrame, or anything with `__arrow_c_stream__` (pyarrow, pandas, DuckDB)."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.locality import classify, order_ns
 from androstep_analysis.measures.parts import by_group, summed
 from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
-from androstep_analysis.units import SECTOR_BYTES
 
 NS_PER_S = 1_000_000_000
 

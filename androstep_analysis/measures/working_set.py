@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, ranges, runs
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.parts import summed

@@ -11,11 +11,11 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner import handles
 from androstep_analysis.link.owner.processes import Processes
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures.parts import batches
 from androstep_analysis.measures.tables import Table, lazy
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.losses import Losses
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures import write_fates
 from androstep_analysis.measures.tables import Table, is_known, is_named, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures.parts import in_step
 
 FATES: Final = ("out", "overwritten", "dropped", "kept", "unknown")

@@ -7,15 +7,15 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.extents import pagesize
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures import write_causes, write_fates
 from androstep_analysis.measures.tables import Table, counted, is_known, is_named, lazy
 from androstep_analysis.measures.write_causes import FILE, OWNER
-from androstep_analysis.units import SECTOR_BYTES
 
 _DISCARDS: Final = ("discard", "secure_erase")
 MOST_SHARES: Final = 2_000_000

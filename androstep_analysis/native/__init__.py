@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 LIBRARY = Path(__file__).with_name("libandrostep.so")
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common.errors import InputError, Loss, printable
+from androstep_analysis.common.tar import PIECE_BYTES, Tar, plain
 from androstep_analysis.perceived.gui import MAX_BYTES, Snapshot
-from androstep_analysis.tar import PIECE_BYTES, Tar, plain
 
 _NAME = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})(?:-(?P<end>[0-9]{1,18}))?\.xml", re.ASCII | re.DOTALL)
 _TWO = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})-(?P<end>[0-9]{1,18})\.xml", re.ASCII | re.DOTALL)

@@ -15,7 +15,7 @@ from xml.parsers import expat
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 Triple: TypeAlias = tuple[str, str, str]
 """Object, property and value."""

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError, Loss, LossWarning, printable
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError, Loss, LossWarning, printable
+from androstep_analysis.common.results import Kind, Results
 from androstep_analysis.ingest.source import load
 from androstep_analysis.perceived import archive, gui
-from androstep_analysis.results import Kind, Results
 
 _MARK = "androstep_steps"
 _VERSION = 1

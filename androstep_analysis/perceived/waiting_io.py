@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.tables import Table, counted, lazy, ordered
 from androstep_analysis.perceived import spans
 from androstep_analysis.perceived.spans import Int64s
-from androstep_analysis.units import SECTOR_BYTES
 
 KINDS: Final = {
     "all": pl.col("op").is_in(["read", "write"]),

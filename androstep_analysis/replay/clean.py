@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.native import Strings, Table, declared
 from androstep_analysis.replay import overlaps
 from androstep_analysis.replay.program import PATH_BYTES, Program

@@ -35,7 +35,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import native, schema
+from androstep_analysis import native
+from androstep_analysis.common import schema
 from androstep_analysis.replay import overlaps
 
 _O_CREAT = 0o100

@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import native, schema, units
-from androstep_analysis.errors import InputError
+from androstep_analysis import native
+from androstep_analysis.common import schema, units
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.link.requests import rwbs
 from androstep_analysis.replay.program import Program
 

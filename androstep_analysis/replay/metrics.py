@@ -7,11 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.results import fit
 from androstep_analysis.link.evidence import filetype
 from androstep_analysis.replay.program import Program
 from androstep_analysis.replay.tables import DIVERGED, READS, WRITES, lateness
-from androstep_analysis.results import fit
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 """Quantiles of latency and lateness: nearest ranks, values that occurred."""

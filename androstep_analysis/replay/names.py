@@ -8,7 +8,7 @@ import re
 
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.link.evidence.filetype import rules
 
 _HASH_BYTES = 8

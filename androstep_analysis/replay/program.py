@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import files, schema
-from androstep_analysis.errors import InputError, printable
+from androstep_analysis.common import files, schema
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.ingest.source import load
 from androstep_analysis.replay import names as hashed_names
 from androstep_analysis.replay.dependencies import dependencies

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import results
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis.common import results
+from androstep_analysis.common.errors import InputError, Loss, printable
+from androstep_analysis.common.results import Kind, Results
 from androstep_analysis.ingest import record
 from androstep_analysis.ingest.source import head
 from androstep_analysis.replay.tables import RUN, TABLES
-from androstep_analysis.results import Kind, Results
 
 PROBE = "ioreplay"
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
 
 EFFECTS: Final = ("before", "removed", "added", "after", "moved", "unknown")
 """What a row of an account is about: before − removed + added = after. What is moved in place or in time, or kept

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.whatif import barriers
 from androstep_analysis.whatif.changed import Changed, Part, changed, without_pieces

@@ -19,11 +19,12 @@ import numpy.typing as npt
 import polars as pl
 from scipy.optimize import isotonic_regression
 
-from androstep_analysis import bench, schema
+from androstep_analysis import bench
 from androstep_analysis.bench.measures import measures
 from androstep_analysis.bench.summarise import medians
 from androstep_analysis.bench.tables import RUN
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError
 
 ACCESSES: Final = ("seq_read", "rand_read", "seq_write", "rand_write")
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.replay.program import Program
 from androstep_analysis.whatif import model as models
 

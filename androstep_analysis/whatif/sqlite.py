@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.whatif import barriers
 from androstep_analysis.whatif.changed import Changed, Part, changed, without_pieces

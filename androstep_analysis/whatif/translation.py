@@ -11,8 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.errors import InputError
-from androstep_analysis.units import SECTOR_BYTES, format_dev
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.units import SECTOR_BYTES, format_dev
 
 PAGE_BYTES: Final = 4096
 SEGMENT_BYTES: Final = 4 << 20

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from workload import APPS
 
 if TYPE_CHECKING:  # see main
-    from androstep_analysis.manifest import Manifest, Source
+    from androstep_analysis.common.manifest import Manifest, Source
 
 IMAGE_BYTES = 64 << 20
 PROGRAM = Path(__file__).parents[2] / f"build/probes/{os.uname().machine}-linux-musl/iotrace"
@@ -171,7 +171,7 @@ def wait_until_begun(process: subprocess.Popen[str], listing: Path) -> None:
 
 
 def is_whole(listing: Path) -> bool:
-    from androstep_analysis.errors import InputError
+    from androstep_analysis.common.errors import InputError
     from androstep_analysis.ingest import record
 
     try:
@@ -211,7 +211,7 @@ def compress(source: Path, to: Path) -> None:
 
 def keep(path: Path, kept: Path, role: str, device: Device | None = None) -> Source:
     """Keep a file of the recording as `kept`, compressed if that has the suffix; what the manifest says of it."""
-    from androstep_analysis import manifest
+    from androstep_analysis.common import manifest
 
     (compress if kept.suffix == ".zst" else shutil.copyfile)(path, kept)
     number = device.number if device is not None else None
@@ -229,7 +229,7 @@ def record(stage: Path, raw: Path, program: Path, rounds: int) -> Manifest:
     """Record into the directory `raw`, with everything that is temporary in `stage`; the manifest."""
     from redact import redact
 
-    from androstep_analysis import recording
+    from androstep_analysis.ingest import recording
 
     with ExitStack() as cleanup:
         root = cleanup.enter_context(directory(stage / "root"))
@@ -283,7 +283,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     # Not before: this import starts threads, and one that does not hold the signals back lets them in for all. Nor
     # after the handlers: polars puts its own on SIGINT, with which a wait goes on.
-    from androstep_analysis import manifest
+    from androstep_analysis.common import manifest
 
     for number in STOP_SIGNALS:
         signal.signal(number, stop)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from papers import Paper
 
 from androstep_analysis import bench, plot
-from androstep_analysis.plot import paper as style
+from androstep_analysis.present.plot import paper as style
 
 PLACES = {
     "ext4_disk": "ext4, disk",

@@ -17,8 +17,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from papers import Paper, against, number
 
 from androstep_analysis import bench, plot
-from androstep_analysis.plot import intervals
-from androstep_analysis.plot import paper as style
+from androstep_analysis.present.plot import intervals
+from androstep_analysis.present.plot import paper as style
 from androstep_analysis.stats.exact import ratio
 
 OURS, THEIRS = "#0072B2", "#D55E00"

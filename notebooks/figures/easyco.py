@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from androstep_analysis import bench, plot, schema, units, whatif
-from androstep_analysis.plot import paper as style
+from androstep_analysis.present.plot import paper as style
 from androstep_analysis.replay import device as device_replay
 
 _MIB = 1 << 20

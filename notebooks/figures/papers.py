@@ -32,9 +32,10 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import csvfile, plot
-from androstep_analysis.errors import InputError
-from androstep_analysis.plot import paper as style
+from androstep_analysis import plot
+from androstep_analysis.common import csvfile
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.present.plot import paper as style
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator
 from papers import Paper
 
 from androstep_analysis import bench, measures, perceived, plot, whatif
-from androstep_analysis.plot import paper as style
+from androstep_analysis.present.plot import paper as style
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.stats.exact import ratio
 

@@ -12,7 +12,7 @@ import pytest
 
 import androstep_analysis as androstep
 from androstep_analysis import bench
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 
 OLD = (
     "_id INTEGER PRIMARY KEY AUTOINCREMENT, date TEXT, target TEXT, filesize_read INTEGER, filesize_write INTEGER, "

@@ -30,9 +30,9 @@ from androstep_analysis.bench import fio, tables
 from androstep_analysis.bench.measures import QUANTILES
 from androstep_analysis.bench.tables import Part, foreign
 from androstep_analysis.capture import tool_results
+from androstep_analysis.common.errors import InputError, LossWarning
+from androstep_analysis.common.results import Results
 from androstep_analysis.datasets.unpack import unpack
-from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.results import Results
 from androstep_analysis.stats.exact import moses, rank, ratio
 
 # -- results of others: two archives of a Pixel phone ------------------------------------------------------------------

@@ -20,7 +20,9 @@ from support import built
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, cli, probe, quantities, runs
+from androstep_analysis import bench, cli, runs
+from androstep_analysis.common import quantities
+from androstep_analysis.device import probe
 
 PROGRAM = Path(sys.executable).with_name("androstep")
 SMALL = ("--rw", "randwrite", "--size", "256k", "--number_ios", "32", "--cache", "any", "--repeats", "3")

@@ -15,7 +15,7 @@ from support import benched
 
 from androstep_analysis import bench
 from androstep_analysis.bench import fio_job
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 
 def to_fio(words: list[str]) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from androstep_analysis import bench
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 
 ABOVE = """\
 \tIozone: Performance Test of File I/O

@@ -22,10 +22,11 @@ from support import corpus
 from support.tree import ROOT
 
 import androstep_analysis
-from androstep_analysis import capture, manifest
+from androstep_analysis import capture
 from androstep_analysis.capture import cache, derivation
-from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.manifest import sha256
+from androstep_analysis.common import manifest
+from androstep_analysis.common.errors import InputError, LossWarning
+from androstep_analysis.common.manifest import sha256
 
 DEMO = ROOT / "datasets/demo"
 PROGRAM = Path(sys.executable).with_name("androstep")

@@ -22,8 +22,9 @@ from support import corpus, readers
 from support.tree import ROOT
 
 import androstep_analysis
-from androstep_analysis import capture, cli, doctor, fs, link
+from androstep_analysis import capture, cli, fs, link
 from androstep_analysis.capture import derivation
+from androstep_analysis.device import doctor
 
 DEMO = ROOT / "datasets/demo"
 KEPT = [

@@ -18,7 +18,7 @@ from support import corpus, readers
 from support.readers import Read
 
 from androstep_analysis import ingest, units
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.source import head
 
 Counts = Mapping[str, Any]

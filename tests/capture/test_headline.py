@@ -13,18 +13,20 @@ import pytest
 from support import corpus, made, waiting
 from support.tree import ROOT
 
-from androstep_analysis import bench, capture, cli, headline, measures, quantities
+from androstep_analysis import bench, capture, cli, measures
 from androstep_analysis.capture import Capture
-from androstep_analysis.errors import Loss, LossWarning
-from androstep_analysis.headline import Amount, Headline, Name, Quote, Sentence, requests, unusual
+from androstep_analysis.common import quantities
+from androstep_analysis.common.errors import Loss, LossWarning
+from androstep_analysis.common.losses import as_json, is_missing
 from androstep_analysis.ingest import clock
-from androstep_analysis.losses import as_json, is_missing
+from androstep_analysis.present import headline
+from androstep_analysis.present.headline import Amount, Headline, Name, Quote, Sentence, requests, unusual
+from androstep_analysis.present.report import overview
+from androstep_analysis.present.summary import summary
+from androstep_analysis.present.terminal.headline import shown
+from androstep_analysis.present.terminal.tables import tables as terminal_tables
+from androstep_analysis.present.terminal.text import WIDTH, columns, shortened, table, wrapped
 from androstep_analysis.replay.metrics import metrics
-from androstep_analysis.report import overview
-from androstep_analysis.summary import summary
-from androstep_analysis.terminal.headline import shown
-from androstep_analysis.terminal.tables import tables as terminal_tables
-from androstep_analysis.terminal.text import WIDTH, columns, shortened, table, wrapped
 
 DATASETS = ("demo", "bench/ext4_disk", "replay/ext4_disk", "replay/app.strace.xz")
 
@@ -137,7 +139,7 @@ def check_text(text: str) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", text)
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("name", [*DATASETS, *CORPUS])
 def test_every_number_is_that_of_a_measure_and_every_line_fits(name: str) -> None:
     of = opened(name)

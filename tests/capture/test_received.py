@@ -17,10 +17,11 @@ import polars as pl
 import pytest
 from support.tree import ROOT
 
-from androstep_analysis import capture, files, fs
+from androstep_analysis import capture, fs
 from androstep_analysis.capture import cache
 from androstep_analysis.cli import main
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import files
+from androstep_analysis.common.errors import InputError
 
 TRACE = "0,read,8,4096\n1,write,16,8192\n"
 COLUMNS = "time:s,op,offset:sectors,size:B"

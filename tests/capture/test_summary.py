@@ -13,8 +13,8 @@ from support import corpus, readers, replayed, waiting
 from support.tree import ROOT
 
 from androstep_analysis import capture
-from androstep_analysis.errors import LossWarning
-from androstep_analysis.summary import summary
+from androstep_analysis.common.errors import LossWarning
+from androstep_analysis.present.summary import summary
 
 DEMO = ROOT / "datasets/demo"
 PAGE = ROOT / "docs/summary.md"

@@ -16,9 +16,9 @@ from support.tree import ROOT
 
 from androstep_analysis.cli import main
 from androstep_analysis.device import Device, connect
+from androstep_analysis.device.doctor import Finding
 from androstep_analysis.device.record.doctor import EVENTS, examine
 from androstep_analysis.device.transport.parse import free_bytes
-from androstep_analysis.doctor import Finding
 
 pytestmark = pytest.mark.root
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support.devices import home
 from support.loops import mounted
 
-from androstep_analysis import manifest
+from androstep_analysis.common import manifest
 from androstep_analysis.device import Device, connect
 from androstep_analysis.device.session.facts import Facts, facts
 from androstep_analysis.device.transport import Answer

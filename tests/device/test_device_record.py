@@ -30,12 +30,12 @@ from support.tracing import needs_tracefs
 
 from androstep_analysis import capture, units
 from androstep_analysis.capture import Capture, derivation, tables
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.device import Device, DeviceError, LinkLost, connect
 from androstep_analysis.device.record import recording
-from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.live import Live
+from androstep_analysis.present.live import Live
 
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe counted")]
 

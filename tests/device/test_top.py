@@ -21,10 +21,10 @@ from support.devices import needs_probe
 from support.loops import Mounted, make_ext4, mounted
 from support.tracing import instances_of, needs_tracefs
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.device import DeviceError, connect
 from androstep_analysis.device.record.recording import IOTRACE
-from androstep_analysis.live import Live, Moment, ranking, totals
-from androstep_analysis.units import SECTOR_BYTES
+from androstep_analysis.present.live import Live, Moment, ranking, totals
 
 pytestmark = [pytest.mark.root, pytest.mark.prove]
 
@@ -217,7 +217,7 @@ def until_still(moments: Iterator[Moment], counted: Callable[[], list[int]]) -> 
 
 @pytest.mark.alone
 def test_an_iotrace_that_stands_still_is_an_error(place: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("androstep_analysis.live.live.SEGMENT_LATE_S", 0)
+    monkeypatch.setattr("androstep_analysis.present.live.live.SEGMENT_LATE_S", 0)
     with connect("local") as device, Live(device, interval_s=1, trace=[str(place.top)]) as live:
         iotrace = live._recording._jobs[IOTRACE].pid()
         os.kill(iotrace, signal.SIGSTOP)

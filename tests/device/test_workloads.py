@@ -30,11 +30,11 @@ from websockets.sync.server import ServerConnection, serve
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, perceived, schema
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.device import connect, workloads
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.device.workloads import Install, Pages, apk, clock, pages, script
 from androstep_analysis.device.workloads.devtools import Load, first_page
-from androstep_analysis.errors import InputError
 
 HOSTILE = "a; rm -rf /"
 

@@ -17,13 +17,13 @@ from support.pages import HOSTILE
 
 from androstep_analysis import capture, measures, schema
 from androstep_analysis.capture import Capture
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.common.markup import visible
 from androstep_analysis.explore import Explorer
 from androstep_analysis.explore.files import Entry, Files
 from androstep_analysis.explore.pieces import NO_GROUP, PLANES, Pieces, View
 from androstep_analysis.explore.story import Stories
-from androstep_analysis.losses import Losses
-from androstep_analysis.markup import visible
 
 pytestmark = pytest.mark.sanitized
 

@@ -24,7 +24,7 @@ from support import ext4_oracle as oracle
 from support.filesystems import assert_covers
 
 from androstep_analysis import fs
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs import runs
 from androstep_analysis.fs.filesystem import Filesystem
 

@@ -19,7 +19,7 @@ from support import f2fs_oracle as oracle
 from support.filesystems import assert_covers
 
 from androstep_analysis import fs
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs import f2fs
 from androstep_analysis.fs.f2fs import layout
 from androstep_analysis.fs.filesystem import Filesystem

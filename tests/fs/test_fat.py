@@ -20,7 +20,7 @@ from support import corpus
 from support.filesystems import assert_covers
 
 from androstep_analysis import fs
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs.filesystem import Filesystem
 
 DEV = 8 << 20 | 1

@@ -20,7 +20,7 @@ from support.ext4_oracle import require
 from support.filesystems import assert_covers
 
 from androstep_analysis import fs, link, schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -143,7 +143,7 @@ def test_heads_are_the_first_bytes(made: Made) -> None:
 READ_ALL = """
 import sys
 from androstep_analysis import fs
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 for image in sys.argv[2:]:
     try:
         filesystem = fs.read(image, dev=1, source="image_after", offset_bytes=int(sys.argv[1]))

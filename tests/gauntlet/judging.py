@@ -13,12 +13,13 @@ from typing import Any
 import polars as pl
 from support import corpus, truth
 
-from androstep_analysis import ingest, terminal, units
+from androstep_analysis import ingest, units
 from androstep_analysis.capture import Capture, tool_results
 from androstep_analysis.capture.derivation import Image, Witnesses, derive
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.manifest import Manifest
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.manifest import Manifest
+from androstep_analysis.present import terminal
 from gauntlet import images, trace
 from gauntlet.trace import Trace
 

@@ -22,11 +22,13 @@ from typing import Any, Final
 import polars as pl
 
 import androstep_analysis as androstep
-from androstep_analysis import compare, export, terminal
+from androstep_analysis import compare
 from androstep_analysis import report as reports
 from androstep_analysis.capture import Capture
 from androstep_analysis.compare.measures import Recording as Measured
 from androstep_analysis.compare.measures import measured
+from androstep_analysis.datasets import export
+from androstep_analysis.present import terminal
 from harness import oplog
 from harness.judge import Recording
 from harness.oplog import Key, Op
@@ -602,7 +604,7 @@ _NAMELESS = "names neither files nor processes"
 EXPORTS: Final[dict[str, Callable[[Known, Capture], Iterator[str]] | str]] = {
     "blkparse": blkparse,
     "most": most,
-    "perfetto": "its tracks are columns of table io (tests/export), which `judge` judges",
+    "perfetto": "its tracks are columns of table io (tests/datasets), which `judge` judges",
     "blktrace": "the same rows as blkparse",
     "mobigen": "of recorded calls with paths, which no kernel of the harness records",
     **dict.fromkeys(("btt", "fio2", "fio3", "msr", "oraclegeneral"), _NAMELESS),

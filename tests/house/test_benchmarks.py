@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("measured", BENCHMARKS.values(), ids=BENCHMARKS)
 def test_a_benchmark_yields_its_rows(
     measured: Callable[..., Iterator[paired.Row]], monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, compare, measures, perceived, plot, replay, whatif
-from androstep_analysis.wide import Shown
+from androstep_analysis.present.wide import Shown
 
 MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare, bench, replay, whatif)
 

@@ -17,7 +17,7 @@ from support import lab
 from support.checkout import copied
 from support.tree import ROOT
 
-from androstep_analysis import programs
+from androstep_analysis.device import programs
 
 LIMIT_S = 1500
 """The limit of one target: several times what the slowest takes on a busy machine."""

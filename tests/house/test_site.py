@@ -84,7 +84,7 @@ def far(pages: dict[Path, Page], first: Path) -> set[Path]:
 @pytest.mark.prove
 def test_the_site(tmp_path: Path) -> None:
     site, shown = tmp_path / "site", tmp_path / "notebooks"
-    first = "notebooks/01_explore"  # that all of them can be run is tested in tests/report/test_notebooks.py
+    first = "notebooks/01_explore"  # that all of them can be run is tested in tests/present/test_notebooks.py
     command = [sys.executable, ROOT / "tools" / "run_notebooks.py", "-o", shown, ROOT / f"{first}.ipynb"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     built = subprocess.run(

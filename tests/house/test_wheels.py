@@ -15,7 +15,7 @@ import pytest
 from support import built
 from support.tree import ROOT
 
-from androstep_analysis import programs
+from androstep_analysis.device import programs
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_wheels_are_of_their_platform(wheels: dict[str, Path]) -> None:
         with zipfile.ZipFile(path) as wheel:
             library = wheel.read("androstep_analysis/native/libandrostep.so")
             assert "androstep_analysis/schemas/block_events.json" in wheel.namelist()
-            assert {f"androstep_analysis/report/page.{end}" for end in ("css", "js")} <= set(wheel.namelist())
+            assert {f"androstep_analysis/present/report/page.{end}" for end in ("css", "js")} <= set(wheel.namelist())
         assert library[:4] == b"\x7fELF"
         assert int.from_bytes(library[18:20], "little") == machines[platform]
         assert max(map(int, re.findall(rb"GLIBC_2\.(\d+)", library)), default=0) <= 17

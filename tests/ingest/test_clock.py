@@ -9,9 +9,9 @@ import pytest
 from support import corpus
 
 from androstep_analysis import capture, compare, measures
-from androstep_analysis.errors import LossWarning
+from androstep_analysis.common.errors import LossWarning
 from androstep_analysis.ingest import clock
-from androstep_analysis.report import requests as sections
+from androstep_analysis.present.report import requests as sections
 
 S = 10**9
 JUMP_S = 5_231_455

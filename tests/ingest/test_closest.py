@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from androstep_analysis import capture
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 FILES = {
     "only comments": (b"# a\n#\n\n", "there are only comments and empty lines at its beginning"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from androstep_analysis import csvfile
+from androstep_analysis.common import csvfile
 
 
 def cells(table: pl.DataFrame, path: Path) -> list[list[str]]:

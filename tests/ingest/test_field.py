@@ -138,7 +138,7 @@ OF_CORPUS = {
 """Texts, and how many of their first lines are read."""
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("codec", ["utf-16", "utf-8-sig", "utf-8"])
 @pytest.mark.parametrize("name", OF_CORPUS)
 def test_ends_of_lines_of_windows_change_nothing(name: str, codec: str, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_process_that_a_tool_did_not_see_has_no_name(name: str, tmp_path: Path
     ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
     begin, header, first, second = ("Tracing block device I/O... Hit Ctrl-C to end.", *LISTS["bcc"].splitlines())
     capture = made(tmp_path, f"{begin}\n{header}\n{first}\nPossibly lost 33 samples\n\n^C{second}\nDetaching...\n")

@@ -14,7 +14,7 @@ from support import corpus
 from support.tree import ROOT
 
 from androstep_analysis import capture, ingest, measures
-from androstep_analysis.errors import LossWarning
+from androstep_analysis.common.errors import LossWarning
 
 FLAGS = ("meta", "fua", "preflush", "readahead")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import androstep_analysis as androstep
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 ROWS = {0: 0, 1: 0, 3: 2, 7: 5, 15: 90, 31: 2, 63: 1}
 """The greatest value of each interval, and how many values are in it: half of 100 are at most 15, 99 at most 31."""

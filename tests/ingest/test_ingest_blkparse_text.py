@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import corpus, readers
 
 from androstep_analysis import ingest, units
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 WRAPPED_SECONDS = 2**64 // 10**9 % 2**32
 """The seconds of 2^64 ns, as blkparse prints them."""

@@ -21,8 +21,8 @@ from support import corpus, readers
 from support.blktrace_files import Record, action, note
 
 from androstep_analysis import ingest, units
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.datasets.unpack import unpack
-from androstep_analysis.errors import InputError, LossWarning
 from androstep_analysis.ingest.block import blktrace
 
 CORPUS = {

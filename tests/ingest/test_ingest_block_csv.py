@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support import corpus, readers
 
 from androstep_analysis import ingest, units
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.block import csv
 from androstep_analysis.ingest.source import load
 from androstep_analysis.ingest.spool import Spool

@@ -19,7 +19,7 @@ from support import corpus, readers, tracing
 from support.tracedat_files import MACHINES, File, Machine, random_file
 
 from androstep_analysis import ingest
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.ftrace import raw
 
 

@@ -17,8 +17,8 @@ from polars.testing import assert_frame_equal
 from support import corpus, perfetto_messages, syscall_recording
 
 from androstep_analysis import ingest, native, schema
+from androstep_analysis.common.errors import Loss, LossWarning
 from androstep_analysis.datasets.unpack import unpack
-from androstep_analysis.errors import Loss, LossWarning
 from androstep_analysis.ingest import load
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.syscalls import arguments as syscall_arguments

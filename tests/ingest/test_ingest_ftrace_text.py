@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support import corpus, readers, tracing
 
 from androstep_analysis import ingest, units
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.ftrace import systrace
 from androstep_analysis.ingest.ftrace import text as ftrace_text
 from androstep_analysis.ingest.source import load

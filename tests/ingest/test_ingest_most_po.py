@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import corpus, readers
 
 from androstep_analysis import ingest
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 
 @pytest.fixture(scope="module")

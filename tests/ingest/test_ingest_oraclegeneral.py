@@ -13,11 +13,11 @@ from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis.capture import Capture
-from androstep_analysis.errors import InputError
-from androstep_analysis.export import oraclegeneral
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.datasets.export import oraclegeneral
 from androstep_analysis.ingest.block.oraclegeneral import sniff
 
-pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 
 UNKNOWN = ("dev", "tid", "pid", "comm", "rwbs", "error", "path")
 

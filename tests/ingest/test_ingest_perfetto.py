@@ -19,7 +19,7 @@ from support import perfetto_messages as messages
 from support.perfetto_messages import bundle, generic, trace, userland
 
 from androstep_analysis import ingest, schema
-from androstep_analysis.errors import LossWarning
+from androstep_analysis.common.errors import LossWarning
 from androstep_analysis.ingest.ftrace import fs_events
 from androstep_analysis.ingest.perfetto import decoder
 from androstep_analysis.ingest.perfetto import fields as perfetto_fields

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from support import built
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import record, strings
 from androstep_analysis.ingest.source import Source
 

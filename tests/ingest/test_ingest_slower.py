@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import androstep_analysis as androstep
-from androstep_analysis import headline
 from androstep_analysis.capture import Capture
+from androstep_analysis.present import headline
 
-pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 
 HEADER = "TIME     COMM             PID     T BYTES   OFF_KB   LAT(ms) FILENAME\n"
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support import corpus
 
 from androstep_analysis import ingest
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.ingest import compression, source
 
 TEXT = b"".join(random.Random(i).randbytes(24).hex().encode() + b"\n" for i in range(20_000))

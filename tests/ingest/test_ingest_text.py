@@ -19,7 +19,7 @@ from support import corpus, readers
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, schema
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.ingest.block import blkparse, csv, most
 from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text
 from androstep_analysis.ingest.ftrace import text as ftrace_text

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from androstep_analysis import losses
-from androstep_analysis.errors import Loss
-from androstep_analysis.losses import Losses
+from androstep_analysis.common import losses
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 
 TABLES = ("block_events", "fs_events", "syscalls")
 

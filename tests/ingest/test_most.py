@@ -13,9 +13,11 @@ import pytest
 from support import corpus, made
 from support.tree import ROOT
 
-from androstep_analysis import capture, cli, export, most
-from androstep_analysis.errors import LossWarning
-from androstep_analysis.summary import summary
+from androstep_analysis import capture, cli
+from androstep_analysis.common.errors import LossWarning
+from androstep_analysis.datasets import export
+from androstep_analysis.datasets.export import most_viewer as most
+from androstep_analysis.present.summary import summary
 
 DEMO = ROOT / "datasets/demo"
 DAT = [f"{stem}_rwbs{number}.dat" for stem in ("block", "file") for number in (1, 2, 3, 4)]

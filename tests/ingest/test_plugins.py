@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from androstep_analysis import capture, cli, ingest
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import plugins
 
 READER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tqdm import tqdm
 
-from androstep_analysis import probe
+from androstep_analysis.device import probe
 
 _RUN = """
 from pathlib import Path

@@ -23,7 +23,7 @@ from polars.testing import assert_frame_equal
 from support import corpus, readers
 
 from androstep_analysis import capture, ingest
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.ingest.staging import TABLES
 
 Make = Callable[[Path], Path]
@@ -147,7 +147,7 @@ def test_rows_make_sense(path: Path) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_a_capture_of_it_is_opened_without_reading_again(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_capture_of_it_is_opened_without_reading_again(
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_windows_divide_a_recording(path: Path) -> None:
     whole = capture.open(path)
     if whole.first_ns is None or whole.last_ns is None:
@@ -207,7 +207,7 @@ def test_a_directory_and_an_empty_file_are_no_recording(path: Path, tmp_path: Pa
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_threads_may_read_at_once(path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(ingest.read, [path] * 2)
@@ -221,7 +221,7 @@ def open_files() -> int:
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, threads and temporary files; and memory, as far as it can be told."""
     scratch = tmp_path / "scratch"
@@ -244,7 +244,7 @@ def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_two_processes_make_the_tables_of_one_capture(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
     path = INPUTS["blktrace in tar"](tmp_path / "input")

@@ -13,9 +13,11 @@ import pytest
 from support import built, loops
 
 import androstep_analysis
-from androstep_analysis import capture, cli, manifest, summary
+from androstep_analysis import capture, cli
 from androstep_analysis.capture import Capture, derivation
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common import manifest
+from androstep_analysis.common.errors import InputError, LossWarning
+from androstep_analysis.present import summary
 
 pytestmark = pytest.mark.root
 

@@ -18,10 +18,10 @@ from support.record_writer import Field, Type
 import androstep_analysis as androstep
 from androstep_analysis import capture, ingest, measures, plot, schema
 from androstep_analysis.capture import derivation
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*the probe counted:androstep_analysis.errors.LossWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*the probe counted:androstep_analysis.common.errors.LossWarning")
 """Processes that may not be read, also by root, and ticks that a busy machine misses; test_procmon.py is about them."""
 
 MS, S = 1_000_000, 1_000_000_000

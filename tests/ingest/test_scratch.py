@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from support.tree import ROOT
 
-from androstep_analysis import capture, scratch
+from androstep_analysis import capture
+from androstep_analysis.common import scratch
+from androstep_analysis.common.scratch import Scratch
 from androstep_analysis.ingest import Spool
-from androstep_analysis.scratch import Scratch
 
 TRACE = ROOT / "tests/data/perfetto_generic.dat.xz"
 
@@ -128,7 +129,7 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     code = """
 import sys, time
 from pathlib import Path
-from androstep_analysis.scratch import Scratch
+from androstep_analysis.common.scratch import Scratch
 end = time.monotonic() + 3
 while time.monotonic() < end:
     made = Scratch(Path(sys.argv[1]), "about")

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from androstep_analysis.tar import Tar
+from androstep_analysis.common.tar import Tar
 
 TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
 

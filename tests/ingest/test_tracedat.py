@@ -21,7 +21,7 @@ from support.tracedat_files import FORMAT, MACHINES, File, Machine, event_format
 from support.tracing import trace_cmd
 
 from androstep_analysis import ingest
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.ftrace import binary as ftrace
 from androstep_analysis.ingest.ftrace import pages as ftrace_pages

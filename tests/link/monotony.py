@@ -21,9 +21,9 @@ import androstep_analysis as androstep
 from androstep_analysis import ingest
 from androstep_analysis.capture import sources, tables
 from androstep_analysis.capture.derivation import Witnesses, derive
+from androstep_analysis.common.manifest import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.manifest import Source
 
 KERNEL = tuple(f"kernel/{name}" for name in truth.RECORDINGS)
 OTHERS = (

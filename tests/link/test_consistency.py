@@ -18,7 +18,7 @@ from support import built, corpus, loops, truth
 
 from androstep_analysis import capture, cli, fs, link, schema
 from androstep_analysis.capture import Capture
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging

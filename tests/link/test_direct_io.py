@@ -7,10 +7,10 @@ import pytest
 from support.blocks import DEV, block_events
 
 from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import direct_io
-from androstep_analysis.losses import Losses
 
 DISK = 8 << 20
 PART = DISK + 1

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from named_files import DEV, ROOT, Model
 
 from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.ingest import entries as told
 from androstep_analysis.ingest.record import Records
 from androstep_analysis.link.evidence import entries
-from androstep_analysis.losses import Losses
 
 ROOTS = pl.DataFrame({"dev": [DEV], "root": [ROOT]}, schema={"dev": pl.UInt32, "root": pl.Int64})
 LIVES = {"dev": pl.UInt32, "ino": pl.Int64, "incarnation": pl.Int32, "created_ns": pl.Int64, "end_ns": pl.Int64,

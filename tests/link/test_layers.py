@@ -138,7 +138,7 @@ def test_where_no_issue_tells_a_disk_from_a_layer_both_count_and_it_is_reported(
 
 
 @pytest.mark.parametrize("name", ["F8_dm_min", "F8b_dm_remap"])
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_a_field_recording_with_and_without_the_remap(name: str) -> None:
     got = requests.link(readers.read(corpus.path(f"field/{name}.txt")).block.lazy()).requests.collect()
     assert got.select(pl.col("nr_sectors").sum() * 512, "part_dev", "part_sector").rows() == [(303_104, MAPPER, 100)]

@@ -12,12 +12,12 @@ import pytest
 from support.blocks import DEV
 
 from androstep_analysis import fs, link, schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import evidence
 from androstep_analysis.link.evidence import names
-from androstep_analysis.losses import Losses
 
 F2FS_16K = Path(__file__).parents[1] / "data" / "f2fs_16k.img.xz"
 

@@ -8,9 +8,9 @@ import pytest
 from support import readers
 from support.blocks import DEV
 
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import operations
-from androstep_analysis.losses import Losses
 
 LOOKUP = "ext4_es_lookup_extent_exit: dev 7,0 ino 12 found 1 [0/8) 100 W"
 MISS = "ext4_es_lookup_extent_exit: dev 7,0 ino 12 found 0 [0/0) 0 "

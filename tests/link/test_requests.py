@@ -303,7 +303,7 @@ def test_issue_and_completion_agree_in_operation_and_length(name):
         ("F6d_two", [("write", 524_288, 200_000_000), ("write", 4096, None)]),
     ],
 )
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_completions_of_field_recordings_are_paired(name, pairs):
     got = link(readers.read(corpus.path(f"field/{name}.txt")).block).requests
     latency = pl.col("complete_ns") - pl.col("issue_ns")
@@ -400,7 +400,7 @@ def test_what_is_left_of_a_split_bio_is_no_second_bio():
     assert_as_the_oracle(block)
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_processes_that_read_the_same_blocks_directly():
     """As many requests and sectors as the block layer issued and completed, each with its process."""
     block = readers.read(corpus.path("wrong_facts/same-read-twice/events.txt")).block
@@ -654,7 +654,7 @@ def test_a_damaged_recording_is_linked_as_the_rules_say(seed):
     ["androstep/result.po", "androstep/ftrace_sqlite.txt", "blkparse_text/android_swapcache_2.txt",
      "blktrace_bin/centos7.blkparse.txt.gz"],
 )  # fmt: skip
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_recordings_are_linked_as_the_rules_say(name):
     assert_as_the_oracle(readers.read(corpus.path(name)).block)
 

@@ -13,10 +13,10 @@ from support.blocks import DEV
 from support.owned import all_owned
 
 from androstep_analysis import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import timeline
 from androstep_analysis.link.owner import handles
-from androstep_analysis.losses import Losses
 
 # ------------------------------------------------------------------------------------------------------------ text
 

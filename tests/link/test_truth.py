@@ -14,7 +14,7 @@ from support import corpus, truth
 from support.tracing import trace_cmd
 
 from androstep_analysis import fs, ingest, link
-from androstep_analysis.errors import EVER, Loss
+from androstep_analysis.common.errors import EVER, Loss
 from androstep_analysis.fs import Filesystem, fiemap
 from androstep_analysis.fs.ext4 import journal
 from androstep_analysis.ingest.source import load

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from support import authorship_oracle
 
 from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.link.owner import authorship, processes, turns
 from androstep_analysis.link.owner.authorship import Observed
-from androstep_analysis.losses import Losses
 
 pytestmark = pytest.mark.sanitized
 

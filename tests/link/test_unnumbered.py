@@ -13,7 +13,7 @@ import pytest
 from support.blocks import DEV, block_events
 
 from androstep_analysis import fs, link
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests

@@ -15,8 +15,8 @@ from support import made
 from support.in_parts import read_in_parts
 
 from androstep_analysis import compare, measures
-from androstep_analysis.errors import Loss
-from androstep_analysis.losses import Losses
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 
 DEVICES = [made.DEV, made.DEV + 16]
 

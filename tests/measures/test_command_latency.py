@@ -12,7 +12,7 @@ from support import corpus
 
 import androstep_analysis as androstep
 from androstep_analysis import measures
-from androstep_analysis.losses import Loss, Losses
+from androstep_analysis.common.losses import Loss, Losses
 
 READ, WRITE, FLUSH = 0x28, 0x2A, 0x35
 NAMES = {READ: "read", WRITE: "write", FLUSH: "flush"}

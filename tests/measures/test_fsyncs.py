@@ -12,7 +12,7 @@ from support import corpus
 
 import androstep_analysis as androstep
 from androstep_analysis import measures
-from androstep_analysis.losses import Loss, Losses
+from androstep_analysis.common.losses import Loss, Losses
 
 LINES = {
     "ext4_sync_file_enter": "dev 253,0 ino {ino} parent 2 datasync 0 ",

@@ -12,7 +12,8 @@ import pytest
 from harness import measured, oplog, recordings
 
 import androstep_analysis as androstep
-from androstep_analysis import compare, export
+from androstep_analysis import compare
+from androstep_analysis.datasets import export
 
 pytestmark = pytest.mark.prove
 

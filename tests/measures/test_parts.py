@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from support.in_parts import read_in_parts
 
 from androstep_analysis import measures, plot, schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures import blocks
 from androstep_analysis.measures.parts import by_group, parts
 from androstep_analysis.measures.quantiles import quantiles
-from androstep_analysis.plot import series
+from androstep_analysis.present.plot import series
 
 SHARES = {"least": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "greatest": 1.0}
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1

@@ -22,7 +22,7 @@ from support import made
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, perceived, plot, schema
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.perceived import archive, gui, spans, tables
 from androstep_analysis.perceived.gui import Snapshot
 

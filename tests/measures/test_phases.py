@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import made
 
 from androstep_analysis import compare
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.stats.changes import LEAST, changes
 
 S = 1_000_000_000

@@ -11,11 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from androstep_analysis import capture, compare, export, measures, plot, population, terminal
+from androstep_analysis import capture, compare, measures, plot
+from androstep_analysis.capture import population
 from androstep_analysis.cli import main
-from androstep_analysis.errors import Loss, LossWarning
-from androstep_analysis.report import requests as sections
-from androstep_analysis.summary import summary
+from androstep_analysis.common.errors import Loss, LossWarning
+from androstep_analysis.datasets import export
+from androstep_analysis.present import terminal
+from androstep_analysis.present.report import requests as sections
+from androstep_analysis.present.summary import summary
 
 EVENTS = """\
   8,0    1        1     0.000000000    10  Q   W 0 + 8 [app]

@@ -13,7 +13,7 @@ from support import corpus, made
 from support.in_parts import read_in_parts
 
 from androstep_analysis import capture, compare, measures
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 TIMES = st.one_of(st.none(), st.integers(0, 30))
 REQUESTS = st.lists(st.tuples(st.sampled_from([made.DEV, made.DEV + 16]), TIMES, TIMES), max_size=30)
@@ -197,7 +197,7 @@ def test_no_requests(function: object) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize(
     "name",
     [

@@ -13,9 +13,9 @@ import pytest
 from support.in_parts import read_in_parts
 
 from androstep_analysis import measures, schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.losses import Losses
 from androstep_analysis.measures.readahead import EVENTS, PARTS
 
 PAGE = 4096

@@ -19,13 +19,15 @@ import pytest
 from support import corpus
 
 import androstep_analysis as androstep
-from androstep_analysis import advice, compare, export, report, summary
+from androstep_analysis import advice, compare, report
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.commands.measure import taken
 from androstep_analysis.compare.measures import Recording, known, measured
+from androstep_analysis.datasets import export
 from androstep_analysis.explore import Explorer
 from androstep_analysis.explore.pieces import View
-from androstep_analysis.live import KEYS, Moment, ranking
+from androstep_analysis.present import summary
+from androstep_analysis.present.live import KEYS, Moment, ranking
 
 MINORS = 1 << 20
 RESERVED = 16
@@ -215,7 +217,7 @@ def shown(capture: Capture, place: Path) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", ["demo", "wrong_facts/dir-renamed/rec", "wrong_facts/es-insert-only/core.txt"])
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_other_numbers_change_no_page(name: str, tmp_path: Path) -> None:
     capture = opened(name)
     other, back = renamed(name, capture)
@@ -268,7 +270,7 @@ def opened(name: str) -> Capture:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", RECORDINGS)
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_other_numbers_change_no_measure(name: str, tmp_path: Path) -> None:
     capture = opened(name)
     other, back = renamed(name, capture)

@@ -11,9 +11,10 @@ from support import made, waiting
 from support.tree import ROOT
 from support.waiting import MS
 
-from androstep_analysis import cli, perceived, schema, terminal, waits
+from androstep_analysis import cli, perceived, schema
 from androstep_analysis.perceived import tables as steps_file
-from androstep_analysis.summary import summary
+from androstep_analysis.present import terminal, waits
+from androstep_analysis.present.summary import summary
 
 
 def of(**about: Any) -> waits.Waits:

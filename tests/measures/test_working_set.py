@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from androstep_analysis import compare, measures
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 pytestmark = pytest.mark.unit
 

@@ -11,8 +11,8 @@ import pytest
 from support.in_parts import read_in_parts
 
 from androstep_analysis import schema
-from androstep_analysis.errors import Loss
-from androstep_analysis.losses import Losses
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures import write_fates
 
 PAGE = 4096

@@ -15,9 +15,9 @@ from support import built, loops
 from support.loops import Mounted
 
 import androstep_analysis as androstep
-from androstep_analysis import manifest, recording
-from androstep_analysis.errors import LossWarning
-from androstep_analysis.ingest import record
+from androstep_analysis.common import manifest
+from androstep_analysis.common.errors import LossWarning
+from androstep_analysis.ingest import record, recording
 
 HOSTILE = b'a "name"\\ with\nall, {sorts}: \xff\xe2\x82 of \x1b[2Jbytes \x01'
 SHOWN = 'a "name"\\ with\nall, {sorts}: \\xff\\xe2\\x82 of \x1b[2Jbytes \x01'

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from androstep_analysis import programs
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.device import programs
 
 HERE = programs.TARGETS[platform.machine()]
 

@@ -10,9 +10,10 @@ import pytest
 from support import corpus, made
 from support import mobigen_scripts as scripts
 
-from androstep_analysis import capture, export, schema
+from androstep_analysis import capture, schema
 from androstep_analysis.capture import Capture, derivation
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.datasets import export
 
 
 def written(opened: Capture) -> list[str]:
@@ -30,7 +31,7 @@ def of_calls(*rows: dict[str, Any]) -> list[str]:
     return written(made.of_tables(tables))
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("name", scripts.NAMES)
 def test_the_corpus_comes_back(name: str, tmp_path: Path) -> None:
     """Byte for byte, but for the paths of which a script tells only the beginning."""

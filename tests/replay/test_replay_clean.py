@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import corpus, replay_oracle
 
 from androstep_analysis import ingest, schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.replay import Cleaned, clean
 
 pytestmark = pytest.mark.sanitized

@@ -323,7 +323,7 @@ def test_without_the_orders_they_do_not(tmp_path: Path) -> None:
     assert differing(tmp_path, dataclasses.replace(made, dependencies=dependencies(bare))) > 0
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("name", scripts.NAMES)
 def test_a_script_comes_to_what_one_thread_comes_to(name: str, tmp_path: Path) -> None:
     recording = capture.open(corpus.path(f"androstep/mobigen.out.{name}"))

@@ -20,8 +20,9 @@ from support.made import table
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, export, runs, units
-from androstep_analysis.errors import InputError
+from androstep_analysis import cli, runs, units
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.datasets import export
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program, read
 

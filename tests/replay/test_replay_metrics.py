@@ -14,7 +14,7 @@ from support import replayed
 
 import androstep_analysis as androstep
 from androstep_analysis import replay, schema
-from androstep_analysis.errors import InputError, LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.replay.metrics import DIMENSIONS
 from androstep_analysis.replay.tables import DIVERGED, READS, WRITES
 

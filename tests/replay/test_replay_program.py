@@ -23,7 +23,7 @@ from support.record_writer import write as write_records
 from support.replay_programs import opened, program, replay
 
 from androstep_analysis import cli, schema
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.replay.processes import descendants
 from androstep_analysis.replay.program import Program, read
 

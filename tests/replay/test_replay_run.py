@@ -13,8 +13,9 @@ import pytest
 from support import built, made, replayed
 
 import androstep_analysis as androstep
-from androstep_analysis import cli, probe, replay, runs
-from androstep_analysis.errors import InputError
+from androstep_analysis import cli, replay, runs
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.device import probe
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program
 

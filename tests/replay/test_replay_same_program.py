@@ -18,8 +18,8 @@ from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import cli, replay
+from androstep_analysis.common.errors import LossWarning
 from androstep_analysis.datasets.unpack import unpack
-from androstep_analysis.errors import LossWarning
 from androstep_analysis.replay import Cleaned
 
 STORED = ROOT / "datasets" / "replay"

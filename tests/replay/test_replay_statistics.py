@@ -10,10 +10,10 @@ from support import corpus, made
 from support import mobigen_scripts as scripts
 
 from androstep_analysis import capture, measures, schema
-from androstep_analysis.export import mobigen
+from androstep_analysis.datasets.export import mobigen
 from androstep_analysis.replay.statistics import statistics
 
-pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.errors.LossWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 
 
 def script(name: str) -> pl.DataFrame:

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from androstep_analysis import units
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages, pagesize
 from androstep_analysis.link.owner.authorship import Observed
-from androstep_analysis.losses import Losses
 
 KIND = pl.Enum(["write", "store", "dirty", "maybe", "absent"])
 MAKERS = ("write", "store")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from androstep_analysis import programs
+from androstep_analysis.device import programs
 from support.tree import ROOT
 
 OUT = ROOT / "build" / "probes"

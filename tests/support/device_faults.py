@@ -22,11 +22,11 @@ import polars as pl
 import pytest
 from adbd import LOCKED, PIXEL, FakePhone, Faults, Model, phone
 
-from androstep_analysis import capture, probe
-from androstep_analysis.device import Device, connect
+from androstep_analysis import capture
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.device import Device, connect, probe
 from androstep_analysis.device.record import recording
 from androstep_analysis.device.session.job import Job
-from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import record
 from support import tracing
 from support.devices import home

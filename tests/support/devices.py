@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from adbd import ODD, PIXEL, FakePhone, phone
 
-from androstep_analysis import programs
-from androstep_analysis.device import Device, connect
+from androstep_analysis.device import Device, connect, programs
 from support.built import HERE
 from support.needs import needs
 

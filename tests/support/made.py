@@ -10,7 +10,7 @@ import polars as pl
 
 from androstep_analysis import measures, schema
 from androstep_analysis.capture import Capture, derivation, tool_results
-from androstep_analysis.manifest import Manifest, Source
+from androstep_analysis.common.manifest import Manifest, Source
 
 DEV = 8 << 20
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import polars as pl
 
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.link import owner
-from androstep_analysis.losses import Losses
 
 
 def all_owned(

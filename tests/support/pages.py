@@ -93,7 +93,7 @@ class Page(HTMLParser):
         assert {tag for tag, _ in self.elements} <= TAGS
         kinds = [attributes.get("type") for tag, attributes in self.elements if tag == "script"]
         assert set(kinds) <= {None, "application/json"} and kinds.count(None) == 1
-        known = resources.files("androstep_analysis.report").joinpath("page.js").read_text("utf-8")
+        known = resources.files("androstep_analysis.present.report").joinpath("page.js").read_text("utf-8")
         for kind, script in zip(kinds, self.scripts, strict=True):
             assert script == known if kind is None else json.loads(script)
         for tag, attributes in self.elements:

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import ingest, schema
-from androstep_analysis.errors import LossWarning
+from androstep_analysis.common.errors import LossWarning
 from androstep_analysis.ingest import Staging
 from androstep_analysis.ingest.staging import TABLES
 

@@ -12,7 +12,7 @@ from support.made import capture, table
 
 from androstep_analysis import measures, schema, whatif
 from androstep_analysis.capture import Capture
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 MS, S = 1_000_000, 1_000_000_000
 PAGE = 8

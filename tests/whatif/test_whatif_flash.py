@@ -31,7 +31,7 @@ from support.whatif_oracles import (
 )
 
 from androstep_analysis import whatif
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.whatif.flash import MAPPINGS, POLICIES, Mapping, Policy
 from androstep_analysis.whatif.hybrid import MERGES
 from androstep_analysis.whatif.translation import PAGE_BYTES, Use

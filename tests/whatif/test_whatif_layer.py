@@ -12,7 +12,7 @@ from support.made import DEV, table
 from support.whatif_oracles import PAGE_SECTORS, Layer
 
 from androstep_analysis import whatif
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.whatif.log_structured import accesses
 from androstep_analysis.whatif.translation import PAGE_BYTES
 

@@ -15,7 +15,7 @@ from support.made import table
 from support.whatif_oracles import Operation, queue
 
 from androstep_analysis import schema, whatif
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.replay import device
 from androstep_analysis.replay.program import Program
 from androstep_analysis.whatif.model import FUA

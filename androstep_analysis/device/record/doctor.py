@@ -12,15 +12,15 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from androstep_analysis import programs
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.device import programs
+from androstep_analysis.device.doctor import Finding
 from androstep_analysis.device.record import knowledge, recording
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.facts import Block, Facts, facts
 from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.transport import DeviceError, quoted
 from androstep_analysis.device.transport.parse import free_bytes
-from androstep_analysis.doctor import Finding
-from androstep_analysis.errors import InputError
 from androstep_analysis.ingest import record
 
 TOOLS = ("cat", "chmod", "dd", "grep", "kill", "mkdir", "mv", "rm", "tail", "wc")

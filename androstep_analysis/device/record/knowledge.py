@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from androstep_analysis.device.doctor import Finding
 from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.session.shell import Shell
-from androstep_analysis.doctor import Finding
 
 TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 """Where tracefs may be, on Linux 4.1 and later and before."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from androstep_analysis import capture, scratch
+from androstep_analysis import capture
 from androstep_analysis.capture import Capture
+from androstep_analysis.common import scratch
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.job import Job
 from androstep_analysis.device.transport import DeviceError, LinkLost, quoted

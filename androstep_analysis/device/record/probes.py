@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import runs
 from androstep_analysis.bench.records import PROBE as IOBENCH
+from androstep_analysis.common.markup import visible
+from androstep_analysis.device import runs
+from androstep_analysis.device.probe import Runner
+from androstep_analysis.device.runs import Run
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.job import KILLED
 from androstep_analysis.device.transport import quoted
 from androstep_analysis.device.transport.notices import notify
-from androstep_analysis.markup import visible
-from androstep_analysis.probe import Runner
 from androstep_analysis.replay import program as programs
 from androstep_analysis.replay.read import PROBE as IOREPLAY
-from androstep_analysis.runs import Run
 
 
 def runner(

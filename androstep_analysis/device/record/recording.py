@@ -18,8 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from androstep_analysis import capture, recording
+from androstep_analysis import capture
 from androstep_analysis.capture import Capture
+from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.device.record import knowledge
 from androstep_analysis.device.record.segments import Fetching
 from androstep_analysis.device.session import Session, left
@@ -29,8 +30,7 @@ from androstep_analysis.device.session.shell import PREFIX
 from androstep_analysis.device.transport import DeviceError, quoted
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.device.workloads import Ran
-from androstep_analysis.errors import InputError, LossWarning
-from androstep_analysis.ingest import record
+from androstep_analysis.ingest import record, recording
 from androstep_analysis.ingest.ftrace import segments
 
 ABOUT = "about.json"

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from androstep_analysis import programs
+from androstep_analysis.device import programs
 from androstep_analysis.device.session import left
 from androstep_analysis.device.session.facts import DATA, facts
 from androstep_analysis.device.session.job import Job

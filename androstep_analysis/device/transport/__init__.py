@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 
 MOST_BYTES = 120_000
 """The longest command: the kernel takes no argument of 128 KiB or more, and a shell gets its command as one."""

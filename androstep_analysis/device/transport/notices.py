@@ -6,7 +6,7 @@ import sys
 
 from tqdm.auto import tqdm
 
-from androstep_analysis.markup import visible
+from androstep_analysis.common.markup import visible
 
 
 def notify(sentence: str) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Protocol
 
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.workloads import install, pages, script
 from androstep_analysis.device.workloads.install import Install
 from androstep_analysis.device.workloads.log import Ran
 from androstep_analysis.device.workloads.pages import Pages
 from androstep_analysis.device.workloads.script import Script
-from androstep_analysis.errors import InputError, printable
 
 __all__ = ["KINDS", "Install", "Pages", "Ran", "Script", "Workload", "parse"]
 

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from androstep_analysis.errors import InputError, printable
+from androstep_analysis.common.errors import InputError, printable
 
 _MANIFEST = "AndroidManifest.xml"
 _MAX_BYTES = 16 << 20

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from androstep_analysis.common.errors import printable
 from androstep_analysis.device.transport import DeviceError
-from androstep_analysis.errors import printable
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.device.workloads import apk
 from androstep_analysis.device.workloads.log import Log, Ran, Stamped
-from androstep_analysis.errors import InputError, printable
 
 _MAX_PACKAGES = 1000
 

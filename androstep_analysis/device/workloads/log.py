@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport import Answer, DeviceError, quoted
 from androstep_analysis.device.workloads.clock import relation

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport.forward import forwarded
 from androstep_analysis.device.workloads import activity
 from androstep_analysis.device.workloads.devtools import Page, first_page
 from androstep_analysis.device.workloads.log import Log, Ran
-from androstep_analysis.errors import InputError, printable
 
 CHROME = "com.android.chrome"
 SOCKET = "localabstract:chrome_devtools_remote"

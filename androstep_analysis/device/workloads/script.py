@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.workloads import activity, screen
 from androstep_analysis.device.workloads.log import Log, Ran
-from androstep_analysis.errors import InputError, printable
 
 _MAX_STEPS = 10_000
 _MAX_S = 3600.0

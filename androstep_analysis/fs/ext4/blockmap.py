@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.fs.ext4.inodes import EXTENTS_FLAG, maps_blocks
 from androstep_analysis.fs.ext4.layout import Superblock
 from androstep_analysis.fs.image import Image, record_dtype

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import jbd2, pieces
 from androstep_analysis.fs.ext4 import journal_names, journal_states, layout
 from androstep_analysis.fs.ext4.blockmap import EXTENT_TREE, INDIRECT, XATTR
@@ -26,7 +27,6 @@ from androstep_analysis.fs.ext4.layout import Superblock
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, reading
 from androstep_analysis.fs.jbd2 import Log
-from androstep_analysis.units import SECTOR_BYTES
 
 ROLE = pl.Enum(jbd2.ROLES)
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 import pytsk3
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.fs import pieces
 from androstep_analysis.fs.ext4.blockmap import CONTENT
 from androstep_analysis.fs.ext4.inodes import ENCRYPTED_FLAG, INDEX_FLAG, INLINE_DATA_FLAG, ROOT_INODE

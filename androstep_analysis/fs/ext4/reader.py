@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import jbd2, pieces, runs
 from androstep_analysis.fs.ext4 import layout
 from androstep_analysis.fs.ext4.blockmap import CONTENT, EXTENT_TREE, INDIRECT, XATTR, read_claims
@@ -30,7 +31,6 @@ from androstep_analysis.fs.ext4.names import read_names
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE, has_type
-from androstep_analysis.units import SECTOR_BYTES
 
 RESIZE_INODE = 7
 

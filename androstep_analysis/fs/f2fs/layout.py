@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.fs.image import Image
 
 MAGIC = 0xF2F52010

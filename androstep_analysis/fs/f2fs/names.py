@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.fs import pieces
 from androstep_analysis.fs.f2fs.layout import Superblock
 from androstep_analysis.fs.f2fs.nodes import ADDRESSES_BYTE, CONTENT, INLINE_DENTRY

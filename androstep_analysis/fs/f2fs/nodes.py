@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.fs.f2fs.layout import (
     COMPRESS_ADDRESS,
     FEATURE_COMPRESSION,

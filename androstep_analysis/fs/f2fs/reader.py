@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import pieces, runs
 from androstep_analysis.fs.f2fs import layout, recovery, tables
 from androstep_analysis.fs.f2fs.layout import Checkpoint, Superblock
@@ -22,7 +23,6 @@ from androstep_analysis.fs.f2fs.nodes import ADDRESSES_BYTE, CONTENT, INLINE_DAT
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import has_type
-from androstep_analysis.units import SECTOR_BYTES
 
 _CLASSES: tuple[tuple[str, str | None], ...] = (
     ("unknown", None),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.fs.f2fs.layout import (
     BLOCKS_PER_SEGMENT,
     NAT_ENTRY,

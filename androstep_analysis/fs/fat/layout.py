@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs.image import Image
-from androstep_analysis.units import SECTOR_BYTES
 
 BOOT_RECORD_BYTES = 512
 FIRST_CLUSTER = 2

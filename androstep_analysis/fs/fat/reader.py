@@ -25,7 +25,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import pieces
 from androstep_analysis.fs.fat import directories, layout
 from androstep_analysis.fs.fat.chains import Chains
@@ -34,7 +35,6 @@ from androstep_analysis.fs.fat.layout import ENTRY_BYTES, FIRST_CLUSTER, Volume,
 from androstep_analysis.fs.filesystem import HEAD_BYTES, AllocationTable, Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.pieces import PIECE
-from androstep_analysis.units import SECTOR_BYTES
 
 ROOT_INODE = 1
 

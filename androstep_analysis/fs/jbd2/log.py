@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs.image import Image, record_dtype
 from androstep_analysis.fs.jbd2 import checksums
-from androstep_analysis.units import SECTOR_BYTES
 
 MAGIC = 0xC03B3998
 _MAGIC_BYTES = MAGIC.to_bytes(4, "big")

@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 import pytsk3
 
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import pieces
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image, peek, reading
 from androstep_analysis.fs.tsk.kinds import CLASS, CLASSES, DATA, KINDS, Kind
 from androstep_analysis.fs.tsk.tree import Tree
-from androstep_analysis.units import SECTOR_BYTES
 
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:

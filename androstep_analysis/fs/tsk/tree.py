@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytsk3
 
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, PIECE
 from androstep_analysis.fs.tsk.kinds import CLASS, CONTENT, DATA, OTHER, TYPED_ATTRIBUTES, Kind
-from androstep_analysis.units import SECTOR_BYTES
 
 _MODES = {
     pytsk3.TSK_FS_META_TYPE_REG: stat.S_IFREG,

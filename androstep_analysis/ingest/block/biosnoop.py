@@ -11,7 +11,7 @@ has PID 0. What the times are of (bcc: tools/biosnoop_example.txt; perf-tools: m
 ``QUE(ms)``               from insertion to issue
 ========================  ==================================================================================
 
-Rows become those of a CSV, which native/text/csv.c reads.
+Rows become those of a CSV, which native/decode/text/csv.c reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from androstep_analysis.errors import InputError, Loss
+from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.block import csv
 from androstep_analysis.ingest.source import Source

@@ -6,7 +6,7 @@ A line is (blktrace: blkparse_fmt.c, ``process_default``)::
 
 and the tail depends on the action: ``sector + n [comm]`` for most, ``[error]`` for completions, ``<- (dev) sector``
 for remaps, ``sector / new sector`` for splits, ``bytes (command)`` for passthrough requests. A summary follows.
-The compiled reader of the lines is native/text/blkparse.c.
+The compiled reader of the lines is native/decode/text/blkparse.c.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import functools
 import re
 import weakref
 
-from androstep_analysis import native, schema
-from androstep_analysis.errors import Loss
+from androstep_analysis import native
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool

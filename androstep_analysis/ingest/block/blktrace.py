@@ -29,7 +29,7 @@ import polars as pl
 import pyarrow as pa
 
 from androstep_analysis import native
-from androstep_analysis.errors import Loss, printable
+from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
@@ -160,7 +160,7 @@ def _losses(report: _Report, unknown: int) -> Iterator[Loss]:
 
 
 class _Report(ctypes.Structure):
-    """``struct blktrace_report`` of native/blktrace/blktrace.h."""
+    """``struct blktrace_report`` of native/decode/blktrace/blktrace.h."""
 
     _fields_ = (
         ("counts", ctypes.c_uint64 * 23),

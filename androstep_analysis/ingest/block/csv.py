@@ -3,7 +3,7 @@
 What stands in which column is told by `Columns`. `PRESETS` are those of public traces, which are recognised by their
 header or, where files have none, by all of their first rows. Others are read with a map of their columns, as
 ``androstep ingest --csv-columns time:us,op,dev,offset:B,size:B,response:us FILE`` gives it. The compiled reader of the
-rows is native/text/csv.c.
+rows is native/decode/text/csv.c.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from androstep_analysis import native, schema
-from androstep_analysis.errors import InputError, Loss, printable
+from androstep_analysis import native
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
@@ -26,7 +27,7 @@ _MEANINGS = (
     *("-", "task", "comm", "tid", "pid", "cpu", "dev", "major", "minor", "host", "op", "offset", "size", "time"),
     *("response", "done", "wait"),
 )
-"""``enum meaning`` of native/text/csv.c."""
+"""``enum meaning`` of native/decode/text/csv.c."""
 
 _TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "filetime": 10_000_000, "ticks": 10_000_000}
 _FILETIME_1970 = 116_444_736_000_000_000
@@ -268,7 +269,7 @@ def parse(
 
 
 NO_HEADER, _ONE, _MAYBE = range(3)
-"""``enum header`` of native/text/csv.c: whether the first line names the columns."""
+"""``enum header`` of native/decode/text/csv.c: whether the first line names the columns."""
 
 
 def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:

@@ -3,7 +3,7 @@
 MOST (Jeong et al., USENIX ATC 2013) feeds on ``blkparse -f "%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C\\n"`` and writes
 each line back with ``\\tD``, ``\\tJ`` or ``\\tM`` behind it, and for data the path. Both are read here: the first as
 format ``most_blkparse``, the second as ``most_po``. Neither names the device. MOST's M is whatever it found in no file,
-free blocks and deleted files included. The compiled reader of the lines is native/text/most.c.
+free blocks and deleted files included. The compiled reader of the lines is native/decode/text/most.c.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import functools
 import re
 import weakref
 
-from androstep_analysis import native, schema
+from androstep_analysis import native
+from androstep_analysis.common import schema
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.block import blkparse
 from androstep_analysis.ingest.source import Source

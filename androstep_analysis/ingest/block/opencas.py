@@ -1,8 +1,8 @@
 """Traces of Open-CAS' iotrace (standalone-linux-io-tracer), as its framework OCTF keeps them.
 
 A trace is a folder: ``octf.trace.N`` for each queue N, which is a CPU, and ``octf.summary`` with what the recorder
-counted, in JSON. Any of the files opens the trace, also inside a tar archive. native/opencas/octf.c reads the messages
-(open-cas-telemetry-framework, source/octf/proto/trace.proto): an io becomes a `queue` event, its completion a
+counted, in JSON. Any of the files opens the trace, also inside a tar archive. native/decode/opencas/octf.c reads the
+messages (open-cas-telemetry-framework, source/octf/proto/trace.proto): an io becomes a `queue` event, its completion a
 `complete` one. iotrace tells the file of an io behind it; names are looked up in the whole trace, so that the path is
 the last one the file had. Times are CLOCK_MONOTONIC (the module's ``ktime_get_ns``).
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -43,7 +43,7 @@ _KINDS = {
 
 
 class _Octf(ctypes.Structure):
-    """The beginning of ``struct octf`` of native/opencas/octf.c."""
+    """The beginning of ``struct octf`` of native/decode/opencas/octf.c."""
 
     _fields_ = (
         ("kinds", ctypes.c_uint64 * 8),

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import schema, units
-from androstep_analysis.errors import Loss
+from androstep_analysis.common import schema, units
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging

@@ -2,7 +2,7 @@
 
 The pages of all CPUs are read piece by piece and their records taken in order of time, twice: first all are counted and
 what tells names of threads is collected, then the rows of tables are made, which need the names. Both are done by the
-compiled decoder (native/ftrace/ftrace.c); memory does not depend on how long the recording is.
+compiled decoder (native/decode/ftrace/ftrace.c); memory does not depend on how long the recording is.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import losses, native
-from androstep_analysis.errors import EVER, Loss, Span
+from androstep_analysis import native
+from androstep_analysis.common import losses
+from androstep_analysis.common.errors import EVER, Loss, Span
 from androstep_analysis.ingest import clock, threads
 from androstep_analysis.ingest.ftrace import block, commands, event_format, fs_events, importance
 from androstep_analysis.ingest.ftrace import calls as ftrace_calls

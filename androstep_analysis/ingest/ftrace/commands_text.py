@@ -1,7 +1,7 @@
 """Commands to the storage device in ftrace text: what the UFS and MMC drivers sent and got.
 
 The fields follow include/trace/events/{ufs,mmc}.h, Linux 3.18 to 6.18, as the kernel prints them; what each fills
-is documented in schemas/commands.json. Those of SCSI are read by native/text/scsi.c.
+is documented in schemas/commands.json. Those of SCSI are read by native/decode/text/scsi.c.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ colon stands another way to write it:
 
 Places without a column: ``{#}`` digits, ``{w}`` a word, ``{?c}`` c or nothing, ``{*}`` anything, ``{*w}`` anything up
 to the start of a word, ``{place}`` where a probe stands, ``{end}`` the end of the line. A form that does not end in
-``{end}`` may have anything behind it. The compiled matcher is native/text/forms.c.
+``{end}`` may have anything behind it. The compiled matcher is native/decode/text/forms.c.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from __future__ import annotations
 import ctypes
 import re
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 _KINDS = {
     **{"literal": 0, "maybe": 1, "digits": 2, "word": 3, "place": 4, "end": 5, "number": 6, "signed": 7, "device": 8},
     **{"flags": 9, "f2fs": 10, "any": 11, "words_end": 12, "text": 13, "rest": 14, "quoted": 15, "set": 16, "type": 17},
 }
-"""``enum step_kind`` of native/text/forms.h."""
+"""``enum step_kind`` of native/decode/text/forms.h."""
 
 _REQUIRED, _FOUND, _LEVEL, _LENGTH, _LAST = 1, 2, 4, 8, 16
 _NO_COLUMN = 255
@@ -44,7 +44,7 @@ _PLACE = re.compile(r"\{([^}]*)\}")
 
 
 class Step(ctypes.Structure):
-    """``struct step`` of native/text/forms.h."""
+    """``struct step`` of native/decode/text/forms.h."""
 
     _fields_ = (
         ("kind", ctypes.c_uint8),

@@ -1,7 +1,7 @@
 """Pages of the kernel's ring buffer: how they are laid out, and where in them the records are.
 
 A page (Linux, kernel/trace/ring_buffer.c) begins with the time of its first record and the number of bytes in use; the
-records follow. They are found by the compiled decoder (native/ftrace/pages.c).
+records follow. They are found by the compiled decoder (native/decode/ftrace/pages.c).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def records(layout: Layout, pages: bytes) -> Records:
 
 
 class CLayout(ctypes.Structure):
-    """``struct layout`` of native/ftrace/ftrace.h."""
+    """``struct layout`` of native/decode/ftrace/ftrace.h."""
 
     _fields_ = (
         ("page_bytes", ctypes.c_uint32),
@@ -101,7 +101,7 @@ class CLayout(ctypes.Structure):
 
 
 class CTotals(ctypes.Structure):
-    """``struct page_totals`` of native/ftrace/ftrace.h."""
+    """``struct page_totals`` of native/decode/ftrace/ftrace.h."""
 
     _fields_ = (("records", ctypes.c_uint64), ("lost", ctypes.c_uint64), ("broken", ctypes.c_uint64))
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.ftrace import binary, pages
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool

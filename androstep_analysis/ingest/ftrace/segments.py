@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from androstep_analysis.errors import InputError, printable
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.ingest.ftrace.tracedat_file import CPUSTAT, Container, open_container
 from androstep_analysis.ingest.source import Source, load
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.ftrace import text
 from androstep_analysis.ingest.source import PIECE_BYTES, Source
 from androstep_analysis.ingest.spool import Spool

@@ -7,7 +7,7 @@ A line is (kernel: kernel/trace/trace_output.c, ``trace_print_context``)::
 where tgid, flags and their widths depend on options and version. The thread name may hold anything, brackets and
 dashes too, but at 15 bytes it is too short to hold what follows it, so that the first place where the rest of the
 pattern fits is the right one. The fields of the block events follow include/trace/events/block.h, Linux 3.4 to 6.18.
-The compiled reader of the lines is native/text/ftrace.c.
+The compiled reader of the lines is native/decode/text/ftrace.c.
 
 A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields behind another start::
 
@@ -28,8 +28,9 @@ import re
 import weakref
 from collections.abc import Iterable
 
-from androstep_analysis import native, schema
-from androstep_analysis.errors import Loss
+from androstep_analysis import native
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import clock, lines, tasks
 from androstep_analysis.ingest.block import blkparse
 from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text, importance
@@ -74,7 +75,7 @@ _ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue",
 _HAS_RESULT = _ENDS_IN_ERROR - {"block_rq_requeue"}
 _NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
 _BLOCK, _FS, _COMMAND, _SCSI, _IMPORTANCE = range(1, 6)
-"""``enum sort`` of native/text/ftrace.c."""
+"""``enum sort`` of native/decode/text/ftrace.c."""
 
 _LONG_BYTES = 8
 
@@ -147,7 +148,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
 
 
 class _Trace:
-    """``struct ftrace_text`` of native/text/ftrace.c, which knows the events of the tables."""
+    """``struct ftrace_text`` of native/decode/text/ftrace.c, which knows the events of the tables."""
 
     def __init__(self, has_fences: bool) -> None:
         library = _library()

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis.errors import InputError
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import record
 from androstep_analysis.ingest.ftrace import binary, tracedat_file
 from androstep_analysis.ingest.source import Source

@@ -13,7 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from androstep_analysis.errors import InputError, printable
+from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.ingest.compression import Deflate, Stream, drained
 from androstep_analysis.ingest.ftrace import binary
 from androstep_analysis.ingest.ftrace import pages as ftrace_pages

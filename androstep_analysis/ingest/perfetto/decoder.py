@@ -1,4 +1,4 @@
-"""The compiled decoder of Perfetto traces (native/perfetto/perfetto.c): pieces in, tables and rare packets out."""
+"""The compiled decoder of Perfetto traces (native/decode/perfetto): pieces in, tables and rare packets out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from androstep_analysis import native, schema
+from androstep_analysis import native
+from androstep_analysis.common import schema
 from androstep_analysis.ingest.ftrace import fs_events
 from androstep_analysis.ingest.perfetto import fields
 from androstep_analysis.ingest.perfetto.fields import CALLS, COMMANDS, EVENTS, IMPORTANCE, PACKETS, TASKS
@@ -212,7 +213,7 @@ class Decoder:
 
     def _field(self, event: str, field: str, role: int) -> None:
         if role < 0 or not _library().perfetto_field(self._handle, event.encode(), field.encode(), role):
-            raise ValueError(f"native/perfetto/perfetto.c has no room for field {field} of {event}")
+            raise ValueError(f"native/decode/perfetto/perfetto.c has no room for field {field} of {event}")
 
     def name_threads(self, versions: pl.DataFrame) -> None:
         """Rows get names and processes from `versions` (threads.versions), and names are not collected any more."""
@@ -363,5 +364,5 @@ def _with_end(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 def _slot(name: str) -> int:
     slot: int = _library().perfetto_slot(name.encode())
     if slot < 0:
-        raise ValueError(f"native/perfetto/perfetto.c knows no {name}")
+        raise ValueError(f"native/decode/perfetto/perfetto.c knows no {name}")
     return slot

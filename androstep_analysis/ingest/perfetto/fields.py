@@ -336,7 +336,7 @@ COMMANDS = {
     "scsi_dispatch_cmd_error": _SCSI,
     "scsi_dispatch_cmd_timeout": _SCSI,
 }
-"""The events of table `commands`, and what their fields are (the slots of native/perfetto/perfetto.c)."""
+"""The events of table `commands`, and what their fields are (the slots of native/decode/perfetto/perfetto.c)."""
 
 CALLS = {
     "sys_enter": ("enter", {"id": "number", "args": "argument0"}),

@@ -1,7 +1,7 @@
 """The rare packets of a Perfetto trace: clocks, processes, packages, counters, and what the recorder says of itself.
 
-Each is read here field by field; the events, which are many, are read in C (native/perfetto/perfetto.c). Numbers are
-those of protos/perfetto/trace and protos/perfetto/common of github.com/google/perfetto, v58.
+Each is read here field by field; the events, which are many, are read in C (native/decode/perfetto/perfetto.c). Numbers
+are those of protos/perfetto/trace and protos/perfetto/common of github.com/google/perfetto, v58.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss, printable
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest.perfetto.fields import MEMINFO, VMSTAT
 
 Value = int | memoryview

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import tasks, threads
 from androstep_analysis.ingest.perfetto import block_io
 from androstep_analysis.ingest.perfetto.decoder import EXEC, FORK, NEW, RENAME, SEEN, Decoder, Packet

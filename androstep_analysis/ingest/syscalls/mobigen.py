@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss, printable
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.ingest.syscalls import words
 
 TABLE = "descriptor"

@@ -17,8 +17,9 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from androstep_analysis import native, schema
-from androstep_analysis.errors import Loss
+from androstep_analysis import native
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.syscalls import arguments
 from androstep_analysis.ingest.syscalls import numbers as syscall_numbers

@@ -28,8 +28,8 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss, printable
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import clock, lines, tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool

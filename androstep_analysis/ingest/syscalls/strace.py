@@ -3,8 +3,8 @@
 A line is ``[thread] [time] [number] [instruction pointer] call(arguments) = result [<duration>]`` (strace 6.1:
 syscall.c, ``syscall_entering_trace``, and strace.c, ``printleader``). A call that another thread interrupts stands on
 two lines, of which the first ends in ``<unfinished ...>`` and the second begins with ``<... call resumed>``;
-native/strace/pending.c joins them. A log that ``-ff -o name`` wrote is a set ``name.TID``, one file a thread: any of
-them opens all.
+native/decode/strace/pending.c joins them. A log that ``-ff -o name`` wrote is a set ``name.TID``, one file a thread:
+any of them opens all.
 
 Times are what the log has: ``-ttt`` is CLOCK_REALTIME; ``-t`` and ``-tt`` are nanoseconds since the midnight before the
 first line, in the recorder's own time zone, and go on over the next midnight; ``-r`` is from the first line; without
@@ -25,8 +25,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from androstep_analysis import schema
-from androstep_analysis.errors import Loss, printable
+from androstep_analysis.common import schema
+from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
@@ -65,7 +65,7 @@ _CHILD = re.compile(rb"(?m)(?:(?:fork|clone3?)(?:\(| resumed>)|^(?:, | => ))[^\n
 
 
 class _Counts(ctypes.Structure):
-    """``struct strace_counts`` of native/strace/strace.h."""
+    """``struct strace_counts`` of native/decode/strace/strace.h."""
 
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("lines", "unreadable", "torn", "unfinished", "resumed", "forgotten")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import (

@@ -41,8 +41,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from androstep_analysis import units
-from androstep_analysis.errors import InputError
+from androstep_analysis.common import units
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs import Filesystem, tracepoints, tsk
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs

@@ -18,10 +18,10 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.ingest.entries import Entries
 from androstep_analysis.link.evidence import names
-from androstep_analysis.losses import Losses
 
 _KEY = ["dev", "ino", "incarnation"]
 _NEVER, _ALWAYS = 2**63 - 1, -(2**63)

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 
 HEAD_BYTES = 32
 """Bytes of a file's beginning that the rules look at."""

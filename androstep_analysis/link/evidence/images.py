@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import intervals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.fs import Filesystem
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.snapshots import Snapshot

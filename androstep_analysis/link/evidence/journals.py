@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.incarnations import LAG_NS

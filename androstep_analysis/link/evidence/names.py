@@ -20,12 +20,12 @@ from collections.abc import Collection, Mapping
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.link.intervals import ALWAYS
-from androstep_analysis.losses import Losses
 
 _KEY = ["dev", "ino", "incarnation"]
 _BY_KERNEL = ("path", "lookup")

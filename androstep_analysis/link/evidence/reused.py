@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.link.extents import timeline
 

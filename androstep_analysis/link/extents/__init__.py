@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
 from androstep_analysis.link import intervals
 from androstep_analysis.link.evidence import filetype
 from androstep_analysis.link.intervals import ALWAYS, FOREVER

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import intervals
 from androstep_analysis.link.extents import pagesize, timeline

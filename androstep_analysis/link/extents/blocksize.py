@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis import units
+from androstep_analysis.common import units
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs

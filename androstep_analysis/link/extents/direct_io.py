@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.requests import rwbs
-from androstep_analysis.losses import Losses
 
 BEGINS = ("direct_begin", "iomap_dio_rw_begin")
 ENDS = ("direct_end", "iomap_dio_complete", "iomap_dio_rw_queued")

@@ -19,13 +19,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.link import intervals
 from androstep_analysis.link.extents import direct_io
 from androstep_analysis.link.intervals import FOREVER
-from androstep_analysis.losses import Losses
 
 _INSERT = tracepoints_ext4.INSERTS[0]
 _KINDS = ((_INSERT,), (tracepoints_ext4.LOOKUP,), *tracepoints_f2fs.COMPLETE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from androstep_analysis import units
+from androstep_analysis.common import units
 from androstep_analysis.link import intervals
 from androstep_analysis.link.intervals import ALWAYS, FOREVER, Int64s
 

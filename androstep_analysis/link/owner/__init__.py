@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import polars as pl
 
-from androstep_analysis import schema, units
+from androstep_analysis.common import schema, units
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.spool import batches
 from androstep_analysis.link.extents import bio_pages
 from androstep_analysis.link.owner import authorship, direct_writes, handles, processes, turns
-from androstep_analysis.losses import Losses
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count", "owner_via")
 

@@ -49,7 +49,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from androstep_analysis.losses import Losses
+from androstep_analysis.common.losses import Losses
 
 
 class Observed(NamedTuple):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner.processes import Processes
-from androstep_analysis.losses import Losses
 
 _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
 

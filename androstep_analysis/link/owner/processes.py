@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import tasks as kinds
 
 OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")

@@ -52,7 +52,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.ingest.spool import Spool, spans
 from androstep_analysis.link.requests import linker, rwbs
 from androstep_analysis.link.requests.layers import Layer, inferred

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from androstep_analysis.errors import Loss
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import clock
 
 _LEAST = 16

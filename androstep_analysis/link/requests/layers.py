@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from androstep_analysis import units
-from androstep_analysis.errors import Loss
+from androstep_analysis.common import units
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.link.requests import rwbs
 
 _SHARE = 0.9

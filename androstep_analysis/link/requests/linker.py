@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis import native, schema
+from androstep_analysis import native
+from androstep_analysis.common import schema
 from androstep_analysis.ingest.spool import Spool, batches
 from androstep_analysis.link.requests import rwbs
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from androstep_analysis import schema
+from androstep_analysis.common import schema
 from androstep_analysis.ingest.staging import WORDS
 
 FLAGS = ("sync", "meta", "fua", "preflush", "readahead")

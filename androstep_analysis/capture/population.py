@@ -1,0 +1,58 @@
+"""Of which requests the numbers of a capture are, in words (definitions.toml, counted)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from androstep_analysis.common import quantities
+from androstep_analysis.common.errors import Loss
+
+_OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock", "gap"})
+"""Kinds of losses that may hold issues and completions."""
+
+
+def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events: int = 0) -> str:
+    """What `measures.population` counted: of which requests the numbers are, what of them is missing, and why."""
+    if not counts["count"]:
+        return "There are no requests."
+    if not counts["issued"] and not counts["completed"]:
+        return f"Numbers are of all requests seen, {_amount(counts, '')}: no issue and no completion is recorded."
+    said = f"Numbers are of the requests that reached a device, {_amount(counts, '')}."
+    open_, unissued = counts["count"] - counts["completed"], counts["count"] - counts["issued"]
+    if not counts["completed"]:
+        said += " No completion is recorded, so no time that a device took."
+    elif open_:
+        share = quantities.per_cent(counts["completed"] / counts["count"])
+        said += (
+            f" {_amount(counts, 'completed')} of them ({share}) completed within the recording, and times"
+            f" are of those; of {open_:,} no completion is recorded{_why(losses, lost_events, 'ended')}."
+        )
+    if counts["issued"] and unissued:
+        said += f" Of {unissued:,} no issue is recorded{_why(losses, lost_events, 'began')}."
+    if counts["queued"]:
+        said += f" In no number: {_amount(counts, 'queued')} queued, of which neither issue nor completion is recorded."
+    return said
+
+
+def brief(counts: Mapping[str, int]) -> str:
+    """The same in a few words."""
+    if not counts["issued"] and not counts["completed"]:
+        return "all seen, no issue and no completion recorded"
+    return f"{counts['count']:,} that reached a device, {counts['completed']:,} of them completed"
+
+
+def is_whole(counts: Mapping[str, int]) -> bool:
+    """Whether every request was issued and completed within the recording."""
+    return counts["count"] == counts["issued"] == counts["completed"] and not counts["queued"]
+
+
+def _why(losses: Sequence[Loss], lost_events: int, edge: str) -> str:
+    """What the files tell of the reason."""
+    if lost_events or any(loss.kind in _OF_EVENTS for loss in losses):
+        return " (it may be in what was lost)"
+    return f" (no file tells of a loss: they were under way when the recording {edge}, or it leaves such events out)"
+
+
+def _amount(counts: Mapping[str, int], part: str) -> str:
+    number, size = counts[part or "count"], counts[f"{part}_bytes" if part else "bytes"]
+    return f"{number:,} ({quantities.size(size)})"

@@ -1,0 +1,41 @@
+"""CSV files: for spreadsheets and for everything that takes no Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from androstep_analysis.common import files
+
+FORMULA = "^[=+\\-@\t\r]"
+"""How text begins that a spreadsheet would compute instead of show (OWASP, CSV injection)."""
+
+_CONTROL = [chr(code) for code in (*range(32), *range(127, 160))]
+_ESCAPES = [f"\\x{ord(character):02x}" for character in _CONTROL]
+
+
+def write(table: pl.DataFrame | pl.LazyFrame, path: Path) -> None:
+    r"""Write a table as CSV with a header; the values of a list column stand on lines of their own within the cell.
+
+    Names in a recording are anyone's words. Text that a spreadsheet would take for a formula (it begins with ``=``,
+    ``+``, ``-`` or ``@``) gets an apostrophe in front, and control characters are written ``\xNN``. Parquet has all
+    as it was.
+    """
+    with files.replacing(path) as new, new.open("wb") as file:
+        table.lazy().with_columns(_cells(table.collect_schema())).sink_csv(file)
+
+
+def _cells(columns: pl.Schema) -> list[pl.Expr]:
+    lists = [
+        pl.col(name).cast(pl.List(pl.String)).list.eval(guarded(pl.element())).list.join("\n")
+        for name, dtype in columns.items()
+        if isinstance(dtype, pl.List)
+    ]
+    return [*lists, *(guarded(pl.col(name)).alias(name) for name, dtype in columns.items() if dtype == pl.String)]
+
+
+def guarded(text: pl.Expr) -> pl.Expr:
+    """Text that is safe in a cell."""
+    safe = pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text)
+    return safe.str.replace_many(_CONTROL, _ESCAPES)

@@ -1,0 +1,112 @@
+"""Write files whole or not at all, and read small files that somebody else may have made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from androstep_analysis.common import scratch
+from androstep_analysis.common.errors import InputError
+
+MOST_TEXT_MIB = 32
+"""The default limit of files that are read as a whole, such as `capture.json`: a real one has some kilobytes."""
+
+MOST_TEXT = "ANDROSTEP_MAX_TEXT_MIB"
+"""The environment variable that raises this limit."""
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path at which to write; the file there becomes `path` at the end, and nothing remains after an error.
+
+    What stood at `path` stays until then, and keeps its permissions. A link at `path` is replaced and not followed. A
+    device or a pipe, such as ``/dev/stdout``, is written to directly. The new file is made in the directory of `path`,
+    in a directory that the next run removes where this process is killed.
+    """
+    try:
+        before = path.lstat()
+    except FileNotFoundError:
+        before = None
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        raise IsADirectoryError(21, "Is a directory", str(path))
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    with scratch.directory("output", path.parent) as place:
+        new = place / "new"
+        yield new
+        new.chmod(stat.S_IMODE(before.st_mode) if before is not None and path.is_file() else 0o666 & ~_umask())
+        new.replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by a file with this text (UTF-8)."""
+    with replacing(path) as new:
+        new.write_text(text, encoding="utf-8")
+
+
+def read_text(path: Path) -> str:
+    """Return the text (UTF-8) of a file, as `read_bytes` reads it."""
+    return read_bytes(path).decode("utf-8")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what a regular file that is not a link holds.
+
+    Raises `InputError` where the file is larger than `MOST_TEXT_MIB` (the variable `MOST_TEXT` raises the limit), and
+    `OSError` where it is none or cannot be read: opening a FIFO or a device would wait or never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(22, "Not a regular file", str(path))
+        limit = limit_of(MOST_TEXT, MOST_TEXT_MIB)
+        if state.st_size > limit << 20:
+            raise InputError(
+                f"{path}: {state.st_size >> 20} MiB, but such a file has {limit} MiB at most; if it is right, set "
+                f"{MOST_TEXT} to a larger number"
+            )
+        return file.read(limit << 20)
+
+
+def limit_of(variable: str, default: int) -> int:
+    """Return the limit that an environment variable states, or `default`; `InputError` where it is not a number."""
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdecimal() or len(text) > 9:
+        raise InputError(f"{variable} is {text!r}; set it to a whole number")
+    return int(text)
+
+
+def cache_directory() -> Path:
+    """Return the directory of AndroStep in this user's cache (XDG base directory specification)."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "androstep"
+
+
+def is_own_directory(path: Path) -> bool:
+    """Return whether `path` is a directory, not a link to one, that belongs to the user who runs this process."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether `path` is a regular file and not a link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

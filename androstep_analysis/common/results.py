@@ -1,0 +1,148 @@
+"""Results that a tool measured, and kinds of them: reading those of files and captures as one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from androstep_analysis.common import manifest, schema
+from androstep_analysis.common.errors import InputError, Loss, LossWarning
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one file, or of several together.
+
+    Attributes
+    ----------
+    format : str
+        What wrote them; of several files each such name once.
+    tables : dict of DataFrame
+        A table for each name of their kind, in the schema's columns and types (docs/tables.md).
+    losses : tuple of Loss
+        What of the files could not be read.
+    clock : str
+        The clock of their times; unknown where files have several.
+    monotonic_offset_ns, realtime_offset_ns : int, optional
+        CLOCK_MONOTONIC and CLOCK_REALTIME minus that clock, where the file tells.
+    """
+
+    format: str
+    tables: dict[str, pl.DataFrame]
+    losses: tuple[Loss, ...] = ()
+    clock: str = "unknown"
+    monotonic_offset_ns: int | None = None
+    realtime_offset_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of results.
+
+    `role` is that of its files in a capture (`manifest.ROLES`), `noun` what they are called, `command` what makes them.
+    The first of `tables` has a row for each run, which the columns `key` name. `facts` maps facts of the machine
+    (`manifest.FACTS`) to its columns, and `told` gives what a capture tells of it at once (JSON values).
+    """
+
+    role: str
+    noun: str
+    command: str
+    tables: tuple[str, ...]
+    key: tuple[str, ...]
+    facts: Mapping[str, str]
+    sniff: Callable[[Path], bool]
+    read_file: Callable[[Path], Results]
+    told: Callable[[pl.DataFrame], dict[str, Any]]
+
+
+def read(kind: Kind, paths: Sequence[str | os.PathLike[str]], *, of_folder: bool = False) -> Results:
+    """The results in files or capture directories, together.
+
+    Warns (`LossWarning`) of what could not be read: of a directory (or with `of_folder`, of files that were found in
+    one) a damaged file costs itself. Raises `InputError` for a file that holds no such results, or is damaged beyond
+    use, and where the same results are given twice.
+    """
+    parts: list[Results] = []
+    damaged: list[Loss] = []
+    for path in map(Path, paths):
+        found_there = _files(kind, path)
+        for file in found_there:
+            try:
+                parts.append(kind.read_file(file))
+            except InputError as error:
+                if not of_folder and len(found_there) == 1:
+                    raise
+                damaged.append(Loss("unreadable", 1, str(error)))
+    if not parts:
+        nothing = f"no file with results was given; name one, or a capture of `{kind.command}`"
+        raise InputError(damaged[0].message if damaged else nothing)
+    found = together(kind, parts)
+    found = replace(found, losses=(*damaged, *found.losses))
+    if found.losses:
+        warnings.warn("; ".join(loss.message for loss in found.losses), LossWarning, stacklevel=3)
+    return found
+
+
+def together(kind: Kind, parts: Sequence[Results]) -> Results:
+    """The results of several files as one; their clocks must be the same, or none is told."""
+    tables = {name: pl.concat([part.tables[name] for part in parts]) for name in kind.tables}
+    runs = tables[kind.tables[0]]
+    doubled = runs.filter(pl.struct(kind.key).is_duplicated())
+    if not doubled.is_empty():
+        name = kind.key[0]
+        raise InputError(f"{name.removesuffix('_id')} {doubled[name][0]} is in two of the files; give each result once")
+    clocks = {part.clock for part in parts}
+    return Results(
+        format=", ".join(dict.fromkeys(part.format for part in parts)),
+        tables=tables,
+        losses=tuple(loss for part in parts for loss in part.losses),
+        clock=clocks.pop() if len(clocks) == 1 else "unknown",
+        monotonic_offset_ns=_same([part.monotonic_offset_ns for part in parts]),
+        realtime_offset_ns=_same([part.realtime_offset_ns for part in parts]),
+    )
+
+
+def fit(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The columns of `frame` that table `name` has, in its types, and null in the others.
+
+    `InputError` where a value is none that the schema knows: a newer tool wrote it.
+    """
+    columns = [column for column in schema.table(name).columns if column.name in frame.columns]
+    try:
+        fitted = frame.select(pl.col(column.name).cast(column.polars) for column in columns)
+        return schema.complete(fitted, name)
+    except (pl.exceptions.InvalidOperationError, schema.SchemaError) as error:
+        raise InputError(f"table {name}: {str(error).splitlines()[0]}; update androstep or the probe") from None
+
+
+def _same(values: list[int | None]) -> int | None:
+    """The value that all have: of one file, or of none."""
+    return values[0] if len(set(values)) == 1 else None
+
+
+def files(kind: Kind, directory: Path) -> list[Path]:
+    """The files below a directory that hold results, by name."""
+    return [path for path in sorted(directory.rglob("*")) if path.is_file() and kind.sniff(path)]
+
+
+def _files(kind: Kind, path: Path) -> list[Path]:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if not path.is_dir():
+        return [path]
+    if not (path / manifest.FILE_NAME).exists():
+        found = files(kind, path)
+        if not found:
+            raise InputError(f"{path}: no {kind.noun} in it, and no capture; make one with `{kind.command}`")
+        return found
+    described = manifest.read(path)
+    sources = [manifest.verify(source, path) for source in described.of_role(kind.role)]
+    if not sources:
+        raise InputError(f"{path}: a capture without {kind.noun}; make one with `{kind.command}`")
+    return sources

@@ -1,0 +1,321 @@
+"""Collections of captures: their facts, a measure of all, and comparisons that grow with their number."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from androstep_analysis import capture, compare, measures
+from androstep_analysis.capture import Description
+from androstep_analysis.common import manifest, schema
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.compare.collections import places, work
+from androstep_analysis.compare.collections.places import Place
+from androstep_analysis.compare.collections.work import Failure
+from androstep_analysis.compare.measures import Measured, known, measured, together
+
+Executor: TypeAlias = Any
+"""A `distributed.Client`, or an executor of `concurrent.futures`."""
+
+
+def collection(*patterns: str | PathLike[str]) -> Collection:
+    """The captures that paths, patterns and addresses name.
+
+    Parameters
+    ----------
+    *patterns : path-like
+        Directories, which stand for all captures and released datasets in and below them; patterns with ``*``, ``**``
+        and ``?``; single traces; or addresses that fsspec understands, as ``s3://bucket/captures``.
+
+    Returns
+    -------
+    Collection
+        None of them is opened yet.
+
+    Raises
+    ------
+    InputError
+        Where one names no capture.
+
+    Examples
+    --------
+    >>> len(androstep.collection("datasets/demo"))
+    1
+    """
+    return Collection(places.find([str(pattern) for pattern in patterns]))
+
+
+class Collection:
+    """Captures, each opened when it is its turn and by whom it is measured.
+
+    Where another machine does that, they have the same paths or addresses there.
+    """
+
+    def __init__(self, captures: Sequence[Place]) -> None:
+        self.places = tuple(captures)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __repr__(self) -> str:
+        return f"<Collection of {len(self):,} captures>"
+
+    def facts(self, *, jobs: int | None = None, executor: Executor = None) -> pl.DataFrame:
+        """What is known of each capture: table captures, with where it is.
+
+        Parameters
+        ----------
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns place (String), error (String: why it cannot be opened, else null), and those of table captures,
+            a row for each capture in their order.
+
+        Examples
+        --------
+        >>> androstep.collection("datasets/demo").facts()["fs_type"].to_list()
+        ['ext4']
+        """
+        found = work.each(_facts, self.places, jobs=jobs, executor=executor, title="opening captures")
+        rows = [
+            {"place": str(place), **({"error": one.reason} if isinstance(one, Failure) else one)}
+            for place, one in zip(self.places, found, strict=True)
+        ]
+        types: dict[str, Any] = {"place": pl.String, "error": pl.String, **schema.table("captures").polars}
+        return pl.DataFrame([{name: row.get(name) for name in types} for row in rows], types)
+
+    def measure(
+        self,
+        measure: str | compare.Measure,
+        *,
+        window_ns: int | None = None,
+        jobs: int | None = None,
+        executor: Executor = None,
+    ) -> pl.DataFrame:
+        """The table of `compare.measure_all` of all captures, and why some are not in it.
+
+        Parameters
+        ----------
+        measure : str or compare.Measure
+            A name of `compare.measures`, or one's own.
+        window_ns : int, optional
+            Length of a window, in ns; by default there are none.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        polars.DataFrame
+            As `compare.measure_all` gives it, and column error (String): null, or in the only row of a capture why it
+            could not be measured, all but capture (where it is) being null. Where captures are done does not change a
+            bit of it.
+
+        Raises
+        ------
+        InputError
+            Where no capture can be measured.
+
+        Examples
+        --------
+        >>> androstep.collection("datasets/demo").measure("mix").filter(metric="count", op="read")["value"].item()
+        817.0
+        """
+        parts, failed = self.measured(measure, window_ns=window_ns, jobs=jobs, executor=executor)
+        if not parts:
+            raise InputError(next(iter(failed.values()), "no captures: make one with androstep.collection"))
+        table = together(parts, known(measure, window_ns), window_ns).with_columns(error=pl.lit(None, pl.String))
+        reasons = pl.DataFrame(list(failed.items()), {"capture": pl.String, "error": pl.String}, orient="row")
+        return pl.concat([table, reasons], how="diagonal")
+
+    def measured(
+        self,
+        measure: str | compare.Measure,
+        *,
+        window_ns: int | None = None,
+        phases_ns: int | None = None,
+        jobs: int | None = None,
+        executor: Executor = None,
+    ) -> tuple[list[Measured], dict[str, str]]:
+        """What the measure gives of each capture by itself, and of those that cannot be measured why.
+
+        Parameters
+        ----------
+        measure : str or compare.Measure
+            A name of `compare.measures`, or one's own.
+        window_ns : int, optional
+            Length of a window, in ns; by default there are none.
+        phases_ns : int, optional
+            Each phase, seen in windows of that length (`compare.phases`), is a capture of its own.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        tuple of list and dict
+            Title, facts and table of each, as `compare.measures.together` puts them together; and by place why not.
+
+        Raises
+        ------
+        InputError
+            For windows of what has repetitions.
+
+        Examples
+        --------
+        >>> parts, failed = androstep.collection("datasets/demo").measured("mix", jobs=1)
+        >>> len(parts), failed
+        (1, {})
+        """
+        known(measure, window_ns)
+        one = functools.partial(_measured, measure=measure, window_ns=window_ns, phases_ns=phases_ns)
+        found = work.each(one, self.places, jobs=jobs, executor=executor)
+        parts, failed = dict[str, Measured](), dict[str, str]()
+        for place, of_place in zip(self.places, found, strict=True):
+            if isinstance(of_place, Failure):
+                failed[str(place)] = of_place.reason
+                continue
+            for part in of_place:
+                if (same := parts.setdefault(part.capture_id, part)) is not part:
+                    failed[str(place)] = f"the same recording as {same.title} ({part.capture_id})"
+        return list(parts.values()), failed
+
+    def compare(
+        self,
+        measure: str | compare.Measure,
+        *,
+        by: Sequence[str],
+        baseline: str,
+        smallest: float | None = None,
+        window_ns: int | None = None,
+        jobs: int | None = None,
+        executor: Executor = None,
+    ) -> pl.DataFrame:
+        """Every group beside the baseline, as `compare.compare` says: as many comparisons as there are groups.
+
+        What could not be measured is left out; `measure` tells it.
+
+        Parameters
+        ----------
+        measure : str or compare.Measure
+            A name of `compare.measures`, or one's own.
+        by : sequence of str
+            Facts: captures that are equal in these are a group.
+        baseline : str
+            The group that all others are compared with.
+        smallest : float, optional
+            The smallest difference that matters, as a part of the whole.
+        window_ns : int, optional
+            Length of a window, in ns; by default there are none.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        polars.DataFrame
+            As `compare.compare` gives it.
+
+        Examples
+        --------
+        >>> collection = androstep.collection("datasets/demo")
+        >>> collection.compare("mix", by=["fs_type"], baseline="ext4", jobs=1).height
+        0
+        """
+        table = self.measure(measure, window_ns=window_ns, jobs=jobs, executor=executor)
+        told = table.filter(pl.col("error").is_null()).drop("error")
+        return compare.compare(told, by=by, baseline=baseline, smallest=smallest)
+
+    @classmethod
+    def ingest(
+        cls,
+        sources: Sequence[str | PathLike[str]],
+        out: str | PathLike[str],
+        description: Description | None = None,
+        *,
+        jobs: int | None = None,
+        executor: Executor = None,
+    ) -> tuple[Collection, dict[str, str]]:
+        """Make a capture of each source, each where it would lie if directory `out` had the sources' own tree.
+
+        Parameters
+        ----------
+        sources : sequence of path-like
+            Recordings, and directories of such: everything in and below them, but for captures and hidden files.
+        out : path-like
+            Captures that are there already stay, so that what was interrupted goes on.
+        description : Description, optional
+            What stands in none of the sources, and is true of all.
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        tuple of Collection and dict
+            The captures that are there now, and of each source without one why.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from androstep_analysis.compare.collections import Collection
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     for app in ("mail", "game"):
+        ...         _ = Path(place, f"{app}.csv").write_text(
+        ...             "process,device,rw_flag,sector,size,timestamp\\napp-1,8388608,W,8,8,1.5\\n"
+        ...         )
+        ...     made, failed = Collection.ingest([place], Path(place, "captures"), jobs=1)
+        ...     len(made), failed
+        (2, {})
+        """
+        into = Path(out).resolve()
+        pairs = [pair for source in sources for pair in places.recordings(Path(source), into)]
+        one = functools.partial(_made, description=description or Description())
+        found = work.each(one, pairs, jobs=jobs, executor=executor, title="making captures")
+        failed = {
+            str(source): one.reason for (source, _), one in zip(pairs, found, strict=True) if isinstance(one, Failure)
+        }
+        return cls([Place(str(path)) for source, path in pairs if str(source) not in failed]), failed
+
+
+def _facts(place: Place) -> dict[str, Any]:
+    with places.opened(place) as recording:
+        return dict(recording.facts)
+
+
+def _measured(
+    place: Place, measure: str | compare.Measure, window_ns: int | None, phases_ns: int | None
+) -> list[Measured]:
+    with places.opened(place) as recording:
+        parts = [recording] if phases_ns is None else compare.phases(recording, window_ns=phases_ns)
+        return [
+            measured(part, known(measure, window_ns), window_ns)._replace(population=_population(part.tables))
+            for part in parts
+        ]
+
+
+def _population(tables: Mapping[str, pl.LazyFrame]) -> dict[str, int]:
+    """Of which requests the numbers of a recording are; empty where it has none."""
+    counts = measures.population(tables["requests"]) if "requests" in tables else {}
+    return counts if any(counts.values()) else {}
+
+
+def _made(pair: tuple[Path, Path], description: Description) -> None:
+    source, path = pair
+    if not (path / manifest.FILE_NAME).is_file():
+        capture.create([source], path, description)

@@ -1,0 +1,197 @@
+"""Where captures are: below a directory of this machine, or at an address that fsspec understands."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import polars as pl
+
+from androstep_analysis import capture, compare, ingest
+from androstep_analysis.common import manifest, scratch
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.ingest import recording
+
+_RELEASED = "tables/captures"
+
+
+class Place(NamedTuple):
+    """Where one capture is: a path or address, and of a released dataset its file below ``tables/captures`` and which
+    of those in it."""
+
+    address: str
+    part: str | None = None
+    capture_id: str | None = None
+
+    def __str__(self) -> str:
+        return self.address if self.part is None else f"{self.address} ({self.capture_id})"
+
+
+def find(patterns: Sequence[str]) -> list[Place]:
+    """The captures that these paths, patterns and addresses name, each once, in order.
+
+    A directory stands for all captures and released datasets in and below it; what lies in a capture is part of it. A
+    file stands for itself, where a pattern without ``**`` names it. Raises `InputError` where one names nothing.
+    """
+    found: dict[Place, None] = {}
+    for pattern in patterns:
+        places = list(_remote(pattern) if "://" in pattern else _local(pattern))
+        if not places:
+            raise InputError(
+                f"{pattern}: no capture there; give a directory with captures in it, or a pattern in quotes"
+            )
+        found |= dict.fromkeys(places)
+    return list(found)
+
+
+@contextlib.contextmanager
+def opened(place: Place) -> Iterator[compare.Recording]:
+    """What is recorded there. Of an address a copy is made, for as long as it is used."""
+    with contextlib.ExitStack() as stack:
+        path = Path(place.address)
+        if "://" in place.address:
+            path = stack.enter_context(_copied(place))
+        if place.part is None:
+            yield compare.Recording.of(capture.open(path))
+        else:
+            (released,) = compare.of_release(path, part=place.part, capture_id=place.capture_id)
+            yield released
+
+
+# -- on this machine --------------------------------------------------------------------------------------------------
+
+
+def _local(pattern: str) -> Iterator[Place]:
+    is_there = Path(pattern).exists() or _is_set(Path(pattern))
+    done: set[Path] = set()
+    for path in [Path(pattern)] if is_there else _matches(Path(pattern)):
+        path = path.resolve()
+        if any(parent in done for parent in (path, *path.parents)):
+            continue
+        if path.is_dir():
+            for place in _below(path):
+                done.add(Path(place.address))
+                yield place
+        elif is_there or "**" not in pattern:
+            yield Place(str(path))
+
+
+def _matches(pattern: Path) -> list[Path]:
+    top = Path(pattern.anchor or ".")
+    try:
+        return sorted(top.glob(str(pattern.relative_to(top) if pattern.anchor else pattern)))
+    except ValueError as error:
+        raise InputError(f"{pattern}: no pattern ({error}); as captures/*/mail or captures/**") from None
+
+
+def _below(directory: Path) -> Iterator[Place]:
+    if (directory / manifest.FILE_NAME).is_file() or _is_set(directory):
+        yield Place(str(directory))
+    elif (directory / _RELEASED).is_dir():
+        for file in sorted((directory / _RELEASED).rglob("*.parquet")):
+            part = file.relative_to(directory / _RELEASED).as_posix()
+            for capture_id in _captures(file):
+                yield Place(str(directory), part, capture_id)
+    else:
+        for inner in sorted(directory.iterdir()):
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _below(inner)
+
+
+def _captures(file: Path | IO[bytes]) -> list[str]:
+    """The captures of a file of table captures; that of a release has one."""
+    return sorted(pl.read_parquet(file, columns=["capture_id"])["capture_id"].unique())
+
+
+def _is_set(path: Path) -> bool:
+    """Whether a directory, or the common name of several files, is one recording: iotrace's, or sets of blktrace's."""
+    try:
+        return recording.is_one(path) or ingest.files(path) != (path,)
+    except InputError:  # there is nothing of that name
+        return False
+
+
+def recordings(source: Path, into: Path) -> Iterator[tuple[Path, Path]]:
+    """Each recording that a path stands for, and where below `into` its capture belongs."""
+    if not (source.exists() or _is_set(source)):
+        raise InputError(f"{source}: there is nothing of that name; give a recording, or a directory with some")
+    top = source.resolve()
+    for path in _recordings(top) if top.is_dir() else [top]:
+        yield path, into / (path.relative_to(top) if path != top else path.name)
+
+
+def _recordings(directory: Path) -> Iterator[Path]:
+    if _is_set(directory):
+        yield directory
+        return
+    taken: set[Path] = set()
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith(".") or path in taken:
+            continue
+        if path.is_dir():
+            if not (path / manifest.FILE_NAME).is_file() and not path.is_symlink():
+                yield from _recordings(path)
+        else:
+            taken |= set(ingest.files(path))
+            yield path
+
+
+# -- elsewhere --------------------------------------------------------------------------------------------------------
+
+
+def _remote(pattern: str) -> list[Place]:
+    with _reached(pattern) as (filesystem, top):
+        return [*_found(filesystem, top)]
+
+
+def _found(filesystem: Any, top: str) -> Iterator[Place]:
+    top = top.rstrip("/")
+    manifests = {*filesystem.glob(f"{top}/{manifest.FILE_NAME}"), *filesystem.glob(f"{top}/**/{manifest.FILE_NAME}")}
+    for path in sorted(manifests):
+        yield Place(filesystem.unstrip_protocol(path.rsplit("/", 1)[0]))
+    parts = {
+        *filesystem.glob(f"{top}/{_RELEASED}/**/*.parquet"),
+        *filesystem.glob(f"{top}/**/{_RELEASED}/**/*.parquet"),
+    }
+    for path in sorted(parts):
+        directory, _, part = path.partition(f"/{_RELEASED}/")
+        with filesystem.open(path, "rb") as file:
+            captures = _captures(file)
+        for capture_id in captures:
+            yield Place(filesystem.unstrip_protocol(directory), part, capture_id)
+
+
+@contextlib.contextmanager
+def _copied(place: Place) -> Iterator[Path]:
+    """A copy of the capture, or of its files of a released dataset; gone at the end."""
+    with scratch.directory("collection") as directory:
+        with _reached(place.address) as (filesystem, source):
+            copy = directory / Path(source).name
+            if place.part is None:
+                filesystem.get(source, str(copy), recursive=True)
+            else:
+                for path in filesystem.glob(f"{source}/tables/*/{place.part}"):
+                    target = copy / Path(path).relative_to(source)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with filesystem.open(path, "rb") as stored, target.open("wb") as kept:
+                        shutil.copyfileobj(stored, kept)
+        yield copy
+
+
+@contextlib.contextmanager
+def _reached(address: str) -> Iterator[tuple[Any, str]]:
+    """The filesystem of an address and the path in it. Raises `InputError` for whatever fails while it is asked."""
+    try:
+        import fsspec
+    except ImportError:
+        raise InputError(f"{address}: an address takes fsspec; install androstep[cluster]") from None
+    try:
+        filesystem, path = fsspec.core.url_to_fs(address)
+        yield filesystem, str(path)
+    except InputError:
+        raise
+    except Exception as error:  # each filesystem raises what its own library does
+        raise InputError(f"{address}: cannot be reached ({str(error) or type(error).__name__})") from None

@@ -1,0 +1,67 @@
+"""Where the programs of probes/ are, for this machine and for the processors of devices."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from pathlib import Path
+
+from androstep_analysis.common.errors import InputError
+
+VARIABLE = "ANDROSTEP_PROBES"
+"""Names the directory that is searched instead of all others. Like those, it has a directory for every target."""
+
+TARGETS = {
+    **dict.fromkeys(("arm64-v8a", "aarch64", "arm64"), "aarch64-linux-musl"),
+    **dict.fromkeys(("armeabi-v7a", "armv7l", "armv8l"), "arm-linux-musleabihf"),
+    **dict.fromkeys(("x86_64", "amd64", "AMD64"), "x86_64-linux-musl"),
+}
+"""Target of the compiler, by ``ro.product.cpu.abi`` of Android and by ``uname -m``."""
+
+_PACKAGE = "androstep_probes"
+_CHECKOUT = Path(__file__).parents[2]
+
+
+def for_this_machine(name: str) -> Path:
+    """The program for this machine: one made by its own compiler, else a static one.
+
+    Raises `InputError` where there is none, saying how to get it.
+    """
+    if platform.system() != "Linux":
+        raise InputError(f"{name} runs on Linux and on Android devices, not on {platform.system()}; use one by --on")
+    target = TARGETS.get(platform.machine())
+    return _find(name, ["native"] if target is None else ["native", target])
+
+
+def for_processor(name: str, abi: str) -> Path:
+    """The static program for a device's processor, named as in `TARGETS`.
+
+    Raises `InputError` where none is built for such processors, or where it is not here.
+    """
+    target = TARGETS.get(abi)
+    if target is None:
+        raise InputError(f"{abi}: no program is built for this processor, only for {', '.join(sorted(TARGETS))}")
+    return _find(name, [target])
+
+
+def _find(name: str, targets: list[str]) -> Path:
+    named = os.environ.get(VARIABLE)
+    for target in targets:
+        for directory in [Path(named)] if named else _directories():
+            if os.access(path := directory / target / name, os.X_OK) and path.is_file():
+                return path
+    raise InputError(f"there is no program {name} for {targets[-1]}{f' in {named}' if named else ''}; {advice()}")
+
+
+def _directories() -> list[Path]:
+    """That of the checkout, and that of the installed package."""
+    package = importlib.util.find_spec(_PACKAGE)
+    installed = package.submodule_search_locations if package else None
+    return [_CHECKOUT / "build" / "probes", *map(Path, installed or ())]
+
+
+def advice() -> str:
+    """What brings the programs of this version."""
+    how = "build it with `make probes`" if (_CHECKOUT / "Makefile").is_file() else "`pip install androstep-probes`"
+    return f"{how}, or name a directory that has it in {VARIABLE}"

@@ -1,6 +1,0 @@
-"""What the storage of a device does right now: the last seconds of a recording under way, and who was at it."""
-
-from androstep_analysis.live.live import Live, Moment
-from androstep_analysis.live.ranking import KEYS, SORTS, ranking, totals
-
-__all__ = ["KEYS", "SORTS", "Live", "Moment", "ranking", "totals"]

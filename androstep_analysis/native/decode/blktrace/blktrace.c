@@ -1,0 +1,199 @@
+// The streams of a recording are read twice: first for the names of threads (`blktrace_survey`), which may stand behind
+// the events they are of where the CPUs were dumped one after the other, then for the rows (`blktrace_merge`).
+#include "decode/blktrace/blktrace.h"
+
+#include <stdlib.h>
+
+API void blktrace_free(struct blktrace *trace);
+
+API struct blktrace *blktrace_new(struct strings *strings, size_t nr_streams)
+{
+    struct blktrace *trace = calloc(1, sizeof(*trace));
+
+    if (!trace)
+        return NULL;
+    trace->strings = strings;
+    trace->nr_streams = nr_streams;
+    trace->streams = calloc(nr_streams, sizeof(*trace->streams));
+    memset(trace->event_strings, 0xff, sizeof(trace->event_strings));
+    memset(trace->rwbs_strings, 0xff, sizeof(trace->rwbs_strings));
+    trace->report.clock_ns = trace->report.realtime_ns = trace->report.first_name_ns = NO_INT64;
+    trace->report.first_ns = trace->report.last_ns = trace->report.earliest_ns = NO_INT64;
+    if (trace->streams)
+        return trace;
+    blktrace_free(trace);
+    return NULL;
+}
+
+API void blktrace_free(struct blktrace *trace)
+{
+    if (!trace)
+        return;
+    free(trace->streams);
+    free(trace->threads);
+    map_free(&trace->thread_of);
+    free(trace->names);
+    free(trace->counters);
+    map_free(&trace->counter_of);
+    free(trace);
+}
+
+API const struct blktrace_report *blktrace_report(const struct blktrace *trace)
+{
+    return &trace->report;
+}
+
+// The bytes that a stream goes on with, from the first that `blktrace_used` did not count.
+API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *data, size_t length, bool is_last)
+{
+    struct stream *stream = trace->streams + number;
+
+    stream->data = data;
+    stream->length = length;
+    stream->place = 0;
+    stream->is_last = is_last;
+    stream->is_ended = stream->has_record = false;
+}
+
+// How many of the bytes that a stream was fed are done with.
+API size_t blktrace_used(const struct blktrace *trace, size_t number)
+{
+    return trace->streams[number].place;
+}
+
+static void survey_note(struct blktrace *trace, const struct record *record, uint64_t action)
+{
+    struct blktrace_report *report = &trace->report;
+    int64_t ts_ns = time_of(record);
+    size_t length;
+    const uint8_t *pdu = record_payload(record, action, &length);
+
+    if ((action & TA_MASK) == NOTE_PROCESS) {
+        thread_rename(trace, pid_of(record), ts_ns, pdu, length);
+        if (report->first_name_ns == NO_INT64 || ts_ns < report->first_name_ns)
+            report->first_name_ns = ts_ns;
+    } else if (length >= 8 && (report->clock_ns == NO_INT64 || ts_ns < report->clock_ns)) {
+        size_t offset = (size_t)(pdu - record->at);
+
+        report->clock_ns = ts_ns;
+        report->realtime_ns = number32(record, offset) * INT64_C(1000000000) + number32(record, offset + 4);
+    }
+}
+
+// Reads what a stream was fed for what its events do not say themselves.
+API void blktrace_survey(struct blktrace *trace, size_t number)
+{
+    struct blktrace_report *report = &trace->report;
+    struct stream *stream = trace->streams + number;
+
+    while (record_next(trace, stream) == RECORD_WHOLE) {
+        uint64_t action = action_of(&stream->record);
+        enum event event = event_of(action);
+
+        if (event == EVENT_NONE) {
+            survey_note(trace, &stream->record, action);
+        } else if (event != EVENT_UNKNOWN) {
+            int64_t ts_ns = time_of(&stream->record);
+
+            if (stream->is_begun && ts_ns < stream->ts_ns)
+                report->is_disordered = true;
+            stream->ts_ns = ts_ns;
+            stream->is_begun = true;
+            if (report->earliest_ns == NO_INT64 || ts_ns < report->earliest_ns)
+                report->earliest_ns = ts_ns;
+        }
+        record_take(stream);
+    }
+}
+
+// Ends the survey: the streams begin again. The times of names are so much ahead of those of the events.
+API void blktrace_surveyed(struct blktrace *trace, int64_t shift_ns)
+{
+    struct blktrace_report *report = &trace->report;
+
+    threads_settle(trace, shift_ns);
+    report->torn = report->gaps = report->gap_bytes = 0;
+    memset(trace->streams, 0, trace->nr_streams * sizeof(*trace->streams));
+}
+
+// Sees to it that each stream has its next record, and tells the streams of the two earliest, of equal times the first
+// ones; NULL for none. Returns the number of the stream that needs more, the number of streams where none does.
+static size_t find_earliest(struct blktrace *trace, struct stream **first, struct stream **second)
+{
+    *first = *second = NULL;
+    for (size_t i = 0; i < trace->nr_streams; i++) {
+        struct stream *stream = trace->streams + i;
+
+        if (!stream->has_record && !stream->is_ended) {
+            enum progress progress = record_next(trace, stream);
+
+            if (progress == MORE)
+                return i;
+            stream->is_ended = progress == ENDED;
+            stream->has_record = progress == RECORD_WHOLE;
+            stream->ts_ns = stream->has_record ? time_of(&stream->record) : 0;
+        }
+        if (stream->is_ended)
+            continue;
+        if (!*first || stream->ts_ns < (*first)->ts_ns) {
+            *second = *first;
+            *first = stream;
+        } else if (!*second || stream->ts_ns < (*second)->ts_ns) {
+            *second = stream;
+        }
+    }
+    return trace->nr_streams;
+}
+
+// Counts the record of the stream and makes a row of it, where it is an event; false where the table is full.
+static bool merge_record(struct blktrace *trace, struct table *table, const struct stream *stream)
+{
+    struct blktrace_report *report = &trace->report;
+    uint64_t action = action_of(&stream->record);
+    enum event event = event_of(action);
+
+    if (event > EVENT_NONE && event < EVENT_MESSAGE) {
+        const struct record *record = &stream->record;
+        size_t device = device_offset(record);
+
+        if (table_is_full(table))
+            return false;
+        put_record(trace, table, stream, event, action);
+        sequence_seen(trace, number32(record, device), number32(record, device + 4), number32(record, 4));
+    }
+    report->counts[event]++;
+    if (event != EVENT_NONE && event != EVENT_UNKNOWN) {
+        if (report->first_ns == NO_INT64 || stream->ts_ns < report->first_ns)
+            report->first_ns = stream->ts_ns;
+        if (report->last_ns == NO_INT64 || stream->ts_ns > report->last_ns)
+            report->last_ns = stream->ts_ns;
+    }
+    return true;
+}
+
+// Makes rows of the records, earliest first, of equal times those of the first stream first. Returns the number of
+// the stream that needs more, the number of streams where all are at their end, and one more where the table is full.
+API size_t blktrace_merge(struct blktrace *trace, struct table *table)
+{
+    for (;;) {
+        struct stream *first, *second;
+        size_t number = find_earliest(trace, &first, &second);
+
+        if (number < trace->nr_streams)
+            return number;
+        if (!first) {
+            sequences_end(trace);
+            return trace->nr_streams;
+        }
+        while (first->has_record) {
+            if (second && (first->ts_ns > second->ts_ns || (first->ts_ns == second->ts_ns && first > second)))
+                break;
+            if (!merge_record(trace, table, first))
+                return trace->nr_streams + 1;
+            record_take(first);
+            first->has_record = record_next(trace, first) == RECORD_WHOLE;
+            if (first->has_record)
+                first->ts_ns = time_of(&first->record);
+        }
+    }
+}

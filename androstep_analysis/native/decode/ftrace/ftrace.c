@@ -1,0 +1,513 @@
+// Recordings of ftrace: the records of all CPUs in order of time, counted, listened to for names of threads, and
+// decoded.
+#include "decode/ftrace/ftrace.h"
+
+#include <stdlib.h>
+
+// What makes nanoseconds of the times in the records, as trace-cmd does it.
+struct clock {
+    uint32_t multiplier; // 0: they are nanoseconds
+    uint32_t shift;
+    int64_t offset_ns;
+};
+
+// A name of a thread, or the birth of a thread. Names are numbers of strings.
+struct task_event {
+    int64_t ts_ns;
+    int64_t order;
+    uint64_t flags;
+    int32_t tid;
+    int32_t subject;
+    uint32_t name;
+    uint32_t new_name;
+    uint32_t kind;
+    uint32_t pad;
+};
+
+// A buffer that Python owns and empties.
+struct task_events {
+    struct task_event *rows;
+    uint64_t count;
+    uint64_t room;
+};
+
+// Names and processes of threads over time: those of tids[n] are from starts[n] on, up to starts[n + 1].
+struct versions {
+    const int32_t *tids;
+    const uint32_t *starts;
+    uint64_t count;
+    const int64_t *from_ns;
+    const int32_t *pids;
+    const uint32_t *names; // numbers of names; NO_STRING for none
+};
+
+// Records of one CPU are missing between two that are there, or before the first (INT64_MIN), or behind the last
+// (INT64_MAX): lost, or on damaged pages.
+struct gap {
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
+// The pages of one CPU of one instance.
+struct stream {
+    struct pages pages;
+    struct record record;
+    int64_t ts_ns;
+    uint64_t nr_missing; // lost records and damaged pages up to here
+    bool has_begun;
+    int32_t cpu;
+    uint32_t kind;
+    int32_t tid;
+    uint32_t thread; // index of tid
+    bool is_ended;
+};
+
+enum { KINDS = 1 << 16, NO_PROGRAM = UINT16_MAX, NO_CPU = -1 };
+
+struct ftrace {
+    struct clock clock;
+    struct field kind;
+    struct field tid;
+    struct stream *streams;
+    struct page_totals *totals;
+    size_t nr_streams;
+    size_t nr_begun;
+    uint32_t *heap;
+    size_t nr_heap;
+    bool is_hungry; // the first of the heap has no record
+    uint16_t program_of[KINDS];
+    uint64_t counts[KINDS];
+    const struct program *programs;
+    struct code code;
+    struct task_events *task_events;
+    struct strings *task_names;
+    struct threads threads;
+    struct versions versions;
+    uint32_t *cursors;
+    struct gap *gaps;
+    size_t nr_gaps;
+    bool is_census;
+    int64_t order;
+    int64_t first_ns;
+    int64_t last_ns;
+};
+
+// What ftrace_run returns where it is not the number of a stream that needs more pages.
+enum { DONE = -1, FULL = -2 };
+
+API void ftrace_free(struct ftrace *ftrace)
+{
+    if (!ftrace)
+        return;
+    threads_free(&ftrace->threads);
+    free(ftrace->streams);
+    free(ftrace->totals);
+    free(ftrace->heap);
+    free(ftrace->cursors);
+    free(ftrace->gaps);
+    free(ftrace);
+}
+
+// A recording of `nr_streams` CPUs. `kind` and `tid` are the fields that every event has.
+API struct ftrace *ftrace_new(size_t nr_streams, const struct field *kind, const struct field *tid,
+                              const struct clock *clock)
+{
+    struct ftrace *ftrace = calloc(1, sizeof(*ftrace));
+
+    if (!ftrace)
+        return NULL;
+    ftrace->nr_streams = nr_streams;
+    ftrace->kind = *kind;
+    ftrace->tid = *tid;
+    ftrace->clock = *clock;
+    ftrace->first_ns = INT64_MAX;
+    ftrace->last_ns = INT64_MIN;
+    memset(ftrace->program_of, 0xff, sizeof(ftrace->program_of));
+    ftrace->streams = calloc(nr_streams + 1, sizeof(*ftrace->streams));
+    ftrace->totals = calloc(nr_streams + 1, sizeof(*ftrace->totals));
+    ftrace->heap = calloc(nr_streams + 1, sizeof(*ftrace->heap));
+    if (ftrace->streams && ftrace->totals && ftrace->heap)
+        return ftrace;
+    ftrace_free(ftrace);
+    return NULL;
+}
+
+API void ftrace_stream(struct ftrace *ftrace, size_t number, const struct layout *layout, int32_t cpu)
+{
+    struct stream *stream = &ftrace->streams[number];
+
+    stream->pages = (struct pages){.layout = *layout, .totals = &ftrace->totals[number]};
+    stream->cpu = cpu;
+    stream->thread = NO_THREAD;
+}
+
+// Program `program` is for the records of event `kind`.
+API void ftrace_program(struct ftrace *ftrace, uint16_t kind, uint16_t program)
+{
+    ftrace->program_of[kind] = program;
+}
+
+// What is done with records. What the pointers point to is the caller's and must stay.
+API void ftrace_code(struct ftrace *ftrace, const struct program *programs, const struct code *code)
+{
+    ftrace->programs = programs;
+    ftrace->code = *code;
+}
+
+// Count the records and tell of names and births of threads; names go to `names`.
+API void ftrace_census(struct ftrace *ftrace, struct task_events *task_events, struct strings *names)
+{
+    ftrace->is_census = true;
+    ftrace->task_events = task_events;
+    ftrace->task_names = names;
+}
+
+// Names of threads, for rows that do not tell their own; false where memory is short.
+API bool ftrace_versions(struct ftrace *ftrace, const struct versions *versions)
+{
+    ftrace->versions = *versions;
+    ftrace->cursors = calloc(versions->count + 1, sizeof(*ftrace->cursors));
+    if (!ftrace->cursors)
+        return false;
+    for (uint64_t n = 0; n < versions->count; n++) {
+        if (threads_add(&ftrace->threads, versions->tids[n]) != n) // each is there once
+            return false;
+        ftrace->cursors[n] = versions->starts[n];
+    }
+    return true;
+}
+
+// Pages of a stream, which must stay until it asks for more; none: it is at its end.
+API void ftrace_feed(struct ftrace *ftrace, size_t number, const uint8_t *data, size_t size)
+{
+    struct stream *stream = &ftrace->streams[number];
+
+    if (size)
+        pages_feed(&stream->pages, data, size);
+    else
+        stream->is_ended = true;
+}
+
+API const struct page_totals *ftrace_totals(const struct ftrace *ftrace)
+{
+    return ftrace->totals;
+}
+
+API const uint64_t *ftrace_counts(const struct ftrace *ftrace)
+{
+    return ftrace->counts;
+}
+
+API size_t ftrace_threads(const struct ftrace *ftrace, const int32_t **tids)
+{
+    *tids = ftrace->threads.tids;
+    return ftrace->threads.count;
+}
+
+// Between which records others are missing, CPU by CPU in no order.
+API size_t ftrace_gaps(const struct ftrace *ftrace, const struct gap **gaps)
+{
+    *gaps = ftrace->gaps;
+    return ftrace->nr_gaps;
+}
+
+// First and last time of all records.
+API void ftrace_span(const struct ftrace *ftrace, int64_t *first_ns, int64_t *last_ns)
+{
+    *first_ns = ftrace->first_ns;
+    *last_ns = ftrace->last_ns;
+}
+
+static int64_t nanoseconds(const struct clock *clock, uint64_t ts)
+{
+    if (clock->multiplier) {
+        uint64_t upper = (ts >> 32) * clock->multiplier;
+        uint64_t lower = (ts & UINT32_MAX) * clock->multiplier;
+
+        ts =
+            (upper << (clock->shift < 32 ? 32 - clock->shift : 0)) + (lower >> (clock->shift < 63 ? clock->shift : 63));
+    }
+    return (int64_t)(ts + (uint64_t)clock->offset_ns);
+}
+
+// Whether `nr_gaps` is a power of two, or 0: the list of gaps is full.
+static bool is_full(size_t nr_gaps)
+{
+    return !(nr_gaps & (nr_gaps - 1));
+}
+
+// Notes that something is missing of the stream since its last record, if it is.
+static void note_gap(struct ftrace *ftrace, struct stream *stream, int64_t to_ns)
+{
+    const struct page_totals *totals = stream->pages.totals;
+    struct gap gap = {stream->has_begun ? stream->ts_ns : INT64_MIN, to_ns};
+
+    if (!ftrace->is_census || totals->lost + totals->broken == stream->nr_missing)
+        return;
+    stream->nr_missing = totals->lost + totals->broken;
+    if (is_full(ftrace->nr_gaps)) {
+        size_t room = ftrace->nr_gaps ? 2 * ftrace->nr_gaps : 1;
+        struct gap *gaps = realloc(ftrace->gaps, room * sizeof(*gaps));
+
+        if (!gaps) { // then one that stands for all
+            if (ftrace->nr_gaps)
+                ftrace->gaps[0] = (struct gap){INT64_MIN, INT64_MAX};
+            return;
+        }
+        ftrace->gaps = gaps;
+    }
+    ftrace->gaps[ftrace->nr_gaps++] = gap;
+}
+
+// The next record of a stream; false where it needs pages.
+static bool stream_next(struct ftrace *ftrace, struct stream *stream)
+{
+    uint64_t kind, tid;
+    bool big = stream->pages.layout.big_endian;
+
+    int64_t ts_ns;
+
+    if (!pages_next(&stream->pages, &stream->record)) {
+        if (stream->is_ended)
+            note_gap(ftrace, stream, INT64_MAX);
+        return false;
+    }
+    ts_ns = nanoseconds(&ftrace->clock, stream->record.ts);
+    note_gap(ftrace, stream, ts_ns);
+    stream->ts_ns = ts_ns;
+    stream->has_begun = true;
+    stream->kind = field_unsigned(&stream->record, &ftrace->kind, big, &kind) ? (uint32_t)kind & (KINDS - 1) : 0;
+    if (!field_unsigned(&stream->record, &ftrace->tid, big, &tid))
+        tid = 0;
+    if ((int32_t)tid != stream->tid || stream->thread == NO_THREAD) {
+        stream->tid = (int32_t)tid;
+        stream->thread = ftrace->is_census ? threads_add(&ftrace->threads, stream->tid)
+                                           : threads_find(&ftrace->threads, stream->tid);
+    }
+    return true;
+}
+
+// --- in order of time -----------------------------------------------------------------------------------------------
+
+static bool is_before(const struct ftrace *ftrace, uint32_t one, uint32_t other)
+{
+    int64_t a = ftrace->streams[one].ts_ns, b = ftrace->streams[other].ts_ns;
+
+    return a < b || (a == b && one < other);
+}
+
+// Moves the entry at `place` of the heap down to where it belongs.
+static void sift_down(struct ftrace *ftrace, size_t place)
+{
+    uint32_t *heap = ftrace->heap;
+    uint32_t moved = heap[place];
+
+    for (;;) {
+        size_t child = 2 * place + 1;
+
+        if (child >= ftrace->nr_heap)
+            break;
+        if (child + 1 < ftrace->nr_heap && is_before(ftrace, heap[child + 1], heap[child]))
+            child++;
+        if (!is_before(ftrace, heap[child], moved))
+            break;
+        heap[place] = heap[child];
+        place = child;
+    }
+    heap[place] = moved;
+}
+
+static void heap_add(struct ftrace *ftrace, uint32_t number)
+{
+    uint32_t *heap = ftrace->heap;
+    size_t place = ftrace->nr_heap++;
+
+    while (place && is_before(ftrace, number, heap[(place - 1) / 2])) {
+        heap[place] = heap[(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    heap[place] = number;
+}
+
+static void heap_take_first(struct ftrace *ftrace)
+{
+    ftrace->heap[0] = ftrace->heap[--ftrace->nr_heap];
+    if (ftrace->nr_heap)
+        sift_down(ftrace, 0);
+}
+
+// --- what is done with a record -------------------------------------------------------------------------------------
+
+static uint32_t task_name(struct ftrace *ftrace, const struct stream *stream, const struct field *field)
+{
+    struct text text;
+
+    if (!field_text(&stream->record, field, stream->pages.layout.big_endian, &text))
+        return NO_STRING;
+    return strings_add(ftrace->task_names, text.at, text_length(text));
+}
+
+// Keeps what the record tells of threads; false where the list is full.
+static bool listen(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+{
+    struct task_events *list = ftrace->task_events;
+    bool big = stream->pages.layout.big_endian;
+    struct task_event event = {
+        .ts_ns = stream->ts_ns, .order = ftrace->order, .tid = stream->tid, .kind = program->kind};
+    uint32_t *names = ftrace->threads.names;
+    uint64_t subject = 0;
+    uint32_t thread = stream->thread;
+
+    if (list->count == list->room)
+        return false;
+    event.name = task_name(ftrace, stream, &program->name);
+    if (program->kind == TASK_EVENT_NONE) {
+        if (event.name == NO_STRING || thread == NO_THREAD || names[thread] == event.name)
+            return true; // nothing new
+        names[thread] = event.name;
+    } else {
+        if (!field_unsigned(&stream->record, &program->subject, big, &subject))
+            subject = 0;
+        field_unsigned(&stream->record, &program->flags, big, &event.flags);
+        event.subject = (int32_t)subject;
+        event.new_name = task_name(ftrace, stream, &program->new_name);
+        thread = threads_find(&ftrace->threads, event.subject);
+        if (thread != NO_THREAD)
+            names[thread] = NO_STRING;
+    }
+    list->rows[list->count++] = event;
+    return true;
+}
+
+// The version that holds for a thread at a time; NO_THREAD for none.
+static uint32_t version_at(struct ftrace *ftrace, uint32_t thread, int64_t ts_ns)
+{
+    const struct versions *versions = &ftrace->versions;
+    uint32_t start, end, at;
+
+    if (thread == NO_THREAD || thread >= versions->count)
+        return NO_THREAD;
+    start = versions->starts[thread];
+    end = versions->starts[thread + 1];
+    if (start == end)
+        return NO_THREAD;
+    at = ftrace->cursors[thread];
+    while (at + 1 < end && versions->from_ns[at + 1] <= ts_ns)
+        at++;
+    while (at > start && versions->from_ns[at] > ts_ns)
+        at--;
+    ftrace->cursors[thread] = at;
+    return versions->from_ns[at] <= ts_ns ? at : NO_THREAD;
+}
+
+static bool has_room(const struct ftrace *ftrace, const struct program *program)
+{
+    enum { STRINGS_ROOM = 64 << 20 };
+    const struct table *table = ftrace->code.targets[program->target].table;
+
+    return !table_is_full(table) && strings_bytes(table->strings) <= STRINGS_ROOM;
+}
+
+static void make_row(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+{
+    const struct target *target = &ftrace->code.targets[program->target];
+    struct table *table = target->table;
+    size_t row = table_row(table);
+    uint32_t version;
+
+    put_int64(table, target->ts_ns, row, stream->ts_ns);
+    if (target->cpu != NO_COLUMN && stream->cpu != NO_CPU)
+        put_int32(table, target->cpu, row, stream->cpu);
+    put_int32(table, target->tid, row, stream->tid);
+    row_fill(&ftrace->code, program, &stream->record, stream->pages.layout.big_endian, row);
+    version = version_at(ftrace, stream->thread, stream->ts_ns);
+    if (version == NO_THREAD)
+        return;
+    put_int32(table, target->pid, row, ftrace->versions.pids[version]);
+    if (((uint32_t *)table->values[target->comm])[row] == NO_STRING && ftrace->versions.names[version] != NO_STRING)
+        put_uint32(table, target->comm, row, target->numbers[ftrace->versions.names[version]]);
+}
+
+// Makes the rows of the record; false where one of their tables is full.
+static bool decode(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+{
+    const struct program *also = program->next ? &ftrace->programs[program->next] : NULL;
+
+    if (!has_room(ftrace, program) || (also && !has_room(ftrace, also)))
+        return false;
+    make_row(ftrace, stream, program);
+    if (also)
+        make_row(ftrace, stream, also);
+    return true;
+}
+
+// Does with the record of a stream what is to be done; false where there is no room.
+static bool take(struct ftrace *ftrace, struct stream *stream)
+{
+    uint16_t number = ftrace->program_of[stream->kind];
+
+    if (number != NO_PROGRAM) {
+        const struct program *program = &ftrace->programs[number];
+
+        if (!(ftrace->is_census ? listen(ftrace, stream, program) : decode(ftrace, stream, program)))
+            return false;
+    }
+    if (ftrace->is_census) {
+        ftrace->counts[stream->kind]++;
+        stream->pages.totals->records++;
+        if (stream->ts_ns < ftrace->first_ns)
+            ftrace->first_ns = stream->ts_ns;
+        if (stream->ts_ns > ftrace->last_ns)
+            ftrace->last_ns = stream->ts_ns;
+    }
+    ftrace->order++;
+    return true;
+}
+
+// Takes records in order of time, those of equal times in the order of the streams, until a stream needs pages (its
+// number), a table or list is full (FULL) or all streams are at their end (DONE).
+API int64_t ftrace_run(struct ftrace *ftrace)
+{
+    for (; ftrace->nr_begun < ftrace->nr_streams; ftrace->nr_begun++) {
+        struct stream *stream = &ftrace->streams[ftrace->nr_begun];
+
+        if (stream_next(ftrace, stream))
+            heap_add(ftrace, (uint32_t)ftrace->nr_begun);
+        else if (!stream->is_ended)
+            return (int64_t)ftrace->nr_begun;
+    }
+    while (ftrace->nr_heap) {
+        uint32_t first = ftrace->heap[0];
+        struct stream *stream = &ftrace->streams[first];
+
+        if (!ftrace->is_hungry && !take(ftrace, stream))
+            return FULL;
+        ftrace->is_hungry = !stream_next(ftrace, stream);
+        if (!ftrace->is_hungry) {
+            sift_down(ftrace, 0);
+        } else if (stream->is_ended) {
+            ftrace->is_hungry = false;
+            heap_take_first(ftrace);
+        } else {
+            return first;
+        }
+    }
+    return DONE;
+}
+
+// Where in `data` the records of some pages are, and their times: at most `room`; returns how many there are.
+API size_t ftrace_records(const struct layout *layout, const uint8_t *data, size_t size, uint64_t *starts,
+                          uint64_t *sizes, uint64_t *times, size_t room, struct page_totals *totals)
+{
+    struct pages pages = {.layout = *layout, .totals = totals};
+    struct record record;
+    size_t count = 0;
+
+    pages_feed(&pages, data, size);
+    while (count < room && pages_next(&pages, &record)) {
+        starts[count] = (uint64_t)(record.data - data);
+        sizes[count] = record.size;
+        times[count++] = record.ts;
+    }
+    return count;
+}

@@ -1,0 +1,54 @@
+// Numbers of threads: arrays in order of arrival, and where each is in them.
+#include "decode/ftrace/ftrace.h"
+
+#include "core/array.h"
+
+enum { MAX_THREADS = 1 << 24 }; // four times as many as a kernel has (PID_MAX_LIMIT): damage invents numbers
+
+void threads_free(struct threads *threads)
+{
+    free(threads->tids);
+    free(threads->names);
+    map_free(&threads->places);
+}
+
+uint32_t threads_find(const struct threads *threads, int32_t tid)
+{
+    return (uint32_t)map_value(&threads->places, 0, (uint32_t)tid) - 1; // 0, for none, becomes NO_THREAD
+}
+
+static bool grow(struct threads *threads)
+{
+    size_t room = threads->room, same = room;
+    int32_t *tids = array_grow(threads->tids, &room, sizeof(*tids));
+    uint32_t *names;
+
+    if (!tids)
+        return false;
+    threads->tids = tids;
+    names = array_grow(threads->names, &same, sizeof(*names));
+    if (!names)
+        return false;
+    threads->names = names;
+    threads->room = room;
+    return true;
+}
+
+uint32_t threads_add(struct threads *threads, int32_t tid)
+{
+    uint32_t index = threads_find(threads, tid);
+    uint64_t *place;
+
+    if (index != NO_THREAD)
+        return index;
+    if (threads->count == MAX_THREADS || (threads->count == threads->room && !grow(threads)))
+        return NO_THREAD;
+    place = map_add(&threads->places, 0, (uint32_t)tid);
+    if (!place)
+        return NO_THREAD;
+    index = (uint32_t)threads->count++;
+    threads->tids[index] = tid;
+    threads->names[index] = NO_STRING;
+    *place = (uint64_t)index + 1;
+    return index;
+}

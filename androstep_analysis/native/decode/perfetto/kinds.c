@@ -1,0 +1,173 @@
+// What Perfetto's ftrace events and their fields are called, and what they mean here.
+#include "decode/perfetto/perfetto.h"
+
+#include <stdlib.h>
+
+#define SLOT_NAME(name) #name
+static const char *const slot_names[] = {SLOTS(SLOT_NAME)};
+
+struct event *kind_of(struct perfetto *trace, const uint8_t *name, size_t length)
+{
+    struct event *kind;
+    uint32_t number;
+
+    length = length < MAX_NAME - 1 ? length : MAX_NAME - 1;
+    number = strings_find(trace->kind_names, name, length);
+    if (number != NO_STRING)
+        return trace->kinds[number];
+    if (trace->nr_kinds == MAX_KINDS || !(kind = calloc(1, sizeof(*kind))))
+        return trace->kinds[MAX_KINDS];
+    if (strings_add(trace->kind_names, name, length) == NO_STRING) {
+        free(kind);
+        return trace->kinds[MAX_KINDS];
+    }
+    if (length)
+        memcpy(kind->name, name, length);
+    kind->length = (uint8_t)length;
+    kind->event = NO_STRING;
+    trace->kinds[trace->nr_kinds++] = kind;
+    return kind;
+}
+
+void free_kinds(struct perfetto *trace)
+{
+    for (unsigned number = 0; number < trace->nr_kinds; number++)
+        free(trace->kinds[number]);
+    free(trace->kinds[MAX_KINDS]);
+    for (unsigned number = 0; number < EVENT_NUMBERS; number++)
+        free(trace->shapes[number]);
+    for (size_t number = 0; trace->described && number <= LAST_DESCRIBED - FIRST_DESCRIBED; number++)
+        free(trace->described[number]);
+    free(trace->described);
+    strings_free(trace->kind_names);
+}
+
+uint8_t role_of(const struct event *kind, const uint8_t *name, size_t length)
+{
+    for (unsigned number = 0; number < kind->nr_fields; number++) {
+        const struct named_field *field = &kind->fields[number];
+
+        if (strlen(field->name) == length && !memcmp(field->name, name, length))
+            return field->role;
+    }
+    return SLOT_none;
+}
+
+API int perfetto_slot(const char *name)
+{
+    for (int slot = 0; slot < NR_SLOTS; slot++)
+        if (!strcmp(slot_names[slot], name))
+            return slot;
+    return -1;
+}
+
+API void perfetto_column(struct perfetto *trace, unsigned table, unsigned slot, unsigned column)
+{
+    trace->columns[table][slot] = (uint8_t)column;
+}
+
+// The role of a counter.
+API int perfetto_counter(struct perfetto *trace, const char *name, const char *unit)
+{
+    struct counter *counter = &trace->counters[trace->nr_counters];
+
+    if (trace->nr_counters == MAX_COUNTERS)
+        return -1;
+    counter->name = strings_add(trace->strings, (const uint8_t *)name, strlen(name));
+    counter->unit = strings_add(trace->strings, (const uint8_t *)unit, strlen(unit));
+    return FIRST_COUNTER + (int)trace->nr_counters++;
+}
+
+API void perfetto_event(struct perfetto *trace, const char *name, unsigned target, unsigned code)
+{
+    struct event *kind = kind_of(trace, (const uint8_t *)name, strlen(name));
+
+    kind->target = (uint8_t)target;
+    kind->code = (uint8_t)code;
+    kind->event = strings_add(trace->strings, (const uint8_t *)name, strlen(name));
+}
+
+// What field `field` of event `name` is; false where there is no room.
+API bool perfetto_field(struct perfetto *trace, const char *name, const char *field, unsigned role)
+{
+    struct event *kind = kind_of(trace, (const uint8_t *)name, strlen(name));
+    struct named_field *place = &kind->fields[kind->nr_fields];
+
+    if (kind->nr_fields == MAX_NAMED_FIELDS || strlen(field) >= sizeof(place->name))
+        return false;
+    memcpy(place->name, field, strlen(field) + 1);
+    place->role = (uint8_t)role;
+    kind->nr_fields++;
+    return true;
+}
+
+// Event `name` is field `number` of FtraceEvent; its own fields are numbered as `fields`, separated by blanks, from 1
+// on.
+API bool perfetto_number(struct perfetto *trace, unsigned number, const char *name, const char *fields)
+{
+    struct shape *shape = number < EVENT_NUMBERS ? calloc(1, sizeof(*shape)) : NULL;
+    unsigned place = 1;
+
+    if (!shape)
+        return false;
+    shape->kind = kind_of(trace, (const uint8_t *)name, strlen(name));
+    for (const char *at = fields; *at && place < MAX_EVENT_FIELDS; place++) {
+        size_t length = strcspn(at, " ");
+
+        shape->roles[place] = role_of(shape->kind, (const uint8_t *)at, length);
+        at += length;
+        at += *at == ' ';
+    }
+    free(trace->shapes[number]);
+    trace->shapes[number] = shape;
+    return true;
+}
+
+void describe(struct perfetto *trace, struct wire descriptor)
+{
+    struct wire event = {0}, name = {0};
+    struct shape *shape, **place;
+    struct field field;
+    uint32_t number;
+    uint64_t id = 0;
+
+    while (wire_field(&descriptor, &number, &field)) {
+        if (number == 1 && field.type == WIRE_VARINT)
+            id = field.value;
+        else if (number == 2 && field.type == WIRE_BYTES)
+            event = field.bytes;
+    }
+    if (id < FIRST_DESCRIBED || id > LAST_DESCRIBED || !event.at)
+        return;
+    if (!trace->described)
+        trace->described = calloc(LAST_DESCRIBED - FIRST_DESCRIBED + 1, sizeof(*trace->described));
+    if (!trace->described)
+        return;
+    place = &trace->described[id - FIRST_DESCRIBED];
+    for (struct wire rest = event; wire_field(&rest, &number, &field);)
+        if (number == 1 && field.type == WIRE_BYTES)
+            name = field.bytes;
+    shape = *place ? *place : calloc(1, sizeof(*shape));
+    if (!shape)
+        return;
+    memset(shape, 0, sizeof(*shape));
+    shape->kind = kind_of(trace, name.at ? name.at : (const uint8_t *)"", (size_t)(name.end - name.at));
+    *place = shape;
+    while (wire_field(&event, &number, &field)) {
+        struct wire rest = field.bytes, of_field = {0};
+        uint64_t of_number = 0;
+        uint32_t inner_number;
+        struct field inner;
+
+        if (number != 2 || field.type != WIRE_BYTES)
+            continue;
+        while (wire_field(&rest, &inner_number, &inner)) {
+            if (inner_number == 1 && inner.type == WIRE_BYTES)
+                of_field = inner.bytes;
+            else if (inner_number == 3 && inner.type == WIRE_VARINT)
+                of_number = inner.value;
+        }
+        if (of_number < MAX_EVENT_FIELDS && of_field.at)
+            shape->roles[of_number] = role_of(shape->kind, of_field.at, (size_t)(of_field.end - of_field.at));
+    }
+}

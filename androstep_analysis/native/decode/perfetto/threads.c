@@ -1,0 +1,146 @@
+// Who bore which name when: collected while a Perfetto trace is read first, told to its rows when it is read again.
+#include "decode/perfetto/perfetto.h"
+
+#include "core/array.h"
+
+enum { MAX_THREADS = 1 << 24 }; // four times as many as a kernel has (PID_MAX_LIMIT): damage invents numbers
+
+static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_new)
+{
+    uint64_t *place = map_find(&trace->thread_of, 0, (uint32_t)tid);
+
+    *is_new = !place;
+    if (place)
+        return &trace->threads[*place - 1];
+    if (trace->nr_threads == MAX_THREADS)
+        return NULL;
+    if (trace->nr_threads == trace->thread_room) {
+        struct thread *threads = array_grow(trace->threads, &trace->thread_room, sizeof(*threads));
+
+        if (!threads)
+            return NULL;
+        trace->threads = threads;
+    }
+    place = map_add(&trace->thread_of, 0, (uint32_t)tid);
+    if (!place)
+        return NULL;
+    trace->threads[trace->nr_threads] = (struct thread){.comm = NO_STRING};
+    *place = ++trace->nr_threads;
+    return &trace->threads[trace->nr_threads - 1];
+}
+
+static struct task_row *task_row(struct perfetto *trace, int64_t ts_ns, enum task_step step)
+{
+    struct task_row *row;
+
+    if (trace->nr_tasks == trace->task_places) {
+        struct task_row *tasks = array_grow(trace->tasks, &trace->task_places, sizeof(*tasks));
+
+        if (!tasks)
+            return NULL;
+        trace->tasks = tasks;
+    }
+    row = &trace->tasks[trace->nr_tasks++];
+    *row = (struct task_row){
+        .ts_ns = ts_ns, .order = trace->totals.events, .comm = NO_STRING, .old_comm = NO_STRING, .step = step};
+    return row;
+}
+
+void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm)
+{
+    struct thread *thread;
+    struct task_row *row;
+    bool is_new;
+
+    if (trace->is_named)
+        return;
+    thread = thread_of(trace, tid, &is_new);
+    if (!thread || (!is_new && (comm == NO_STRING || thread->comm == comm)))
+        return;
+    thread->comm = comm;
+    row = task_row(trace, ts_ns, TASK_SEEN);
+    if (!row)
+        return;
+    row->tid = row->thread = tid;
+    row->comm = comm;
+}
+
+// What was known of the name of a thread is no longer so.
+static void thread_changed(struct perfetto *trace, int32_t tid, uint32_t comm)
+{
+    bool is_new;
+    struct thread *thread = thread_of(trace, tid, &is_new);
+
+    if (thread)
+        thread->comm = comm;
+}
+
+// Tells the names of all threads, sorted by thread and time: rows get them, and none are collected any more.
+API bool perfetto_names(struct perfetto *trace, const struct versions *versions)
+{
+    bool is_new;
+
+    trace->versions = *versions;
+    trace->is_named = true;
+    for (size_t place = 0; place < versions->count; place++) {
+        struct thread *thread = thread_of(trace, versions->tids[place], &is_new);
+
+        if (!thread || place > UINT32_MAX)
+            return false;
+        if (is_new)
+            thread->first = (uint32_t)place;
+        thread->count++;
+    }
+    return true;
+}
+
+ptrdiff_t version_at(const struct perfetto *trace, int32_t tid, int64_t ts_ns)
+{
+    uint64_t number = map_value(&trace->thread_of, 0, (uint32_t)tid);
+    const struct thread *thread;
+    size_t low, high;
+
+    if (!number)
+        return -1;
+    thread = &trace->threads[number - 1];
+    low = thread->first;
+    high = low + thread->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (trace->versions.from_ns[middle] <= ts_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > thread->first ? (ptrdiff_t)low - 1 : -1;
+}
+
+void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid)
+{
+    static const uint32_t steps[] = {
+        [NEW_TASK] = TASK_NEW, [FORK] = TASK_FORK, [RENAME] = TASK_RENAME, [EXEC] = TASK_EXEC};
+    struct task_row *row;
+    int32_t thread;
+
+    if (!has_number(trace, SLOT_thread))
+        return;
+    thread = (int32_t)trace->values[SLOT_thread].number;
+    if (target == WAKE || target == SWITCH) {
+        if (has_text(trace, SLOT_prev_comm) && has_number(trace, SLOT_prev_thread))
+            thread_seen(trace, ts_ns, (int32_t)trace->values[SLOT_prev_thread].number,
+                        text_number(trace, SLOT_prev_comm));
+        if (has_text(trace, SLOT_comm))
+            thread_seen(trace, ts_ns, thread, text_number(trace, SLOT_comm));
+        return;
+    }
+    row = task_row(trace, ts_ns, steps[target]);
+    if (!row)
+        return;
+    row->tid = tid;
+    row->thread = thread;
+    row->flags = has_number(trace, SLOT_flags) ? trace->values[SLOT_flags].number : 0;
+    row->comm = text_number(trace, target == RENAME ? SLOT_new_comm : target == EXEC ? SLOT_filename : SLOT_comm);
+    row->old_comm = text_number(trace, SLOT_old_comm);
+    thread_changed(trace, thread, target == RENAME ? row->comm : NO_STRING);
+}

@@ -1,0 +1,295 @@
+// Reads a log of strace, line by line.
+#include "decode/strace/strace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_OF_A_LINE = 4 };
+
+static const uint8_t NAMELESS[] = {'?', '?', '?'};
+
+static void note(struct strace *strace, struct text text)
+{
+    uint32_t number = strings_add(strace->notes, text.at, text_length(text));
+
+    if (number < MAX_NOTES)
+        strace->note_counts[number]++;
+}
+
+// --- SIGCHLD {si_signo=...} --- or +++ exited with 0 +++: its first two words.
+static void put_note(struct strace *strace, struct table *table, const struct line *line)
+{
+    struct text words = line->text;
+    const uint8_t *space = NULL;
+
+    if (text_length(words) > 4)
+        space = memchr(words.at + 4, ' ', text_length(words) - 4);
+    if (space)
+        words.end = space;
+    note(strace, words);
+    if (strace->has_calls)
+        row_time(strace, line->ts_ns);
+    if (*words.at != '+')
+        return;
+    if (line->task->is_pending)
+        pending_put(strace, table, line->task);
+    task_end(strace, line->task);
+}
+
+// A call of a task that was killed before strace could see which: it never was carried out.
+static bool is_nameless(struct text text)
+{
+    bool is_end = text_starts(text, "<... ");
+    size_t marks = 0;
+
+    text.at += is_end ? strlen("<... ") : 0;
+    while (text.at < text.end && *text.at == '?') {
+        text.at++;
+        marks++;
+    }
+    return marks >= 3 && text_starts(text, is_end ? " resumed>" : "(");
+}
+
+// What strace itself says: of threads, of what it cannot do, where a call came from (-k), and its summary (-c).
+static bool is_remark(struct strace *strace, struct text text)
+{
+    bool in_summary = strace->in_summary;
+
+    if (text_starts(text, "% time "))
+        strace->in_summary = true;
+    else if (text_ends(text, " total"))
+        strace->in_summary = false;
+    return text.at >= text.end || in_summary || strace->in_summary || text_starts(text, "strace: ") ||
+           text_starts(text, " > ") ||
+           (text_starts(text, "Process ") &&
+            (text_ends(text, " attached") || text_ends(text, " detached") || text_ends(text, " resumed") ||
+             text_ends(text, " suspended") || text_ends(text, " to quit"))) ||
+           (text_starts(text, "[ Process PID=") && text_ends(text, " ]"));
+}
+
+static void count_unreadable(struct strace *strace, struct text text)
+{
+    if (!strace->counts.unreadable++) {
+        strace->counts.first_length = (uint32_t)(text_length(text) < SHOWN_BYTES ? text_length(text) : SHOWN_BYTES);
+        memcpy(strace->counts.first, text.at, strace->counts.first_length);
+    }
+}
+
+// Whether strace has told of a new thread in the middle of the line.
+static const uint8_t *attached_in(struct text text)
+{
+    const uint8_t *attached = NULL;
+
+    if (text_ends(text, " attached")) {
+        attached = text_find(text, "strace: Process ");
+        if (!attached)
+            attached = text_find(text, "Process ");
+    }
+    return attached;
+}
+
+// Keeps a line into which the traced program or strace has written: it can go on in the next one. Its leader is read
+// again then, from the time that was before it.
+static bool keep_torn(struct strace *strace, struct text text, int64_t time_before_ns)
+{
+    const uint8_t *attached = attached_in(text);
+
+    strace->time_ns = time_before_ns;
+    strace->is_torn_by_itself = attached;
+    if (attached)
+        text.end = attached;
+    if (!scratch_reserve(&strace->torn, text_length(text)))
+        return false;
+    strace->torn_length = text_length(text);
+    memcpy(strace->torn.bytes, text.at, strace->torn_length);
+    return true;
+}
+
+static bool put_line(struct strace *strace, struct table *table, struct text text, bool can_be_torn)
+{
+    struct text whole_line = text;
+    int64_t time_before_ns = strace->time_ns;
+    struct call_text call;
+    struct line line;
+
+    if (!tasks_reserve(strace) || !take_leader(strace, text, &line))
+        return false;
+    text = line.text;
+    if (text_starts(text, "--- ") || (text_starts(text, "+++ ") && text_ends(text, "+++"))) {
+        put_note(strace, table, &line);
+        return true;
+    }
+    if (is_nameless(text)) {
+        note(strace, (struct text){NAMELESS, NAMELESS + sizeof NAMELESS});
+        return true;
+    }
+    if (can_be_torn && attached_in(text))
+        return keep_torn(strace, whole_line, time_before_ns);
+    if (text_starts(text, "<... "))
+        return pending_resume(strace, table, &line);
+    if (take_unfinished(&text))
+        return pending_keep(strace, table, line.task, text, row_time(strace, line.ts_ns));
+    if (!split_call(text, &call))
+        return false;
+    if (!call.whole)
+        return can_be_torn && keep_torn(strace, whole_line, time_before_ns);
+    if (!call_put(strace, table, &call, line.task, STATE_WHOLE, row_time(strace, line.ts_ns),
+                  (int64_t)strace->counts.lines))
+        return false;
+    if (line.task->is_pending) // a thread has one call at a time
+        pending_put(strace, table, line.task);
+    return true;
+}
+
+// Whether the line goes on with one into which the program has written: by how the rest of a call begins.
+static bool continues(struct text text)
+{
+    return text_starts(text, ")") || text_starts(text, ", ") || text_starts(text, " <unfinished ...>") ||
+           text_starts(text, " => ");
+}
+
+// Whether the line has a beginning of its own: a call, the end of one or a note behind whatever leader it has. The rest
+// of a call can look like anything else.
+static bool is_begun(struct text text)
+{
+    struct call_text call;
+
+    while (text.at < text.end && (is_digit(*text.at) || strchr("[:.+() ", *text.at))) {
+        const uint8_t *closing = *text.at == '[' ? memchr(text.at, ']', text_length(text)) : NULL;
+
+        text.at = (closing ? closing : text.at) + 1;
+    }
+    return split_call(text, &call) || text_starts(text, "<... ") || text_starts(text, "--- ") ||
+           text_starts(text, "+++ ");
+}
+
+static void read_line(struct strace *strace, struct table *table, struct text text)
+{
+    struct text joined;
+
+    strace->counts.lines++;
+    strace->order++;
+    text = (struct text){text.at, text.end - (text.at < text.end && text.end[-1] == '\r')};
+    if (strace->torn_length) {
+        struct text torn = {strace->torn.bytes, strace->torn.bytes + strace->torn_length};
+        bool goes_on = strace->is_torn_by_itself ? !is_begun(text) : continues(text);
+
+        if (attached_in(text) == text.at) // one more, in the middle of the same line
+            return;
+        strace->torn_length = 0;
+        if (goes_on && scratch_join(&strace->mended, torn, text, &joined) && put_line(strace, table, joined, false))
+            return;
+        count_unreadable(strace, torn);
+    }
+    if (!is_remark(strace, text) && !put_line(strace, table, text, true))
+        count_unreadable(strace, text);
+}
+
+// --- for Python -----------------------------------------------------------------------------------------------------
+
+API struct strace *strace_new(int32_t tid, int64_t order, struct strings *notes);
+API void strace_free(struct strace *strace);
+API size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, bool is_last, struct table *table);
+API bool strace_finish(struct strace *strace, struct table *table);
+API const struct strace_counts *strace_counts(const struct strace *strace);
+API uint64_t strace_note_count(const struct strace *strace, size_t note);
+
+// A reader of the log of thread `tid` (NO_INT32: not known), whose first line is the one after `order` in its set.
+struct strace *strace_new(int32_t tid, int64_t order, struct strings *notes)
+{
+    struct strace *strace = calloc(1, sizeof(*strace));
+
+    _Static_assert(MAX_CALLS >= 256, "a table of names can have as many");
+    if (!strace)
+        return NULL;
+    strace->names = call_names_new();
+    strace->notes = notes;
+    strace->default_tid = tid;
+    strace->order = order;
+    strace->last_task = NO_TASK;
+    strace->last_of_day = NO_TIME;
+    strace->counts.first_ns = strace->counts.last_ns = strace->counts.pending_ns = NO_TIME;
+    if (strace->names && tasks_grow(strace))
+        return strace;
+    strace_free(strace);
+    return NULL;
+}
+
+void strace_free(struct strace *strace)
+{
+    if (!strace)
+        return;
+    for (int number = 0; number < strace->nr_tasks; number++)
+        free(strace->tasks[number].pending.text);
+    free(strace->tasks);
+    free(strace->slots);
+    free(strace->names);
+    free(strace->scratch.bytes);
+    free(strace->joined.bytes);
+    free(strace->mended.bytes);
+    free(strace->torn.bytes);
+    free(strace);
+}
+
+// A last line without an end is whole where its own end shows that.
+static bool is_whole(struct text text)
+{
+    return text_ends(text, "+++") || text_ends(text, " ---") || text_ends(text, "<unfinished ...>");
+}
+
+// Python may have emptied the table since the last time, and given it other strings.
+static void take_table(struct strace *strace, const struct table *table)
+{
+    for (size_t number = 0; number < MAX_CALLS; number++)
+        strace->call_numbers[number] = NO_STRING;
+    strace->table_number += table->rows == 0;
+}
+
+// Reads lines until the input or the table is full and returns how many bytes those have.
+size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, bool is_last, struct table *table)
+{
+    const uint8_t *at = data, *end = data + length;
+
+    take_table(strace, table);
+    while (at < end && table->capacity - table->rows >= ROWS_OF_A_LINE) {
+        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+        struct text text = {at, newline ? newline : end};
+
+        if (!newline && !is_last)
+            break;
+        at = newline ? newline + 1 : end;
+        if (newline || is_whole(text))
+            read_line(strace, table, text);
+        else
+            strace->counts.torn++;
+    }
+    pending_find_oldest(strace);
+    return (size_t)(at - data);
+}
+
+// Puts the calls that never returned; false where there are more than the table has room for.
+bool strace_finish(struct strace *strace, struct table *table)
+{
+    if (strace->torn_length)
+        count_unreadable(strace, (struct text){strace->torn.bytes, strace->torn.bytes + strace->torn_length});
+    strace->torn_length = 0;
+    take_table(strace, table);
+    for (int number = 0; number < strace->nr_tasks; number++) {
+        if (!strace->tasks[number].is_pending)
+            continue;
+        if (table_is_full(table))
+            return false;
+        pending_put(strace, table, &strace->tasks[number]);
+    }
+    return true;
+}
+
+const struct strace_counts *strace_counts(const struct strace *strace)
+{
+    return &strace->counts;
+}
+
+uint64_t strace_note_count(const struct strace *strace, size_t note)
+{
+    return note < MAX_NOTES ? strace->note_counts[note] : 0;
+}

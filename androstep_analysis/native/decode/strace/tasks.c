@@ -1,0 +1,124 @@
+// The threads that a log of strace names.
+#include "decode/strace/strace.h"
+
+#include <stdlib.h>
+
+enum { FIRST_TASKS = 64, TASKS_OF_LINE = 4 }; // no line names more
+
+static size_t task_slot(const struct strace *strace, int32_t tid)
+{
+    size_t slot = ((uint32_t)tid * 2654435761u >> 7) & strace->mask;
+
+    while (strace->slots[slot] != NO_TASK && strace->tasks[strace->slots[slot]].tid != tid)
+        slot = (slot + 1) & strace->mask;
+    return slot;
+}
+
+bool tasks_grow(struct strace *strace)
+{
+    int room = strace->room ? 2 * strace->room : FIRST_TASKS;
+    size_t places = 2 * (size_t)room;
+    struct task *tasks = realloc(strace->tasks, (size_t)room * sizeof(*tasks));
+    int *slots;
+
+    if (!tasks)
+        return false;
+    strace->tasks = tasks;
+    slots = malloc(places * sizeof(*slots));
+    if (!slots)
+        return false;
+    free(strace->slots);
+    strace->slots = slots;
+    strace->mask = places - 1;
+    strace->room = room;
+    for (size_t slot = 0; slot < places; slot++)
+        slots[slot] = NO_TASK;
+    for (int number = 0; number < strace->nr_tasks; number++)
+        slots[task_slot(strace, tasks[number].tid)] = number;
+    return true;
+}
+
+bool tasks_reserve(struct strace *strace)
+{
+    return strace->nr_tasks + TASKS_OF_LINE <= strace->room || tasks_grow(strace);
+}
+
+struct task *task_find(const struct strace *strace, int32_t tid)
+{
+    int number = strace->slots[task_slot(strace, tid)];
+
+    return number == NO_TASK ? NULL : &strace->tasks[number];
+}
+
+struct task *task_of(struct strace *strace, int32_t tid)
+{
+    size_t slot;
+    struct task *task;
+
+    if (strace->last_task != NO_TASK && strace->tasks[strace->last_task].tid == tid)
+        return &strace->tasks[strace->last_task];
+    slot = task_slot(strace, tid);
+    if (strace->slots[slot] == NO_TASK) {
+        if (strace->nr_tasks == strace->room) {
+            if (!tasks_grow(strace))
+                return NULL;
+            slot = task_slot(strace, tid);
+        }
+        task = &strace->tasks[strace->nr_tasks];
+        *task = (struct task){.tid = tid, .parent = NO_INT32};
+        strace->slots[slot] = strace->nr_tasks++;
+    }
+    strace->last_task = strace->slots[slot];
+    return &strace->tasks[strace->last_task];
+}
+
+struct task *task_live(struct strace *strace, int32_t tid)
+{
+    struct task *task = task_of(strace, tid);
+
+    if (task && !task->is_alive) {
+        task->is_alive = true;
+        strace->nr_alive++;
+    }
+    return task;
+}
+
+struct task *task_nameless(struct strace *strace)
+{
+    if (strace->nr_alive == 1 && strace->last_task != NO_TASK && strace->tasks[strace->last_task].is_alive)
+        return &strace->tasks[strace->last_task];
+    if (strace->nr_alive == 1)
+        for (int number = strace->nr_tasks; number-- > 0;)
+            if (strace->tasks[number].is_alive)
+                return task_of(strace, strace->tasks[number].tid);
+    return task_live(strace, strace->default_tid);
+}
+
+void task_end(struct strace *strace, struct task *task)
+{
+    strace->nr_alive -= task->is_alive;
+    task->is_alive = false;
+}
+
+void tasks_retire_nameless(struct strace *strace)
+{
+    struct task *nameless = task_find(strace, NO_INT32);
+
+    if (nameless)
+        task_end(strace, nameless);
+}
+
+// How many threads there are, and, where there is room for them, what the log says of them.
+API size_t strace_tasks(const struct strace *strace, size_t room, int32_t *tids, int32_t *parents, uint8_t *kinds,
+                        uint32_t *comms)
+{
+    for (size_t number = 0; number < (size_t)strace->nr_tasks && number < room; number++) {
+        const struct task *task = &strace->tasks[number];
+
+        tids[number] = task->tid;
+        parents[number] = task->parent;
+        kinds[number] = task->kind;
+        comms[number] = task->comm_length ? strings_add(strace->notes, task->comm, task->comm_length) : NO_STRING;
+    }
+    return (size_t)strace->nr_tasks;
+}

@@ -1,0 +1,482 @@
+// Tables of requests, a row a line: what stands in which column is told beforehand.
+#include "decode/text/lines.h"
+
+#include <stdlib.h>
+
+enum { MAX_CELLS = 32, MAX_HOSTS = 256, MAX_DISK_BYTES = 32, SECTOR_BYTES = 512 };
+
+enum meaning {
+    CELL_IGNORED,
+    CELL_TASK, // name of the thread, perhaps its number behind a dash
+    CELL_COMM,
+    CELL_TID,
+    CELL_PID,
+    CELL_CPU,
+    CELL_DEV, // the kernel's dev_t, major:minor, the number of a volume or the name of a disk
+    CELL_MAJOR,
+    CELL_MINOR,
+    CELL_HOST, // the machine whose volumes the numbers count
+    CELL_OP,
+    CELL_OFFSET,   // `unit` bytes each
+    CELL_SIZE,     // `unit` bytes each
+    CELL_TIME,     // `unit` to the second, counted from `origin`
+    CELL_RESPONSE, // from the start to the completion
+    CELL_DONE,     // of the completion; `unit` and `origin` as those of the time
+    CELL_WAIT,     // from the queueing to the start
+};
+
+struct cell {
+    uint8_t meaning;
+    int64_t unit;
+    int64_t origin;
+};
+
+enum { MAX_OPERATIONS = 16, WORD_BYTES = 16 };
+
+// What a word in the column of operations stands for in rwbs.
+struct operation {
+    uint8_t word_length;
+    uint8_t rwbs_length;
+    uint8_t word[WORD_BYTES];
+    uint8_t rwbs[WORD_BYTES];
+};
+
+// Requests of a short time ago, to find those that are repeated: a slot is free again when its request is too old.
+enum { RECENT_SLOTS = 1 << 17, RECENT_PROBES = 32 };
+
+struct recent {
+    uint64_t key;
+    int64_t ts_ns;
+};
+
+enum header { HEADER_NONE, HEADER_ONE, HEADER_MAYBE };
+
+struct block_csv {
+    struct reader reader;
+    struct cell cells[MAX_CELLS];
+    size_t nr_cells;
+    size_t name_cell; // the one that may hold separators; nr_cells for none
+    uint8_t separator;
+    struct operation operations[MAX_OPERATIONS];
+    size_t nr_operations;
+    struct strings *hosts; // or disks: those of one file are told by their names
+    uint8_t start;         // the action that the time of a row, or the time before its response, is of
+    uint8_t header;        // of the first line, where it was not read yet
+    bool is_by_done;       // rows tell when requests completed, and not when they began
+    bool has_more;         // cells behind those that are told, which do not count
+    int64_t repeat_ns;     // 0: repeats are not looked for
+    uint64_t repeats;
+    struct recent *recent; // RECENT_SLOTS
+};
+
+struct request {
+    struct text comm, op, rwbs;
+    bool is_answered; // the operation is told, and so the time it took
+    uint64_t dev, major, minor, host;
+    int64_t ts_ns, done_ns, response_ns, wait_ns, tid, pid, cpu;
+    uint64_t offset, size, offset_unit, size_unit;
+};
+
+static void read_line(struct reader *reader, struct text line);
+
+API void block_csv_free(struct block_csv *csv)
+{
+    reader_end(&csv->reader);
+    free(csv->recent);
+    free(csv);
+}
+
+API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts, uint8_t separator, uint8_t header,
+                                    bool has_more, int64_t repeat_ns, uint8_t start)
+{
+    struct block_csv *csv = calloc(1, sizeof(*csv));
+
+    if (!csv)
+        return NULL;
+    csv->separator = separator;
+    csv->hosts = hosts;
+    csv->header = header;
+    csv->has_more = has_more;
+    csv->start = start;
+    csv->repeat_ns = repeat_ns;
+    if (repeat_ns)
+        csv->recent = calloc(RECENT_SLOTS, sizeof(*csv->recent));
+    if (reader_start(&csv->reader, read_line, names) && (!repeat_ns || csv->recent))
+        return csv;
+    block_csv_free(csv);
+    return NULL;
+}
+
+// Requests that came soon after one like them.
+API uint64_t block_csv_repeats(const struct block_csv *csv)
+{
+    return csv->repeats;
+}
+
+// The next column from the left; false where there are too many.
+API bool block_csv_cell(struct block_csv *csv, uint8_t meaning, int64_t unit, int64_t origin)
+{
+    if (csv->nr_cells == MAX_CELLS || unit <= 0)
+        return false;
+    if (csv->name_cell == csv->nr_cells && meaning != CELL_TASK && meaning != CELL_COMM)
+        csv->name_cell++;
+    csv->is_by_done |= meaning == CELL_DONE;
+    csv->cells[csv->nr_cells++] = (struct cell){meaning, unit, origin};
+    return true;
+}
+
+// One more operation. Words of capital letters that are not among them are rwbs themselves.
+API bool block_csv_operation(struct block_csv *csv, const uint8_t *word, size_t word_length, const uint8_t *rwbs,
+                             size_t rwbs_length)
+{
+    struct operation *operation = &csv->operations[csv->nr_operations];
+
+    if (csv->nr_operations == MAX_OPERATIONS || word_length > WORD_BYTES || rwbs_length > WORD_BYTES)
+        return false;
+    operation->word_length = (uint8_t)word_length;
+    operation->rwbs_length = (uint8_t)rwbs_length;
+    memcpy(operation->word, word, word_length);
+    memcpy(operation->rwbs, rwbs, rwbs_length);
+    csv->nr_operations++;
+    return true;
+}
+
+// A line into its cells. The name is the only cell that may hold a separator, so that the others tell where it ends.
+static bool split(const struct block_csv *csv, struct text line, struct text cells[MAX_CELLS])
+{
+    // Where more columns follow, nothing tells from the right where the name ends.
+    size_t left = 0, right = csv->nr_cells, plain = csv->has_more ? csv->nr_cells : csv->name_cell;
+
+    for (; left < plain && left + 1 < csv->nr_cells; left++) {
+        const uint8_t *end = memchr(line.at, csv->separator, text_length(line));
+
+        if (!end)
+            return false;
+        cells[left] = (struct text){line.at, end};
+        line.at = end + 1;
+    }
+    if (csv->has_more) {
+        const uint8_t *end = memchr(line.at, csv->separator, text_length(line));
+
+        cells[left] = (struct text){line.at, end ? end : line.end};
+        return true;
+    }
+    for (; right > left + 1; right--) {
+        const uint8_t *start = line.end;
+
+        while (start > line.at && start[-1] != csv->separator)
+            start--;
+        if (start == line.at)
+            return false;
+        cells[right - 1] = (struct text){start, line.end};
+        line.end = start - 1;
+    }
+    cells[left] = line;
+    return csv->name_cell < csv->nr_cells || !memchr(line.at, csv->separator, text_length(line));
+}
+
+static bool is_number(struct text cell, uint64_t *number)
+{
+    return take_number(&cell, number) && cell.at == cell.end;
+}
+
+// A number with or without a fraction as nanoseconds, rounded to the nearest; `unit` to the second.
+static bool take_ns(struct text cell, const struct cell *column, int64_t *ns)
+{
+    // Twelve digits of a fraction of the unit; so many make a nanosecond.
+    uint64_t nanoseconds = 1000000000 / (uint64_t)column->unit, part = 1000000000000 / nanoseconds;
+    uint64_t whole, fraction = 0, scale = 100000000000;
+
+    if (!take_number(&cell, &whole) || whole > INT64_MAX)
+        return false;
+    if (take_byte(&cell, '.')) {
+        if (!at_digit(&cell))
+            return false;
+        for (; at_digit(&cell); cell.at++, scale /= 10)
+            fraction += (uint64_t)(*cell.at - '0') * scale;
+    }
+    if (cell.at != cell.end || (int64_t)whole < column->origin)
+        return false;
+    whole -= (uint64_t)column->origin;
+    if (whole >= (uint64_t)INT64_MAX / nanoseconds)
+        return false;
+    *ns = (int64_t)(whole * nanoseconds + (fraction + part / 2) / part);
+    return *ns <= INT64_MAX - (int64_t)nanoseconds;
+}
+
+// "name-tid" or a name alone, perhaps in quotation marks.
+static void take_task(struct text cell, struct request *request)
+{
+    const uint8_t *last;
+    struct text number;
+    uint64_t tid;
+
+    if (text_length(cell) && cell.at[0] == '"')
+        cell.at++;
+    if (text_length(cell) && cell.end[-1] == '"')
+        cell.end--;
+    request->comm = cell;
+    for (last = cell.end; last > cell.at && is_digit(last[-1]); last--)
+        ;
+    number = (struct text){last, cell.end};
+    if (last == cell.end || last == cell.at || last[-1] != '-')
+        return;
+    request->comm.end = last - 1;
+    if (take_number(&number, &tid))
+        request->tid = int64_of(tid);
+}
+
+static bool take_operation(const struct block_csv *csv, struct text cell, struct request *request)
+{
+    request->op = request->rwbs = cell;
+    request->is_answered = text_length(cell) != 0;
+    for (size_t number = 0; number < csv->nr_operations; number++) {
+        const struct operation *operation = &csv->operations[number];
+
+        if (text_length(cell) == operation->word_length && !memcmp(cell.at, operation->word, operation->word_length)) {
+            request->rwbs = (struct text){operation->rwbs, operation->rwbs + operation->rwbs_length};
+            if (!text_length(cell))
+                request->op = request->rwbs;
+            return true;
+        }
+    }
+    if (!text_length(cell))
+        return false;
+    for (; cell.at < cell.end; cell.at++)
+        if (*cell.at < 'A' || *cell.at > 'Z')
+            return false;
+    return true;
+}
+
+static bool take_int(struct text cell, int64_t *number)
+{
+    uint64_t value;
+
+    if (!text_length(cell))
+        return true; // not known of this row
+    if (!is_number(cell, &value))
+        return false;
+    *number = int64_of(value);
+    return true;
+}
+
+// A device; the n-th name of a disk in the file is device 0:n, which no block device of Linux is.
+static bool take_device(struct block_csv *csv, struct text cell, struct request *request)
+{
+    struct text at = cell;
+    uint64_t number;
+
+    if (!text_length(cell) || is_number(cell, &request->dev))
+        return true;
+    if (take_number(&at, &number) && (take_byte(&at, ':') || take_byte(&at, ',')) && is_number(at, &request->minor))
+        return is_device(request->major = number, request->minor);
+    if (at_digit(&cell) || text_length(cell) > MAX_DISK_BYTES)
+        return false;
+    request->dev = strings_add(csv->hosts, cell.at, text_length(cell));
+    return request->dev < MAX_HOSTS;
+}
+
+static bool take_cell(struct block_csv *csv, const struct cell *column, struct text cell, struct request *request)
+{
+    switch ((enum meaning)column->meaning) {
+    case CELL_IGNORED:
+        return true;
+    case CELL_TASK:
+        take_task(cell, request);
+        return true;
+    case CELL_COMM:
+        request->comm = cell;
+        return true;
+    case CELL_TID:
+        return take_int(cell, &request->tid);
+    case CELL_PID:
+        return take_int(cell, &request->pid);
+    case CELL_CPU:
+        return take_int(cell, &request->cpu);
+    case CELL_DEV:
+        return take_device(csv, cell, request);
+    case CELL_MAJOR:
+        return is_number(cell, &request->major);
+    case CELL_MINOR:
+        return is_number(cell, &request->minor);
+    case CELL_HOST:
+        if (text_length(cell) > 1024)
+            return false;
+        request->host = strings_add(csv->hosts, cell.at, text_length(cell));
+        return request->host < MAX_HOSTS;
+    case CELL_OP:
+        return take_operation(csv, cell, request);
+    case CELL_OFFSET:
+        request->offset_unit = (uint64_t)column->unit;
+        return is_number(cell, &request->offset);
+    case CELL_SIZE:
+        request->size_unit = (uint64_t)column->unit;
+        return is_number(cell, &request->size);
+    case CELL_TIME:
+        return take_ns(cell, column, &request->ts_ns);
+    case CELL_RESPONSE:
+        return take_ns(cell, column, &request->response_ns);
+    case CELL_DONE:
+        return take_ns(cell, column, &request->done_ns);
+    case CELL_WAIT:
+        return take_ns(cell, column, &request->wait_ns);
+    }
+    return false;
+}
+
+// The sectors that hold the bytes of the request; false where they cannot be counted.
+static bool sectors_of(const struct request *request, int64_t *sector, int64_t *nr_sectors, bool *is_rounded)
+{
+    uint64_t start, end;
+
+    if (request->offset_unit == SECTOR_BYTES && request->size_unit == SECTOR_BYTES) {
+        *sector = int64_of(request->offset);
+        *nr_sectors = int64_of(request->size);
+        return true;
+    }
+    if (request->offset > INT64_MAX / request->offset_unit || request->size > INT64_MAX / request->size_unit)
+        return false;
+    start = request->offset * request->offset_unit;
+    end = start + request->size * request->size_unit;
+    *is_rounded = start % SECTOR_BYTES || end % SECTOR_BYTES;
+    *sector = (int64_t)(start / SECTOR_BYTES);
+    *nr_sectors = (int64_t)(end / SECTOR_BYTES + !!(end % SECTOR_BYTES)) - *sector;
+    return true;
+}
+
+static uint64_t device_number(const struct request *request)
+{
+    if (request->major != UINT64_MAX)
+        return is_device(request->major, request->minor) ? device_of(request->major, request->minor) : UINT64_MAX;
+    if (request->host != UINT64_MAX)
+        return is_device(request->host, request->dev) ? device_of(request->host, request->dev) : UINT64_MAX;
+    return request->dev;
+}
+
+static void put_request(struct reader *reader, const struct request *request, uint8_t action, int64_t ts_ns,
+                        int64_t sector, int64_t nr_sectors)
+{
+    struct table *table = reader->tables.block;
+    size_t row = table_row(table);
+    uint64_t dev = device_number(request);
+
+    put_int64(table, BLOCK_TS_NS, row, ts_ns);
+    put_again(reader, BLOCK_EVENT, row, request->op);
+    put_code(table, BLOCK_ACTION, row, action);
+    if (dev < UINT32_MAX)
+        put_uint32(table, BLOCK_DEV, row, (uint32_t)dev);
+    put_int64(table, BLOCK_SECTOR, row, sector);
+    put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
+    put_again(reader, BLOCK_RWBS, row, request->rwbs);
+    if (action == ACTION_COMPLETE && request->ts_ns != NO_INT64)
+        return; // the event before says who asked
+    if (request->tid != NO_INT64)
+        put_int32(table, BLOCK_TID, row, int32_of_signed(request->tid));
+    if (request->pid != NO_INT64)
+        put_int32(table, BLOCK_PID, row, int32_of_signed(request->pid));
+    if (request->cpu != NO_INT64)
+        put_int32(table, BLOCK_CPU, row, int32_of_signed(request->cpu));
+    if (text_length(request->comm) && !text_is(request->comm, "<...>"))
+        put_again(reader, BLOCK_COMM, row, request->comm);
+}
+
+static bool is_blank(struct text line)
+{
+    while (line.at < line.end && (*line.at == ' ' || (*line.at >= '\t' && *line.at <= '\r')))
+        line.at++;
+    return line.at == line.end;
+}
+
+// Whether a request like this one came a short time ago, of those that are remembered.
+static bool is_repeated(struct block_csv *csv, const struct request *request, int64_t sector, int64_t nr_sectors)
+{
+    uint64_t key = device_number(request) * 0x9e3779b97f4a7c15u ^ (uint64_t)sector;
+    struct recent *slot = NULL;
+
+    key = (key ^ key >> 32) * 0xd6e8feb86659fd93u ^ (uint64_t)nr_sectors;
+    for (size_t letter = 0; letter < text_length(request->rwbs); letter++)
+        key = key * 0x100000001b3u ^ request->rwbs.at[letter];
+    key = (key ^ key >> 29) * 0xbf58476d1ce4e5b9u | 1; // 0 is a slot that was never used
+    for (size_t probe = 0; probe < RECENT_PROBES; probe++) {
+        struct recent *at = &csv->recent[((key >> 20) + probe) & (RECENT_SLOTS - 1)];
+        bool is_old = !at->key || at->ts_ns < request->ts_ns - csv->repeat_ns;
+
+        if (at->key == key) {
+            at->ts_ns = request->ts_ns;
+            return !is_old;
+        }
+        if (is_old && !slot)
+            slot = at;
+        if (!at->key)
+            break;
+    }
+    if (slot)
+        *slot = (struct recent){key, request->ts_ns};
+    return false;
+}
+
+// The times of start and completion follow from each other by the response; false where they cannot be counted.
+static bool set_times(struct request *request)
+{
+    if (request->ts_ns == NO_INT64 && request->response_ns != NO_INT64)
+        request->ts_ns = request->done_ns - request->response_ns;
+    if (request->done_ns == NO_INT64 && request->response_ns != NO_INT64 && request->is_answered) {
+        if (request->response_ns > INT64_MAX - request->ts_ns)
+            return false;
+        request->done_ns = request->ts_ns + request->response_ns;
+    }
+    return true;
+}
+
+static bool take_request(struct block_csv *csv, struct text line, struct request *request)
+{
+    struct text cells[MAX_CELLS];
+
+    if (!split(csv, line, cells))
+        return false;
+    for (size_t number = 0; number < csv->nr_cells; number++)
+        if (!take_cell(csv, &csv->cells[number], cells[number], request))
+            return false;
+    return set_times(request);
+}
+
+// A row of the table; false where it is none.
+static bool read_row(struct block_csv *csv, struct text line)
+{
+    struct reader *reader = &csv->reader;
+    struct request request = {.dev = UINT64_MAX, .major = UINT64_MAX, .minor = UINT64_MAX, .host = UINT64_MAX};
+    int64_t sector, nr_sectors, written_ns;
+    bool is_rounded = false;
+
+    request.ts_ns = request.done_ns = request.response_ns = request.wait_ns = NO_INT64;
+    request.tid = request.pid = request.cpu = NO_INT64;
+    request.offset_unit = request.size_unit = SECTOR_BYTES;
+    if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded))
+        return false;
+    written_ns = csv->is_by_done ? request.done_ns : request.ts_ns;
+    see_setback(reader, device_number(&request), written_ns);
+    if (count_event(reader, written_ns, request.op) == MAX_NAMES)
+        return false;
+    reader->totals.rounded += is_rounded;
+    csv->repeats += csv->repeat_ns && is_repeated(csv, &request, sector, nr_sectors);
+    if (request.ts_ns != NO_INT64 && request.wait_ns != NO_INT64)
+        put_request(reader, &request, ACTION_QUEUE, request.ts_ns - request.wait_ns, sector, nr_sectors);
+    if (request.ts_ns != NO_INT64)
+        put_request(reader, &request, csv->start, request.ts_ns, sector, nr_sectors);
+    if (request.done_ns == NO_INT64)
+        return true;
+    if (request.ts_ns != NO_INT64)
+        count_event(reader, csv->is_by_done ? request.ts_ns : request.done_ns, request.op);
+    put_request(reader, &request, ACTION_COMPLETE, request.done_ns, sector, nr_sectors);
+    return true;
+}
+
+static void read_line(struct reader *reader, struct text line)
+{
+    struct block_csv *csv = (struct block_csv *)reader;
+    uint8_t header = csv->header;
+
+    csv->header = HEADER_NONE;
+    if (header != HEADER_ONE && !is_blank(line) && !read_row(csv, line) && header != HEADER_MAYBE)
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
+}

@@ -1,0 +1,788 @@
+// Lines as ftrace prints them (kernel: kernel/trace/trace_output.c, trace_print_context).
+#include "decode/text/blkparse.h"
+#include "decode/text/calls.h"
+#include "decode/text/forms.h"
+#include "decode/text/scsi.h"
+#include "syscalls/call_events.h"
+
+#include <stdlib.h>
+
+enum { MAX_EVENTS = 256, MAX_FORMS = 8 };
+
+enum fs_column { FS_TS_NS, FS_TID, FS_PID, FS_COMM, FS_EVENT }; // table importance begins with the same
+enum command_column {
+    COMMAND_TS_NS,
+    COMMAND_CPU,
+    COMMAND_TID,
+    COMMAND_PID,
+    COMMAND_COMM,
+    COMMAND_EVENT,
+    COMMAND_STEP,
+    COMMAND_DEVICE,
+    COMMAND_TAG,
+    COMMAND_OPCODE,
+    COMMAND_LBA,
+    COMMAND_NR_BLOCKS,
+    COMMAND_NR_BYTES,
+    COMMAND_RESULT,
+};
+
+enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI, SORT_IMPORTANCE };
+
+enum block_flags {
+    BLOCK_ENDS_IN_ERROR = 1, // [error] stands where other events have [comm]
+    BLOCK_HAS_RESULT = 2,    // and that is the result of a completion
+    BLOCK_IS_PLUG = 4,       // names no device
+};
+
+// What is done with an event of one name.
+struct event {
+    uint8_t sort;
+    uint8_t code;  // the action or the number of the event in its table
+    uint8_t flags; // of a block event; of one of SCSI the step
+    uint8_t nr_forms;
+    uint8_t error_column;
+    struct form forms[MAX_FORMS];
+};
+
+// Notes of lines that are no events, until it is known whether they count.
+struct notes {
+    uint64_t lost, gaps, buffered, written;
+    struct refused refused;
+};
+
+struct ftrace_text {
+    struct reader reader;
+    struct event events[MAX_EVENTS]; // by number of the name
+    size_t nr_events;
+    struct actions actions; // of the tracer "blk", by the letters that it prints
+    bool has_fences;        // a Markdown file: only code blocks with events in them count
+    bool is_inside;
+    bool has_event; // in this code block
+    struct notes notes;
+    struct matched matched;
+};
+
+struct head {
+    struct text comm; // without bytes where it is not told
+    int32_t tid;
+    int32_t pid;
+    int32_t cpu;
+    int64_t ts_ns;
+    struct text event;
+};
+
+static void read_line(struct reader *reader, struct text line);
+
+API struct ftrace_text *ftrace_text_new(struct strings *names, bool has_fences)
+{
+    struct ftrace_text *trace = calloc(1, sizeof(*trace));
+
+    if (!trace)
+        return NULL;
+    trace->has_fences = has_fences;
+    actions_clear(&trace->actions);
+    if (reader_start(&trace->reader, read_line, names))
+        return trace;
+    reader_end(&trace->reader);
+    free(trace);
+    return NULL;
+}
+
+API void ftrace_text_free(struct ftrace_text *trace)
+{
+    reader_end(&trace->reader);
+    free(trace);
+}
+
+// Makes an event known; all of them before the first line. Returns its number, MAX_EVENTS where there are too many.
+API size_t ftrace_text_event(struct ftrace_text *trace, const uint8_t *name, size_t length, uint8_t sort, uint8_t code,
+                             uint8_t flags, uint8_t error_column)
+{
+    size_t number = strings_add(trace->reader.names, name, length);
+
+    if (number >= MAX_EVENTS)
+        return MAX_EVENTS;
+    trace->events[number] = (struct event){.sort = sort, .code = code, .flags = flags, .error_column = error_column};
+    if (number >= trace->nr_events)
+        trace->nr_events = number + 1;
+    return number;
+}
+
+// Makes an action of the tracer "blk" known by its letters, before the first line.
+API void ftrace_text_action(struct ftrace_text *trace, const uint8_t *letters, size_t length, uint8_t action)
+{
+    actions_add(&trace->actions, letters, length, action);
+}
+
+// Gives an event one more form; its steps stay the caller's.
+API bool ftrace_text_form(struct ftrace_text *trace, size_t number, const struct step *steps, size_t nr_steps)
+{
+    struct event *event;
+    struct form *form;
+
+    if (number >= trace->nr_events || trace->events[number].nr_forms == MAX_FORMS || nr_steps > MAX_STEPS)
+        return false;
+    event = &trace->events[number];
+    form = &event->forms[event->nr_forms++];
+    *form = (struct form){steps, nr_steps, 0};
+    for (size_t step = 0; step < nr_steps; step++)
+        form->nr_choices += steps[step].kind == STEP_ANY || steps[step].kind == STEP_WORDS_END ||
+                            steps[step].kind == STEP_TEXT || steps[step].kind == STEP_QUOTED;
+    return form->nr_choices <= MAX_CHOICES;
+}
+
+static bool take_process(struct text *text, int32_t *pid)
+{
+    const uint8_t *start;
+    uint64_t number;
+
+    *pid = NO_INT32;
+    if (!take_byte(text, '('))
+        return true;
+    take_spaces(text);
+    start = text->at;
+    if (take_number(text, &number))
+        *pid = int32_of(number);
+    else
+        while (take_byte(text, '-'))
+            ;
+    return text->at != start && take_byte(text, ')') && take_spaces(text);
+}
+
+// Flags of four to six letters, which may be missing, and the time.
+static bool take_flags_and_time(struct text *text, int64_t *ts_ns)
+{
+    struct text at = *text;
+
+    while (at.at < at.end && *at.at != ' ' && at.at - text->at <= 6)
+        at.at++;
+    if (at.at - text->at >= 4 && at.at - text->at <= 6 && take_spaces(&at) && take_time(&at, 6, 9, ts_ns)) {
+        *text = at;
+        return true;
+    }
+    return take_time(text, 6, 9, ts_ns);
+}
+
+// What follows the thread's name: number, process, CPU, flags, time and the name of the event.
+static bool take_context(struct text *text, struct head *head)
+{
+    const uint8_t *start;
+    uint64_t number;
+
+    if (!take_number(text, &number) || !take_spaces(text))
+        return false;
+    head->tid = int32_of(number);
+    if (!take_process(text, &head->pid) || !take_byte(text, '['))
+        return false;
+    start = text->at;
+    if (!take_number(text, &number) || text->at - start < 3 || !take_byte(text, ']') || !take_spaces(text))
+        return false;
+    head->cpu = int32_of(number);
+    if (!take_flags_and_time(text, &head->ts_ns) || !take_byte(text, ':') || !take_spaces(text))
+        return false;
+    start = text->at;
+    while (text->at < text->end && *text->at != ' ' && *text->at != ':' && *text->at != '(')
+        text->at++;
+    head->event = (struct text){start, text->at};
+    return text->at != start;
+}
+
+// The name may hold anything, dashes and brackets too, but it is too short to hold what follows it: the first place
+// where the rest fits is the right one.
+static bool take_head(struct text *line, struct head *head)
+{
+    const uint8_t *dash;
+
+    take_spaces(line);
+    for (dash = line->at; (dash = memchr(dash, '-', (size_t)(line->end - dash))); dash++) {
+        struct text rest = {dash + 1, line->end};
+
+        if (!at_digit(&rest) || !take_context(&rest, head))
+            continue;
+        head->comm = (struct text){line->at, dash};
+        if (text_is(head->comm, "<...>"))
+            head->comm = (struct text){NULL, NULL};
+        *line = rest;
+        return true;
+    }
+    return false;
+}
+
+// What follows the thread's name in a line of `perf script`: "tid" or "pid/tid", "[cpu]", time, perhaps the period, and
+// "system:event". Events that are no tracepoints have no system, and may have no processor.
+static bool take_perf_context(struct text *text, struct head *head)
+{
+    uint64_t number, second;
+    const uint8_t *start, *colon;
+
+    if (!take_number(text, &number))
+        return false;
+    second = number;
+    head->pid = NO_INT32;
+    if (take_byte(text, '/')) {
+        if (!take_number(text, &second))
+            return false;
+        head->pid = int32_of(number);
+    }
+    head->tid = int32_of(second);
+    head->cpu = NO_INT32;
+    if (!take_spaces(text))
+        return false;
+    if (take_byte(text, '[')) {
+        start = text->at;
+        if (!take_number(text, &number) || text->at - start < 3 || !take_byte(text, ']') || !take_spaces(text))
+            return false;
+        head->cpu = int32_of(number);
+    }
+    if (!take_time(text, 6, 9, &head->ts_ns) || !take_byte(text, ':') || !take_spaces(text))
+        return false;
+    if (take_number(text, &number) && !take_spaces(text))
+        return false;
+    start = text->at;
+    while (text->at < text->end && *text->at != ' ')
+        text->at++;
+    if (text->at - start < 2 || text->at[-1] != ':')
+        return false;
+    text->at--; // the fields follow the colon, as in the lines of ftrace
+    colon = memchr(start, ':', (size_t)(text->at - start));
+    head->event = (struct text){colon ? colon + 1 : start, text->at};
+    return text_length(head->event);
+}
+
+// The name may hold spaces, too.
+static bool take_perf_head(struct text *line, struct head *head)
+{
+    const uint8_t *space;
+
+    take_spaces(line);
+    for (space = line->at; (space = memchr(space, ' ', (size_t)(line->end - space)));) {
+        struct text rest = {space, line->end};
+
+        take_spaces(&rest);
+        head->comm = (struct text){line->at, space};
+        space = rest.at;
+        if (!at_digit(&rest) || !take_perf_context(&rest, head))
+            continue;
+        *line = rest;
+        return true;
+    }
+    return false;
+}
+
+// What a block event tells behind its name.
+struct block_fields {
+    bool has_device, has_name, is_remap, is_cut;
+    uint64_t major, minor, sector, length, old_major, old_minor, old_sector;
+    struct text rwbs, name;
+};
+
+static bool is_hex_or_space(uint8_t byte)
+{
+    return is_digit(byte) || (byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F') || byte == ' ';
+}
+
+// The command of a passthrough request, in brackets.
+static bool take_command(struct text *text)
+{
+    if (!take_byte(text, '('))
+        return false;
+    while (text->at < text->end && is_hex_or_space(*text->at))
+        text->at++;
+    return take_byte(text, ')') && take_byte(text, ' ');
+}
+
+// I/O priority (Linux 6.5): a class, a hint and a level.
+static void take_priority(struct text *text)
+{
+    struct text at = *text;
+    const uint8_t *end;
+
+    if (!take_byte(&at, ' '))
+        return;
+    for (end = at.at; end < at.end && *end != ' ' && *end != '['; end++)
+        ;
+    at = (struct text){at.at, end};
+    for (int numbers = 0; numbers < 2; numbers++) {
+        const uint8_t *last = at.end;
+
+        while (last > at.at && is_digit(last[-1]))
+            last--;
+        if (last == at.end || last == at.at || last[-1] != ',')
+            return;
+        at.end = last - 1;
+    }
+    if (text_length(at))
+        text->at = end;
+}
+
+static bool take_extent(struct text *text, struct block_fields *fields)
+{
+    const uint8_t *start;
+    struct text at;
+
+    if (!take_number(text, &fields->major) || !take_byte(text, ',') || !take_number(text, &fields->minor) ||
+        !take_byte(text, ' '))
+        return false;
+    start = text->at;
+    while (text->at < text->end && *text->at != ' ')
+        text->at++;
+    fields->rwbs = (struct text){start, text->at};
+    if (!take_byte(text, ' '))
+        return false;
+    at = *text;
+    if (take_number(&at, &fields->length) && take_byte(&at, ' ') && at_byte(&at, '('))
+        *text = at;
+    if (at_byte(text, '(') && !take_command(text))
+        return false;
+    if (!take_number(text, &fields->sector) || !take_byte(text, ' '))
+        return false;
+    fields->is_cut = at_byte(text, '/');
+    if (!(take_byte(text, '+') || take_byte(text, '/')) || !take_byte(text, ' '))
+        return false;
+    fields->has_device = true;
+    if (!take_number(text, &fields->length))
+        return false;
+    take_priority(text);
+    return true;
+}
+
+static bool take_origin(struct text *text, struct block_fields *fields)
+{
+    fields->is_remap = take_word(text, "<- (");
+    if (!fields->is_remap || !take_number(text, &fields->old_major) || !take_byte(text, ',') ||
+        !take_number(text, &fields->old_minor) || !take_word(text, ") ") || !take_number(text, &fields->old_sector))
+        return false;
+    if (text_length(*text) > 1 && text->at[0] == ' ' && is_digit(text->at[1])) {
+        text->at++;
+        while (at_digit(text))
+            text->at++;
+    }
+    return text->at == text->end;
+}
+
+// The line without its end, as the packings of such text write it.
+static void trim(struct text *text)
+{
+    if (text_ends(*text, "\\n\\")) {
+        text->end -= 3;
+        return;
+    }
+    while (text->end > text->at && text->end[-1] == ' ')
+        text->end--;
+}
+
+// include/trace/events/block.h, Linux 3.4 to 6.18.
+static bool take_block_fields(struct text text, struct block_fields *fields)
+{
+    take_byte(&text, ':');
+    take_spaces(&text);
+    trim(&text);
+    if (at_digit(&text) && !take_extent(&text, fields))
+        return false;
+    take_byte(&text, ' ');
+    if (at_byte(&text, '<'))
+        return take_origin(&text, fields) && (fields->has_device || !fields->is_remap);
+    fields->has_name = take_bracketed(&text, &fields->name);
+    return fields->has_name;
+}
+
+// A block event; false where its fields have no known form.
+static bool read_block(struct reader *reader, const struct event *event, const struct head *head, struct text text)
+{
+    struct table *table = reader->tables.block;
+    struct block_fields fields = {0};
+    struct text comm = head->comm;
+    int64_t sector, length;
+    size_t row;
+
+    if (!take_block_fields(text, &fields))
+        return false;
+    if (fields.has_device ? !is_device(fields.major, fields.minor) : !(event->flags & BLOCK_IS_PLUG))
+        return false;
+    if (fields.is_remap && !is_device(fields.old_major, fields.old_minor))
+        return false;
+    row = table_row(table);
+    put_int64(table, BLOCK_TS_NS, row, head->ts_ns);
+    put_int32(table, BLOCK_CPU, row, head->cpu);
+    put_int32(table, BLOCK_TID, row, head->tid);
+    put_int32(table, BLOCK_PID, row, head->pid);
+    put_again(reader, BLOCK_EVENT, row, head->event);
+    put_code(table, BLOCK_ACTION, row, event->code);
+    if (event->flags & BLOCK_ENDS_IN_ERROR) {
+        struct text name = fields.name;
+        int64_t error;
+
+        // Before Linux 4.12 the error is the driver's own status, which may be positive and then says nothing here.
+        if (event->flags & BLOCK_HAS_RESULT && fields.has_name && take_signed(&name, &error) && name.at == name.end &&
+            error <= 0 && error >= INT32_MIN)
+            put_int32(table, BLOCK_ERROR, row, (int32_t)error);
+    } else if (fields.has_name) {
+        comm = fields.name; // from the time of the event; that of the line may be from later
+    }
+    if (comm.at)
+        put_again(reader, BLOCK_COMM, row, comm);
+    if (!fields.has_device)
+        return true;
+    sector = int64_of(fields.sector); // all ones, the sector of an empty flush, is none
+    length = int64_of(fields.length);
+    put_uint32(table, BLOCK_DEV, row, device_of(fields.major, fields.minor));
+    put_int64(table, BLOCK_SECTOR, row, sector);
+    // A split prints where it cuts: the length is that of the part before the cut.
+    if (!fields.is_cut)
+        put_int64(table, BLOCK_NR_SECTORS, row, length);
+    else if (sector != NO_INT64 && length != NO_INT64 && length >= sector)
+        put_int64(table, BLOCK_NR_SECTORS, row, length - sector);
+    put_again(reader, BLOCK_RWBS, row, fields.rwbs);
+    if (fields.is_remap) {
+        put_uint32(table, BLOCK_OLD_DEV, row, device_of(fields.old_major, fields.old_minor));
+        put_int64(table, BLOCK_OLD_SECTOR, row, int64_of(fields.old_sector));
+    }
+    return true;
+}
+
+// What the MMC driver tells by several numbers: blocks and their size, and the errors of the command, of the command
+// that stops it and of the data.
+static void finish_command(struct table *table, size_t row, const struct form *form, const struct matched *matched)
+{
+    int64_t blocks = ((int64_t *)table->values[COMMAND_NR_BLOCKS])[row];
+    int64_t *bytes = (int64_t *)table->values[COMMAND_NR_BYTES] + row;
+    int64_t errors[3] = {0};
+    size_t nr_errors = 0;
+
+    for (size_t step = 0; step < form->nr_steps && nr_errors < 3; step++)
+        if (form->steps[step].column == COMMAND_RESULT)
+            memcpy(&errors[nr_errors++], &matched->numbers[step], sizeof(*errors));
+    if (nr_errors == 3)
+        put_int32(table, COMMAND_RESULT, row,
+                  int32_of_signed(errors[0]   ? errors[0]
+                                  : errors[2] ? errors[2]
+                                              : errors[1]));
+    if (blocks == NO_INT64)
+        return;
+    if (blocks == 0)
+        put_int64(table, COMMAND_LBA, row, NO_INT64);
+    if (blocks <= UINT32_MAX && *bytes != NO_INT64 && *bytes <= UINT32_MAX / 2)
+        *bytes *= blocks;
+    else
+        *bytes = NO_INT64;
+}
+
+// An event that has forms, into its table; false where none of them fits.
+static bool read_form(struct ftrace_text *trace, const struct event *event, const struct head *head, struct text text)
+{
+    struct tables *tables = &trace->reader.tables;
+    bool is_fs = event->sort != SORT_COMMAND;
+    struct table *table = event->sort == SORT_FS        ? tables->fs
+                          : event->sort == SORT_COMMAND ? tables->commands
+                                                        : tables->importance;
+    size_t row = table->rows;
+
+    if (!take_byte(&text, ':'))
+        return false;
+    take_spaces(&text);
+    for (size_t number = 0; number < event->nr_forms; number++) {
+        if (!form_matches(&event->forms[number], text, &trace->matched))
+            continue;
+        if (!form_put(&event->forms[number], &trace->matched, table, row, event->error_column))
+            return false;
+        table_row(table);
+        put_int64(table, is_fs ? FS_TS_NS : COMMAND_TS_NS, row, head->ts_ns);
+        put_int32(table, is_fs ? FS_TID : COMMAND_TID, row, head->tid);
+        put_int32(table, is_fs ? FS_PID : COMMAND_PID, row, head->pid);
+        if (head->comm.at)
+            put_text(table, is_fs ? FS_COMM : COMMAND_COMM, row, head->comm);
+        put_code(table, is_fs ? FS_EVENT : COMMAND_EVENT, row, event->code);
+        if (!is_fs) {
+            put_int32(table, COMMAND_CPU, row, head->cpu);
+            finish_command(table, row, &event->forms[number], &trace->matched);
+        }
+        return true;
+    }
+    return false;
+}
+
+// A command of the SCSI midlayer; false where it has another form.
+static bool read_scsi(struct table *table, const struct event *event, const struct head *head, struct text text)
+{
+    struct scsi_command command;
+    size_t row;
+
+    if (!take_byte(&text, ':'))
+        return false;
+    take_spaces(&text);
+    if (!take_scsi_command(text, &command))
+        return false;
+    row = table_row(table);
+    put_int64(table, COMMAND_TS_NS, row, head->ts_ns);
+    put_int32(table, COMMAND_CPU, row, head->cpu);
+    put_int32(table, COMMAND_TID, row, head->tid);
+    put_int32(table, COMMAND_PID, row, head->pid);
+    if (head->comm.at)
+        put_text(table, COMMAND_COMM, row, head->comm);
+    put_code(table, COMMAND_EVENT, row, event->code);
+    put_code(table, COMMAND_STEP, row, event->flags);
+    put_string(table, COMMAND_DEVICE, row, (const uint8_t *)command.device, strlen(command.device));
+    put_int32(table, COMMAND_TAG, row, command.tag);
+    put_int32(table, COMMAND_OPCODE, row, command.opcode);
+    put_int64(table, COMMAND_LBA, row, command.lba);
+    put_int64(table, COMMAND_NR_BLOCKS, row, command.nr_blocks);
+    put_int32(table, COMMAND_RESULT, row, command.result);
+    return true;
+}
+
+// The beginning or end of a system call; false where it has another form.
+static bool read_call(struct table *table, const struct head *head, struct text fields)
+{
+    size_t row;
+
+    if (!put_call(table, head->event, fields, &row))
+        return false;
+    put_int64(table, CALL_EVENT_TS_NS, row, head->ts_ns);
+    put_int32(table, CALL_EVENT_TID, row, head->tid);
+    put_int32(table, CALL_EVENT_PID, row, head->pid);
+    if (head->comm.at)
+        put_text(table, CALL_EVENT_COMM, row, head->comm);
+    return true;
+}
+
+// CLOCK_REALTIME minus the trace clock, from atrace's first clock mark, which counts milliseconds.
+static void read_clock_mark(struct totals *totals, const struct head *head, struct text text)
+{
+    uint64_t milliseconds;
+    const uint8_t *start;
+
+    if (!take_byte(&text, ':'))
+        return;
+    take_spaces(&text);
+    take_word(&text, "tracing_mark_write: "); // trace-cmd prints it as the text of a print
+    if (!take_word(&text, "trace_event_clock_sync: realtime_ts="))
+        return;
+    start = text.at;
+    if (take_number(&text, &milliseconds) && text.at - start <= 13)
+        totals->realtime_offset_ns = (int64_t)milliseconds * 1000000 - head->ts_ns;
+}
+
+static void read_event(struct ftrace_text *trace, struct text line, const struct head *head, struct text fields)
+{
+    struct reader *reader = &trace->reader;
+    uint32_t number = count_event(reader, head->ts_ns, head->event);
+    const struct event *event;
+
+    if (number == MAX_NAMES) {
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
+        return;
+    }
+    see_thread(reader, head->ts_ns, head->tid, head->pid, head->comm);
+    if (is_of_call(head->event) && reader->tables.calls && !read_call(reader->tables.calls, head, fields)) {
+        refuse(&reader->totals.refused[REFUSED_CALL], line);
+        return;
+    }
+    if (number >= trace->nr_events || trace->events[number].sort == SORT_OTHER) {
+        if (reader->totals.realtime_offset_ns == NO_INT64)
+            read_clock_mark(&reader->totals, head, fields);
+        return;
+    }
+    event = &trace->events[number];
+    if (event->sort == SORT_BLOCK) {
+        if (!read_block(reader, event, head, fields))
+            refuse(&reader->totals.refused[REFUSED_BLOCK], line);
+    } else if (event->sort == SORT_SCSI) {
+        if (!read_scsi(reader->tables.commands, event, head, fields))
+            refuse(&reader->totals.refused[REFUSED_COMMAND], line);
+    } else if (!read_form(trace, event, head, fields)) {
+        refuse(&reader->totals.refused[event->sort == SORT_FS        ? REFUSED_FS
+                                       : event->sort == SORT_COMMAND ? REFUSED_COMMAND
+                                                                     : REFUSED_IMPORTANCE],
+               line);
+    }
+}
+
+// The tracer "blk" prints a device where other events have their name (kernel/trace/blktrace.c, blk_log_action).
+static bool is_of_blk_tracer(struct text name, struct blk_event *event)
+{
+    return take_number(&name, &event->major) && take_byte(&name, ',') && take_number(&name, &event->minor) &&
+           name.at == name.end;
+}
+
+// With option blk_cgroup, "inode,generation" of the control group stands behind the device, in hexadecimal digits.
+static void skip_cgroup(struct text *text)
+{
+    struct text at = *text;
+
+    while (at.at < at.end && *at.at != ' ')
+        at.at++;
+    if (memchr(text->at, ',', (size_t)(at.at - text->at)) && take_spaces(&at))
+        *text = at;
+}
+
+static void read_blk_tracer(struct ftrace_text *trace, struct text line, const struct head *head,
+                            struct blk_event *event, struct text text)
+{
+    struct reader *reader = &trace->reader;
+
+    event->cpu = head->cpu;
+    event->tid = head->tid;
+    event->ts_ns = head->ts_ns;
+    trim(&text);
+    if (!take_spaces(&text)) {
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
+        return;
+    }
+    skip_cgroup(&text);
+    if (!blkparse_letters(&text, event) || count_event(reader, head->ts_ns, event->letters) == MAX_NAMES) {
+        refuse(&reader->totals.refused[REFUSED_LINE], line);
+        return;
+    }
+    see_thread(reader, head->ts_ns, head->tid, head->pid, head->comm);
+    if (*event->letters.at != 'm' && !blkparse_block(reader, event, action_of(&trace->actions, event->letters), text))
+        refuse(&reader->totals.refused[REFUSED_BLOCK], line);
+}
+
+static bool is_blank(struct text text)
+{
+    while (text.at < text.end && (*text.at == ' ' || (*text.at >= '\t' && *text.at <= '\r')))
+        text.at++;
+    return text.at == text.end;
+}
+
+// "CPU:1 [LOST 12 EVENTS]", as the kernel and trace-cmd tell of a gap.
+static void read_gap(struct notes *notes, struct text line)
+{
+    uint64_t count = 1;
+    const uint8_t *start;
+
+    if (!take_word(&line, "CPU:") || !take_number(&line, &count) || !take_word(&line, " ["))
+        return;
+    take_word(&line, "LOST ");
+    start = line.at;
+    count = 1;
+    if (take_number(&line, &count)) {
+        if (line.at - start > 18 || !take_byte(&line, ' '))
+            return;
+    } else {
+        count = 1;
+    }
+    if (!take_word(&line, "EVENTS"))
+        return;
+    take_word(&line, " DROPPED");
+    if (take_byte(&line, ']')) {
+        notes->lost += count;
+        notes->gaps++;
+    }
+}
+
+static void read_header(struct notes *notes, struct text line)
+{
+    const uint8_t *start;
+    uint64_t buffered, written;
+
+    if (!take_word(&line, "# entries-in-buffer/entries-written: "))
+        return;
+    start = line.at;
+    if (!take_number(&line, &buffered) || line.at - start > 18 || !take_byte(&line, '/'))
+        return;
+    start = line.at;
+    if (take_number(&line, &written) && line.at - start <= 18) {
+        notes->buffered += buffered;
+        notes->written += written;
+    }
+}
+
+// A function of a call chain as `perf script` prints it: an address of 8 digits or more, and its name.
+static bool is_call_chain(struct text line)
+{
+    const uint8_t *start;
+
+    while (at_byte(&line, ' ') || at_byte(&line, '\t'))
+        line.at++;
+    start = line.at;
+    while (line.at < line.end && *line.at != ' ' && is_hex_or_space(*line.at))
+        line.at++;
+    return line.at - start >= 8 && at_byte(&line, ' ');
+}
+
+// A line that is no event: a comment, a note of the recorder, or unreadable.
+static void read_note(struct notes *notes, struct text line)
+{
+    struct text at = line;
+    uint64_t number;
+
+    if (at_byte(&line, '#')) {
+        read_header(notes, line);
+        return;
+    }
+    if (take_word(&at, "CPU:") && take_number(&at, &number) && take_word(&at, " [")) {
+        read_gap(notes, line);
+        return;
+    }
+    at = line;
+    if (take_word(&at, "CPU ") && take_number(&at, &number) && take_word(&at, " is empty"))
+        return;
+    if (is_call_chain(line))
+        return;
+    at = line;
+    if (!take_word(&at, "version = ") && !take_word(&at, "cpus=") && !take_word(&at, " => ") && !is_blank(line))
+        refuse(&notes->refused, line);
+}
+
+// Notes that count: those of the whole text, or of a code block with events in it.
+static void keep_notes(struct ftrace_text *trace)
+{
+    struct totals *totals = &trace->reader.totals;
+    struct refused *refused = &totals->refused[REFUSED_LINE];
+    uint64_t count = refused->count;
+
+    totals->lost += trace->notes.lost;
+    totals->gaps += trace->notes.gaps;
+    totals->buffered += trace->notes.buffered;
+    totals->written += trace->notes.written;
+    if (trace->notes.refused.count && !count)
+        *refused = trace->notes.refused;
+    else
+        refused->count = count + trace->notes.refused.count;
+    trace->notes = (struct notes){0};
+}
+
+static void read_fence(struct ftrace_text *trace)
+{
+    if (trace->has_event)
+        keep_notes(trace);
+    trace->notes = (struct notes){0};
+    trace->has_event = false;
+    trace->is_inside = !trace->is_inside;
+}
+
+static void read_line(struct reader *reader, struct text line)
+{
+    struct ftrace_text *trace = (struct ftrace_text *)reader;
+    struct text at = line;
+    struct blk_event event;
+    struct head head;
+
+    if (trace->has_fences) {
+        if (take_word(&at, "```")) {
+            read_fence(trace);
+            return;
+        }
+        if (!trace->is_inside)
+            return;
+    }
+    if (take_head(&at, &head) || (at = line, take_perf_head(&at, &head))) {
+        trace->has_event = true;
+        head.ts_ns = continued_time(&trace->reader, head.cpu == NO_INT32 ? 0 : (uint64_t)head.cpu, head.ts_ns);
+        if (is_of_blk_tracer(head.event, &event))
+            read_blk_tracer(trace, line, &head, &event, at);
+        else
+            read_event(trace, line, &head, at);
+    } else {
+        read_note(&trace->notes, line);
+    }
+}
+
+// After the last line: the notes of the text, or of a code block that was not closed.
+API void ftrace_text_end(struct ftrace_text *trace)
+{
+    if (!trace->has_fences || (trace->is_inside && trace->has_event))
+        keep_notes(trace);
+}

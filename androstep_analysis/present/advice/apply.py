@@ -1,0 +1,101 @@
+"""All triggers on one capture: findings, the most costly first, and what found nothing or cannot tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis.common.errors import printable
+from androstep_analysis.present.advice import needs, saving
+from androstep_analysis.present.advice.evidence import Evidence
+from androstep_analysis.present.advice.findings import CERTAINTY, FINDING, with_certainty
+from androstep_analysis.present.advice.registry import Trigger, triggers
+from androstep_analysis.present.advice.words import evidence_of
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+STATUS: Final = pl.Enum(["found", "nothing", "cannot tell"])
+
+ADVICE: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    "trigger": pl.String,
+    "status": STATUS,
+    **FINDING,
+    **dict.fromkeys(CERTAINTY, pl.Float64),
+    **dict.fromkeys(("saved_ns", "saved_lo_ns", "saved_hi_ns", "coverage"), pl.Float64),
+    **dict.fromkeys(("evidence", "do", "lacks"), pl.String),
+}
+
+
+def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
+    """What could be mended: findings, what each costs, and what mending it would save.
+
+    Parameters
+    ----------
+    capture : Capture
+        Of which the tables are asked.
+    model : polars.DataFrame, optional
+        What a device takes for requests (`whatif.fit`, `whatif.read_model`): then the time that mending saves there is
+        predicted, for the triggers of which a change is known (docs/advise.md).
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each finding, the most costly (took_ns, then bytes) first, then one for each trigger without any.
+        Columns trigger (String) and status (Enum: found, nothing, cannot tell); process, package, path (String): whose
+        and which file; begin_ns, end_ns (Int64 [ns]); times (Int64: of what `evidence` says), requests, bytes [B] and
+        took_ns [ns] (Int64): the cost; value (Float64: a number of the trigger's own); saved_times, saved_requests,
+        saved_bytes [B] (Int64): what mending would leave out, counted; who_inferred, file_inferred (Float64: of the
+        bytes that table `io` has of process and file then, the share that is only inferred to be theirs);
+        saved_ns, saved_lo_ns, saved_hi_ns (Float64 [ns]): the time predicted with `model`; coverage (Float64: share of
+        the bytes of data of which what the trigger needs is known); evidence, do (String), sentences; lacks (String):
+        why it cannot tell. What is not known is null.
+
+    References
+    ----------
+    ``schemas/triggers.toml`` has limits and their sources. Drishti (Bez et al., PDSW 2022) does it for Darshan logs.
+
+    Examples
+    --------
+    >>> table = androstep.advise(capture)
+    >>> set(table["status"]) <= {"found", "nothing", "cannot tell"}
+    True
+    """
+    evidence = Evidence(capture)
+    tables = [_of(trigger, evidence, capture, model) for trigger in triggers()]
+    rows = pl.concat([pl.DataFrame(schema=ADVICE), *tables])
+    cost = [pl.col(name) for name in ("took_ns", "bytes", "times")]
+    return rows.sort("status", *cost, descending=[False, True, True, True], nulls_last=True, maintain_order=True)
+
+
+def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFrame | None) -> pl.DataFrame:
+    lacks, coverage = needs.lacks(trigger, evidence, capture)
+    rows = pl.DataFrame(schema=FINDING)
+    if not lacks:
+        try:
+            rows = trigger.found(evidence)
+        except Exception as error:  # of a plug-in: its own code runs here
+            if trigger.find.__module__.startswith("androstep_analysis."):
+                raise
+            lacks = printable(f"it does not run: {type(error).__name__}: {error}")
+    if rows.is_empty() and not lacks:
+        lacks = needs.too_little(coverage)
+    status = "cannot tell" if lacks else "found" if rows.height else "nothing"
+    rows = rows if rows.height else pl.DataFrame({name: [None] for name in FINDING}, schema=FINDING)
+    rows = with_certainty(rows, evidence.tables["io"])
+    said = [evidence_of(trigger, row) if status == "found" else None for row in rows.iter_rows(named=True)]
+    told = rows.with_columns(
+        trigger=pl.lit(trigger.name),
+        status=pl.lit(status),
+        coverage=pl.lit(coverage),
+        evidence=pl.Series(said, dtype=pl.String),
+        do=pl.lit(trigger.do),
+        lacks=pl.lit(lacks or None),
+        saved_ns=None,
+        saved_lo_ns=None,
+        saved_hi_ns=None,
+    )
+    if status == "found" and model is not None:
+        told = saving.predicted(trigger.name, told, capture, model)
+    return told.select(pl.col(name).cast(dtype) for name, dtype in ADVICE.items())

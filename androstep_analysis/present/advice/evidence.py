@@ -1,0 +1,76 @@
+"""What a capture tells, as triggers take it: its tables, and what several triggers make of them, made once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from androstep_analysis import measures
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.measures import write_shares
+from androstep_analysis.measures.sync_cost import syncs
+from androstep_analysis.measures.write_shares import Told
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+_COMMON = pl.col("owner_comm").drop_nulls().mode().sort().first()
+
+
+class Evidence:
+    """A capture's tables, of which `io` has column state, and what is asked of them more than once."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.page_bytes: int | None = capture.facts["page_bytes"]
+        self.recorded = capture.manifest.events
+        self.lost = Losses(capture.losses, capture.lost_events)
+        self.lost_states = self.lost.spans("importance")
+        io = measures.with_state(capture.io, capture.importance, lost=self.lost_states)
+        self.tables = {**capture.tables, "io": io}
+
+    @cached_property
+    def told(self) -> Told:
+        """Who wrote what to which file (`measures.write_cost`)."""
+        return write_shares.told(self.tables, self.page_bytes, self.lost, self.recorded)
+
+    @cached_property
+    def calls(self) -> pl.DataFrame:
+        """The calls of fsync that worked (`measures.sync_cost.syncs`)."""
+        return syncs(self.told, self.tables)
+
+    @cached_property
+    def syncs(self) -> pl.DataFrame:
+        """They with process (owner_comm, …) and file (path, …)."""
+        return self.told.causes.named(self.calls, "named_ns").sort("ts_ns")
+
+    @cached_property
+    def write_cost(self) -> pl.DataFrame:
+        """`measures.write_cost` by file."""
+        by = ("path", "file_type")
+        return measures.write_cost(
+            self.tables, by=by, page_bytes=self.page_bytes, recorded=self.recorded, lost=self.lost
+        )
+
+    def pieces(self, *ops: str) -> pl.LazyFrame:
+        """Table `io` of these operations, with `time` when asked for, and took_ns, issue to completion of the request.
+
+        `part_dev` and `submit_tid` are those of the request.
+        """
+        of_requests = self.tables["requests"].select("request_id", "part_dev", "submit_tid")
+        took = pl.col("complete_ns") - pl.col("issue_ns")
+        time = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+        rows = measures.counted(self.tables["io"]).filter(pl.col("op").is_in(ops))
+        rows = rows.with_columns(time=time, took_ns=took)
+        return rows.join(of_requests, on="request_id", how="left").with_columns(part_dev=pl.coalesce("part_dev", "dev"))
+
+
+def owners() -> dict[str, pl.Expr]:
+    """Process and package of a group of rows (owner_comm, owner_package): the most frequent ones."""
+    return {"process": _COMMON, "package": pl.col("owner_package").drop_nulls().mode().sort().first()}
+
+
+def span() -> dict[str, pl.Expr]:
+    """First and last time of a group of rows (time)."""
+    return {"begin_ns": pl.col("time").min(), "end_ns": pl.col("time").max()}

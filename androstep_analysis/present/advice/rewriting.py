@@ -1,0 +1,76 @@
+"""What is written to be written again, or to be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from androstep_analysis.link.evidence import inodes
+from androstep_analysis.present.advice.evidence import Evidence, owners, span
+from androstep_analysis.present.advice.findings import findings
+
+_BLOCK_SECTORS, _BLOCK_BYTES = 8, 4096
+_LARGE_BYTES = 1 << 20
+"""Larger pieces are no blocks that are written again and again; cutting them would cost memory."""
+
+
+def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
+    """Files of which blocks of 4 KiB are written again soon.
+
+    A piece is cut into blocks from its begin; a rest of less is none. What the filesystem writes for itself, and
+    SQLite's logs, are written again by design: what is not known to be data of a file may be that, and is left out.
+    """
+    file = [*inodes.FILE, "path"]
+    is_data = (pl.col("block_type").cast(pl.String) == "data") & pl.col("ino").is_not_null()
+    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), is_data, ~_is_log())
+    end = pl.col("sector") + pl.col("nr_sectors") - _BLOCK_SECTORS + 1
+    blocks = written.drop_nulls(["sector", "time"]).select(
+        *("request_id", *inodes.FILE, "path", "owner_comm", "owner_package", "time", "took_ns"),
+        block=pl.int_ranges("sector", end, _BLOCK_SECTORS),
+    )
+    soon = pl.col("time") - pl.col("time").shift().over("block", *inodes.FILE) <= limits["within"] * 1e9
+    again = blocks.explode("block").drop_nulls("block").sort("time").with_columns(again=soon.fill_null(False)).collect()
+    whole = again.group_by(file).agg(whole=pl.len())
+    rows = again.filter("again").group_by(file).agg(
+        **owners(),
+        **span(),
+        times=pl.len(),
+        requests=pl.col("request_id").n_unique(),
+        took_ns=pl.col("took_ns").filter(pl.col("request_id").is_first_distinct()).sum(),
+    )  # fmt: skip
+    rows = rows.join(whole, on=file, nulls_equal=True).filter(
+        pl.col("times") >= limits["times"], pl.col("times") >= limits["ratio"] * pl.col("whole")
+    )
+    size = pl.col("times") * _BLOCK_BYTES
+    return findings(rows.with_columns(bytes=size, saved_bytes=size))
+
+
+def _is_log() -> pl.Expr:
+    return pl.col("path").str.contains(r"-(?:journal|wal|shm)$").fill_null(False)
+
+
+def temporary(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
+    """Processes of which files reached the device, were not read from it and were deleted; path is a directory.
+
+    SQLite deletes its journals by design (`sqlite.rollback`): a file without a name may be one, and is left out.
+    """
+    files = evidence.tables["files"].drop_nulls(["deleted_ns", "path"]).filter(~_is_log())
+    begin = pl.coalesce("created_ns", "valid_from_ns").fill_null(-(1 << 62))
+    known = files.select("ino", "incarnation", "deleted_ns", part_dev="dev", file="path", begin=begin)
+    used = evidence.pieces("read", "write").filter(pl.col("block_type").cast(pl.String) == "data")
+    life = ("part_dev", "ino", "incarnation")
+    near = used.join(known, on=life).filter(pl.col("time").is_between("begin", "deleted_ns"))
+    unread = near.filter(~(pl.col("op") == "read").any().over(life))
+    directory = pl.col("file").str.replace(r"/[^/]*$", "/")
+    rows = unread.group_by("owner_comm", "owner_package").agg(
+        begin_ns=pl.col("time").min(),
+        end_ns=pl.col("deleted_ns").max(),
+        path=directory.sort_by(pl.col("bytes").sum().over(directory), directory).last(),
+        times=pl.struct(life).n_unique(),
+        requests=pl.col("request_id").n_unique(),
+        bytes=pl.col("bytes").sum(),
+        took_ns=pl.col("took_ns").filter(pl.col("request_id").is_first_distinct()).sum(),
+    )
+    rows = rows.filter(pl.col("bytes") >= limits["bytes"]).rename({"owner_comm": "process", "owner_package": "package"})
+    return findings(rows.with_columns(saved_bytes="bytes", saved_requests="requests").collect())

@@ -1,0 +1,61 @@
+"""A capture in about ten lines: what was recorded, how complete it is, and what it answers, in sentences.
+
+Nothing here is for a terminal or a page: both show the same `Headline`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from androstep_analysis.present.headline import beside, recorded, requests, results, unknown, unusual
+from androstep_analysis.present.headline.requests import RESULTS
+from androstep_analysis.present.headline.results import configuration, dimension
+from androstep_analysis.present.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import polars as pl
+
+    from androstep_analysis.capture import Capture
+
+__all__ = [
+    "RESULTS",
+    "Amount",
+    "Grid",
+    "Headline",
+    "Kind",
+    "Name",
+    "Part",
+    "Quote",
+    "Sentence",
+    "configuration",
+    "dimension",
+    "of",
+]
+
+
+def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Headline:
+    """What a reader wants to know first of a capture; the table is of what it has most to tell of.
+
+    `found` is what `requests.results` gives, where that is known already.
+    """
+    if found is None and capture.about["rows"]["requests"]:
+        found = requests.results(capture)
+    parts = [*([] if found is None else [requests.headline(capture, found)]), *_beside_requests(capture)]
+    said = [sentence for part in parts for sentence in part.sentences]
+    gaps = tuple(gap for part in parts for gap in part.gaps)
+    said += [unknown.sentence(gaps)] if gaps else []
+    first = (recorded.recorded(capture), recorded.complete(capture))
+    grid = next((part.grid for part in parts if part.grid is not None), None)
+    return Headline((*first, *said, *unusual.sentences(capture, found)), grid, gaps)
+
+
+def _beside_requests(capture: Capture) -> Iterator[Headline]:
+    if capture.about["replay"]:
+        yield results.of_replay(capture)
+    if capture.about["bench"]:
+        yield results.of_bench(capture)
+    if capture.about["steps"]:
+        yield results.of_waits(capture)
+    yield from beside.headlines(capture)

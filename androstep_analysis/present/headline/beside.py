@@ -1,0 +1,146 @@
+"""What a capture tells beside requests: system calls, commands to the device, counters; else which events it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis import measures
+from androstep_analysis.common import units
+from androstep_analysis.present.headline import unknown
+from androstep_analysis.present.headline.words import Amount, Headline, Name, Part, Sentence, grid, listed, named
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+ROWS: Final = 6
+"""Rows of a table."""
+
+NAMED: Final = 2
+"""Names in a sentence."""
+
+
+def headlines(capture: Capture) -> Iterator[Headline]:
+    """One of each of these that the capture has."""
+    has = capture.about["rows"]
+    if has["syscalls"]:
+        yield _calls(capture.syscalls)
+    if has["commands"]:
+        yield _commands(capture.commands)
+    if has["samples"]:
+        yield _sampled(capture.samples)
+    if not has["requests"] and (has["syscalls"] or has["commands"] or has["samples"] or capture.events):
+        yield Headline((), gaps=(unknown.requests(),))
+    if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")) and capture.events:
+        counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
+        rows = tuple((Name(name), Amount(count, "events")) for name, count in counts[:ROWS])
+        yield Headline((), grid(("event", "events"), rows, _more(len(counts), "kinds of events")))
+
+
+def _more(number: int, what: str) -> str:
+    return f"The first {ROWS} of {number:,} {what}." if number > ROWS else ""
+
+
+def _calls(syscalls: pl.LazyFrame) -> Headline:
+    calls, paths = measures.calls(syscalls), measures.called_paths(syscalls)
+    rows = tuple(
+        (
+            Name(call),
+            Amount(count, "calls"),
+            Amount(failed, "calls"),
+            None if size is None else Amount(size, "B"),
+            None if ns is None else Amount(ns, "ns"),
+        )
+        for call, count, failed, size, ns in calls.head(ROWS).iter_rows()
+    )
+    moved = _paths(paths)
+    sentences = [moved] if moved else []
+    gaps = [] if moved else [unknown.paths()]
+    if (calls["duration_ns"] > 0).any():
+        by, on = _most_time(measures.callers(syscalls), "comm"), _most_time(paths, "path")
+        said = [*_most_time(calls, "call"), *(["; by ", *by] if by else []), *(["; on ", *on] if on else [])]
+        sentences.append(Sentence("times", ("most spent in ", *said)))
+    else:
+        gaps.append(unknown.call_times())
+    header = ("call", "calls", "failed", "bytes", "time")
+    return Headline(tuple(sentences), grid(header, rows, _more(calls.height, "system calls")), tuple(gaps))
+
+
+def _most_time(table: pl.DataFrame, name: str) -> list[Part]:
+    """The names in whose calls most time was spent, with that time; empty where no name or no time is known."""
+    first = table.filter(pl.col("duration_ns") > 0).sort("duration_ns", name, descending=[True, False]).head(NAMED)
+    return listed(named(found, ns, "ns") for found, ns in first.select(name, "duration_ns").iter_rows())
+
+
+def _paths(paths: pl.DataFrame) -> Sentence | None:
+    """The files that most was written to and read from; of calls that move nothing those that were called on most."""
+    told: list[list[Part]] = []
+    for column, verb in (("written", "written"), ("read", "read")):
+        first = paths.filter(pl.col(column) > 0).sort(column, "path", descending=[True, False]).head(NAMED)
+        if first.height:
+            names = listed(named(path, size, "B") for path, size in first["path", column].iter_rows())
+            told.append([f"most {verb}: ", *names])
+    if not told and paths.height:
+        first = paths.sort("count", "path", descending=[True, False]).head(NAMED)
+        names = listed(named(path, n, "calls") for path, n in first["path", "count"].iter_rows())
+        told.append(["most calls: ", *names])
+    return Sentence("files", tuple(listed(told, "; "))) if told else None
+
+
+def _commands(commands: pl.LazyFrame) -> Headline:
+    counted = measures.commands(commands)
+    rows = tuple(
+        (
+            None if device is None else Name(device),
+            Name(event),
+            None if step is None else str(step),
+            None if opcode is None else f"0x{opcode:02x}",
+            Amount(count, "commands"),
+            None if size is None else Amount(size, "B"),
+        )
+        for device, event, step, opcode, count, size in counted.head(ROWS).iter_rows()
+    )
+    header = ("device", "event", "step", "opcode", "events", "bytes")
+    return Headline((), grid(header, rows, _more(counted.height, "kinds of commands")))
+
+
+def _sampled(samples: pl.LazyFrame) -> Headline:
+    """Who used the CPUs, how busy disks were, and between what values counters went."""
+    users = _first(measures.cpu_by_process(samples), "comm")
+    disks = _first(measures.busyness(samples), "disk")
+    sentences = []
+    if users:
+        said = listed(named(name, seconds * 1e9, "ns") for name, seconds in users)
+        sentences.append(Sentence("who", ("most CPU time by ", *said)))
+    if disks:
+        said = listed([*named(name, ratio, "1"), " of the time"] for name, ratio in disks)
+        sentences.append(Sentence("disks", ("busiest: ", *said)))
+    counters = measures.counters(samples)
+    rows = tuple(
+        (
+            Name(row["counter"]),
+            _of(row["dev"], row["instance"], row["pid"]),
+            *(Amount(row[name], row["unit"]) for name in ("least", "greatest", "last")),
+        )
+        for row in counters.head(ROWS).iter_rows(named=True)
+    )
+    small = grid(("counter", "of", "least", "greatest", "last"), rows, _more(counters.height, "counters"))
+    return Headline(tuple(sentences), small)
+
+
+def _of(dev: int | None, instance: str | None, pid: int | None) -> Part | None:
+    """What a counter belongs to."""
+    if dev is not None:
+        return units.format_dev(dev)
+    if instance is not None:
+        return Name(instance)
+    return None if pid is None else f"process {pid}"
+
+
+def _first(table: pl.DataFrame, column: str) -> list[tuple[str, float]]:
+    """The first names by value, of those that have both."""
+    known = table.filter(pl.col("value") > 0, pl.col(column).is_not_null())
+    rows = known.sort("value", column, descending=[True, False]).head(NAMED)
+    return list(rows.select(column, "value").iter_rows())

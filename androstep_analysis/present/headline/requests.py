@@ -1,0 +1,169 @@
+"""What requests answer: who, which files, what kinds, in which order, how durable, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis import measures
+from androstep_analysis.present.headline import unknown
+from androstep_analysis.present.headline.words import VERBS, Amount, Grid, Headline, Part, Sentence, grid, listed, named
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+KINDS: Final = 2
+"""Kinds of blocks and files of each direction."""
+
+LEAST_KIND: Final = 0.05
+"""The share of bytes from which on a kind behind the first is told."""
+
+STEPS: Final = {
+    "D2C": "from issue to completion",
+    "Q2C": "from queueing to completion",
+    "Q2D": "from queueing to issue",
+}
+"""Which latency is shown: that of the device, where it is known of any request."""
+
+QUANTILES: Final = ("p50", "p99", "p99.9", "max")
+
+Values = dict[tuple[str | None, ...], float]
+"""Values of one metric by its dimensions."""
+
+
+RESULTS: Final = ("mix", "block_types", "file_types", "processes", "apps", "files", "locality", "sync", "latency")
+"""The measures that a headline rests on, by the names that a report has for them."""
+
+
+def results(capture: Capture) -> dict[str, pl.DataFrame]:
+    """Each of `RESULTS`, computed once."""
+    requests, io = measures.counted(capture.requests), measures.counted(capture.io)
+    data = io.filter(pl.col("block_type") == "data")
+    return {
+        "mix": measures.mix(requests),
+        "block_types": measures.block_types(io),
+        "file_types": measures.file_types(io),
+        "processes": measures.volume(io, by=("owner_comm",)),
+        "apps": measures.volume(data, by=("package",)),
+        "files": measures.volume(data, by=("path",)),
+        "locality": measures.locality(requests),
+        "sync": measures.sync(io),
+        "latency": measures.latency(requests),
+    }
+
+
+def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
+    """The answers of a capture that has requests, of which these are the `results`."""
+    sync = values(found["sync"], "count_ratio", "class")
+    who, files = _most(found["processes"], "owner_comm", "who"), _most(found["files"], "path", "files")
+    sentences = [
+        who,
+        _most(found["apps"], "package", "apps"),
+        files,
+        _kinds(found["block_types"], found["file_types"]),
+        _order(found["locality"], sync),
+    ]
+    gaps = [
+        None if who else unknown.owners(capture),
+        None if files else unknown.files(capture),
+        unknown.sync() if sync.keys() == {("unknown",)} else None,
+        None if found["latency"].height else unknown.times(capture),
+    ]
+    return Headline(
+        tuple(one for one in sentences if one is not None),
+        _grid(found["mix"], found["latency"]),
+        tuple(one for one in gaps if one is not None),
+    )
+
+
+def values(table: pl.DataFrame, metric: str, *dimensions: str, column: str = "value") -> Values:
+    """The values (or another column) of one metric of a tidy table by these dimensions, without nulls."""
+    rows = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col(column).is_not_null())
+    names = [pl.col(name).cast(pl.String) for name in dimensions]
+    return {tuple(key): value for *key, value in rows.select(*names, column).iter_rows()}
+
+
+def _most(volume: pl.DataFrame, column: str, about: str) -> Sentence | None:
+    """Who or what moved most in each direction; None where no name is known."""
+    moved, inferred = (values(volume, "bytes", column, "op", column=what) for what in ("value", "inferred"))
+    told: list[list[Part]] = []
+    for op, verb in VERBS.items():
+        of_op = {name: size for (name, its_op), size in moved.items() if its_op == op}
+        known = sorted((item for item in of_op.items() if item[0] is not None), key=_largest_first)[:1]
+        if not known:
+            continue
+        # Files of no app are unknown here; that is no gap in what is known of apps.
+        is_larger = about != "apps" and of_op.get(None, 0) > known[0][1]
+        shown = [(None, of_op[None]), *known] if is_larger else known
+        told.append([f"{verb} ", *listed(named(name, size, "B", inferred.get((name, op))) for name, size in shown)])
+    return Sentence(about, tuple(listed(told, "; "))) if told else None
+
+
+def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
+    return -item[1], item[0] or ""
+
+
+def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | None:
+    """Which types of blocks most bytes were of, and of data which types of files; None where no type is known."""
+    told: list[list[Part]] = []
+    for op, verb in VERBS.items():
+        blocks, files = _shares(block_types, op, "block_type"), _shares(file_types, op, "file_type")
+        if blocks:
+            types = [" (of it ", *listed(_kind(*file) for file in files), ")"] if files else []
+            of_op = ([*_kind(*block), *(types if block[0] == "data" else [])] for block in blocks)
+            told.append([f"{verb} ", *listed(of_op)])
+    return Sentence("types", tuple(listed(told, "; "))) if told else None
+
+
+def _shares(table: pl.DataFrame, op: str, column: str) -> list[tuple[str, float, float | None]]:
+    """The first types of an operation by their share of its bytes, with how much of each is inferred.
+
+    None where no type is known.
+    """
+    shares, inferred = (values(table, "bytes_ratio", "op", column, column=what) for what in ("value", "inferred"))
+    of_op = {kind or "unknown": share for (its_op, kind), share in shares.items() if its_op == op}
+    if not of_op.keys() - {"unknown"}:
+        return []
+    first, *others = sorted(of_op.items(), key=_largest_first)[:KINDS]
+    shown = [first, *(item for item in others if item[1] >= LEAST_KIND)]
+    return [(kind, share, inferred.get((op, kind))) for kind, share in shown]
+
+
+def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
+    return named(kind.replace("_", " "), share, "1", inferred)
+
+
+def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
+    """How many requests do not follow another, and how many writes are synchronous."""
+    random = values(locality, "count_ratio", "op", "class")
+    told: list[list[Part]] = [
+        [Amount(random[op, "random"], "1"), f" of {noun}"]
+        for op, noun in (("write", "writes"), ("read", "reads"))
+        if (op, "random") in random
+    ]
+    told = [["random ", *listed(told)]] if told else []
+    if ("sync",) in sync or ("buffered",) in sync:
+        known: list[Part] = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
+        told.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
+    return Sentence("pattern", tuple(listed(told, "; "))) if told else None
+
+
+def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:
+    """A row for each operation: how many, how much, how long."""
+    counts, sizes = (values(mix, metric, "op") for metric in ("count", "bytes"))
+    took = values(latency, "latency", "step", "op", "quantile")
+    step = next((step for step in STEPS if any(key[0] == step for key in took)), None)
+    quantiles = QUANTILES if step else ()
+    rows = [
+        (
+            "other" if op is None else op,
+            Amount(number, "requests"),
+            Amount(sizes[(op,)], "B") if sizes.get((op,)) else None,
+            *(Amount(took[step, op, q], "ns") if (step, op, q) in took else None for q in quantiles),
+        )
+        for (op,), number in counts.items()
+    ]
+    note = f"Times are {STEPS[step]} of a request." if step else ""
+    return grid(("operation", "requests", "bytes", *quantiles), tuple(rows), note)

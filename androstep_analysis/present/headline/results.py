@@ -1,0 +1,231 @@
+"""What results of tools answer: benchmarks, replays, and what users waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from androstep_analysis import bench
+from androstep_analysis.bench.measures import telling
+from androstep_analysis.common import quantities
+from androstep_analysis.present import waits
+from androstep_analysis.present.headline.words import (
+    Amount,
+    Grid,
+    Headline,
+    Name,
+    Part,
+    Quote,
+    Sentence,
+    grid,
+    listed,
+    named,
+)
+from androstep_analysis.replay.metrics import metrics
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+ROWS: Final = 8
+"""Rows of a table."""
+
+RELIABLE: Final = 6
+"""Repetitions from which on an interval holds the median with 95 % confidence (`bench.summarise`)."""
+
+_RATES: Final = ("iops", "tps")
+_BESIDE: Final = ("bandwidth", "latency_p50", "latency_p99")
+
+Row = dict[str, Any]
+
+
+# -- benchmarks -------------------------------------------------------------------------------------------------------
+
+
+def of_bench(capture: Capture) -> Headline:
+    """How fast which configurations are, and whether that can be relied on."""
+    summary = bench.summarise(capture.bench)
+    dims = summary.columns[1 : summary.columns.index("value")]
+    told = telling(summary, dims)
+    of_test = {str(test): telling(rows, dims) for (test,), rows in summary.group_by("test")}
+    rows = summary.filter(pl.col("metric").is_in(_RATES)).sort("value", descending=True).to_dicts()
+    configurations = summary.filter(metric="invalid_runs")
+    few = configurations.filter(pl.col("n") - pl.col("value") < RELIABLE).height
+    sentences = [
+        _tests(configurations, told),
+        _validity(capture.bench["bench_runs"]),
+        *([_fastest(rows, of_test)] if len(rows) > 1 else []),
+        *([_few(few, configurations.height)] if few else []),
+    ]
+    return Headline(tuple(sentences), _configurations(rows, summary, dims, of_test) if rows else None)
+
+
+def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
+    """What was measured, and by what the configurations differ."""
+    tests = configurations["test"].unique(maintain_order=True)
+    differ = [name for name in told if name != "test"]
+    said: list[Part] = [
+        ", ".join(tests),
+        ": ",
+        Amount(configurations.height, "configurations"),
+    ]
+    said.append(" configuration" if configurations.height == 1 else " configurations")
+    if differ:
+        said += [" of ", " × ".join(name.removesuffix("_bytes").replace("_", " ") for name in differ)]
+    return Sentence("tests", tuple(said))
+
+
+def _validity(runs: pl.DataFrame) -> Sentence:
+    """How many repetitions count, and why others do not."""
+    invalid = runs.filter(~pl.col("valid"))
+    if invalid.is_empty():
+        return Sentence("valid", ("every repetition is valid",))
+    reasons = invalid.group_by("invalid").agg(n=pl.len()).sort("n", "invalid", descending=[True, False])
+    reason, count = reasons.row(0)
+    said: list[Part] = [Amount(invalid.height, "repetitions"), " of ", Amount(runs.height, "repetitions")]
+    why: list[Part] = [Quote(reason or "no reason given"), " (", Amount(count, "repetitions"), ")"]
+    return Sentence("valid", (*said, " repetitions are invalid and in no number: ", *why), "unusual")
+
+
+def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
+    """The extremes of all rates."""
+    first, last = rows[0], rows[-1]
+    ends = ("fastest ", first), ("slowest ", last)
+    said = ([word, *named(configuration(row, told), row["value"], "1/s")] for word, row in ends)
+    return Sentence("rates", tuple(listed(said, "; ")))
+
+
+def _few(few: int, configurations: int) -> Sentence:
+    """Which intervals tell little, and what would make them tell more."""
+    of: list[Part] = [Amount(few, "configurations"), " of ", Amount(configurations, "configurations")]
+    words = (
+        f" have fewer than {RELIABLE} valid repetitions, so no interval of 95 %; measure with `--repeats {RELIABLE}`"
+    )
+    return Sentence("intervals", (*of, words), "unknown")
+
+
+def _configurations(
+    rows: list[Row], summary: pl.DataFrame, dims: Sequence[str], told: Mapping[str, Sequence[str]]
+) -> Grid:
+    """The fastest configurations; where there are many, the fastest of each test before others."""
+    rest = list(rows)
+    if len(rows) > ROWS:
+        best = list({row["test"]: row for row in reversed(rows)}.values())
+        rest = sorted([*best, *(row for row in rows if row not in best)][:ROWS], key=lambda row: -row["value"])
+    found = {
+        (row["metric"], *(row[name] for name in dims)): (row["value"], row["unit"])
+        for row in summary.filter(pl.col("metric").is_in(_BESIDE)).iter_rows(named=True)
+    }
+    cells = []
+    for row in rest:
+        key = tuple(row[name] for name in dims)
+        beside = (found.get((name, *key)) for name in _BESIDE)
+        cells.append(
+            (
+                Name(configuration(row, told)),
+                Amount(row["value"], "1/s"),
+                *(None if pair is None or pair[0] is None else Amount(*pair) for pair in beside),
+                Amount(row["n"], "repetitions"),
+            )
+        )
+    more = (
+        f"The fastest {len(rest)} of {len(rows):,} configurations, each test's fastest among them. "
+        if rest != rows
+        else ""
+    )
+    return grid(
+        ("configuration", "operations", "bytes", "p50", "p99", "n"),
+        tuple(cells),
+        f"{more}Medians of n valid repetitions.",
+    )
+
+
+def configuration(row: Row, told: Mapping[str, Sequence[str]]) -> str:
+    """A configuration by what tells it from others of its test."""
+    return " ".join(dimension(name, row[name]) for name in told[row["test"]] if row[name] is not None)
+
+
+def dimension(name: str, of: object) -> str:
+    """A value of a configuration, a number with what it is of."""
+    is_bare = isinstance(of, int) and not isinstance(of, bool) and not name.endswith("_bytes")
+    return f"{name.replace('_', ' ')} {value(name, of)}" if is_bare else value(name, of)
+
+
+def value(name: str, of: object) -> str:
+    """A value of a configuration: a size with its unit."""
+    if isinstance(of, bool):
+        return "yes" if of else "no"
+    if isinstance(of, int):
+        return quantities.size(of) if name.endswith("_bytes") else f"{of:,}"
+    return str(of)
+
+
+# -- replays ----------------------------------------------------------------------------------------------------------
+
+
+def of_replay(capture: Capture) -> Headline:
+    """Whether replays did what was recorded, and how long they took."""
+    tables, counts = capture.replay, capture.about["replay"]
+    measured = metrics(tables)
+    whole = measured.filter(pl.col("call").is_null(), pl.col("file_type").is_null())
+    found = {
+        (run, metric, quantile): value
+        for run, metric, quantile, value in whole.select(
+            "run_id", "metric", pl.col("quantile").cast(pl.String), "value"
+        ).iter_rows()
+        if value is not None
+    }
+    done: list[Part] = [Amount(counts["done"], "operations"), " of ", Amount(counts["operations"], "operations")]
+    done += [" operations done on ", Quote(", ".join(counts["fs_types"]))]
+    done += [", ", Amount(counts["diverged"], "operations"), " with another result than recorded"]
+    done += [", ", Amount(counts["interrupted"], "replays"), " interrupted"] if counts["interrupted"] else []
+    odd = counts["diverged"] or counts["interrupted"] or counts["done"] < counts["operations"]
+    sentences = [Sentence("replayed", tuple(done), "unusual" if odd else "fact")]
+    calls = measured.filter(metric="io_time").filter(pl.col("call").is_not_null(), pl.col("value").is_not_null())
+    if calls.height:
+        row = calls.sort("value", descending=True).row(0, named=True)
+        sentences.append(
+            Sentence("slowest", ("most time of a replay in ", Name(row["call"]), ": ", Amount(row["value"], "ns")))
+        )
+    columns = (("elapsed", None), ("recorded", None), ("io_time", None), ("lateness", "p50"), ("lateness", "p99"))
+    rows = tuple(
+        (
+            Name(run["fs_type"] or "–"),
+            run["mode"].replace("_", " "),
+            *(Amount(found[key], "ns") if (key := (run["run_id"], *column)) in found else None for column in columns),
+        )
+        for run in tables["replay_runs"].head(ROWS).iter_rows(named=True)
+    )
+    runs = tables["replay_runs"].height
+    more = f"The first {ROWS} of {runs:,} replays. " if runs > ROWS else ""
+    header = ("on", "mode", "took", "recorded", "I/O time", "late p50", "late p99")
+    return Headline(tuple(sentences), grid(header, rows, f"{more}Late: how long after it was due an operation began."))
+
+
+# -- waits ------------------------------------------------------------------------------------------------------------
+
+
+def of_waits(capture: Capture) -> Headline:
+    """What users waited for, where the capture tells it."""
+    waited = waits.of(capture)
+    if waited is None:
+        return Headline(())
+    counts, actions = waited.counts(), waited.actions()
+    said: list[Part] = [Amount(waited.found.height, "inputs"), " inputs, "]
+    said += [Amount(counts["stable"], "inputs"), f" of which led to a stable screen (by {waited.watched})"]
+    slow = [row for row in actions.iter_rows(named=True) if row["value"] is not None]
+    if slow:
+        said += ["; longest, on average: ", Name(slow[0]["label"]), " (", Amount(slow[0]["value"], "ns"), ")"]
+    rows = tuple(
+        (
+            Name(row["label"]),
+            Amount(row["inputs"], "inputs"),
+            Amount(row["n"], "inputs"),
+            *(None if row[name] is None else Amount(row[name], "ns") for name in ("value", "lo", "hi")),
+        )
+        for row in actions.head(ROWS).iter_rows(named=True)
+    )
+    header = ("action", "inputs", "stable", "mean", "from", "to")
+    small = grid(header, rows, "From and to: the 95 % interval of the mean wait.")
+    return Headline((Sentence("waits", tuple(said)),), small)

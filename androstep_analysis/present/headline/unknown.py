@@ -1,0 +1,68 @@
+"""What a recording cannot tell, and what would tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis.present.headline.words import Gap, Sentence
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+_RECORD: Final = "`androstep record`"
+_STRACE: Final = "`strace -f -ttt -T -yy`"
+_IMAGE: Final = "`androstep ingest --image-after`"
+
+
+def sentence(gaps: Sequence[Gap]) -> Sentence:
+    """All that is unknown, with why, and what would tell it."""
+    by: dict[str, list[str]] = {}
+    for gap in gaps:
+        by.setdefault(gap.by, []).append(f"{gap.about} ({gap.why})")
+    said = [f"{', '.join(what)}: told by {tells}" for tells, what in by.items()]
+    said += [f"{gap.about} also by {gap.also}" for gap in gaps if gap.also]
+    return Sentence("unknown", ("; ".join(said),), "unknown")
+
+
+def owners(capture: Capture) -> Gap:
+    """Why nobody is known who caused the I/O."""
+    unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
+    return Gap("who", "no block_bio_queue" if unseen else "no process", _RECORD)
+
+
+def files(capture: Capture) -> Gap:
+    """Why no file is known."""
+    if capture.about.get("snapshots"):
+        return Gap("files", "no image or listing is proven to be of it", "one taken right after recording")
+    if capture.io.select(pl.col("ino").is_not_null().any()).collect().item():
+        return Gap("files", "inodes without names", _IMAGE)
+    if capture.about["rows"]["fs_events"]:
+        return Gap("files", "no event names one", _IMAGE)
+    return Gap("files", "no filesystem events", _RECORD, _IMAGE)
+
+
+def times(capture: Capture) -> Gap:
+    """Why it is not known how long requests took."""
+    return Gap("times", "no issue" if capture.population["completed"] else "no completion", _RECORD)
+
+
+def sync() -> Gap:
+    return Gap("sync", "no flags (rwbs)", _RECORD)
+
+
+def requests() -> Gap:
+    """Why it is not known what reached a device."""
+    return Gap("requests", "no block events", _RECORD)
+
+
+def call_times() -> Gap:
+    """Why it is not known how long system calls took."""
+    return Gap("times", "the calls have none", _STRACE)
+
+
+def paths() -> Gap:
+    """Why no file of system calls is known."""
+    return Gap("files", "no call tells its path", _STRACE)

@@ -1,0 +1,205 @@
+"""A recording under way, moment by moment."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import resource
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import polars as pl
+
+from androstep_analysis.capture import Capture
+from androstep_analysis.common import scratch
+from androstep_analysis.device import Device
+from androstep_analysis.device.record.recording import MEMORY
+from androstep_analysis.device.transport import DeviceError
+from androstep_analysis.present.live.history import History
+
+NS_PER_S = 1_000_000_000
+
+HISTORY_S: Final = 40
+"""What is written to the cache reaches the disk within half a minute (vm.dirty_expire_centisecs), and a little."""
+
+_SHARE = 0.6
+"""Of the time between two moments that may go into joining."""
+
+_POLL_S = 0.5
+"""Each look at the device costs it a few processes."""
+
+# iotrace ends a segment when its time is over. On a busy device that is late by seconds.
+SEGMENT_LATE_S = 120
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What ended between two times of a recording under way.
+
+    `start_ns` and `end_ns` are in the clock of the trace. `requests` has rows of that table for the requests that ended
+    in between (complete_ns), `io` the pieces of these. `events` is how many events were recorded meanwhile, and
+    `lost_events` how many the kernel lost. `history_s` is how far back events are known: who wrote what reaches the
+    disk now is only known where that was later. `recorder_ratio` is the share of one CPU of the device that iotrace
+    took, `analysis_ratio` that of one here that the joining took.
+    """
+
+    start_ns: int
+    end_ns: int
+    requests: pl.DataFrame
+    io: pl.DataFrame
+    events: int
+    lost_events: int
+    history_s: float
+    recorder_ratio: float
+    analysis_ratio: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return (self.end_ns - self.start_ns) / NS_PER_S
+
+
+class Live:
+    """Records a device while a ``with`` block runs; its moments are had by iterating.
+
+    `interval_s` is how long a moment is; where joining takes longer, moments become longer, and the history shorter:
+    none is left out. `trace` are the storage devices, as of `Recording`; with `keep` all of it becomes a capture there.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        interval_s: int = 2,
+        history_s: int = HISTORY_S,
+        keep: str | PathLike[str] | None = None,
+        trace: Sequence[str] = (),
+    ) -> None:
+        self._device, self._interval_s, self._history_s = device, interval_s, history_s
+        self._keep = None if keep is None else Path(keep)
+        self._trace = trace
+        self._stack = contextlib.ExitStack()
+        self._least_s = math.inf  # that joining takes, whatever the history
+        self._is_ended = False
+
+    @property
+    def capture(self) -> Capture | None:
+        """What was recorded, when the block has ended, where it was to be kept."""
+        return self._recording.capture
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            # What is written here must not be what is seen there.
+            memory = next((Path(place) for place in MEMORY if Path(place).is_dir()), None)
+            place = stack.enter_context(scratch.directory("live", memory if self._device.is_here else None))
+            stack.enter_context(_temporary_files_in(place))
+            self._place = place
+            self._recording = self._device.record(
+                out=self._keep or place / "kept",
+                workload="androstep top",
+                trace=self._trace,
+                segment_s=self._interval_s,
+                keeps=self._keep is not None,
+            )
+            stack.enter_context(self._recording)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def end(self) -> None:
+        """Has no moment follow the one that is being made; may be called from a signal handler or another thread."""
+        self._is_ended = True
+
+    def __iter__(self) -> Iterator[Moment]:
+        fetching = self._recording.segments()
+        history: History | None = None
+        shown_ns = began_ns = None
+        spent_before_s = joined_s = 0.0
+        due = time.monotonic() + self._interval_s
+        while not self._is_ended:
+            found = fetching.fetch()
+            if not found.new:
+                if time.monotonic() > due + SEGMENT_LATE_S:
+                    raise DeviceError(
+                        f"{self._device.name}: iotrace has written no segment for {SEGMENT_LATE_S} s; "
+                        "is the device asleep, or its memory full?"
+                    )
+                time.sleep(min(_POLL_S, self._interval_s / 4))
+                continue
+            history = history or History(found.directory, self._place)
+            added = [history.add(path) for path in found.new]
+            end_ns = added[-1].end_ns
+            begin = time.monotonic()
+            used_s = _cpu_s()
+            tables = history.tables()
+            start_ns = added[0].end_ns if shown_ns is None else shown_ns
+            moment = _ended(tables, start_ns, end_ns)
+            joined_s, spent_s = time.monotonic() - begin, found.spent_s - spent_before_s
+            began_ns = added[0].end_ns if began_ns is None else began_ns
+            first_ns = began_ns if history.start_ns is None else history.start_ns
+            seconds = (end_ns - start_ns) / NS_PER_S
+            if seconds > 0:
+                yield Moment(
+                    start_ns,
+                    end_ns,
+                    *moment,
+                    sum(segment.events for segment in added),
+                    sum(segment.lost for segment in added),
+                    (end_ns - first_ns) / NS_PER_S,
+                    spent_s / seconds,
+                    (_cpu_s() - used_s) / seconds,
+                )
+            shown_ns, spent_before_s = end_ns, found.spent_s
+            for path in history.forget(self._too_much(history, joined_s)):
+                if self._keep is None:
+                    path.unlink()
+            due = time.monotonic() + self._interval_s
+
+    def _too_much(self, history: History, joined_s: float) -> int:
+        """How many of the first segments to forget, so that joining the rest and what comes next is in time.
+
+        Those that were there when files were listed are: where a file lay before it was listed is not known, and of
+        what happened since the listing tells all that did not change.
+        """
+        sizes = [segment.path.stat().st_size for segment in history.segments]
+        ends = [segment.end_ns for segment in history.segments]
+        since_ns = max(ends[-1] - self._history_s * NS_PER_S, history.listed_ns)
+        old = min(sum(start < since_ns for start in (history.start_ns or 0, *ends)), len(sizes) - 1)
+        self._least_s = min(self._least_s, joined_s)
+        grows_s = (joined_s - self._least_s) / sum(sizes)
+        room = (_SHARE * self._interval_s - self._least_s) / grows_s - sizes[-1] if grows_s else sum(sizes)
+        while old < len(sizes) - 1 and sum(sizes[old:]) > room:
+            old += 1
+        return old
+
+
+def _ended(tables: Mapping[str, pl.LazyFrame], start_ns: int, end_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Tables requests and io of what ended from `start_ns` until before `end_ns`."""
+    ended = pl.col("complete_ns").is_between(start_ns, end_ns, closed="left")
+    requests = tables["requests"].filter(ended).collect()
+    return requests, tables["io"].join(requests.select("request_id").lazy(), on="request_id", how="semi").collect()
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+@contextlib.contextmanager
+def _temporary_files_in(place: Path) -> Iterator[None]:
+    """Has all temporary files made there."""
+    before, tempfile.tempdir = tempfile.tempdir, str(place)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before

@@ -1,0 +1,134 @@
+"""A measurement that goes on beside the notebook, can be watched, and can be stopped."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from androstep_analysis import device
+from androstep_analysis.bench.records import PROBE
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.device import probe
+from androstep_analysis.device.record import probes
+from androstep_analysis.device.runs import bench as run_bench
+from androstep_analysis.present.panel import history
+from androstep_analysis.present.panel.jobs import Job
+
+_PROGRESS = re.compile(r"point (\d+)/\d+ repeat (\d+)/\d+ (\d+) ops/s(, done)?")
+
+
+class Stopped(Exception):
+    """The user ended the measurement."""
+
+
+@dataclass
+class Progress:
+    """How far a measurement is: the share that is done (0 to 1), what it does, and what repetitions came to.
+
+    `rates` has the operations per second of every repetition of each test; that of the last one may not be at its end,
+    which `is_running` says.
+    """
+
+    share: float = 0
+    words: str = ""
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    is_running: bool = False
+
+
+class Measuring(threading.Thread):
+    """Runs iobench for `job` in a directory of the device `where`, and keeps the results in a capture in `home`.
+
+    Calls `moved` with the progress, and at the end, whatever came, `ended` with the capture's directory, if one was
+    made, and with what went wrong, if anything did. Both are called in this thread.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        directory: str,
+        job: Job,
+        home: Path,
+        moved: Callable[[Progress], None],
+        ended: Callable[[Path | None, str | None], None],
+    ) -> None:
+        super().__init__(name="androstep-panel", daemon=True)
+        self._where = where
+        self._job = job
+        self._options = job.options(directory)
+        self._home = home
+        self._moved = moved
+        self._ended = ended
+        self._progress = Progress()
+        self._said = "not every repetition is valid"
+        self._is_unwanted = threading.Event()
+
+    def stop(self) -> None:
+        """Ends the measurement, which removes its files from the device."""
+        self._is_unwanted.set()
+
+    def run(self) -> None:
+        """What the thread does."""
+        made: Path | None = None
+        problem: str | None = "the program failed; the notebook's log tells how"
+        try:
+            made, problem = self._measured()
+        except Stopped:
+            problem = "stopped; what was being measured is not kept"
+        except (InputError, OSError) as error:
+            problem = str(error)
+        finally:
+            self._ended(made, problem)
+
+    def _measured(self) -> tuple[Path | None, str | None]:
+        """The capture of all runs, and what went wrong with their repetitions, if anything did."""
+        self._go_on()
+        with device.connect(self._where) as target:
+            out = history.new_directory(self._home)
+            facts = probes.facts(target, self._options)
+            done = run_bench(self._options, out, runner=self._watched(target), facts=facts)
+        problem = f"iobench ended with status {done.status}: {self._said}" if done.status else None
+        return (None if done.capture is None else out), problem
+
+    def _go_on(self) -> None:
+        """Raises `Stopped` where the user wants no more of it."""
+        if self._is_unwanted.is_set():
+            raise Stopped
+
+    def _watched(self, target: device.Device) -> probe.Runner:
+        """iobench on the device, its progress told; it ends when the user wants no more of it."""
+        runner = target.runner(PROBE, meanwhile=self._go_on)
+        of_runs = list(self._job.of_runs().values())
+        parts = [len(tests) for tests in of_runs]
+        begun: list[Sequence[str]] = []
+
+        def watched(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int:
+            self._go_on()
+            tests, before = of_runs[len(begun)], sum(parts[: len(begun)])
+            begun.append(tests)
+
+            def watch(text: str) -> None:
+                found = probe.progress(PROBE, text)
+                if found is None:
+                    self._said = text
+                    line(text)
+                else:
+                    share = (before + found[0] / 100 * len(tests)) / sum(parts)
+                    self._moved(_moved(self._progress, share, found[1], tests))
+
+            return runner(options, path, watch)
+
+        return watched
+
+
+def _moved(progress: Progress, share: float, words: str, tests: Sequence[str]) -> Progress:
+    """The progress after iobench told of its own."""
+    progress.share = share
+    if told := _PROGRESS.fullmatch(words):
+        test, repeat = tests[int(told[1]) - 1], int(told[2])
+        progress.words = f"{test}, repetition {repeat}"
+        progress.rates[test] = [*progress.rates.get(test, [])[: repeat - 1], float(told[3])]
+        progress.is_running = told[4] is None
+    return progress

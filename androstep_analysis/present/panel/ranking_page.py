@@ -1,0 +1,85 @@
+"""The page that ranks results beside released ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import ipywidgets as widgets
+
+from androstep_analysis import capture, compare
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.markup import el, visible
+from androstep_analysis.compare.measures import Recording
+from androstep_analysis.datasets import fetch
+from androstep_analysis.present.panel import history, shown
+
+RELEASED: Final = "bench"
+"""The dataset beside which results are ranked at first."""
+
+
+class RankingPage:
+    """The results in `home` by rank among those of a dataset."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._known: dict[str, list[Recording]] = {}
+        labels = {"description_width": "11em"}
+        self._own = widgets.SelectMultiple(
+            rows=6, description="Your results", style=labels, layout=widgets.Layout(width="auto")
+        )
+        self._beside = widgets.Text(
+            _released(), description="Beside those in", style=labels, layout=widgets.Layout(width="auto")
+        )
+        rank = widgets.Button(description="Rank", button_style="primary")
+        rank.on_click(lambda _: self._show())
+        hint = (
+            "Results of the same job are ranked in each test, the fastest first; where no comparison tells some apart, "
+            "they share ranks. The released results are of virtual machines, and of no phone."
+        )
+        self._shown = widgets.HTML()
+        self.widget = widgets.VBox([widgets.HTML(str(el("p", hint))), self._own, self._beside, rank, self._shown])
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Reads the directory again; what was chosen stays so, and what is new is chosen: at first the newest."""
+        before = {name for _, name in self._own.options}
+        names = {one.directory.name: visible(one.name) for one in history.results(self._home)}
+        chosen = [name for name in names if name in self._own.value or (before and name not in before)]
+        self._own.options = [(title, name) for name, title in names.items()]
+        self._own.value = chosen or list(names)[:1]
+
+    def _show(self) -> None:
+        try:
+            own = [history.result(self._home / name) for name in self._own.value]
+            if not own:
+                raise InputError("choose at least one of your results; measure first where there is none")
+            beside = self._recordings(self._beside.value)
+            ranked = shown.compared(own, beside)
+            alone = set(ranked.measured["capture"]) <= {one.name for one in own}
+            said = ["Nothing there is of the same job: measure with a preset to be ranked beside it."] if alone else []
+            parts = [shown.lines(said), shown.ranking(ranked, [one.name for one in own])]
+        except (InputError, OSError) as error:
+            parts = [el("p", str(error), class_="refused", role="alert")]
+        self._shown.value = str(el("div", *parts))
+
+    def _recordings(self, place: str) -> list[Recording]:
+        """The results of a released dataset, or of every directory with results in a directory; they are kept."""
+        if place and place not in self._known:
+            directory = Path(place)
+            if (directory / "tables" / "captures").is_dir():
+                found = compare.of_release(directory)
+            elif directory.is_dir():
+                opened = [capture.open(path) for path in sorted(directory.iterdir()) if path.is_dir()]
+                found = [Recording.of(one) for one in opened if one.about["bench"]]
+            else:
+                raise InputError(f"{place}: no such directory")
+            self._known[place] = found
+        return self._known.get(place, [])
+
+
+def _released() -> str:
+    try:
+        return str(fetch(RELEASED))
+    except InputError:  # the repository is not here
+        return ""

@@ -1,0 +1,93 @@
+"""Figures: one function per result, tidy table in, matplotlib Axes out.
+
+Every function takes a result table of `androstep_analysis.measures` (or the table `requests` or `io`), those whose name
+begins with bench, replay or compare one of that part of `androstep_analysis`, held by polars, pandas or Arrow, and
+`ax`, the axes to draw in; without it, it makes a figure one column wide. What draws one measure has the name of it.
+Nothing is shown and no global style is changed. A notebook displays what a function returns. An empty table gives axes
+that say "no data"; a table whose dimensions are not those of the figure is refused with `ValueError`.
+"""
+
+from androstep_analysis.present.plot.bars import (
+    block_types,
+    file_types,
+    locality,
+    mix,
+    rwbs,
+    sizes,
+    sync,
+    volume,
+    write_cost,
+)
+from androstep_analysis.present.plot.bench import (
+    bench_devices,
+    bench_distribution,
+    bench_journal_modes,
+    bench_series,
+    bench_sizes,
+    bench_sync_modes,
+    bench_synchronous,
+    bench_threads,
+)
+from androstep_analysis.present.plot.bursts import bursts
+from androstep_analysis.present.plot.cache import hotness, lifetimes, miss_ratio, readahead, working_set
+from androstep_analysis.present.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
+from androstep_analysis.present.plot.output import save
+from androstep_analysis.present.plot.paper import png, style, svg
+from androstep_analysis.present.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
+from androstep_analysis.present.plot.queue import depth_over_time, queue, seek_distances
+from androstep_analysis.present.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
+from androstep_analysis.present.plot.samples import cpu, samples_over_time
+from androstep_analysis.present.plot.scatter import sector_over_time, size_over_time
+from androstep_analysis.present.plot.series import cumulative, latency_distribution, rate
+from androstep_analysis.present.plot.whatif import whatif_accuracy
+
+__all__ = [
+    "bench_devices",
+    "bench_distribution",
+    "bench_journal_modes",
+    "bench_series",
+    "bench_sizes",
+    "bench_sync_modes",
+    "bench_synchronous",
+    "bench_threads",
+    "block_types",
+    "bursts",
+    "compare_differences",
+    "compare_groups",
+    "compare_pairs",
+    "compare_ranking",
+    "cpu",
+    "cumulative",
+    "depth_over_time",
+    "file_types",
+    "hotness",
+    "latency_distribution",
+    "lifetimes",
+    "locality",
+    "miss_ratio",
+    "mix",
+    "perceived_breakdown",
+    "perceived_in_flight",
+    "perceived_responses",
+    "png",
+    "queue",
+    "rate",
+    "readahead",
+    "replay_io_time",
+    "replay_lateness_distribution",
+    "replay_timeline",
+    "rwbs",
+    "samples_over_time",
+    "save",
+    "sector_over_time",
+    "seek_distances",
+    "size_over_time",
+    "sizes",
+    "style",
+    "svg",
+    "sync",
+    "volume",
+    "whatif_accuracy",
+    "working_set",
+    "write_cost",
+]

@@ -1,0 +1,549 @@
+"""Benchmark results: rates by mode, threads, size and device, latencies, and runs over time.
+
+Tables are those of `androstep_analysis.bench`. Error bars are the confidence interval of the median (columns lo, hi),
+and repetitions left out because they are invalid are marked: × at the foot of the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
+
+from androstep_analysis.measures.tables import MEASURES
+from androstep_analysis.present.plot import intervals, paper, text
+
+Metric = Literal["iops", "tps", "bandwidth", "written_per_op"]
+
+SYNC_MODES: Final = (
+    *("buffered", "sync_file_range", "fdatasync", "fsync", "odsync", "rwf_dsync", "osync", "direct", "direct_osync"),
+    *("mmap", "mmap_async", "mmap_sync", "fbarrier", "fdatabarrier"),
+)
+JOURNAL_MODES: Final = ("DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF")
+SYNCHRONOUS: Final = ("OFF", "NORMAL", "FULL", "EXTRA")
+
+TESTS: Final = {
+    "seq_read": "#56B4E9",
+    "rand_read": "#0072B2",
+    "seq_write": "#E69F00",
+    "rand_write": "#D55E00",
+    "append": "#8C3B66",
+    "seq_mixed": "#9ADBC6",
+    "rand_mixed": "#00573F",
+    "seq_reread": "#A6CEE3",
+    "backward_read": "#1F4E79",
+    "stride_read": "#5B7FA6",
+    "record_rewrite": "#B98B2F",
+    "sqlite_insert": "#0072B2",
+    "sqlite_update": "#D55E00",
+    "sqlite_delete": "#14A37C",
+    "sqlite_select": "#B5739D",
+    "sqlite_mixed": "#E69F00",
+    "postmark": "#777777",
+}
+
+_WIDE: Final = 20
+"""Where the largest value is this many times the least, bars from zero show nothing of the least."""
+
+_LABELS: Final = {
+    "iops": "Operations per second",
+    "tps": "Transactions per second",
+    "bandwidth": "Throughput [MB/s]",
+    "written_per_op": "Written for each operation [KiB]",
+}
+
+
+@paper.of_any_table
+def bench_sync_modes(
+    table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
+) -> Axes:
+    """Rate by the way writes are made durable.
+
+    A group for each `sync_mode`, in it the values of column `series`. Bars from zero, or, where values differ by more
+    than a factor of 20, points on a logarithmic axis.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `sync_mode` and `series`.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 7.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "iops", "sync_mode": ["buffered", "fsync"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_sync_modes(rates)
+    """
+    return _categories(table, "sync_mode", SYNC_MODES, metric, series, "Synchronisation", ax)
+
+
+@paper.of_any_table
+def bench_journal_modes(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
+    """SQLite's transactions per second by journal mode; otherwise as `bench_sync_modes`.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `journal_mode` and `series`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 9.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "tps", "journal_mode": ["WAL", "DELETE"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_journal_modes(rates)
+    """
+    return _categories(table, "journal_mode", JOURNAL_MODES, "tps", series, "Journal mode", ax)
+
+
+@paper.of_any_table
+def bench_synchronous(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
+    """SQLite's transactions per second by PRAGMA synchronous; otherwise as `bench_sync_modes`.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `synchronous` and `series`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 10.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "tps", "synchronous": ["OFF", "FULL"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_synchronous(rates)
+    """
+    return _categories(table, "synchronous", SYNCHRONOUS, "tps", series, "PRAGMA synchronous", ax)
+
+
+@paper.of_any_table
+def bench_devices(
+    table: pl.DataFrame,
+    *,
+    device: str = "fs_type",
+    metric: Metric = "tps",
+    series: str = "test",
+    ax: Axes | None = None,
+) -> Axes:
+    """Rate on each device or filesystem, named by column `device`; else as `bench_sync_modes`.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, and those that `device` and `series` name.
+    device : str
+        The column that names devices or filesystems.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figure 6.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "tps", "fs_type": ["f2fs", "ext4"], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_devices(rates)
+    """
+    return _categories(table, device, tuple(paper.FILESYSTEMS), metric, series, "", ax)
+
+
+@paper.of_any_table
+def bench_threads(
+    table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
+) -> Axes:
+    """Rate by the number of threads, a line for each value of column `series`.
+
+    Threads are on a logarithmic axis of base 2, rates on one from zero.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `threads` and `series`.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figures 8 and 11.
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "iops", "threads": [1, 8], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_threads(rates)
+    """
+    data, invalid = _chosen(table, metric, ("threads", series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty() and invalid.is_empty():
+            return paper.no_data(ax)
+        intervals.lines(ax, data, "threads", series, _palette(data, series), _scale(metric))
+        ax.set_xscale("log", base=2)
+        counts = sorted({*data["threads"], *invalid["threads"]})
+        _ticks(ax, counts, [f"{count:,}" for count in counts])
+        ax.set_xlim(counts[0] / 1.2, counts[-1] * 1.2)
+        ax.set_ylim(bottom=0)
+        _rate_axis(ax, metric)
+        ax.set_xlabel("Threads")
+        paper.grid(ax, "y")
+        _explained(ax, series, data, invalid, [(float(count), count) for count in counts], "threads")
+        return ax
+
+
+@paper.of_any_table
+def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None) -> Axes:
+    """Rate by the size of an operation, both on logarithmic axes (EasyCo's figure), a line for each `series`.
+
+    Where a device does a fixed number of operations, the line of `iops` is level and that of `bandwidth` rises; where
+    it moves a fixed number of bytes, it is the other way round.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.summarise`: columns metric, value, lo, hi, `block_bytes` and `series`.
+    metric : {"iops", "tps", "bandwidth", "written_per_op"}
+        The metric to show; the last one of `bench.written`.
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> rates = pl.DataFrame({"metric": "iops", "block_bytes": [4096, 65536], "test": "rand_write",
+    ...                       "value": [900.0, 80.0], "lo": [880.0, 75.0], "hi": [920.0, 85.0]})
+    >>> _ = plot.bench_sizes(rates)
+    """
+    data, invalid = _chosen(table, metric, ("block_bytes", series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty() and invalid.is_empty():
+            return paper.no_data(ax)
+        intervals.lines(ax, data, "block_bytes", series, _palette(data, series), _scale(metric))
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        sizes = sorted({*data["block_bytes"], *invalid["block_bytes"]})
+        step = math.ceil(len(sizes) / 6)
+        _ticks(ax, sizes[::step], [paper.size(size) for size in sizes[::step]])
+        ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+        _rate_axis(ax, metric)
+        ax.set_xlabel("Size of an operation")
+        paper.grid(ax, "both")
+        _explained(ax, series, data, invalid, [(float(size), size) for size in sizes], "block_bytes")
+        return ax
+
+
+@paper.of_any_table
+def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
+    """Latency by percentile, a line for each value of column `series`.
+
+    The axis of percentiles is stretched towards 100 %: each further nine has the same width, as in Gil Tene's
+    HdrHistogram. A line ends at the percentile that is the slowest operation.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.distribution`: columns metric, part, latency_ns, value, n and `series`.
+    part : str
+        What the time was spent on (column part).
+    series : str
+        The column whose values are told apart by colour.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"metric": "cumulative_ratio", "part": "op", "test": "rand_read",
+    ...                       "latency_ns": [1000, 5000], "value": [0.9, 1.0], "n": [9, 1]})
+    >>> _ = plot.bench_distribution(table)
+    """
+    chosen = table.filter(pl.col("part").cast(pl.String) == part)
+    data = _unique(chosen, "cumulative_ratio", ("latency_ns", series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        furthest = 10.0
+        for name, colour in _palette(data, series).items():
+            line = data.filter(pl.col(series) == name).sort("latency_ns")
+            below = np.concatenate([[0.0], line["value"].to_numpy()[:-1]])
+            # A bucket holds the percentiles from those of all before it on; the last operation has none above it.
+            x, y = 1 / (1 - below), line["latency_ns"].to_numpy() / 1e9
+            x = np.append(x, float(line["n"].sum()))
+            furthest = max(furthest, float(x[-1]))
+            ax.plot(
+                np.maximum(x, 1.0),
+                np.append(y, y[-1]),
+                drawstyle="steps-post",
+                color=colour,
+                label=paper.words(name),
+            )
+        nines = range(math.ceil(math.log10(furthest)) + 1)
+        _ticks(ax, [10**nine for nine in nines], [_percentile(nine) for nine in nines])
+        ax.set_xlim(1, furthest)
+        ax.yaxis.set_major_locator(LogLocator(10, numticks=8))
+        ax.yaxis.set_major_formatter(EngFormatter("s", places=None))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        ax.set_xlabel("Percentile of the operations [%]")
+        ax.set_ylabel("Latency")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True)
+        return ax
+
+
+@paper.of_any_table
+def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = "iops", ax: Axes | None = None) -> Axes:
+    """Rate over time, a line for each repetition of one run; invalid ones are dashed.
+
+    Time counts from the first window of the repetition. A point stands at the middle of its window.
+
+    Parameters
+    ----------
+    table : Table
+        Of `bench.series`, of one run: columns metric, run_id, repeat, valid, ts_ns, duration_ns, value.
+    metric : {"iops", "bandwidth"}
+        The metric to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> table = pl.DataFrame({"metric": "iops", "run_id": 1, "repeat": 1, "valid": True, "ts_ns": [0, 10**9],
+    ...                       "duration_ns": 10**9, "value": [900.0, 800.0]})
+    >>> _ = plot.bench_series(table)
+    """
+    data = _unique(table, metric, ("run_id", "repeat", "ts_ns"))
+    if data["run_id"].n_unique() > 1:
+        raise ValueError("the figure shows the repetitions of one run: keep one run_id")
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        middle = pl.col("ts_ns") - pl.col("ts_ns").min().over("repeat") + pl.col("duration_ns") / 2
+        data = data.with_columns(at=middle).sort("repeat", "at")
+        divisor, unit = paper.time_unit(paper.span(data["at"])[1])
+        scale = _scale(metric)
+        for number, ((repeat, valid), line) in enumerate(data.group_by("repeat", "valid", maintain_order=True)):
+            ax.plot(
+                line["at"].to_numpy() / divisor,
+                line["value"].to_numpy() / scale,
+                color=paper.SERIES[number % len(paper.SERIES)] if valid else "#999999",
+                linestyle="-" if valid else (0, (2, 1.5)),
+                marker="." if line.height < 40 else "",
+                markersize=3,
+                label=f"repetition {repeat}" if valid else f"repetition {repeat} (invalid)",
+            )
+        ax.set_xlim(left=0)
+        ax.set_ylim(bottom=0)
+        _rate_axis(ax, metric)
+        ax.set_xlabel(f"Time [{unit}]")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True, columns=3)
+        return ax
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _chosen(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of a metric, and those that count invalid repetitions, if there are any."""
+    data = _unique(table, metric, dims)
+    return data, _unique(table, "invalid_runs", dims).filter(pl.col("value") > 0)
+
+
+def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
+    """The rows of a metric with a place in the figure; `ValueError` where two have the same one.
+
+    Unlike `paper.rows`, other columns may differ along with those shown, as mount options do with filesystems.
+    """
+    missing = [name for name in ("metric", *dims, "value") if name not in table.columns]
+    if missing:
+        raise ValueError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.columns)}")
+    rows = table.filter(pl.col("metric") == metric, *(pl.col(name).is_not_null() for name in (*dims, "value")))
+    if rows.select(dims).is_duplicated().any():
+        others = [name for name in rows.columns if name not in (*MEASURES, *dims)]
+        varying = ", ".join(name for name in others if rows[name].n_unique() > 1)
+        raise ValueError(f"the figure does not show {varying or 'what tells rows apart'}: keep one value of each")
+    return rows.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
+
+
+def _known(series: str) -> Mapping[str, str]:
+    """The values of a column that have a colour of their own, in order."""
+    return {
+        "test": TESTS,
+        "fs_type": paper.FILESYSTEMS,
+        "sync_mode": dict.fromkeys(SYNC_MODES, ""),
+        "journal_mode": dict.fromkeys(JOURNAL_MODES, ""),
+        "synchronous": dict.fromkeys(SYNCHRONOUS, ""),
+    }.get(series, {})
+
+
+def _palette(data: pl.DataFrame, series: str) -> dict[str, str]:
+    """The values of a column in order, each with its colour."""
+    known = _known(series)
+    return intervals.colours(paper.first_known(data[series], known), known)
+
+
+def _scale(metric: str) -> float:
+    return {"bandwidth": 1e6, "written_per_op": 1024.0}.get(metric, 1.0)
+
+
+# -- axes -------------------------------------------------------------------------------------------------------------
+
+
+def _categories(
+    table: pl.DataFrame,
+    category: str,
+    known: Sequence[str],
+    metric: str,
+    series: str,
+    label: str,
+    ax: Axes | None,
+) -> Axes:
+    """Groups along column `category`, in each the values of column `series` with their intervals."""
+    data, invalid = _chosen(table, metric, (category, series))
+    with paper.drawing(ax) as ax:
+        if data.is_empty() and invalid.is_empty():
+            return paper.no_data(ax)
+        names = paper.first_known([*data[category], *invalid[category]], dict.fromkeys(known, ""))
+        wide = not data.is_empty() and _is_wide(data["value"])
+        draw = intervals.points if wide else intervals.bars
+        draw(ax, data, category, names, series, _palette(data, series), _scale(metric))
+        if wide:
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(bottom=0)
+        _rate_axis(ax, metric)
+        shown = [text.label(name, 16) for name in names]
+        crowded = len(shown) * max(map(len, shown)) > 40
+        ax.set_xticks(range(len(names)), shown, rotation=40 if crowded else 0, parse_math=False, usetex=False)
+        if crowded:
+            for tick in ax.get_xticklabels():
+                tick.set(ha="right", rotation_mode="anchor")
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.6, len(names) - 0.4)
+        ax.set_xlabel(label)
+        paper.grid(ax, "y")
+        _explained(ax, series, data, invalid, list(enumerate(names)), category)
+        return ax
+
+
+def _is_wide(values: pl.Series) -> bool:
+    least, most = paper.span(values)
+    return 0 < least * _WIDE < most
+
+
+def _rate_axis(ax: Axes, metric: str) -> None:
+    ax.set_ylabel(_LABELS[metric])
+    if ax.get_yscale() == "log":
+        ax.yaxis.set_major_locator(LogLocator(10, numticks=8))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _ticks(ax: Axes, at: Sequence[float], labels: Sequence[str]) -> None:
+    """Ticks of the x axis at these values only."""
+    ax.xaxis.set_major_locator(FixedLocator(list(at)))
+    ax.set_xticks(list(at), labels)
+    ax.xaxis.set_minor_locator(FixedLocator([]))
+
+
+def _percentile(nine: int) -> str:
+    """The percentile with so many nines: 0, 90, 99, 99.9, …"""
+    return "0" if nine == 0 else f"{100 - 10 ** (2 - nine):.{max(0, nine - 2)}f}"
+
+
+def _explained(
+    ax: Axes,
+    series: str,
+    data: pl.DataFrame,
+    invalid: pl.DataFrame,
+    places: Sequence[tuple[float, object]],
+    category: str,
+) -> None:
+    """The legend, and marks at the foot of the figure where repetitions were left out."""
+    if data[series].n_unique() > 1:
+        paper.legend(ax, above=True, columns=3)
+    if invalid.is_empty():
+        return
+    lost = set(invalid[category])
+    at = [place for place, name in places if name in lost]
+    ax.plot(
+        at,
+        [0.02] * len(at),
+        linestyle="",
+        marker="x",
+        markersize=4,
+        color="black",
+        transform=ax.get_xaxis_transform(),
+        clip_on=False,
+        zorder=5,
+    )
+    paper.note(ax, f"×: {invalid['value'].sum():,.0f} repetitions invalid and left out")

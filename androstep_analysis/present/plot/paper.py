@@ -1,0 +1,395 @@
+"""How the figures look: sizes, fixed colours, units on axes. Applied to one figure, never to the whole session."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Concatenate, Final, Literal, ParamSpec, cast
+
+import matplotlib.style
+import numpy as np
+import polars as pl
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from androstep_analysis.common import quantities
+from androstep_analysis.measures.tables import MEASURES, Table, frame, inferred_share
+from androstep_analysis.present.plot import text
+
+P = ParamSpec("P")
+
+COLUMN: Final = 3.5
+"""Width of a figure in inches: one column of a two-column page (IEEE, ACM, USENIX: 3.3 to 3.5)."""
+
+HEIGHT: Final = 2.3
+
+# Hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart in every common form of colour
+# blindness. A family of related kinds shares a hue and differs in lightness, which everybody sees.
+OPS: Final = {
+    "read": "#0072B2",
+    "write": "#D55E00",
+    "flush": "#BBBBBB",
+    "discard": "#00573F",
+    "secure_erase": "#F0E442",
+    "zone": "#56B4E9",
+    "other": "#B5739D",
+}
+BLOCK_TYPES: Final = {
+    "data": "#0072B2",
+    "directory": "#56B4E9",
+    "journal": "#E69F00",
+    "metadata": "#005C42",
+    "free": "#DDDDDD",
+    "unknown": "#777777",
+}
+COST_PARTS: Final = {
+    "data": BLOCK_TYPES["data"],
+    "rewritten": "#2E94CC",
+    "directory": "#86C5EA",
+    "journal": BLOCK_TYPES["journal"],
+    "node": "#9C4500",
+    "metadata": BLOCK_TYPES["metadata"],
+    "unknown": BLOCK_TYPES["unknown"],
+}
+FILE_TYPES: Final = {
+    "sqlite_db": "#004B75",
+    "sqlite_journal": "#2E94CC",
+    "sqlite_wal": "#86C5EA",
+    "sqlite_shm": "#D0E8F7",
+    "executable": "#9C4500",
+    "package": "#F2A46B",
+    "image": "#00573F",
+    "video": "#14A37C",
+    "audio": "#9ADBC6",
+    "resource": "#E69F00",
+    "temporary": "#F8DC9A",
+    "log": "#8C3B66",
+    "directory": "#D998BC",
+    "symlink": "#F3DCE8",
+    "other": "#BBBBBB",
+    "unknown": "#777777",
+}
+FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), "-----") | dict.fromkeys(
+    ("log", "directory", "symlink"), "/////"
+)
+"""Sixteen colours do not stay apart for every eye: these types are hatched as well."""
+LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00"}
+SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2", "unknown": "#777777"}
+FILESYSTEMS: Final = {
+    "ext4": "#0072B2",
+    "xfs": "#D55E00",
+    "btrfs": "#14A37C",
+    "f2fs": "#8C3B66",
+    "nilfs2": "#E69F00",
+    "tmpfs": "#777777",
+}
+SERIES: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9", "#222222", "#B5739D")
+"""Hues of Okabe and Ito for series without a colour of their own, in order."""
+FALLBACK: Final = "#444444"
+"""Colour of a kind that no palette knows."""
+
+RC: Final[Mapping[str, Any]] = {
+    "font.family": text.FONT,
+    "font.size": 7,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": cycler(color=SERIES),
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "legend.handleheight": 0.8,
+    "legend.labelspacing": 0.35,
+    "legend.borderpad": 0,
+    "legend.handletextpad": 0.5,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.1,
+    "hatch.linewidth": 0.4,
+    "pdf.fonttype": 42,  # TrueType: publishers refuse matplotlib's default Type 3
+}
+
+
+TIGHT: Final[Mapping[str, Any]] = {"bbox_inches": "tight", "pad_inches": 0.02}
+"""How figures are cut when saved: nothing outside the axes is lost, no margin is left."""
+
+
+class PaperAxes(Axes):
+    """Axes that a notebook shows as their figure.
+
+    pyplot would do that by keeping a list of all figures of the session; this needs no such list.
+    """
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The picture, and how large it is shown: its letters as large as those of the text around it."""
+        picture = png(self)
+        width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
+        return picture, {"width": width * 3 // 4, "height": height * 3 // 4}
+
+
+def style() -> AbstractContextManager[None]:
+    """The style of the figures as a context, to make one's own axes in.
+
+    It starts from matplotlib's defaults, so that a figure does not depend on what the session has set.
+
+    Returns
+    -------
+    context manager
+        Within it, axes are made in the style.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> with plot.style():
+    ...     _, ax = plt.subplots()
+    >>> _ = plot.mix(measures.mix(capture.requests), ax=ax)
+    """
+    return cast(AbstractContextManager[None], matplotlib.style.context(["default", dict(RC)]))
+
+
+def span(values: pl.Series) -> tuple[float, float]:
+    """The least and the greatest of the values, of which there must be one.
+
+    Whole numbers stay whole: a clock in nanoseconds has more digits than a float.
+    """
+    array = values.to_numpy()
+    return array.min().item(), array.max().item()
+
+
+def png(ax: Axes, dpi: int = 200) -> bytes:
+    """The figure of `ax` as a PNG file, the same bytes for the same figure.
+
+    Parameters
+    ----------
+    ax : Axes
+        The axes of the figure.
+    dpi : int
+        Pixels for each inch.
+
+    Returns
+    -------
+    bytes
+        A PNG file.
+
+    Examples
+    --------
+    >>> plot.png(plot.mix(measures.mix(capture.requests)))[1:4]
+    b'PNG'
+    """
+    buffer = io.BytesIO()
+    with style():
+        settled(ax).savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, **TIGHT)
+    return buffer.getvalue()
+
+
+_DECIMALS: Final = re.compile(rb' d="[^"]*"')
+_MORE_THAN_TWO: Final = re.compile(rb"(\.\d\d)\d+")
+
+
+def svg(ax: Axes) -> bytes:
+    """The figure of `ax` as an SVG file on no background, the same bytes for the same figure.
+
+    Letters are outlines, so that it looks the same where the font is missing.
+
+    Parameters
+    ----------
+    ax : Axes
+        The axes of the figure.
+
+    Returns
+    -------
+    bytes
+        An SVG file.
+
+    Examples
+    --------
+    >>> b"<svg" in plot.svg(plot.mix(measures.mix(capture.requests)))
+    True
+    """
+    buffer = io.BytesIO()
+    untold = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with style(), matplotlib.rc_context({"svg.hashsalt": "androstep"}):
+        settled(ax).savefig(buffer, format="svg", transparent=True, metadata=untold, **TIGHT)
+    # Coordinates are points with six decimals: a hundredth is more than any screen shows, and half the bytes.
+    return _DECIMALS.sub(lambda path: _MORE_THAN_TWO.sub(rb"\1", path[0]), buffer.getvalue())
+
+
+def settled(ax: Axes) -> Figure:
+    """The figure that `ax` belongs to, ready to be written.
+
+    A figure made here is laid out once, and stays so: constrained layout moves things a little at every drawing and
+    every resolution, and the same figure has to be the same bytes whatever was drawn before.
+    """
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise ValueError("these axes belong to no figure")
+    if isinstance(ax, PaperAxes) and isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+@contextmanager
+def drawing(ax: Axes | None, height: float = HEIGHT) -> Iterator[Axes]:
+    """The axes to draw in, within the style: `ax`, or new ones, one column wide and `height` inches high."""
+    with style():
+        if ax is None:
+            figure = Figure(figsize=(COLUMN, height), layout="constrained")
+            ax = figure.add_subplot(axes_class=PaperAxes)
+        # Ticks are made when the figure is drawn, outside of this context: what they need is said now.
+        if isinstance(ax, PaperAxes):
+            ax.tick_params(labelsize=7, width=0.6, length=2.5)
+        yield ax
+
+
+def of_any_table(draw: Callable[Concatenate[pl.DataFrame, P], Axes]) -> Callable[Concatenate[Table, P], Axes]:
+    """`draw` for a table of polars, pandas or Arrow in place of a polars DataFrame."""
+
+    @functools.wraps(draw)
+    def draw_any(table: Table, /, *args: P.args, **kwargs: P.kwargs) -> Axes:
+        return draw(frame(table), *args, **kwargs)
+
+    return draw_any
+
+
+def no_data(ax: Axes) -> Axes:
+    """`ax`, saying that there is nothing to draw."""
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.text(0.5, 0.5, "no data", transform=ax.transAxes, ha="center", va="center", color="#777777")
+    return ax
+
+
+def note(ax: Axes, words: str) -> None:
+    """One small line above the axes (and its legend), for what a reader has to know to read them rightly."""
+    legend = ax.get_legend()
+    if legend is None:
+        ax.set_title(words, fontsize=6, color="#555555", loc="left", pad=3, parse_math=False)
+    else:
+        legend.set_title(words)
+        legend.get_title().set(fontsize=6, color="#555555", parse_math=False)
+        legend.set_alignment("left")
+
+
+def grid(ax: Axes, axis: Literal["x", "y", "both"]) -> None:
+    """A thin grid behind the data, across the value axis `axis`."""
+    ax.grid(visible=True, axis=axis, color=RC["grid.color"], linewidth=RC["grid.linewidth"])
+    ax.set_axisbelow(True)
+
+
+def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -> None:
+    """A legend that never covers data: to the right of the axes, or above them in `columns` columns."""
+    place = (
+        {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02), "ncols": columns, "columnspacing": 1.2}
+        if above
+        else {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
+    )
+    for label in ax.legend(**place, borderaxespad=0.0, **options).get_texts():
+        label.set_parse_math(False)
+
+
+def error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:
+    """The intervals of rows that have one (columns value, lo, hi, in units of `scale`), at the places `x`."""
+    if "lo" not in line.columns:
+        return
+    known = (line["lo"].is_not_null() & line["hi"].is_not_null()).to_numpy()
+    rows = line.filter(known)
+    value, lo, hi = (rows[name].to_numpy() / scale for name in ("value", "lo", "hi"))
+    if len(value):
+        ax.errorbar(
+            x[known], value, yerr=[value - lo, hi - value], fmt="none", ecolor=colour, elinewidth=0.7, capsize=1.5
+        )
+
+
+def count_axis(ax: Axes, axis: str) -> None:
+    """Whole numbers with thousands separators on `axis` ("x" or "y")."""
+    target = ax.xaxis if axis == "x" else ax.yaxis
+    target.set_major_locator(MaxNLocator(5, integer=True))
+    target.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def ordered(kinds: Iterable[str], palette: Mapping[str, str]) -> list[str]:
+    """The distinct `kinds` in the order of `palette`; those it does not know follow, sorted."""
+    present = set(kinds)
+    return [kind for kind in palette if kind in present] + sorted(present - set(palette))
+
+
+def first_known(values: Iterable[object], known: Iterable[str]) -> list[str]:
+    """The distinct values: those of `known` in its order, then the others in their own."""
+    present = dict.fromkeys(str(value) for value in values)
+    known = list(known)
+    return [value for value in known if value in present] + [value for value in present if value not in known]
+
+
+def colour(kind: str, palette: Mapping[str, str]) -> str:
+    """The fixed colour of `kind`."""
+    return palette.get(kind, FALLBACK)
+
+
+def words(kind: str) -> str:
+    """A kind as a reader would write it (``sqlite_db``: ``SQLite db``)."""
+    return text.label(kind.replace("sqlite_", "SQLite ").replace("_", " "))
+
+
+byte_unit, size = quantities.byte_unit, quantities.size
+
+
+def per_cent(ratio: float) -> str:
+    """A ratio in whole per cent; something is never rounded to nothing, nor what is not all to all."""
+    if 0 < ratio < 0.005:
+        return "<1"
+    if 0.995 <= ratio < 1:
+        return ">99"
+    return f"{ratio:.0%}".removesuffix("%")
+
+
+def time_unit(span_ns: float) -> tuple[int, str]:
+    """Divisor and name of the unit in which a span of `span_ns` nanoseconds reads best."""
+    minute = 60_000_000_000
+    if span_ns > 10 * minute:
+        return minute, "min"
+    return quantities.largest_unit(span_ns / 2, ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s")))
+
+
+def rows(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
+    """The rows of a result table that give `metric`, with a value; enums of `dims` as strings.
+
+    `ValueError` where one of `dims` is missing, or where the table distinguishes something else as well: adding
+    values up over a dimension the figure does not show would draw a number nobody computed.
+    """
+    missing = [name for name in ("metric", *dims, "value") if name not in table.columns]
+    if missing:
+        raise ValueError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.columns)}")
+    selected = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col("value").is_not_null())
+    others = [name for name in table.columns if name not in (*MEASURES, *dims)]
+    varying = [name for name in others if selected[name].n_unique() > 1]
+    if varying:
+        raise ValueError(f"the figure does not show {', '.join(varying)}: keep one value or compute without it")
+    return selected.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
+
+
+def labels(data: pl.DataFrame, name: str, called: Callable[[str], str] = text.label) -> dict[str | None, str]:
+    """What each value of a dimension is called in a figure, with how much of it is inferred (rows of one metric)."""
+    share = inferred_share() if "inferred" in data.columns else pl.lit(None, pl.Float64)
+    shares = data.group_by(name).agg(inferred=share)
+    return {
+        key: "(unknown)" if key is None else quantities.marked(called(str(key)), inferred)
+        for key, inferred in shares.select(name, "inferred").iter_rows()
+    }
+
+
+def counted(table: pl.DataFrame) -> str:
+    """What the counts of a result table count ("requests")."""
+    units = table.filter(pl.col("metric") == "count").get_column("unit").drop_nulls()
+    return str(units[0]) if len(units) else "requests"

@@ -1,0 +1,196 @@
+"""User-perceived latency: what happened between an input and a stable screen, how long it took, what storage did."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+from androstep_analysis.perceived import LIMITS
+from androstep_analysis.present.plot import intervals, paper, text
+
+_TRACKS: Final = {
+    "input": "#222222",
+    "waiting": "#E8B7D2",
+    "GUI changes": "#E69F00",
+    "GUI stable": "#14A37C",
+    "work": "#8C3B66",
+    "app I/O": "#0072B2",
+    "any I/O": "#A6C5EA",
+}
+_LEAST_SHARE: Final = 0.004
+"""The least share of the axis that a span is drawn with: one of some milliseconds would not be seen."""
+
+_UPRIGHT: Final = 4
+"""Names of groups that stand beside each other without being turned, at most."""
+
+_KINDS: Final = ("read", "write", "sync_write")
+
+
+@paper.of_any_table
+def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """What happened from an input on, a line for each track.
+
+    Time counts from the first span. Spans too short to be seen are drawn longer than they are.
+
+    Parameters
+    ----------
+    table : Table
+        Of `perceived.breakdown`.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 1.
+
+    Examples
+    --------
+    >>> wait = {"label": "open", "ts_ns": 100, "end_ns": 110, "stable_hi_ns": 500}
+    >>> views = pl.DataFrame({"state": ["a", "b"], "from_hi_ns": [0, 500]})
+    >>> _ = plot.perceived_breakdown(perceived.breakdown(views, wait))
+    """
+    with paper.drawing(ax) as ax:
+        if table.is_empty():
+            return paper.no_data(ax)
+        origin, _ = paper.span(table["start_ns"])
+        _, last = paper.span(table["end_ns"])
+        divisor, unit = paper.time_unit(max(last - origin, 1))
+        least = (last - origin) * _LEAST_SHARE / divisor
+        tracks = paper.first_known(table["track"], _TRACKS)
+        for place, track in enumerate(tracks):
+            rows = table.filter(pl.col("track").cast(pl.String) == track)
+            begin = (rows["start_ns"].to_numpy() - origin) / divisor
+            length = np.maximum((rows["end_ns"] - rows["start_ns"]).to_numpy() / divisor, least)
+            bars = list(zip(begin.tolist(), length.tolist(), strict=True))
+            fill = paper.colour(track, _TRACKS)
+            ax.broken_barh(bars, (place - 0.35, 0.7), facecolors=fill, edgecolor="white", lw=0.4)
+        ax.set_yticks(range(len(tracks)), [text.label(track, 24) for track in tracks], parse_math=False, usetex=False)
+        ax.set_ylim(len(tracks) - 0.4, -0.6)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlim(0, (last - origin) / divisor + least)
+        ax.set_xlabel(f"Time since the input [{unit}]")
+        paper.grid(ax, "x")
+        return ax
+
+
+@paper.of_any_table
+def perceived_responses(
+    table: pl.DataFrame, *, by: str = "label", series: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Mean latencies with their intervals, a group of bars for each value of `by`.
+
+    Lines show Nielsen's limits as far as the bars reach.
+
+    Parameters
+    ----------
+    table : Table
+        Of `perceived.responses`.
+    by : str
+        The dimension whose values have a group of bars each.
+    series : str, optional
+        A dimension that tells the bars of a group apart, such as the configuration.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 3.
+
+    Examples
+    --------
+    >>> moves = pl.DataFrame({"label": "open", "latency_lo_ns": [100, 300], "latency_hi_ns": [200, 400]})
+    >>> _ = plot.perceived_responses(perceived.responses(moves))
+    """
+    dims = (by,) if series is None else (by, series)
+    data = paper.rows(table, "response", dims)
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        data = data.with_columns(pl.col(dims).cast(pl.String), one=pl.lit(""))
+        kinds = data[series or "one"].unique(maintain_order=True).to_list()
+        groups = data[by].unique(maintain_order=True).to_list()
+        _, largest = paper.span(data["value"])
+        divisor, unit = paper.time_unit(2 * largest)
+        palette = intervals.colours(kinds)
+        intervals.bars(ax, data, by, groups, series or "one", palette, divisor)
+        ax.set_xlabel("")
+        top = ax.get_ylim()[1]
+        for name, limit in LIMITS.items():
+            if limit / divisor < top:
+                ax.axhline(limit / divisor, color="#777777", lw=0.6, ls=(0, (3, 2)), zorder=0)
+                ax.annotate(
+                    name,
+                    (1, limit / divisor),
+                    xycoords=("axes fraction", "data"),
+                    fontsize=6,
+                    color="#555555",
+                    ha="right",
+                    va="bottom",
+                )
+        turned: dict[str, Any] = {} if len(groups) <= _UPRIGHT else {"rotation": 30, "ha": "right"}
+        names = [text.label(group, 16) for group in groups]
+        ax.set_xticks(range(len(groups)), names, parse_math=False, usetex=False, **turned)
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.6, len(groups) - 0.4)
+        ax.set_ylim(bottom=0)
+        ax.set_ylabel(f"Response time [{unit}]")
+        paper.grid(ax, "y")
+        if series is not None:
+            paper.legend(ax, above=True)
+        return ax
+
+
+@paper.of_any_table
+def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | None = None) -> Axes:
+    """How much of each window had reads, writes and synchronous writes in flight.
+
+    A group of bars for each window in order; kinds overlap, so that bars do not add up.
+
+    Parameters
+    ----------
+    table : Table
+        Of `perceived.in_flight`.
+    whose : {"any", "app"}
+        Whose I/O to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> waits = pl.DataFrame({"label": "all", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
+    >>> _ = plot.perceived_in_flight(perceived.in_flight(capture.io, waits))
+    """
+    data = table.filter(pl.col("whose").cast(pl.String) == whose, pl.col("kind").cast(pl.String).is_in(_KINDS))
+    data = paper.rows(data, "in_flight_ratio", ("window", "label", "whose", "kind"))
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        windows = data.select("window", "label").unique(maintain_order=True).sort("window")
+        palette = {"read": paper.OPS["read"], "write": paper.OPS["write"], "sync_write": paper.SYNC["sync"]}
+        intervals.bars(ax, data, "window", windows["window"].to_list(), "kind", palette, 0.01)
+        few = windows.height <= 12
+        names = [text.label(label, 14) for label in windows["label"]] if few else None
+        if names is not None:
+            ax.set_xticks(range(len(names)), names, parse_math=False, usetex=False, rotation=30, ha="right")
+        ax.set_xlabel("" if few else "Window")
+        ax.set_ylim(0, 100)
+        ax.set_ylabel("Share of the wait [%]")
+        paper.grid(ax, "y")
+        paper.legend(ax, above=True)
+        paper.note(ax, "with I/O of the app in flight" if whose == "app" else "with any I/O in flight")
+        return ax

@@ -1,0 +1,244 @@
+"""Lines: how something runs over time, or how it is distributed."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
+
+from androstep_analysis.measures import thinned
+from androstep_analysis.measures.tables import Table, frame
+from androstep_analysis.present.plot import paper
+
+STEPS = 1500
+"""Columns a line is thinned to: more than a figure one column wide has pixels at 300 dpi."""
+
+WAITING = "#F3DCE8"
+"""Behind the times that a user waited."""
+
+_DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
+
+
+@paper.of_any_table
+def latency_distribution(
+    table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None
+) -> Axes:
+    """Cumulative distribution of one latency, a line per operation.
+
+    Time is logarithmic; requests of latency 0 (a clock too coarse for them) are the height at which a line starts.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.latency_distribution`.
+    step : {"Q2D", "D2C", "Q2C"}
+        The latency to show.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.latency_distribution(measures.latency_distribution(capture.requests))
+    """
+    data = paper.rows(table.filter(pl.col("step") == step), "cumulative_ratio", ("op", "latency_ns"))
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        # A latency of 0 has no place on a logarithmic axis; 1 ns is the least that is drawn.
+        positive = data.filter(pl.col("latency_ns") > 0)["latency_ns"]
+        low, high = (bound / 1e9 for bound in (paper.span(positive) if positive.len() else (1, 1)))
+        ax.set_xscale("log", nonpositive="clip")
+        for op in paper.ordered(data["op"], paper.OPS):
+            line = data.filter(pl.col("op") == op).sort("latency_ns")
+            line = _thin(line, pl.col("latency_ns").clip(lower_bound=1).log())
+            x, y = line["latency_ns"].to_numpy() / 1e9, line["value"].to_numpy() * 100
+            x, y = np.concatenate([x[:1], x, [high * 2]]), np.concatenate([[0.0], y, y[-1:]])
+            ax.plot(x, y, drawstyle="steps-post", color=paper.colour(op, paper.OPS), label=paper.words(op))
+        ax.set_xlim(low / 1.5, high * 1.5)
+        _log_seconds(ax, low / 1.5, high * 1.5)
+        ax.set_ylim(0, 101)
+        ax.set_xlabel(f"Latency {step}")
+        ax.set_ylabel("Requests at most as slow [%]")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True)
+        return ax
+
+
+@paper.of_any_table
+def rate(
+    table: pl.DataFrame,
+    *,
+    metric: Literal["iops", "bandwidth"] = "iops",
+    windows: Table | None = None,
+    origin_ns: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Requests or bytes per second over time, a line per operation.
+
+    A bin the table leaves out is drawn as 0.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.rate`.
+    metric : {"iops", "bandwidth"}
+        The metric to show.
+    windows : Table, optional
+        Times to shade: columns start_ns and end_ns, as
+        `perceived.windows` gives them (Luo et al., Figure 5).
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> _ = plot.rate(measures.rate(capture.requests))
+    """
+    data = paper.rows(table, metric, ("ts_ns", "op")).sort("ts_ns")
+    with paper.drawing(ax) as ax:
+        if not (data["value"] > 0).any():
+            return paper.no_data(ax)
+        starts = data["ts_ns"].unique().sort().to_numpy()
+        origin = int(starts[0]) if origin_ns is None else origin_ns
+        width = _bin_ns(table)
+        divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
+        _, largest = paper.span(data["value"])
+        scale, unit = paper.byte_unit(largest) if metric == "bandwidth" else (1, "")
+        for start, end in () if windows is None else frame(windows).select("start_ns", "end_ns").iter_rows():
+            ax.axvspan((start - origin) / divisor, (end - origin) / divisor, color=WAITING, lw=0, zorder=0)
+        for op in paper.ordered(data["op"], paper.OPS):
+            line = data.filter(pl.col("op") == op)
+            x, y = steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)
+            colour = paper.colour(op, paper.OPS)
+            ax.plot((x - origin) / divisor, y / scale, drawstyle="steps-post", color=colour, label=paper.words(op))
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel(f"Time [{time}]")
+        if metric == "bandwidth":
+            ax.set_ylabel(f"Bandwidth [{unit}/s]")
+        else:
+            ax.set_ylabel("Requests per second")
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True)
+        return ax
+
+
+@paper.of_any_table
+def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
+    """Bytes moved so far, sequentially and randomly, over time.
+
+    Bytes are logarithmic.
+
+    Parameters
+    ----------
+    table : Table
+        Of `measures.cumulative`.
+    origin_ns : int, optional
+        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.
+
+    Examples
+    --------
+    >>> _ = plot.cumulative(measures.cumulative(capture.requests))
+    """
+    data = paper.rows(table, "cumulative_bytes", ("ts_ns", "op", "class")).filter(pl.col("value") > 0)
+    with paper.drawing(ax) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        first, last = (int(bound) for bound in paper.span(data["ts_ns"]))
+        origin = first if origin_ns is None else origin_ns
+        divisor, time = paper.time_unit(last - origin)
+        ax.set_yscale("log", base=2)
+        for op in paper.ordered(data["op"], paper.OPS):
+            for kind in paper.ordered(data.filter(pl.col("op") == op)["class"], dict.fromkeys(_DASHES, "")):
+                line = data.filter(pl.col("op") == op, pl.col("class") == kind).sort("ts_ns", "value")
+                line = _thin(line, pl.col("ts_ns"))
+                x, y = line["ts_ns"].to_numpy(), line["value"].to_numpy()
+                # The sum stays what it is until the end of the table.
+                x, y = np.append(x, last), np.append(y, y[-1])
+                ax.plot(
+                    (x - origin) / divisor,
+                    y,
+                    drawstyle="steps-post",
+                    color=paper.colour(op, paper.OPS),
+                    linestyle=_DASHES.get(kind, ":"),
+                    label=f"{paper.words(op)}, {paper.words(kind)}",
+                )
+        _log_bytes(ax)
+        ax.set_xlabel(f"Time [{time}]")
+        ax.set_ylabel("Bytes so far")
+        paper.grid(ax, "both")
+        paper.legend(ax, above=True, columns=2)
+        return ax
+
+
+def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
+    """Of a rising step line sorted along x: the first and last row in each of `STEPS` columns of equal width.
+
+    The drawn line is the same.
+    """
+    if line.height <= 2 * STEPS:
+        return line
+    column = thinned.column(position, position.min(), position.max(), STEPS)
+    return line.with_columns(_column=column).filter(thinned.is_edge("_column")).drop("_column")
+
+
+def _bin_ns(table: pl.DataFrame) -> int:
+    """Length of the bins of `measures.rate`: iops is the number `n` of requests divided by it."""
+    busy = table.filter(pl.col("metric") == "iops", pl.col("value") > 0) if "n" in table.columns else table.clear()
+    if busy.is_empty():
+        raise ValueError("the length of the bins follows from the rows of iops and their n: keep them in the table")
+    return round(float(busy["n"][0]) * 1e9 / float(busy["value"][0]))
+
+
+def steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Step line over bins `[start, start + width)`, 0 where there is no bin, and back to 0 at the end."""
+    ends = start + width
+    gaps = ends[np.append(ends[:-1] != start[1:], True)]
+    x = np.concatenate([start[:1], start, gaps])
+    y = np.concatenate([[0.0], value, np.zeros(len(gaps))])
+    order = np.argsort(x, kind="stable")
+    return x[order], y[order]
+
+
+def _log_seconds(ax: Axes, low: float, high: float) -> None:
+    """Decades named in their own unit (10 µs, 1 ms), every second or third one where they are many."""
+    decades = math.log10(high / low)
+    ax.xaxis.set_major_locator(LogLocator(10, numticks=8))
+    if decades < 1:
+        ax.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+    ax.xaxis.set_major_formatter(EngFormatter("s", places=None))
+
+
+def _log_bytes(ax: Axes) -> None:
+    """Binary sizes at powers of 16 or more, named in their own unit."""
+    low, high = ax.get_ylim()
+    span = math.log2(high / low)
+    step = max(1, math.ceil(span / 6))
+    exponents = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+    ticks = [2**e for e in exponents if e % step == 0]
+    ax.set_yticks(ticks, [paper.size(tick) for tick in ticks])
+    ax.minorticks_off()

@@ -1,0 +1,41 @@
+"""Names in figures: paths, task and package names come from the device and may hold anything."""
+
+from __future__ import annotations
+
+import functools
+
+from matplotlib import font_manager
+
+from androstep_analysis.common.markup import visible
+
+FONT = "DejaVu Sans"
+"""The font of every figure. It comes with matplotlib, so that a figure looks the same on every machine."""
+
+NO_GLYPH = "□"
+
+
+def elide(text: str, width: int) -> str:
+    """`text` in at most `width` characters: where it is longer, its middle becomes an ellipsis.
+
+    Of a path, the end tells most, but the beginning tells the package; both stay.
+    """
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def label(text: str, width: int = 30) -> str:
+    """`text` as a figure can show it: visible, elided, and without characters the font lacks (shown as a box).
+
+    The caller still has to pass ``parse_math=False``: a dollar sign is a legal character of a file name.
+    """
+    glyphs = _glyphs()
+    return elide("".join(c if ord(c) in glyphs else NO_GLYPH for c in visible(text)), width)
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    """Code points for which `FONT` has a glyph."""
+    font = font_manager.get_font(font_manager.findfont(FONT, fallback_to_default=False))
+    return frozenset(font.get_charmap())

@@ -1,0 +1,185 @@
+"""What a report tells of the device's queue, of what becomes of the data, and of what writing costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis import measures
+from androstep_analysis.common.markup import Element
+from androstep_analysis.compare.measures import Recording
+from androstep_analysis.measures.tables import inferred_share
+from androstep_analysis.present import plot
+from androstep_analysis.present.report import cells, layouts
+from androstep_analysis.present.report.advised import MOST_EVENTS
+from androstep_analysis.present.report.cells import Column
+from androstep_analysis.present.report.section import Figure, Section
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Of the blocks, from the hottest on: what their table and figure tell of."""
+
+
+def results(capture: Capture, busiest: int, bin_ns: int) -> dict[str, pl.DataFrame | pl.LazyFrame]:
+    """The result tables of the sections; figures of the queue are of device `busiest`, in bins of `bin_ns`."""
+    recording = Recording.of(capture)
+    requests, io, lost = measures.counted(recording.timed["requests"]), measures.counted(capture.io), recording.lost
+    of_busiest = requests.filter(pl.col("dev") == busiest)
+    depth = measures.depth(requests, lost=lost)
+    is_known = not depth.filter(pl.col("metric") == "time", pl.col("value") > 0).is_empty()
+    return {
+        "depth": depth if is_known else depth.clear(),
+        "queue": measures.queue(of_busiest, lost=lost),
+        "depth_over_time": measures.depth(of_busiest, lost=lost, window_ns=bin_ns, span=recording.span),
+        "hotness": measures.hotness(io, shares=SHARES),
+        "lifetimes": measures.lifetimes(io, by=["file_type"]),
+        "write_cost": _cost(capture, recording),
+    }
+
+
+def _cost(capture: Capture, recording: Recording) -> pl.DataFrame:
+    """What writing costs each process; empty where the filesystem's events do not tell what it wrote, or are many."""
+    if not 0 < capture.about["rows"].get("fs_events", 0) <= MOST_EVENTS:
+        return pl.DataFrame()
+    found = measures.write_cost(
+        capture.tables,
+        by=["owner_comm"],
+        page_bytes=recording.facts.get("page_bytes"),
+        recorded=recording.events,
+        lost=recording.losses,
+    )
+    return found if "cost_per_byte" in found["metric"] else found.clear()
+
+
+def _queues(table: pl.DataFrame) -> list[Element]:
+    """Renders `measures.depth`: a row for each device."""
+    wide = table.pivot(on="metric", index=["dev", "n", "coverage"], values="value", maintain_order=True)
+    columns = {
+        "dev": Column("Device", cells.device),
+        "n": Column("Requests", cells.count),
+        "mean": Column("In the device, mean", lambda depth: f"{depth:.2f}"),
+        "max": Column("most", cells.count),
+        "idle_ratio": Column("Idle", cells.per_cent),
+        "coverage": Column("of the time", cells.per_cent),
+    }
+    return [cells.table(wide.sort("n", descending=True), columns, "Queues of devices")]
+
+
+def _hottest(table: pl.DataFrame) -> list[Element]:
+    """Renders `measures.hotness` by operation: a row for each share of the blocks."""
+    wide = table.filter(metric="access_ratio").pivot(on="op", index="top", values="value", maintain_order=True)
+    titles = {"read": "of all reads", "write": "of all writes"}
+    columns = {name: Column(title, cells.per_cent) for name, title in titles.items() if name in wide.columns}
+    return [cells.table(wide, {"top": Column("Hottest blocks", cells.per_cent), **columns}, "Hot blocks")]
+
+
+def _lives(table: pl.DataFrame) -> list[Element]:
+    """Renders `measures.lifetimes` by type of file: what was written most first."""
+    wide = table.pivot(on="metric", index=["file_type", "inferred"], values="value", maintain_order=True)
+    columns = {
+        "file_type": Column("File type"),
+        "writes": Column("Blocks written", cells.count),
+        "rewritten_ratio": Column("Rewritten", cells.per_cent),
+        "rewritten_p50": Column("after (median)", cells.duration),
+        "discarded_ratio": Column("Discarded", cells.per_cent),
+        "discarded_p50": Column("after (median)", cells.duration),
+        "alive_ratio": Column("Alive", cells.per_cent),
+        **layouts.CERTAINTY,
+    }
+    return [cells.table(wide.sort("writes", descending=True), columns, "Lives of what is written")]
+
+
+def _costs(table: pl.DataFrame) -> list[Element]:
+    """Renders `measures.write_cost`: a row for each process, with what its bytes became."""
+    is_discard = pl.col("part") == "discard"
+    value = pl.col("value")
+    is_cost = pl.col("metric") == "cost"
+    rows = table.group_by("owner_comm", maintain_order=True).agg(
+        written=value.filter(metric="written").sum(),
+        cost=value.filter(is_cost & ~is_discard).sum(),
+        discarded=value.filter(is_cost & is_discard).sum(),
+        ratio=value.filter((pl.col("metric") == "cost_per_byte") & ~is_discard).sum(),
+        has_ratio=(pl.col("metric") == "cost_per_byte").any(),
+        inferred=inferred_share(is_cost),
+    )
+    shown = rows.with_columns(ratio=pl.when("has_ratio").then("ratio")).sort("cost", descending=True)
+    columns = {
+        "owner_comm": Column("Process"),
+        "written": Column("Written to files", cells.size),
+        "cost": Column("On the device", cells.size),
+        "ratio": Column("for a byte", lambda ratio: f"{ratio:.2f}"),
+        "discarded": Column("Discarded", cells.size),
+        **layouts.CERTAINTY,
+    }
+    return [cells.table(shown, columns, "What writing costs")]
+
+
+QUEUE: Final = Section(
+    "The device's queue",
+    ("queue_depth",),
+    (("depth", _queues),),
+    (
+        Figure(
+            "queue",
+            "queue",
+            plot.queue,
+            "Share of the time in which device {device}, which served most requests, has at least so many of them.",
+        ),
+        Figure(
+            "depth_over_time",
+            "depth_over_time",
+            plot.depth_over_time,
+            "Requests in device {device} in bins of {bin}: the mean, and up to the most.",
+            in_time=True,
+        ),
+    ),
+    unknown="How many requests the device had at a time is unknown: no request has both issue and completion, or "
+    "events were lost all the time. The events block_rq_issue and block_rq_complete tell it.",
+    told_if_empty=True,
+)
+HOT: Final = Section(
+    "Hot blocks",
+    ("hotness",),
+    (("hotness", _hottest),),
+    (
+        Figure(
+            "hotness",
+            "hotness",
+            plot.hotness,
+            "Share of the reads and writes of blocks that goes to those that are read or written most.",
+        ),
+    ),
+)
+LIVES: Final = Section(
+    "Lives of what is written",
+    ("lifetimes",),
+    (("lifetimes", _lives),),
+    (
+        Figure(
+            "lifetimes",
+            "lifetimes",
+            plot.lifetimes,
+            "What became of the blocks that were written, by the type of file; of those with most writes. What "
+            "is of no known file, as the journal, is unknown here.",
+        ),
+    ),
+)
+COST: Final = Section(
+    "What a written byte costs",
+    ("write_cost",),
+    (("write_cost", _costs),),
+    (
+        Figure(
+            "write_cost",
+            "write_cost",
+            plot.write_cost,
+            "Bytes that reached the device for each byte that a process wrote to files, by kind of block.",
+        ),
+    ),
+    unknown="What a written byte costs is not told here: no events of the filesystem (androstep record has them) tell "
+    f"what processes wrote, or there are more than {MOST_EVENTS:,}: androstep measure CAPTURE write_cost --by process.",
+    told_if_empty=True,
+)

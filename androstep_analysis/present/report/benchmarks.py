@@ -1,0 +1,213 @@
+"""What a report tells of a benchmark: rates with intervals, latencies by percentile, and what was invalid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from androstep_analysis import bench
+from androstep_analysis.bench.measures import dimensions, telling
+from androstep_analysis.common import quantities
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.present import plot
+from androstep_analysis.present.report import cells, overview, section
+from androstep_analysis.present.report.cells import Column
+from androstep_analysis.present.report.document import Part
+from androstep_analysis.present.report.section import Context
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+ROLE: Final = "bench"
+
+_SWEEPS: Final[Mapping[str, tuple[str, Callable[..., Axes]]]] = {
+    "sync_mode": ("the way writes are made durable", plot.bench_sync_modes),
+    "journal_mode": ("journal mode", plot.bench_journal_modes),
+    "synchronous": ("PRAGMA synchronous", plot.bench_synchronous),
+    "threads": ("the number of threads", plot.bench_threads),
+    "block_bytes": ("the size of an operation", plot.bench_sizes),
+    "fs_type": ("filesystem", plot.bench_devices),
+}
+"""What may be swept, with the figure of it."""
+
+_RATES: Final = {"iops": "Operations per second", "tps": "Transactions per second", "bandwidth": "Bytes per second"}
+
+_MOST_FIGURES: Final = 12
+
+_LINES: Final = 10
+"""More lines in a figure than this cannot be told apart."""
+
+_UNSTEADY: Final = 6
+"""Figures of configurations over time."""
+
+
+_WINDOWS: Final = 3
+"""Windows of time from which on a repetition has a course."""
+
+
+def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
+    """The result tables of the parts, by the columns that tell configurations apart."""
+    tables = capture.bench
+    told = _told(tables["bench_runs"])
+    return {
+        # Where nothing else is swept the figures are by filesystem.
+        "bench": bench.summarise(tables, by=[*told, *(["fs_type"] if "fs_type" not in told else [])]),
+        "bench_latencies": bench.latencies(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
+        "bench_distribution": bench.distribution(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
+        "bench_series": bench.series(tables),
+        "bench_runs": tables["bench_runs"],
+    }
+
+
+def first(context: Context) -> list[Element]:
+    """The numbers that say what was measured, and the rates."""
+    runs, summary = _frame(context, "bench_runs"), _frame(context, "bench")
+    told, invalid = _told(runs), int((~runs["valid"]).sum())
+    bad = f"of {runs.height:,} repetitions, left out of every number" if invalid else ""
+    tiles = [
+        overview.tile("Configurations", f"{runs.select(told).unique().height:,}", f"by {', '.join(map(_title, told))}"),
+        overview.tile("Repetitions", f"{runs.height:,}", f"{_seconds(runs):,.0f} s measured"),
+        overview.tile("Invalid", f"{invalid:,}", bad or "every repetition counts", is_bad=invalid > 0),
+    ]
+    for metric, title in _RATES.items():
+        of_metric = summary.filter(pl.col("metric") == metric).drop_nulls("value").sort("value")
+        if of_metric.height and metric != "bandwidth":
+            for row, rank in ((of_metric.row(-1, named=True), "most"), (of_metric.row(0, named=True), "least")):
+                where = ", ".join(str(row[name]) for name in told if row[name] is not None)
+                tiles.append(overview.tile(f"{title}, {rank}", quantities.in_unit(row["value"], row["unit"]), where))
+    return [overview.tiles(*tiles)]
+
+
+def parts(context: Context) -> list[Part]:
+    """The parts of the page that a benchmark has."""
+    runs = _frame(context, "bench_runs")
+    return [
+        Part("rates", "How fast was it?", _rates(context, _told(runs))),
+        Part("operations", "How long did an operation take?", _latencies(context, _told(runs))),
+        Part("steady", "Was it steady?", _over_time(context, _told(runs))),
+        Part("invalid", "What was invalid?", _invalid(runs)),
+    ]
+
+
+def _rates(context: Context, told: Sequence[str]) -> list[Element]:
+    summary = _frame(context, "bench")
+    drawn = list(_sweeps(summary, told))[:_MOST_FIGURES]
+    rates = summary.filter(pl.col("metric").is_in(list(_RATES)))
+    wide = cells.in_unit(rates, ("value", "lo", "hi")).with_columns(
+        what=pl.col("metric").replace_strict(_RATES, return_dtype=pl.String)
+    )
+    columns = {
+        **{name: Column(_title(name).capitalize(), pick=True) for name in told},
+        "what": Column("Rate", pick=True),
+        "said_value": Column("Median", by="value"),
+        "said_lo": Column("from", by="lo"),
+        "said_hi": Column("to", by="hi"),
+        "confidence": Column("Confidence", cells.per_cent),
+        "n": Column("Repetitions", cells.count),
+    }
+    return [
+        *section.grid([section.figure_of(ax, caption) for ax, caption in drawn]),
+        *cells.unless_empty(wide, columns, "Rates"),
+        *context.glossary.fold(("bench_rate", "bench_interval")),
+    ]
+
+
+def _sweeps(summary: pl.DataFrame, told: Sequence[str]) -> Iterator[tuple[Axes, str]]:
+    """A figure for each column that is swept and each value of the others, of the rate that suits the test."""
+    swept = [name for name in told if name in _SWEEPS] or ["fs_type" if "fs_type" in summary.columns else told[0]]
+    for name in swept:
+        words_, draw = _SWEEPS.get(name, ("", plot.bench_devices))
+        others = [other for other in told if other not in (name, "test")]
+        for metric in ("iops", "tps"):
+            rows = summary.filter(pl.col("metric").is_in([metric, "invalid_runs"]), pl.col(name).is_not_null())
+            tests = rows.filter(pl.col("metric") == metric)["test"].unique()
+            rows = rows.filter(pl.col("test").is_in(tests.implode()))
+            if rows.is_empty():
+                continue
+            for key, of_key in rows.group_by(others, maintain_order=True) if others else [((), rows)]:
+                what = "".join(f", {_title(other)} {value}" for other, value in zip(others, key, strict=True))
+                options = {} if name in ("journal_mode", "synchronous") else {"metric": metric}
+                caption = f"{_RATES[metric]} by {words_ or _title(name)}{what}: medians with their intervals."
+                yield draw(of_key, **options), caption
+
+
+def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
+    quantiles, distribution = _frame(context, "bench_latencies"), _frame(context, "bench_distribution")
+    others = [name for name in told if name != "test"]
+    drawn = []
+    if distribution.height:
+        series = pl.concat_str(pl.col(others).cast(pl.String).fill_null("–"), separator=", ") if others else "test"
+        for (test,), rows in distribution.with_columns(series=series).group_by("test", maintain_order=True):
+            several = rows["series"].unique(maintain_order=True)
+            slowest = rows.group_by("series").agg(pl.col("latency_ns").max()).sort("latency_ns", "series")
+            chosen = slowest["series"].tail(_LINES)
+            drawn_of = rows.filter(pl.col("series").is_in(chosen.implode()))
+            more = len(several) - len(chosen)
+            rest = f"; {more} faster ones are in the table" if more > 0 else ""
+            caption = f"Latency of {plot.paper.words(str(test))} by percentile{rest}."
+            drawn.append(section.figure_of(plot.bench_distribution(drawn_of, series="series"), caption))
+    wide = quantiles.pivot("quantile", index=[*told, "n"], values="value", maintain_order=True)
+    names = [name for name in wide.columns if name not in (*told, "n")]
+    columns = {
+        **{name: Column(_title(name).capitalize(), pick=True) for name in told},
+        "n": Column("Operations", cells.count),
+        **{name: Column(name, cells.duration) for name in names},
+    }
+    return [*section.grid(drawn), *cells.unless_empty(wide, columns, "Latencies")]
+
+
+def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
+    """The configurations whose repetitions differ most, over time."""
+    series, runs = _frame(context, "bench_series"), _frame(context, "bench_runs")
+    rates = series.filter(pl.col("metric") == "iops").filter(pl.len().over("run_id", "repeat") >= _WINDOWS)
+    means = rates.group_by("run_id", "repeat").agg(pl.col("value").mean())
+    apart = pl.col("value").max() / pl.col("value").min()
+    spread = (
+        means.group_by("run_id").agg(apart=apart).sort(["apart", "run_id"], descending=[True, False], nulls_last=True)
+    )
+    drawn = []
+    for run in spread["run_id"].head(_UNSTEADY):
+        of_run = runs.filter(pl.col("run_id") == run).select(told).row(0, named=True)
+        what = ", ".join(str(value) for value in of_run.values() if value is not None)
+        ax = plot.bench_series(rates.filter(pl.col("run_id") == run))
+        drawn.append(section.figure_of(ax, f"Operations per second over time: {what}."))
+    if not drawn:
+        return []
+    more = spread.height - len(drawn)
+    said = [el("p", f"The {len(drawn)} whose repetitions differ most, of {spread.height}.")] if more > 0 else []
+    return [*said, *section.grid(drawn)]
+
+
+def _invalid(runs: pl.DataFrame) -> list[Element]:
+    told = _told(runs)
+    invalid = runs.filter(~pl.col("valid"))
+    if invalid.is_empty():
+        return [el("p", f"Nothing: all {runs.height:,} repetitions are valid.")]
+    columns = {
+        **{name: Column(_title(name).capitalize(), pick=True) for name in told},
+        "repeat": Column("Repetition", cells.count),
+        "invalid": Column("Why"),
+    }
+    return [
+        el("p", f"{invalid.height:,} of {runs.height:,} repetitions are in no number.", class_="losses"),
+        cells.table(invalid, columns, "Invalid repetitions"),
+    ]
+
+
+def _seconds(runs: pl.DataFrame) -> float:
+    return float(runs.select(pl.col("duration_ns").sum() / 1e9).item())
+
+
+def _told(runs: pl.DataFrame) -> list[str]:
+    return telling(runs, dimensions(runs))
+
+
+def _title(name: str) -> str:
+    return {"block_bytes": "size [B]", "fs_type": "filesystem"}.get(name, name.replace("_", " "))
+
+
+def _frame(context: Context, name: str) -> pl.DataFrame:
+    return context.results[name].lazy().collect()

@@ -1,0 +1,115 @@
+"""Tables of cells, and how numbers stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from androstep_analysis.common import quantities, units
+from androstep_analysis.common.markup import Element, el, island
+
+TOP: Final = 10
+"""Rows of a figure of who moved most, at most."""
+
+PAGE: Final = 25
+"""Rows of a table that are seen at once; the page's script turns to the others (page.js knows the number as well)."""
+
+
+_LONG: Final = 30
+"""Names longer than this get room, however many columns there are."""
+
+
+class Column(NamedTuple):
+    """How a column of a frame stands in a table.
+
+    With `format` it holds numbers, otherwise text; text is sorted by the numbers in column `by` where that is given.
+    A column to `pick` from has few values, and the table can be limited to one of them.
+    """
+
+    title: str
+    format: Callable[[float], str] | None = None
+    by: str | None = None
+    pick: bool = False
+
+
+def table(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> Element:
+    """The columns of a frame as a table called `label`, which the page's script sorts, searches and turns the pages of.
+
+    Null is unknown. All rows are in the page, those of the first page as HTML.
+    """
+    texts, values = zip(*(_column(rows, name, column) for name, column in columns.items()), strict=True)
+    head = [el("th", column.title, scope="col", **_kind(column)) for column in columns.values()]
+    shown = zip(*(of_column[:PAGE] for of_column in texts), strict=True)
+    body = [
+        el("tr", *(_cell(i, text, column) for i, (text, column) in enumerate(zip(row, columns.values(), strict=True))))
+        for row in shown
+    ]
+    parts = zip(columns.values(), texts, values, strict=True)
+    more = rows.height - PAGE
+    rest = [el("noscript", el("p", f"{more:,} more rows are shown where scripts run."))] if more > 0 else []
+    return el(
+        "div",
+        el(
+            "div",
+            el("table", el("thead", el("tr", *head)), el("tbody", *body), aria_label=label),
+            class_="scroll",
+            tabindex="0",
+            role="region",
+            aria_label=f"{label}: table",
+        ),
+        *rest,
+        island([{"pick": column.pick, "texts": one, "values": other} for column, one, other in parts]),
+        class_="sheet wide" if any(len(text or "") > _LONG for text in texts[0][:PAGE]) else "sheet",
+    )
+
+
+def unless_empty(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> list[Element]:
+    """`table` where there are rows."""
+    return [table(rows, columns, label)] if rows.height else []
+
+
+def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
+    """The rows with these numbers in the unit of each row (column unit), as text in columns said_NAME."""
+    texts = {
+        f"said_{name}": [quantities.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
+        for name in numbers
+    }
+    return rows.with_columns(pl.Series(name, column, pl.String) for name, column in texts.items())
+
+
+def _column(rows: pl.DataFrame, name: str, column: Column) -> tuple[list[str | None], list[float | None] | None]:
+    """The texts of a column, and the numbers to sort it by."""
+    if column.format is None:
+        numbers = None if column.by is None else rows[column.by].to_list()
+        return rows[name].cast(pl.String).to_list(), numbers
+    values = rows[name].to_list()
+    return [None if value is None else column.format(value) for value in values], values
+
+
+def _kind(column: Column) -> dict[str, str]:
+    return {"class": "number"} if column.format or column.by else {}
+
+
+def _cell(place: int, text: str | None, column: Column) -> Element:
+    kind = _kind(column)
+    empty = "–" if kind else el("i", "unknown")
+    inside = empty if text is None else text
+    return el("td", inside, **kind) if place else el("th", inside, scope="row", **kind)
+
+
+count, size, duration, per_cent = quantities.count, quantities.size, quantities.duration, quantities.per_cent
+
+
+def bytes_share(ratio: float | None) -> str:
+    return "an unknown share of the bytes" if ratio is None else f"{per_cent(ratio)} of the bytes"
+
+
+def seconds(value: float) -> str:
+    return f"{value:,.2f} s"
+
+
+def device(dev: float) -> str:
+    """A number of a device as MAJ:MIN."""
+    return units.format_dev(int(dev))

@@ -1,0 +1,195 @@
+"""What a reader of a report sees first: the numbers that answer most, what is missing, and who moved most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis.common import quantities
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.ingest import clock
+from androstep_analysis.present import headline
+from androstep_analysis.present.headline import Sentence
+from androstep_analysis.present.plot import text
+from androstep_analysis.present.report import cells, layouts
+from androstep_analysis.present.report.section import Results
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+_LEADERS: Final = 5
+"""Names of a list of who moved most."""
+
+_NAME: Final = 30
+"""Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
+
+_MINUTES: Final = 5
+"""From so many minutes on the length of a recording is told in minutes or hours."""
+
+SHOWN: Final = frozenset({"complete", "missing", "who", "apps", "files", "pattern"})
+"""What of a headline with requests is shown as bars, lists and tiles."""
+
+
+def frames(results: Results) -> dict[str, pl.DataFrame]:
+    """The results that a headline rests on."""
+    return {name: _frame(results, name) for name in headline.RESULTS}
+
+
+def sentences(told: Iterable[Sentence]) -> Element:
+    """Sentences of a headline, each behind what it is about."""
+    rows = [(el("dt", one.about), el("dd", *_words(one), class_=one.kind)) for one in told]
+    return el("dl", *(cell for row in rows for cell in row), class_="told")
+
+
+def _words(sentence: Sentence) -> list[str | Element]:
+    """The words of a sentence; what is to be typed stands between backticks."""
+    words = str(sentence).split("`")
+    return [el("code", word) if number % 2 else word for number, word in enumerate(words)]
+
+
+def tile(title: str, value: str, *notes: str, is_bad: bool = False) -> Element:
+    """A number with what it is of."""
+    lost = {"class_": "lost"} if is_bad else {}
+    return el("div", el("dt", title), el("dd", value), *(el("dd", note) for note in notes), **lost)
+
+
+def tiles(*known: Element) -> Element:
+    return el("dl", *known, class_="tiles")
+
+
+def length(capture: Capture) -> str | None:
+    """How long the recording is, without its jumps."""
+    if capture.first_ns is None or capture.last_ns is None:
+        return None
+    ns = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
+    if ns < _MINUTES * 60 * 10**9:
+        return cells.duration(ns)
+    minutes, seconds = divmod(round(ns / 10**9), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def numbers(capture: Capture, results: Results) -> Element:
+    """The numbers that answer most; what is unknown is left out."""
+    shown = []
+    if (time := length(capture)) is not None:
+        parts = f"in {len(capture.jumps) + 1} parts" if capture.jumps else f"{sum(capture.events.values()):,} events"
+        shown.append(tile("Recorded", time, parts))
+    for op, title in (("read", "Read"), ("write", "Written"), ("discard", "Discarded")):
+        of_op = _values(results, "mix", op=op)
+        if of_op.get("count"):
+            number = f"{cells.count(of_op['count'])} request{'s' if of_op['count'] != 1 else ''}"
+            shown.append(tile(title, cells.size(of_op["bytes"]), number))
+    sync = _values(results, "sync", **{"class": "sync"})
+    if sync.get("count"):
+        share = f"{cells.per_cent(sync['count_ratio'])} of the writes"
+        shown.append(tile("Synchronous", cells.per_cent(sync["bytes_ratio"]), f"of the bytes written, {share}"))
+    random = {
+        op: _values(results, "locality", op=op, **{"class": "random"}).get("count_ratio") for op in ("write", "read")
+    }
+    shown += _of_both("Random {}", {op: cells.per_cent(share) for op, share in random.items() if share is not None})
+    latency = _frame(results, "latency").filter(pl.col("step").cast(pl.String) == "D2C")
+    took = {}
+    for op in ("write", "read"):
+        rows = latency.filter(pl.col("op").cast(pl.String) == op)
+        quantiles = dict(rows.select(pl.col("quantile").cast(pl.String), "value").iter_rows())
+        if {"p50", "p99"} <= quantiles.keys():
+            took[op] = f"{cells.duration(quantiles['p50'])}|p99 {cells.duration(quantiles['p99'])}"
+    shown += _of_both("Median of {}", took)
+    if capture.lost_events:
+        shown.append(tile("Lost events", cells.count(capture.lost_events), "by the recorder's count", is_bad=True))
+    return tiles(*shown)
+
+
+def _of_both(title: str, values: dict[str, str]) -> list[Element]:
+    """A tile of the writes with the reads as a note, or of the reads alone; what is behind | is a note of its own."""
+    if not values:
+        return []
+    (op, value), *others = values.items()
+    number, *notes = value.split("|")
+    notes += [f"{other}s: {of_other.replace('|', ', ')}" for other, of_other in others]
+    return [tile(title.format(f"{op}s"), number, *notes)]
+
+
+def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
+    """A bar for each share of the reads and writes that is known; what is missing of it is red, and said in words."""
+    titles = {"matched": "Issue and completion", "mapped": "File or block type", "owned": "Owner"}
+    rows = []
+    for metric, title in titles.items():
+        for op in ("read", "write"):
+            share = capture.coverage.filter(
+                pl.col("metric").cast(pl.String) == metric, pl.col("op").cast(pl.String) == op
+            )
+            if share.is_empty() or share["value"][0] is None:
+                continue
+            known = share["value"][0]
+            name = f"{title} of {'reads' if op == 'read' else 'writes'}"
+            missing = [el("span", cells.per_cent(1 - known), class_="missing")] if known < 1 else ["nothing"]
+            rows.append(
+                el(
+                    "tr",
+                    el("th", name, scope="row"),
+                    el("td", _bar(known, 1 - known), class_="share"),
+                    el("td", *missing, class_="number"),
+                )
+            )
+    head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
+    table = el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is")
+    said = [el("p", *_words(one)) for one in told if one.about in ("complete", "missing")]
+    return [
+        el(
+            "div",
+            el("h2", "How complete is it?"),
+            *([table] if rows else []),
+            *said,
+            el("p", el("a", "What was lost or is unknown", href="#trust")),
+        )
+    ]
+
+
+def leaders(results: Results) -> Element:
+    """Who moved most: apps, files and processes, as far as any is known."""
+    lists = []
+    for name, column, title, part in (
+        ("apps", "package", "Top apps", "who"),
+        ("files", "path", "Top files", "files"),
+        ("processes", "owner_comm", "Top processes", "who"),
+    ):
+        table = _frame(results, name)
+        rows = layouts.moved(table).drop_nulls(column) if table.height else table
+        if rows.is_empty():
+            continue
+        most = max(rows["share"][0], 1e-9)
+        first = [
+            el(
+                "li",
+                el("span", text.elide(who, _NAME), title=who),
+                el("b", ", ".join(filter(None, [cells.size(read + written), cells.per_cent(share), certainty]))),
+                _bar(share / most),
+            )
+            for who, read, written, share, inferred in rows.select(column, "read", "written", "share", "inferred")
+            .head(_LEADERS)
+            .iter_rows()
+            for certainty in [quantities.certainty(inferred)]
+        ]
+        more = [el("p", el("a", f"All {rows.height:,}", href=f"#{part}"))] if rows.height > _LEADERS else []
+        lists.append(el("div", el("h2", title), el("ol", *first, class_="top"), *more))
+    return el("div", *lists, class_="columns lists")
+
+
+def _bar(share: float, missing: float = 0.0) -> Element:
+    """A bar that says what the number beside it says."""
+    known = el("rect", width=f"{share:.2%}", height="100%")
+    lacking = [el("rect", x=f"{share:.2%}", width=f"{missing:.2%}", height="100%", class_="missing")] if missing else []
+    return el("svg", known, *lacking, class_="bar", aria_hidden="true")
+
+
+def _frame(results: Results, name: str) -> pl.DataFrame:
+    return results[name].lazy().collect()
+
+
+def _values(results: Results, name: str, **dims: str) -> dict[str, float]:
+    """The metrics of a result with these values of its dimensions."""
+    rows = _frame(results, name).filter(*(pl.col(dim).cast(pl.String) == value for dim, value in dims.items()))
+    return {metric: value for metric, value in rows.select("metric", "value").iter_rows() if value is not None}

@@ -1,0 +1,113 @@
+"""The report of a capture: what is seen first, and its questions in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from androstep_analysis.common import files, units
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.present import headline, waits
+from androstep_analysis.present.report import (
+    advised,
+    benchmarks,
+    beside,
+    coverage,
+    document,
+    overview,
+    provenance,
+    recorded,
+    replays,
+    requests,
+    section,
+    timeline,
+    waiting,
+)
+from androstep_analysis.present.report.document import Part
+from androstep_analysis.present.report.section import Context, Glossary
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+
+def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
+    """Write the report of `capture` to `path`; with `figures`, also every figure into that directory (`plot.save`).
+
+    Missing directories are made, existing files replaced.
+    """
+    words, results = requests.results(capture)
+    has_requests = section.has_rows(results["points"])
+    waited = waits.of(capture)
+    for kind in (replays, benchmarks):
+        if capture.about[kind.ROLE]:
+            results |= kind.results(capture)
+    if waited:
+        results |= waiting.results(capture, waited)
+    origin = provenance.found(capture)
+    context = Context(capture, results, words, origin, figures, Glossary())
+    parts: list[Part] = []
+    if waited:
+        parts.append(Part("waits", "What did the user wait for?", section.elements(waiting.section(waited), context)))
+    if capture.about["bench"]:
+        parts += benchmarks.parts(context)
+    if capture.about["replay"]:
+        parts.append(Part("replay", "How did the replays go?", section.elements(replays.SECTION, context)))
+    drawn = None
+    if has_requests:
+        windows = list(waited.windows.select("start_ns", "end_ns").iter_rows()) if waited else []
+        windows = windows if len(windows) <= waiting.SHADED else []
+        drawn = timeline.data(capture, units.parse_dev(words["device"]), windows)
+        parts += [
+            Part(name, title, _answer(name, sections, context, drawn))
+            for name, (title, sections) in requests.QUESTIONS.items()
+        ]
+        parts.append(Part("advice", "What could be mended?", advised.elements(capture)))
+    parts += beside.parts(capture, context.glossary)
+    parts += [
+        Part("trust", "What was lost or is unknown?", coverage.elements(context, of_requests=has_requests)),
+        Part("recording", "What was recorded?", recorded.elements(capture)),
+        Part("made", "How was this page made?", provenance.elements(origin)),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_text(path, document.page(capture.title, _first(context, drawn, has_requests=has_requests), parts))
+
+
+def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> list[Element]:
+    """What a reader sees before anything else."""
+    capture, results = context.capture, context.results
+    told = headline.of(capture, overview.frames(results) if has_requests else None).sentences
+    if not has_requests:
+        about = overview.sentences(told)
+        for kind in (benchmarks, replays):
+            if capture.about[kind.ROLE]:
+                return [about, *kind.first(context)]
+        return [about, overview.numbers(capture, results)]
+    over_time = [
+        el("div", el("h2", "Over time"), timeline.chart("rate", "Bytes per second over time", _RATE), drawn)
+        if drawn is not None
+        else el("div")
+    ]
+    return [
+        overview.sentences([one for one in told if one.about not in overview.SHOWN]),
+        overview.numbers(capture, results),
+        el("div", *over_time, *overview.completeness(capture, told), class_="columns"),
+        overview.leaders(results),
+    ]
+
+
+_RATE = (
+    "Bytes completed per second, read above and written below the line. Drag to zoom in, double-click for all. Keys: "
+    "arrows, + and −, 0 for all."
+)
+
+
+def _answer(name: str, sections: tuple[section.Section, ...], context: Context, drawn: Element | None) -> list[Element]:
+    """The elements of a question; the pattern begins with every request over time."""
+    told = [element for part in sections for element in section.elements(part, context)]
+    if name != "pattern" or drawn is None:
+        return told
+    caption = (
+        f"Requests over time of issue, on device {context.words['device']}, which served most of them: a circle is a "
+        "read, a square a write, a bar anything else."
+    )
+    return [el("h3", "Where, how large, how long"), timeline.chart("requests", "Requests over time", caption), *told]

@@ -1,0 +1,60 @@
+"""Where the numbers of a report come from: sources, definitions and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from androstep_analysis.common import schema
+from androstep_analysis.common.markup import Element, el
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+
+def found(capture: Capture) -> dict[str, Any]:
+    """What made a report of `capture`, JSON-ready: capture_id, title, source_sha256, definitions_sha256, versions."""
+    return {
+        "capture_id": capture.facts["capture_id"],
+        "title": capture.title,
+        "source_sha256": json.loads(capture.facts["source_sha256"]),
+        **made_by(),
+    }
+
+
+def made_by() -> dict[str, Any]:
+    """By which definitions and versions a page is made, JSON-ready: definitions_sha256, versions."""
+    packages = ("androstep", "polars", "numpy", "matplotlib")
+    definitions = (schema.directory() / "definitions.toml").read_bytes()
+    return {
+        "definitions_sha256": hashlib.sha256(definitions).hexdigest(),
+        "versions": {name: importlib.metadata.version(name) for name in packages}
+        | {"python": platform.python_version()},
+    }
+
+
+def sentence(provenance: Mapping[str, Any]) -> Element:
+    """What `made_by` tells, in words."""
+    versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
+    return el("p", f"Made by {versions}. Definitions: sha256 {provenance['definitions_sha256']}.")
+
+
+def elements(provenance: Mapping[str, Any]) -> list[Element]:
+    """What `found` tells, as the end of the page."""
+    sources = [
+        el("tr", el("th", name, scope="row"), el("td", digest)) for name, digest in provenance["source_sha256"].items()
+    ]
+    return [
+        sentence(provenance),
+        el(
+            "table",
+            el("thead", el("tr", el("th", "Source", scope="col"), el("th", "sha256", scope="col"))),
+            el("tbody", *sources),
+            class_="hashes",
+            aria_label="Sources",
+        ),
+    ]

@@ -1,0 +1,329 @@
+"""What a report tells of requests and their pieces: its questions in order, and the results that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from androstep_analysis import measures
+from androstep_analysis.common import units
+from androstep_analysis.common.markup import Element
+from androstep_analysis.ingest import clock
+from androstep_analysis.present import plot
+from androstep_analysis.present.plot.series import STEPS
+from androstep_analysis.present.report import behaviour, cells, layouts
+from androstep_analysis.present.report.cells import Column
+from androstep_analysis.present.report.section import Figure, Section
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+BINS: Final = 300
+"""Time bins a rate is drawn in, at most."""
+
+
+def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | pl.LazyFrame]]:
+    """The words that captions need, and the result tables of `QUESTIONS`; those with a row per request are not read."""
+    requests, io, timed = measures.counted(capture.requests), measures.counted(capture.io), _timed(capture)
+    bin_ns = bin_length(capture.first_ns, clock.continued(capture.last_ns or 0, capture.jumps), BINS)
+    device = requests.group_by("dev").len().sort(["len", "dev"], descending=[True, False]).head(1).collect()
+    busiest = device["dev"][0] if device.height else 0
+    of_files = io.filter(pl.col("block_type") == "data")
+    apps = measures.volume(of_files, by=("package",))
+    distribution = measures.latency_distribution(requests, columns=STEPS)
+    tables: dict[str, pl.DataFrame | pl.LazyFrame] = {
+        "mix": measures.mix(requests),
+        "rwbs": measures.rwbs(requests),
+        "sizes": measures.sizes(requests),
+        "block_types": measures.block_types(io),
+        "metadata_fraction": measures.metadata_fraction(io),
+        "file_types": measures.file_types(io),
+        "apps": apps if apps["package"].count() else apps.clear(),
+        "processes": measures.volume(io, by=("owner_comm",)),
+        "files": (files := measures.volume(of_files, by=("path",))),
+        "file_rows": _with_details(layouts.moved(files), of_files),
+        "locality": measures.locality(requests),
+        "cumulative": measures.cumulative(timed, columns=STEPS),
+        "sync": measures.sync(io),
+        "map_sources": measures.evidence(io, "map_source"),
+        "owners_via": measures.evidence(io, "owner_via"),
+        "latency": measures.latency(requests),
+        **{f"latency_{step}": distribution.filter(pl.col("step") == step) for step in _STEPS},
+        "rate": measures.rate(timed, bin_ns=bin_ns),
+        "points": timed.select(POINTS),
+        "device": timed.filter(pl.col("dev") == busiest).select(POINTS),
+        **behaviour.results(capture, busiest, bin_ns),
+    }
+    return {"bin": cells.duration(bin_ns), "device": units.format_dev(busiest)}, tables
+
+
+def _timed(capture: Capture) -> pl.LazyFrame:
+    """The counted requests on an axis without jumps."""
+    return clock.on_one_axis(measures.counted(capture.requests), capture.jumps)
+
+
+POINTS: Final = ("dev", "sector", "nr_sectors", "op", "queue_ns", "issue_ns", "complete_ns")
+"""Columns of `requests` that the figures of single requests are drawn from."""
+
+
+def bin_length(first_ns: int | None, last_ns: int | None, bins: int) -> int:
+    """The shortest of 1, 2, 5 × 10^k ns that divides the window into at most so many bins."""
+    span = max(1, (last_ns or 0) - (first_ns or 0))
+    power: int = 10 ** max(0, len(str(span // bins)) - 1)
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power * bins >= span)
+
+
+def _with_details(rows: pl.DataFrame, pieces: pl.LazyFrame) -> pl.DataFrame:
+    """The known files of `layouts.moved`, with the app and the type of each."""
+    details = pieces.group_by("path").agg(pl.col("package").first(), pl.col("file_type").first()).collect()
+    return rows.drop_nulls("path").join(details, on="path", how="left", maintain_order="left")
+
+
+def _files(rows: pl.DataFrame) -> list[Element]:
+    columns = {
+        "path": Column("File"),
+        "package": Column("App", pick=True),
+        "file_type": Column("Type", pick=True),
+        **layouts.MOVED,
+    }
+    return [cells.table(rows, columns, "Files")]
+
+
+def _four(name: str, result: str, draw: Callable[..., Axes], what: str) -> tuple[Figure, ...]:
+    """The four graphs of the MOST Viewer: requests and bytes, as they are and in per cent."""
+    return tuple(
+        Figure(
+            f"{name}_{basis}{suffix}",
+            result,
+            draw,
+            caption,
+            {"basis": basis, "relative": relative},
+            on_page=not relative,  # the table has the shares
+        )
+        for basis, noun in (("count", "Requests"), ("bytes", "Bytes"))
+        for relative, suffix, caption in (
+            (False, "", f"{noun} by {what}, without empty flushes."),
+            (True, "_share", f"{noun} by {what}, in per cent of the operation's."),
+        )
+    )
+
+
+_STEPS: Final = {
+    "Q2D": "from queueing to issue",
+    "D2C": "from issue to completion",
+    "Q2C": "from queueing to completion",
+}
+
+_IMAGE: Final = "an image or a listing of the filesystem tells it (androstep ingest --image-after, --listing-after)."
+
+_PROCESSES: Final = Section(
+    "Processes",
+    ("owner",),
+    (("processes", layouts.volume("Process", "Processes")),),
+    (
+        Figure(
+            "top_processes",
+            "processes",
+            plot.volume,
+            "Bytes read and written on behalf of each process, by its name (the kernel keeps 15 characters); the "
+            "filesystem's own threads stand under theirs.",
+            on_page=False,
+        ),
+    ),
+    tells="owner_comm",
+    unknown="Which processes caused the requests is unknown: the trace names no thread for them. Block events with "
+    "bios and the filesystem's own events tell it (androstep record).",
+)
+_APPS: Final = Section(
+    "Apps",
+    (),
+    (("apps", layouts.volume("Package", "Apps")),),
+    (
+        Figure(
+            "top_apps",
+            "apps",
+            plot.volume,
+            "Bytes of data in the directories of each Android package; files of none, such as shared media, and "
+            "deleted files without a name are unknown here.",
+            on_page=False,
+        ),
+    ),
+    tells="package",
+    unknown=f"Which apps the data belong to is unknown, as no path of an app is: {_IMAGE}",
+    told_if_empty=True,
+)
+_FILES: Final = Section(
+    "Files",
+    (),
+    (("files", layouts.known), ("file_rows", _files)),
+    (
+        Figure(
+            "top_files",
+            "files",
+            plot.volume,
+            "Bytes of data read from and written to each file; data blocks only. Long paths lose their middle, "
+            "and characters the font lacks are boxes.",
+            on_page=False,
+        ),
+    ),
+    tells="path",
+    unknown=f"Which files the requests belong to is unknown: {_IMAGE}",
+    told_if_empty=True,
+)
+_BLOCK_TYPES: Final = Section(
+    "Block types",
+    ("block_type", "metadata_fraction", "image"),
+    (("block_types", layouts.shares("Block types", "op", "block_type")), ("metadata_fraction", layouts.fraction)),
+    _four("block_types", "block_types", plot.block_types, "block type"),
+    tells="block_type",
+    unknown=f"Which requests were of data, directories, journal or metadata is unknown: {_IMAGE}",
+)
+_FILE_TYPES: Final = Section(
+    "File types",
+    ("file_type",),
+    (("file_types", layouts.shares("File types", "op", "file_type")),),
+    _four("file_types", "file_types", plot.file_types, "type of the file whose data moved"),
+    tells="file_type",
+    unknown="Of which types the files were is unknown, as their names and contents are: they follow from an image.",
+    told_if_empty=True,
+)
+_MIX: Final = Section(
+    "Reads, writes and the rest",
+    (),
+    (("mix", layouts.shares("Operations", "op")),),
+    (
+        Figure(
+            "mix",
+            "mix",
+            plot.mix,
+            "Shares of the operations in the requests that carry data, and in their bytes.",
+        ),
+        Figure(
+            "rwbs",
+            "rwbs",
+            plot.rwbs,
+            "Requests by operation and flag letters as the kernel prints them (rwbs): R read, W write, D discard, "
+            "a leading F preflush, a trailing F FUA, S sync, M meta, A readahead; FF is an empty flush.",
+        ),
+        Figure(
+            "sizes",
+            "sizes",
+            plot.sizes,
+            "Requests by size. A bin holds the sizes from its own to just below that of the next one.",
+        ),
+    ),
+)
+_LOCALITY: Final = Section(
+    "Sequential and random",
+    ("consecutive", "forward", "random", "cumulative"),
+    (("locality", layouts.shares("Sequential and random", "op", "class")),),
+    (
+        Figure(
+            "locality",
+            "locality",
+            plot.locality,
+            "Share of consecutive, forward and random requests. Forward includes consecutive; consecutive and "
+            "random add up to 100 %.",
+        ),
+        Figure(
+            "cumulative",
+            "cumulative",
+            plot.cumulative,
+            "Bytes moved so far over time of issue, sequentially (consecutive) and at random; logarithmic, as in "
+            "Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.",
+            in_time=True,
+            whole=lambda capture: measures.cumulative(_timed(capture)),
+        ),
+        Figure(
+            "sector_over_time",
+            "device",
+            plot.sector_over_time,
+            "First sector of each request over time of issue, on device {device}, which served most requests. "
+            "Of very many requests the figure shows the number per cell, and says so above it.",
+            in_time=True,
+            on_page=False,
+        ),
+    ),
+)
+_SYNC: Final = Section(
+    "Synchronous and buffered writes",
+    ("sync",),
+    (("sync", layouts.shares("Synchronous and buffered writes", "class")),),
+    (Figure("sync", "sync", plot.sync, "Shares of synchronous and buffered writes, by requests and bytes."),),
+    tells="class",
+    unknown="Which writes were synchronous is unknown: the trace has no flags of requests. Those of blktrace, ftrace "
+    "and Perfetto have them.",
+)
+_LATENCY: Final = Section(
+    "Latency",
+    ("latency",),
+    (("latency", layouts.quantiles),),
+    tuple(
+        Figure(
+            f"latency_{step.lower()}",
+            f"latency_{step}",
+            plot.latency_distribution,
+            f"Cumulative distribution of latency {step}: {words}. Time is logarithmic.",
+            {"step": step},
+            whole=lambda capture: measures.latency_distribution(capture.requests),
+        )
+        for step, words in _STEPS.items()
+    ),
+    unknown="How long requests took is unknown: none has two of the times of queueing, issue and completion. "
+    "The events block_rq_issue and block_rq_complete tell it.",
+    told_if_empty=True,
+)
+_RATE: Final = Section(
+    "Over time",
+    ("rate",),
+    (),
+    (
+        Figure("iops", "rate", plot.rate, "Requests completed per second, in bins of {bin}.", in_time=True),
+        Figure(
+            "bandwidth",
+            "rate",
+            plot.rate,
+            "Bytes completed per second, in bins of {bin}.",
+            {"metric": "bandwidth"},
+            in_time=True,
+            on_page=False,
+        ),
+        Figure(
+            "size_over_time",
+            "points",
+            plot.size_over_time,
+            "Size of each request over time of issue. Of very many requests the figure shows the number per cell, "
+            "and says so above it.",
+            in_time=True,
+            on_page=False,
+        ),
+    ),
+)
+QUESTIONS: Final = {
+    "who": ("Who read and wrote?", (_APPS, _PROCESSES)),
+    "files": ("Which files?", (_FILES,)),
+    "kinds": ("Which kinds of block and file?", (_BLOCK_TYPES, _FILE_TYPES)),
+    "pattern": ("In what pattern?", (_MIX, _LOCALITY, _SYNC)),
+    "time": ("How long did it take?", (_LATENCY, _RATE, behaviour.QUEUE)),
+    "data": ("What becomes of the data?", (behaviour.HOT, behaviour.LIVES, behaviour.COST)),
+}
+"""The questions, in order, by the names of their parts. To add a figure, add it here and its table to `results`."""
+
+EVIDENCE: Final = (
+    Section(
+        "What owners rest on",
+        ("owner",),
+        (("owners_via", layouts.shares("What owners rest on", "op", "owner_via")),),
+        (),
+    ),
+    Section(
+        "What block types and files rest on",
+        ("image",),
+        (("map_sources", layouts.shares("What block types and files rest on", "op", "map_source")),),
+        (),
+    ),
+)
+"""On what the answers rest."""

@@ -1,0 +1,160 @@
+"""What a section of the report is made of: definitions, tables, figures with captions, and what is unknown."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+from matplotlib.axes import Axes
+
+from androstep_analysis.common import schema
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.present import plot
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+_TALL: Final = 12
+"""Rows of a table that is as high as two figures."""
+
+Results = Mapping[str, pl.DataFrame | pl.LazyFrame]
+"""Result tables under the names that sections use."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: `draw` is given the result called `result`. The caption may hold `{bin}` and `{device}`.
+
+    `whole` gives the table to be saved with it where the result has only what is drawn. What is not `on_page` is only
+    saved: the page shows it by other means.
+    """
+
+    name: str
+    result: str
+    draw: Callable[..., Axes]
+    caption: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    in_time: bool = False
+    whole: Callable[[Capture], pl.DataFrame] | None = None
+    on_page: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: `definitions` name entries of schemas/definitions.toml, which are printed as they are.
+
+    Where no row of the first table has a value in column `tells` (or there is no row, and `told_if_empty`), the
+    sentence `unknown` stands in its place. A section without rows and without such a sentence is absent.
+    """
+
+    title: str
+    definitions: tuple[str, ...]
+    tables: tuple[tuple[str, Callable[[pl.DataFrame], list[Element]]], ...]
+    figures: tuple[Figure, ...]
+    tells: str | None = None
+    unknown: str = ""
+    told_if_empty: bool = False
+
+
+class Glossary:
+    """The definitions that a page has given: each once, where it is needed first, and links to it from elsewhere."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def fold(self, names: Sequence[str]) -> list[Element]:
+        """A fold with the definitions as schemas/definitions.toml words them."""
+        if not names:
+            return []
+        known = schema.definitions()
+        new = [name for name in names if name not in self._given]
+        self._given.update(new)
+        entries: list[Element] = []
+        for name in new:
+            source = f" [{known[name]['source']}]" if "source" in known[name] else ""
+            entries += [el("dt", known[name]["title"], id=f"means-{name}"), el("dd", known[name]["text"] + source)]
+        links = [el("li", el("a", known[name]["title"], href=f"#means-{name}")) for name in names if name not in new]
+        return [
+            el(
+                "details",
+                el("summary", f"What is meant: {', '.join(known[name]['title'] for name in names)}"),
+                *([el("dl", *entries)] if entries else []),
+                *([el("ul", *links)] if links else []),
+            )
+        ]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What sections are made from: the results, the words of captions, and where figures are saved, if they are."""
+
+    capture: Capture
+    results: Results
+    words: Mapping[str, str]
+    provenance: Mapping[str, Any]
+    figures: Path | None
+    glossary: Glossary
+
+
+def elements(part: Section, context: Context) -> list[Element]:
+    """The part with everything that is known of it; its figures are also saved if the context says where."""
+    tables = [(context.results[name].lazy().collect(), render) for name, render in part.tables]
+    if part.unknown and not _tells(tables[0][0], part):
+        return [el("p", part.unknown, class_="unknown")]
+    tables = [(table, render) for table, render in tables if not table.is_empty()]
+    known = [figure for figure in part.figures if has_rows(context.results[figure.result])]
+    drawn = [drawing for figure in known if (drawing := _figure(figure, part, context)) is not None]
+    told = [element for table, render in tables for element in render(table)]
+    if not told and not drawn:
+        return []
+    is_tall = any(table.height > _TALL for table, _ in tables)
+    is_beside = told and drawn and (len(drawn) == 1 or is_tall)
+    answer = [el("div", el("div", *told), *grid(drawn), class_="answer")] if is_beside else [*told, *grid(drawn)]
+    return [el("h3", part.title), *answer, *context.glossary.fold(part.definitions)]
+
+
+def grid(drawn: Sequence[Element]) -> list[Element]:
+    """Figures side by side."""
+    return [el("div", *drawn, class_="figures")] if drawn else []
+
+
+def _tells(table: pl.DataFrame, part: Section) -> bool:
+    """Whether anything is known of a section, or there is nothing to know."""
+    if table.is_empty() or part.tells is None:
+        return not (table.is_empty() and part.told_if_empty)
+    values = table[part.tells].cast(pl.String)
+    return bool((values.is_not_null() & (values != "unknown")).any())
+
+
+def _figure(figure: Figure, part: Section, context: Context) -> Element | None:
+    """The figure for the page, where it has a place there; saved before if figures are."""
+    if context.figures is None and not figure.on_page:
+        return None
+    table = context.results[figure.result]
+    origin = {"origin_ns": context.capture.first_ns} if figure.in_time else {}
+    ax = figure.draw(table, **figure.options, **origin)
+    caption = figure.caption.format_map(context.words)
+    if context.figures is not None:
+        about = {"figure": figure.name, "caption": caption, "definitions": _texts(part.definitions)}
+        saved = table if figure.whole is None else figure.whole(context.capture)
+        plot.save(ax, context.figures / figure.name, table=saved, provenance={**about, **context.provenance})
+    return figure_of(ax, caption) if figure.on_page else None
+
+
+def has_rows(table: pl.DataFrame | pl.LazyFrame) -> bool:
+    """Whether there is anything in a result."""
+    return not table.lazy().head(1).collect().is_empty()
+
+
+def figure_of(ax: Axes, caption: str) -> Element:
+    """A figure with its caption, in the page itself."""
+    image = base64.b64encode(plot.svg(ax)).decode("ascii")
+    return el("figure", el("img", src=f"data:image/svg+xml;base64,{image}", alt=caption), el("figcaption", caption))
+
+
+def _texts(names: Sequence[str]) -> dict[str, str]:
+    return {name: schema.definitions()[name]["text"] for name in names}

@@ -1,0 +1,142 @@
+"""What a report tells of waits: how long each action takes, and how much of each wait had I/O in flight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from androstep_analysis import perceived
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.present import plot
+from androstep_analysis.present.report import cells
+from androstep_analysis.present.report.cells import Column
+from androstep_analysis.present.report.section import Figure, Section
+from androstep_analysis.present.waits import CLASSES, Waits
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+SHADED: Final = 1000
+"""Waits that are shaded in a figure, at most; of more nothing would be seen."""
+
+
+def results(capture: Capture, waits: Waits) -> dict[str, pl.DataFrame]:
+    """The result tables of `section`."""
+    actions, longest = waits.actions(), waits.longest(cells.TOP)
+    answered = perceived.responses(waits.found).filter(pl.col("n") > 0)
+    return {
+        "wait_actions": actions,
+        "waits": longest,
+        "wait_responses": answered.join(actions.head(cells.TOP), on="label", how="semi", maintain_order="left"),
+        "wait_in_flight": waits.in_flight.join(longest, on="window", how="semi", maintain_order="left"),
+        "wait_longest": _breakdown(capture, waits, longest),
+    }
+
+
+def _breakdown(capture: Capture, waits: Waits, longest: pl.DataFrame) -> pl.DataFrame:
+    """`perceived.breakdown` of the longest wait; empty where none ended."""
+    ended = waits.found.filter(pl.col("stable_hi_ns").is_not_null()).sort("ts_ns", "stable_hi_ns")
+    if ended.is_empty():
+        return pl.DataFrame()
+    wait = ended.row(longest["window"][0], named=True)
+    io = capture.io if waits.in_flight.height else None
+    return perceived.breakdown(waits.views, wait, io=io, apps=waits.apps or None)
+
+
+def section(waits: Waits) -> Section:
+    """The section of a capture that has waits."""
+    whose = "app" if waits.apps else "any"
+    of_whom = "of the app" if waits.apps else "of anyone"
+    figures = [
+        Figure(
+            "wait_responses",
+            "wait_responses",
+            plot.perceived_responses,
+            "Mean time from an input to the stable screen, with its 95 % interval. Dashed: the limits of 0.1, 1 and "
+            f"10 s, as far as bars reach. The {cells.TOP} slowest actions at most.",
+        ),
+        Figure(
+            "wait_in_flight",
+            "wait_in_flight",
+            plot.perceived_in_flight,
+            f"How much of each of the longest waits had reads, writes and synchronous writes {of_whom} in flight, in "
+            "order of time. Kinds overlap.",
+            {"whose": whose},
+        ),
+        Figure(
+            "wait_longest",
+            "wait_longest",
+            plot.perceived_breakdown,
+            "The longest wait: the input, the time that the user waited, the changes of the screen, and the times in "
+            "which I/O was in flight.",
+        ),
+    ]
+    windows = waits.windows
+    if 0 < windows.height <= SHADED:
+        shaded = "Requests completed per second, in bins of {bin}, while a user waited (shaded) and else."
+        figures.append(
+            Figure("wait_rate", "rate", plot.rate, shaded, {"windows": windows}, in_time=True, on_page=False)
+        )
+    snapshots = ("gui_state",) if waits.watched == "snapshots" else ()
+    return Section(
+        "Actions and their waits",
+        (*snapshots, "perceived_latency", "response_class", "io_in_flight"),
+        (("wait_actions", lambda table: _actions(table, waits)), ("waits", lambda table: _longest(table, waits))),
+        tuple(figures),
+    )
+
+
+_WATCHED = {
+    "snapshots": "The screen was watched by snapshots: a wait has a least and a greatest length.",
+    "frames": "The screen was watched by the frames that were presented, of all processes.",
+    "loads": "Nothing watched the screen: a wait is the loading of a page, until it was said to be there.",
+}
+
+
+def _actions(table: pl.DataFrame, waits: Waits) -> list[Element]:
+    """A row for each action, the slowest first, and what became of the inputs."""
+    counts = waits.counts()
+    stable, others = f"{counts['stable']:,} of {waits.found.height:,}", f"{counts['unstable']:,} to none"
+    became = (
+        f"{stable} pages were loaded."
+        if waits.watched == "loads"
+        else f"{stable} inputs led to a stable screen, {others} before the next input or the end, "
+        f"{counts['no_change']:,} to no change that was seen."
+    )
+    columns = {
+        "label": Column("Action"),
+        "inputs": Column("Inputs", cells.count),
+        "n": Column("Stable", cells.count),
+        "value": Column("Mean wait", cells.duration),
+        "lo": Column("from", cells.duration),
+        "hi": Column("to", cells.duration),
+        **{name: Column(title, cells.count) for name, title in CLASSES.items()},
+        "unsure": Column("either", cells.count),
+    }
+    return [el("p", f"{_WATCHED[waits.watched]} {became}"), cells.table(table, columns, "Actions")]
+
+
+def _longest(table: pl.DataFrame, waits: Waits) -> list[Element]:
+    """The longest waits, each with the share in which I/O was in flight."""
+    columns = {
+        "label": Column("Longest waits"),
+        "latency_lo_ns": Column("at least", cells.duration),
+        "latency_hi_ns": Column("at most", cells.duration),
+        "any": Column("I/O in flight", cells.per_cent),
+        "app": Column("of the app", cells.per_cent),
+        "coverage": Column("known for", cells.per_cent),
+    }
+    known = {name: one for name, one in columns.items() if name in table.columns}
+    return [cells.table(table, known, "Longest waits"), el("p", _whose(waits), class_="note")]
+
+
+def _whose(waits: Waits) -> str:
+    """Whose I/O it is, and for how much of it that is known."""
+    if waits.in_flight.is_empty():
+        return "The capture has no requests: what the storage did meanwhile is not known."
+    if not waits.apps:
+        known = "“Known for” is the share of its bytes of which both times are known."
+        return f"Which app was waited for is not known: I/O is of anyone. {known}"
+    apps = f"{', '.join(waits.apps[: cells.TOP])}{' …' if len(waits.apps) > cells.TOP else ''}"
+    return f"The app: {apps}. “Known for” is the share of the bytes in flight of which times and owner are known."

@@ -1,0 +1,67 @@
+"""Rows of a table of a capture, with their values in units that people read."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.common import quantities, schema, units
+from androstep_analysis.common.markup import visible
+from androstep_analysis.present.terminal.text import shortened, table
+
+MOST: Final = 20
+"""Rows shown."""
+
+_TEXT: Final = 60
+"""Columns of a text."""
+
+_DURATION: Final = re.compile(r"duration|paused|latency|waited|warmup|think|interval|cpu|pressure|busy|hist|quantile")
+"""Columns in ns that are lengths of time; the others are points of it, of which every digit counts."""
+
+
+def rows(name: str, whole: pl.LazyFrame) -> str:
+    """The first rows of the table of this name, without the columns that have no value in them."""
+    shown = whole.head(MOST).collect()
+    kept = [column for column in schema.table(name).columns if shown[column.name].null_count() < shown.height]
+    cells = [
+        [
+            shortened(visible(cell(column.name, column.unit, value)), _TEXT)
+            for column, value in zip(kept, row, strict=True)
+        ]
+        for row in _values(shown, kept)
+    ]
+    empty = [column for column in shown.columns if column not in {column.name for column in kept}]
+    parts = [table([column.name for column in kept], cells)] if cells else ["no rows"]
+    if cells and empty:
+        parts.append(f"without a value in these rows: {', '.join(empty)}")
+    return "\n\n".join(parts)
+
+
+def _values(shown: pl.DataFrame, kept: list[schema.Column]) -> list[tuple[object, ...]]:
+    return shown.select(column.name for column in kept).rows()
+
+
+def cell(name: str, unit: str | None, value: object) -> str:
+    """A value of a column of this name and unit, for people; the empty string where there is none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        if name.endswith("dev"):
+            return units.format_dev(value)
+        if unit == "B":
+            return quantities.size(value)
+        if unit == "ns":
+            return quantities.duration(value) if _DURATION.search(name) else _point(value)
+    if isinstance(value, list):
+        return f"{len(value):,} values"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _point(ns: int) -> str:
+    """A time in seconds with every digit."""
+    sign, (seconds, rest) = "-" if ns < 0 else "", divmod(abs(ns), 10**9)
+    return f"{sign}{seconds:,}.{rest:09} s"

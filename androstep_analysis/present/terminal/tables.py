@@ -1,0 +1,442 @@
+"""All tables of a capture, of a comparison and of a program, for people who read a terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from androstep_analysis import bench, measures
+from androstep_analysis.bench.measures import UNITS, telling
+from androstep_analysis.capture import Capture, population
+from androstep_analysis.common import losses, quantities, units
+from androstep_analysis.common.markup import visible
+from androstep_analysis.link import unrecorded
+from androstep_analysis.measures.tables import inferred_share
+from androstep_analysis.present import headline, waits
+from androstep_analysis.present.terminal.text import WIDTH, table, wrapped
+from androstep_analysis.present.waits import Waits
+from androstep_analysis.replay.metrics import QUANTILES
+from androstep_analysis.replay.metrics import metrics as replay_metrics
+from androstep_analysis.replay.program import Program
+
+TOP = 10
+"""Rows shown of processes and of files."""
+
+
+def tables(capture: Capture) -> str:
+    """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
+    told = [f"{'lost' if losses.is_missing(loss) else 'noted'}: {visible(loss.message)}" for loss in capture.losses]
+    told += capture.compared
+    if capture.about["rows"]["requests"]:
+        told.append(population.sentence(capture.population, capture.losses, capture.lost_events))
+        told += [unrecorded.in_words(capture.lacking)] if capture.lacking else []
+    told += [_bench(capture.bench)] if capture.about["bench"] else []
+    told += _replay(capture.replay) if capture.about["replay"] else []
+    told += _waits(waited) if (waited := waits.of(capture)) else []
+    told += [part for part in _beside_requests(capture) if part]
+    told = [part if "\n" in part else "\n".join(wrapped(part, WIDTH)) for part in told]
+    if not capture.about["rows"]["requests"]:
+        return "\n\n".join(told)
+    requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
+    data = io.filter(pl.col("block_type") == "data")
+    parts = [
+        *told,
+        _shares("Requests", measures.mix(requests), ["op"]),
+        _shares("Block types (empty flushes apart)", measures.block_types(io), ["op", "block_type"]),
+        _shares("File types of data blocks", measures.file_types(io), ["op", "file_type"]),
+        _volume(f"Processes (top {TOP})", io, "owner_comm"),
+        _volume(f"Apps by directory (top {TOP})", data, "package"),
+        _volume(f"Files (top {TOP})", data, "path"),
+        _shares("Locality", measures.locality(requests), ["op", "class"]),
+        _shares("Synchronous and buffered writes", measures.sync(io), ["class"]),
+        _latency(requests),
+        _shares("What the block types rest on", measures.evidence(io, "map_source"), ["op", "map_source"]),
+        _shares("What the owners rest on", measures.evidence(io, "owner_via"), ["op", "owner_via"]),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _beside_requests(capture: Capture) -> Iterator[str]:
+    """What a capture has beside requests: system calls, commands, counters; of others which events there are."""
+    has = capture.about["rows"]
+    if has["syscalls"]:
+        yield _calls(measures.calls(capture.syscalls))
+        yield _called_paths(measures.called_paths(capture.syscalls))
+        yield _callers(measures.callers(capture.syscalls))
+    if has["commands"]:
+        yield _commands(measures.commands(capture.commands))
+    if has["samples"]:
+        yield from _sampled(capture.samples)
+        yield _counters(measures.counters(capture.samples))
+    if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")):
+        counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
+        yield _top("Events", ["event", "count"], [[name, f"{count:,}"] for name, count in counts])
+
+
+def _calls(result: pl.DataFrame) -> str:
+    rows = [
+        [call, f"{count:,}", f"{failed:,}", _size(size), _duration(ns)]
+        for call, count, failed, size, ns in result.iter_rows()
+    ]
+    return _top("System calls", ["call", "calls", "failed", "bytes", "time"], rows)
+
+
+def _called_paths(result: pl.DataFrame) -> str:
+    rows = [[path, f"{count:,}", *map(_size, moved), _duration(ns)] for path, count, *moved, ns in result.iter_rows()]
+    return _top("Paths of system calls", ["path", "calls", "read", "written", "time"], rows)
+
+
+def _callers(result: pl.DataFrame) -> str:
+    rows = [[comm, f"{count:,}", _duration(ns)] for comm, count, ns in result.iter_rows()]
+    return _top("Threads that made system calls", ["thread", "calls", "time"], rows)
+
+
+def _commands(result: pl.DataFrame) -> str:
+    rows = [
+        [
+            *("–" if value is None else str(value) for value in (device, event, step)),
+            "–" if opcode is None else f"0x{opcode:02x}",
+            f"{count:,}",
+            _size(size),
+        ]
+        for device, event, step, opcode, count, size in result.iter_rows()
+    ]
+    return _top("Commands to the device", ["device", "event", "step", "opcode", "events", "bytes"], rows)
+
+
+def _sampled(samples: pl.LazyFrame) -> Iterator[str]:
+    """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
+    cpu = measures.cpu(samples).pivot("metric", index="state", values="value")
+    if cpu.height:
+        rows = [[state, _duration(seconds * 1e9), _percent(share)] for state, seconds, share in cpu.iter_rows()]
+        yield _top("CPU time", ["state", "time", "share"], rows)
+    users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    rows = [
+        ["–" if comm is None else comm, _duration(s * 1e9)] for comm, s in users.select("comm", "value").iter_rows()
+    ]
+    yield _top("CPU time of processes", ["process", "time"], rows)
+    disks = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
+    rows = [
+        ["–" if disk is None else disk, _percent(ratio)] for disk, ratio in disks.select("disk", "value").iter_rows()
+    ]
+    yield _top("Busy disks", ["disk", "busy"], rows)
+
+
+def _counters(result: pl.DataFrame) -> str:
+    rows = [
+        [
+            row["counter"],
+            _whose(row["dev"], row["pid"], row["instance"]),
+            f"{row['count']:,}",
+            *(quantities.in_unit(row[name], row["unit"]) for name in ("least", "greatest", "last")),
+        ]
+        for row in result.iter_rows(named=True)
+    ]
+    return _top("Counters", ["counter", "of", "readings", "least", "greatest", "last"], rows)
+
+
+def _whose(dev: int | None, pid: int | None, instance: str | None) -> str:
+    """What a counter belongs to."""
+    if dev is not None:
+        return units.format_dev(dev)
+    if pid is not None:
+        return f"process {pid}"
+    return "–" if instance is None else instance
+
+
+def _top(title: str, header: list[str], rows: list[list[str]]) -> str:
+    """A table of the first rows; nothing where there are none."""
+    shown = f" (top {TOP} of {len(rows):,})" if len(rows) > TOP else ""
+    return f"{title}{shown}\n{table(header, rows[:TOP])}" if rows else ""
+
+
+def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
+    """A tidy result with its count, bytes and ratios side by side."""
+    if not result.height:
+        return ""
+    index = [*dimensions, *(name for name in ("inferred",) if name in result.columns)]
+    wide = result.pivot("metric", index=index, values="value", maintain_order=True)
+    rows = [
+        [
+            *("–" if row[name] is None else str(row[name]) for name in dimensions),
+            f"{row['count']:,.0f}",
+            _percent(row.get("count_ratio")),
+            _size(row["bytes"]),
+            _percent(row.get("bytes_ratio")),
+            quantities.certainty(row.get("inferred")),
+        ]
+        for row in wide.iter_rows(named=True)
+    ]
+    return f"{title}\n{_with_certainty([*dimensions, 'requests', '%', 'bytes', '%'], rows)}"
+
+
+def _with_certainty(header: list[str], rows: list[list[str]]) -> str:
+    """Return a table whose last column is how much is inferred, which is left out where nothing is."""
+    header, shown = [*header, "certainty"], len(header) + any(row[-1] for row in rows)
+    return table(header[:shown], [row[:shown] for row in rows])
+
+
+def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
+    """Bytes read and written by one column of io, the largest first; what is unknown stands as such."""
+    result = measures.volume(io, by=(column,)).filter(pl.col("metric") == "bytes")
+    wide = result.group_by(column).agg(
+        read=pl.col("value").filter(pl.col("op") == "read").sum(),
+        write=pl.col("value").filter(pl.col("op") == "write").sum(),
+        inferred=inferred_share(),
+    )
+    top = wide.sort(pl.col("read") + pl.col("write"), column, descending=[True, False]).head(TOP)
+    rows = [
+        [name or "(unknown)", _size(read), _size(write), quantities.certainty(inferred)]
+        for name, read, write, inferred in top.iter_rows()
+    ]
+    return f"{title}\n{_with_certainty([column, 'read', 'written'], rows)}" if rows else ""
+
+
+def _latency(requests: pl.LazyFrame) -> str:
+    result = measures.latency(requests)
+    if not result.height:
+        return ""
+    wide = result.with_columns(pl.col("quantile").cast(pl.String)).pivot(
+        "quantile", index=["step", "op", "n"], values="value", maintain_order=True
+    )
+    names = wide.columns[3:]
+    rows = [[row[0], row[1], f"{row[2]:,}", *map(_duration, row[3:])] for row in wide.iter_rows()]
+    return f"Latency\n{table(['step', 'op', 'requests', *names], rows)}"
+
+
+def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
+    """Medians of every configuration with their intervals, and why repetitions are invalid."""
+    summary = bench.summarise(tables)
+    dims = summary.columns[1 : summary.columns.index("value")]
+    told = {test: telling(rows, dims) for (test,), rows in summary.group_by("test")}
+    found = {(row["metric"], *(row[name] for name in dims)): row for row in summary.iter_rows(named=True)}
+    rows = []
+    for row in summary.filter(metric="invalid_runs").iter_rows(named=True):
+        key = tuple(row[name] for name in dims)
+        rate = found.get(("iops", *key)) or found.get(("tps", *key)) or {}
+        rows.append(
+            [
+                headline.configuration(row, told),
+                *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
+                *(quantities.in_unit(found.get((name, *key), {}).get("value"), UNITS[name]) for name in _SHOWN),
+                f"{row['n'] - row['value']:,.0f}",
+                f"{row['value']:,.0f}",
+            ]
+        )
+    header = ["configuration", "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
+    return "\n\n".join(
+        [
+            f"Median of valid repetitions with its 95 % interval (below 6: least and greatest)\n{table(header, rows)}",
+            *_reasons(tables["bench_runs"]),
+        ]
+    )
+
+
+_SHOWN = ("bandwidth", "latency_p50", "latency_p99", "latency_p99.9")
+"""Metrics of `bench.summarise` beside the rate."""
+
+
+def _reasons(runs: pl.DataFrame) -> list[str]:
+    """Why repetitions are invalid, the most frequent reason first."""
+    invalid = (
+        runs.filter(~pl.col("valid")).group_by("invalid").agg(n=pl.len()).sort("n", "invalid", descending=[True, False])
+    )
+    return [f"invalid: {visible(reason or 'no reason given')} ({n:,})" for reason, n in invalid.iter_rows()]
+
+
+def _replay(tables: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Each replay in a line, and the calls over all of them."""
+    measured = replay_metrics(tables)
+    has_calls = not measured.filter(pl.col("call").is_not_null()).is_empty()
+    return [
+        f"Replays, without inserted operations\n{_replays(tables, measured)}",
+        *([f"Calls of all replays\n{_replayed_calls(tables, measured)}"] if has_calls else []),
+        *_replays_cut_short(tables["replay_runs"]),
+    ]
+
+
+def _replays(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
+    whole = measured.filter(pl.col("call").is_null(), pl.col("file_type").is_null())
+    found = {
+        (run, metric, quantile): value
+        for run, metric, quantile, value in whole.select("run_id", "metric", "quantile", "value").iter_rows()
+    }
+    rows = [
+        [
+            *(run["fs_type"] or "–", run["mode"].replace("_", " ")),
+            *(_duration(found.get((run["run_id"], name, None))) for name in ("elapsed", "recorded", "io_time")),
+            *(f"{run[name]:,}" for name in ("operations", "done", "diverged")),
+            *(_duration(found.get((run["run_id"], "lateness", name))) for name in ("p50", "p99", "max")),
+            _duration(found.get((run["run_id"], "lateness_own", "p99"))),
+            _percent(found.get((run["run_id"], "cpu_ratio", None))),
+        ]
+        for run in tables["replay_runs"].iter_rows(named=True)
+    ]
+    times = ["elapsed", "recorded", "I/O time"]
+    counts = ["operations", "done", "diverged"]
+    return table(["on", "mode", *times, *counts, "late p50", "p99", "max", "own p99", "CPU"], rows)
+
+
+def _replayed_calls(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
+    """Of each call the sums over all replays, and quantiles of the latency of all of its operations together."""
+    runs = tables["replay_runs"]["run_id"].n_unique()
+    sums = (
+        measured.filter(pl.col("call").is_not_null(), pl.col("metric").is_in(["operations", "io_time", "divergences"]))
+        .group_by("call", "metric")
+        .agg(pl.col("value").sum())
+        .pivot("metric", index="call", values="value")
+    )
+    ops = tables["replay_ops"].filter(~pl.col("inserted"))
+    latency = pl.col("latency_ns")
+    quantiles = ops.group_by("call").agg(
+        **{name: latency.quantile(share, "equiprobable") for name, share in QUANTILES.items()}
+    )
+    rows = [
+        [
+            row["call"],
+            f"{row['operations'] / runs:,.0f}",
+            _duration(row["io_time"] / runs),
+            *(_duration(row[name]) for name in QUANTILES),
+            f"{row['divergences']:,.0f}",
+        ]
+        for row in sums.join(quantiles, on="call")
+        .sort("io_time", "call", descending=[True, False])
+        .iter_rows(named=True)
+    ]
+    return table(["call", "per replay", "time", *QUANTILES, "diverged"], rows)
+
+
+def _replays_cut_short(runs: pl.DataFrame) -> list[str]:
+    """Why replays ended early."""
+    early = runs.filter(pl.col("interrupted") | (pl.col("result") < 0))
+    return [
+        f"ended early: {'interrupted' if row['interrupted'] else os.strerror(-row['result'])} "
+        f"({row['done']:,} of {row['operations']:,} operations done)"
+        for row in early.iter_rows(named=True)
+    ]
+
+
+def _waits(waited: Waits) -> list[str]:
+    """How long each action takes, and how much of the longest waits had I/O in flight."""
+    classes = list(waits.CLASSES)
+    actions = [
+        [
+            row["label"],
+            *(f"{row[name]:,}" for name in ("inputs", "n")),
+            *(_duration(row[name]) for name in ("value", "lo", "hi")),
+            *(f"{row[name]:,}" for name in (*classes, "unsure")),
+        ]
+        for row in waited.actions().iter_rows(named=True)
+    ]
+    shares = {"any": "any I/O", "app": "of the app", "coverage": "known for"}
+    longest = waited.longest(TOP)
+    known = [name for name in shares if name in longest.columns]
+    rows = [
+        [
+            row["label"],
+            *(_duration(row[name]) for name in ("latency_lo_ns", "latency_hi_ns")),
+            *(_percent(row[name]) for name in known),
+        ]
+        for row in longest.iter_rows(named=True)
+    ]
+    limits = [*waits.CLASSES.values(), "either"]
+    ended = f"Longest waits, with the share in which I/O was in flight (of {waited.windows.height:,})"
+    return [
+        _top(
+            f"What the user waited for, by {waited.watched}; mean with its 95 % interval",
+            ["action", "inputs", "stable", "mean", "from", "to", *limits],
+            actions,
+        ),
+        *([f"{ended}\n{table(['action', 'least', 'most', *(shares[name] for name in known)], rows)}"] if rows else []),
+    ]
+
+
+def program(made: Program, measured: pl.DataFrame | None, left_out: pl.DataFrame, conflicts: int = 0) -> str:
+    """What a replay program was made of (`measured`: `replay.statistics`), and what was left out of it and why."""
+    parts = [visible(repr(made).strip("<>"))]
+    if measured is not None:
+        parts.append(f"Recording and program\n{_cleaning(measured)}")
+    rows = [
+        [reason, call, f"{count:,}", _size(size or 0)]
+        for reason, call, count, size in left_out.select("reason", "call", "count", "bytes").iter_rows()
+    ]
+    total = f"Left out ({left_out['count'].sum():,})"
+    parts.append(f"{total}\n{table(['reason', 'call', 'count', 'bytes'], rows)}" if rows else "Nothing was left out.")
+    if unknown := left_out.filter(pl.col("reason") == "unknown path")["count"].sum():
+        parts.append(f"{unknown:,} calls name files by paths that were not recorded; strace records all paths")
+    if conflicts:
+        parts.append(
+            f"{conflicts:,} results cannot have come about by the recorded calls alone; a replay differs there"
+        )
+    return "\n\n".join(parts)
+
+
+def _cleaning(measured: pl.DataFrame) -> str:
+    """Table 3 of the paper: a column for the recording and one for the program."""
+    scales = {"s": (1.0, 3, " s"), "1": (1.0, 0, ""), "B": (1e6, 2, " MB")}
+    wide = measured.pivot("stage", index=["metric", "unit"], values="value", maintain_order=True)
+    stages = wide.columns[2:]
+    rows = []
+    for metric, unit, *values in wide.iter_rows():
+        scale, digits, suffix = scales[unit]
+        cells = [_number(value, scale, digits) + (suffix if value is not None else "") for value in values]
+        rows.append([metric.replace("_", " "), *cells])
+    return table(["", *stages], rows)
+
+
+def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:
+    """Rates and latencies of two sets of benchmark results (tables bench_runs and bench), and what the second is."""
+    result = bench.compare(first, second).filter(pl.col("metric").is_in(["iops", "tps", "latency_p50", "latency_p99"]))
+    dims = result.columns[1 : result.columns.index("value")]
+    is_alone = pl.col("verdict").cast(pl.String).str.starts_with("only in")
+    both = result.filter(~is_alone)
+    told = {test: telling(rows, dims) for (test,), rows in both.group_by("test")}
+    repetitions = both.select("n_first", "n_second").unique().rows()
+    is_alike = len(repetitions) == 1
+    parts = [
+        _compared(str(metric), rows, told, is_alike) for (metric,), rows in both.group_by("metric", maintain_order=True)
+    ]
+    said = [f"Medians of {repetitions[0][0]} and {repetitions[0][1]} repetitions"] if is_alike else ["Medians"]
+    said += ["ratio with its 95 % interval", "the second is –: no difference shown"]
+    alone = result.filter(is_alone).select("verdict", *dims).unique().group_by("verdict").len().sort("verdict")
+    said += [f"{count:,} configurations are {verdict}" for verdict, count in alone.iter_rows()]
+    return "\n\n".join([*parts, "\n".join(wrapped("; ".join(said), WIDTH))])
+
+
+def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], is_alike: bool) -> str:
+    """One metric of both sides; how many repetitions there are only where that is not alike."""
+    rows = [
+        [
+            headline.configuration(row, told),
+            *(quantities.in_unit(row[side], UNITS[metric]) for side in ("first", "second")),
+            *(_number(row[bound], 1, 2) for bound in ("value", "lo", "hi")),
+            *([] if is_alike else [f"{row['n_first']}, {row['n_second']}"]),
+            _VERDICTS.get(row["verdict"], row["verdict"]),
+        ]
+        for row in result.iter_rows(named=True)
+    ]
+    header = ["configuration", "first", "second", "ratio", "from", "to", *([] if is_alike else ["n"]), "the second is"]
+    title = metric.replace("latency_", "Latency ") if metric.startswith("latency") else "Operations"
+    return f"{title}\n{table(header, rows)}"
+
+
+_VERDICTS = {"no difference shown": "–", "too few repetitions": "too few"}
+"""Short words for frequent verdicts."""
+
+
+def _number(value: float | None, scale: float, digits: int) -> str:
+    return "–" if value is None else f"{value / scale:,.{digits}f}"
+
+
+def _size(value: float | None) -> str:
+    return "–" if value is None else quantities.size(value)
+
+
+def _duration(ns: float | None) -> str:
+    return "–" if ns is None else quantities.duration(ns)
+
+
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else quantities.per_cent(ratio)

@@ -1,0 +1,284 @@
+"""A small table as people read it: a row for each thing, a column for each metric, numbers in units that suit them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis.common import quantities, schema
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
+from androstep_analysis.present.terminal.rows import cell
+from androstep_analysis.present.terminal.text import table
+
+MOST: Final = 50
+"""Rows shown."""
+
+_WIDEST: Final = 10
+"""Columns of metrics, at the most: of more each has a row."""
+
+_OF_UNIT: Final = ("value", "lo", "hi")
+_OF_UNIT_TOO: Final = ("first", "second", "difference", "difference_lo", "difference_hi", "least", "greatest", "last")
+"""Columns whose numbers are in the unit that column unit names; the latter where there is no column value."""
+
+_KNOWN: Final = "known"
+
+_WHOLES: Final = ("count", "bytes")
+"""Metrics of which a metric called _ratio is the share."""
+
+_NUMBER: Final = re.compile(r"(-|[<>] )?\d[\d,.]*(e[+-]?\d+)?( ?[%µA-Za-z/]{1,5})?( \(.*\))?")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of texts. A notebook shows it as HTML, in which every text is escaped; printed, it is aligned text.
+
+    Attributes
+    ----------
+    header : tuple of str
+        What the columns are called.
+    rows : tuple of tuple of str
+        The cells of each row.
+    more : int
+        How many rows are not shown.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    more: int = 0
+
+    def __repr__(self) -> str:
+        return "\n".join([table(self.header, self.rows) if self.rows else "No rows.", *self._rest()])
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return str(el("p", "No rows."))
+        sides = ["right" if _are_numbers(column) else "left" for column in zip(*self.rows, strict=True)]
+        head = el("thead", _row("th", self.header, sides))
+        body = el("tbody", *(_row("td", row, sides) for row in self.rows))
+        return "".join(map(str, [el("table", head, body), *(el("p", words) for words in self._rest())]))
+
+    def _rest(self) -> list[str]:
+        return [f"… and {self.more:,} more rows"] if self.more else []
+
+
+def show(table: Table) -> Shown:
+    """A table for people: a result of a measure in its wide shape, with units; the first rows of any other table.
+
+    A tidy result (columns metric or quantile, value, unit) has a row for each combination of its dimensions and a
+    column for each metric and quantile; an interval (lo, hi) stands behind its value. Of other tables each row stays
+    one, and columns without any value are left out. What is null in a column of table `io` is unknown.
+
+    Parameters
+    ----------
+    table : Table
+        A result of a measure or of a comparison, or any other table; of more than 50 rows the first are shown.
+
+    Returns
+    -------
+    Shown
+        Its `_repr_html_` is what a notebook shows; printed it is text.
+
+    Raises
+    ------
+    TypeError
+        For something that is no table.
+
+    Examples
+    --------
+    >>> androstep.show(measures.mix(capture.requests))
+    op       requests  of requests  bytes      of bytes
+    -------  --------  -----------  ---------  --------
+    read          817       24.3 %  13.88 MiB    20.3 %
+    write       2,335       69.5 %  35.52 MiB    51.8 %
+    flush       1,195            –        0 B         –
+    discard       208        6.2 %  19.14 MiB    27.9 %
+    """
+    rows = lazy(table, ())
+    names = rows.collect_schema().names()
+    is_tidy = {"value", "unit"} <= set(names) and {"metric", "quantile"} & set(names)
+    wide = _wide(_with_factors(frame(table), ["metric"])) if is_tidy else None
+    if wide is not None:
+        header, texts = wide
+        return Shown(header, texts[:MOST], max(0, len(texts) - MOST))
+    number = rows.select(pl.len()).collect().item()
+    return Shown(*_plain(_with_factors(frame(rows.head(MOST)), [])), max(0, number - MOST))
+
+
+def _with_factors(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The rows; where unit 1 is no share of anything, because a value of the same metric is above 1, there is none."""
+    numbers = [name for name in _OF_UNIT if name in rows.columns]
+    if "unit" not in rows.columns or not numbers:
+        return rows
+    largest = pl.max_horizontal(numbers).max()
+    groups = [name for name in by if name in rows.columns]
+    largest = largest.over(groups) if groups else largest
+    is_factor = (pl.col("unit") == "1") & (largest > 1)
+    return rows.with_columns(unit=pl.when(is_factor).then(pl.lit("")).otherwise(pl.col("unit")))
+
+
+# -- tidy results -----------------------------------------------------------------------------------------------------
+
+
+def _wide(tidy: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None:
+    """Header and rows of a tidy result; None where its dimensions do not tell its rows apart."""
+    across = [name for name in ("metric", "quantile") if name in tidy.columns]
+    dims = [name for name in _with_values(tidy) if name not in (*MEASURES, *across)]
+    places: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Any]]] = {}
+    metrics: dict[tuple[Any, ...], str] = {}
+    for row in tidy.iter_rows(named=True):
+        metric = tuple(row[name] for name in across)
+        of_row = places.setdefault(tuple(row[name] for name in dims), {})
+        if metric in of_row:
+            return None
+        of_row[metric] = row
+        metrics[metric] = row["unit"]
+    order = _ordered(metrics)
+    header = [_title(name) for name in dims] + _metric_titles(order, metrics)
+    body = [
+        [_text(name, value) for name, value in zip(dims, key, strict=True)]
+        + [_measured(of_row[metric]) if metric in of_row else "–" for metric in order]
+        for key, of_row in places.items()
+    ]
+    beside = [_beside(list(of_row.values())) for of_row in places.values()]
+    sure = [_certainty(list(of_row.values())) for of_row in places.values()]
+    if any(sure):
+        header.append("certainty")
+        body = [[*row, text] for row, text in zip(body, sure, strict=True)]
+    for name, texts in (("n", [n for n, _ in beside]), (_KNOWN, [known for _, known in beside])):
+        if all(text is not None for text in texts) and not (name == _KNOWN and set(texts) == {quantities.per_cent(1)}):
+            header.append(name)
+            body = [[*row, text or ""] for row, text in zip(body, texts, strict=True)]
+    if len(order) > max(_WIDEST, len(body)):
+        of_things = [" ".join(row[: len(dims)]) or "value" for row in body]
+        columns = zip(*(row[len(dims) :] for row in body), strict=True)
+        body = [[title, *column] for title, column in zip(header[len(dims) :], columns, strict=True)]
+        header = ["metric", *of_things]
+    return tuple(header), tuple(map(tuple, body))
+
+
+def _ordered(metrics: dict[tuple[Any, ...], str]) -> list[tuple[Any, ...]]:
+    """The metrics as they come, each share behind what it is a share of."""
+    order: list[tuple[Any, ...]] = []
+    for metric in metrics:
+        whole = (str(metric[0]).removesuffix("_ratio"), *metric[1:])
+        order.insert(order.index(whole) + 1 if whole != metric and whole in order else len(order), metric)
+    return order
+
+
+def _metric_titles(order: Sequence[tuple[Any, ...]], units: dict[tuple[Any, ...], str]) -> list[str]:
+    """What the columns are called: a count by what is counted, a share by what it is of, else by name and quantile."""
+    names = {metric: [str(part) for part in metric if part is not None] for metric in order}
+    if len({metric[0] for metric in order}) == 1:
+        names = {metric: words[1:] or words for metric, words in names.items()}
+    titles = {}
+    for metric, words in names.items():
+        whole = str(metric[0]).removesuffix("_ratio")
+        counted = units.get(("count",), "count")
+        name = words[0]
+        if name == "count":
+            name = units[metric]
+        elif whole != name and whole in _WHOLES and (whole,) in units:
+            name = f"of {counted if whole == 'count' else whole}"
+        titles[metric] = " ".join([_title(name), *words[1:]])
+    return list(titles.values())
+
+
+def _measured(row: dict[str, Any]) -> str:
+    """The value of a row with its unit, and with its interval where it has one."""
+    if row["value"] is None:
+        return "–"
+    value = quantities.in_unit(row["value"], row["unit"])
+    if row.get("lo") is None or row.get("hi") is None or row["lo"] == row["hi"]:
+        return value
+    return f"{value} ({quantities.in_unit(row['lo'], row['unit'])} to {quantities.in_unit(row['hi'], row['unit'])})"
+
+
+def _beside(rows: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
+    """Of how many it is, where no metric says so and all have the same; and how much of it is known."""
+    numbers = {row.get("n") for row in rows} if all(row.get("metric") != "count" for row in rows) else {None}
+    known = {row.get("coverage") for row in rows}
+    n, share = (next(iter(values)) if len(values) == 1 else None for values in (numbers, known))
+    return (None if n is None else quantities.count(n)), (None if share is None else quantities.per_cent(share))
+
+
+def _certainty(rows: Sequence[dict[str, Any]]) -> str:
+    """Return how much of what a row names is inferred, in words; of several numbers the largest."""
+    shares = [row["inferred"] for row in rows if row.get("inferred") is not None]
+    return quantities.certainty(max(shares, default=None))
+
+
+# -- other tables -----------------------------------------------------------------------------------------------------
+
+
+def _plain(rows: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Header and rows of a table as it is."""
+    of_unit = () if "unit" not in rows.columns else _OF_UNIT if "value" in rows.columns else _OF_UNIT_TOO
+    numbers = [name for name in of_unit if name in rows.columns]
+    names = [name for name in _with_values(rows) if not (name == "unit" and numbers)]
+    texts = (
+        tuple(
+            quantities.in_unit(row[name], row["unit"])
+            if name in numbers and row[name] is not None
+            else _text(name, row[name])
+            for name in names
+        )
+        for row in rows.iter_rows(named=True)
+    )
+    return tuple(map(_title, names)), tuple(texts)
+
+
+def _with_values(rows: pl.DataFrame) -> list[str]:
+    """The columns that have a value in any row."""
+    return [column.name for column in rows if column.null_count() < rows.height]
+
+
+def _text(name: str, value: object) -> str:
+    """A value of a column that is of no metric."""
+    if value is None:
+        return "unknown" if name in _of_io() else "–"
+    if isinstance(value, int) and not isinstance(value, bool) and _unit(name) is None and name not in _columns():
+        return f"{value:,}"
+    if isinstance(value, float):
+        return cell(name, None, value) if _unit(name) is None else quantities.in_unit(value, _unit(name) or "")
+    return cell(name, _unit(name), value)
+
+
+def _title(name: str) -> str:
+    """A column's name without its unit, which its cells have."""
+    words = name.removesuffix("_ns").removesuffix("_bytes") if _unit(name) else name
+    return (words or name).replace("_", " ")
+
+
+def _unit(name: str) -> str | None:
+    """``B`` or ``ns``, of columns of schemas/*.json and of those that are named as those are."""
+    if name in _columns():
+        return _columns()[name].unit
+    return "ns" if name.endswith("_ns") else "B" if name == "bytes" or name.endswith("_bytes") else None
+
+
+@functools.cache
+def _columns() -> dict[str, schema.Column]:
+    """The columns of all tables."""
+    return {column.name: column for name in schema.names() for column in schema.table(name).columns}
+
+
+@functools.cache
+def _of_io() -> frozenset[str]:
+    return frozenset(column.name for column in schema.table("io").columns)
+
+
+# -- as HTML ----------------------------------------------------------------------------------------------------------
+
+
+def _row(tag: str, texts: Iterable[str], sides: Iterable[str]) -> Element:
+    return el("tr", *(el(tag, text, style=f"text-align: {side}") for text, side in zip(texts, sides, strict=True)))
+
+
+def _are_numbers(texts: Iterable[str]) -> bool:
+    return all(text == "–" or _NUMBER.fullmatch(text) for text in texts)
