@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from typing import Final
 
 import polars as pl
 
@@ -20,46 +19,10 @@ from androstep_analysis.commands.command import (
 )
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.compare.measures import Measure, Recording, dimensions, known, measured
-from androstep_analysis.measures.fsyncs import BY as FSYNC_BY
-from androstep_analysis.measures.sync_cost import BY as SYNC_BY
-from androstep_analysis.measures.write_cost import BY as COST_BY
+from androstep_analysis.compare.measures import dimensions, known, measured
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present import wide
-
-OF_TABLE: Final = {
-    "requests": {
-        **{"device": "dev", "process": "submit_comm", "op": "op", "sync": "sync", "meta": "meta", "rwbs": "rwbs"},
-    },
-    "io": {
-        **{"app": "package", "owner_app": "owner_package", "process": "owner_comm", "device": "dev", "file": "path"},
-        **{"file_type": "file_type", "block_type": "block_type", "subtype": "subtype", "op": "op", "sync": "sync"},
-        **{"state": "state", "uid": "uid"},
-    },
-    "block_events": {"device": "dev", "thread": "tid"},
-    "commands": {"device": "controller", "operation": "operation", "opcode": "opcode"},
-    "fs_events": {
-        **{"app": "package", "owner_app": "owner_package", "process": "owner_comm", "device": "dev", "file": "path"},
-        **{"file_type": "file_type", "inode": "ino"},
-    },
-}
-"""What --by takes, and the column that it is, for each table that measures are of."""
-
-_OWN: Final = {
-    **dict.fromkeys(
-        ("mix", "rate", "volume", "daily", "locality", "latency", "reuse", "hotness", "working_set"), ("op",)
-    ),
-    **{
-        "block_types": ("op", "block_type"),
-        "file_types": ("op", "file_type"),
-        "sync": (),
-        "readahead": ("op", "sync", "block_type"),
-    },
-    **dict.fromkeys(("queue", "depth", "idle", "bursts"), ("dev",)),
-}
-"""Columns that tell the rows of a measure apart anyway."""
-
-_ONLY: Final = {"write_cost": COST_BY, "sync_cost": SYNC_BY, "sqlite_cost": (), "fsyncs": FSYNC_BY}
-"""Of measures that do not take all columns of their table, those that they take."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -111,25 +74,19 @@ def _list() -> str:
     lines = []
     for name, one in compare.measures().items():
         lines.append(f"{name:<11} {one.description}")
-        by = textwrap.fill(", ".join(taken(name, one)), 61)
+        by = textwrap.fill(", ".join(one.dimensions), 61)
         lines += textwrap.indent(f"--by {textwrap.indent(by, ' ' * 5).strip()}", " " * 12).splitlines() if by else []
     return "\n".join(lines)
 
 
-def taken(name: str, measure: Measure) -> dict[str, str]:
-    """What --by takes for the measure of this name, and the columns."""
-    there = OF_TABLE.get(measure.needs[0], {})
-    return {word: column for word, column in there.items() if column in _ONLY.get(name, (column,))}
-
-
 def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
     """The columns that --by names, without those that tell rows apart anyway."""
-    there = taken(name, chosen)
+    there = chosen.dimensions
     if unknown := [one for one in wanted if one not in there]:
         has = f"has {', '.join(there)}" if there else "takes none"
         raise InputError(f"--by {unknown[0]}: {name}, which is of table {chosen.needs[0]}, {has}")
     columns = dict.fromkeys(there[one] for one in wanted)
-    return tuple(column for column in columns if column not in _OWN.get(name, ()))
+    return tuple(column for column in columns if column not in chosen.own)
 
 
 def _tidy(found: pl.DataFrame, window_ns: int | None) -> pl.DataFrame:

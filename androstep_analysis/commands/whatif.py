@@ -10,9 +10,9 @@ import polars as pl
 from androstep_analysis import bench, capture, measures, whatif
 from androstep_analysis.capture import population
 from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
-from androstep_analysis.commands.measure import OF_TABLE
 from androstep_analysis.common import files, units
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.measures.measure import DIMENSIONS
 from androstep_analysis.present import terminal, wide
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.whatif.flash import MAPPINGS, POLICIES
@@ -45,7 +45,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--flash",
         metavar="DIMENSION",
-        choices=list(OF_TABLE["io"]),
+        choices=list(DIMENSIONS["io"]),
         help="what flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
     )
     command.add_argument(
@@ -155,7 +155,7 @@ def _changed(
 
 
 def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
-    by = OF_TABLE["io"][arguments.flash]
+    by = DIMENSIONS["io"][arguments.flash]
     options = {"mapping": arguments.mapping, "policy": arguments.policy}
     made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, **options)
     least, mean, most = made.erases.select(

@@ -1,4 +1,4 @@
-"""Units at the border: device numbers and sectors, converted once and nowhere else."""
+"""Units at the border: device numbers, sectors and times, converted once and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 SECTOR_BYTES = 512
 """Size of a sector in every table. Linux counts in 512 B sectors whatever the device does (kernel: SECTOR_SHIFT)."""
+
+NS_PER_S = 1_000_000_000
 
 MINOR_BITS = 20
 """Minor bits of the kernel's own dev_t (include/linux/kdev_t.h), the encoding of every `dev` column."""

@@ -10,9 +10,11 @@ recordings, and neighbouring ones are alike (`stats.blocks`).
 """
 
 from androstep_analysis.compare.comparison import REPEATS, TESTS, VERDICTS, compare, gate, ranking, summarise
-from androstep_analysis.compare.measures import Measure, Recording, measure_all, measures, of_release
+from androstep_analysis.compare.measures import measure_all, measures, of_release
 from androstep_analysis.compare.phases import phases
 from androstep_analysis.compare.verdicts import GATES, Correction
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.recording import Recording
 
 __all__ = [
     "GATES",

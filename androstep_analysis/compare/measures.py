@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -19,38 +18,11 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.common import losses, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.manifest import FACTS
+from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.compare.windows import Windows
-from androstep_analysis.ingest import clock
-from androstep_analysis.measures.bio_steps import steps
-from androstep_analysis.measures.block_types import block_types
-from androstep_analysis.measures.bursts import BY as BURSTS_BY
-from androstep_analysis.measures.bursts import bursts
-from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.command_latency import NAMES as COMMANDS_BY
-from androstep_analysis.measures.command_latency import command_latency
-from androstep_analysis.measures.file_types import file_types
-from androstep_analysis.measures.fsyncs import NAMES as FSYNC_BY
-from androstep_analysis.measures.fsyncs import fsyncs
-from androstep_analysis.measures.hotness import block_uses, hotness
-from androstep_analysis.measures.latency import latency
-from androstep_analysis.measures.lifetimes import lifetimes
-from androstep_analysis.measures.locality import locality
-from androstep_analysis.measures.merges import merges
-from androstep_analysis.measures.miss_ratio import miss_ratio
-from androstep_analysis.measures.mix import mix
-from androstep_analysis.measures.owners import states, with_state, with_uid
-from androstep_analysis.measures.queue import depth, idle, queue
-from androstep_analysis.measures.readahead import readahead
-from androstep_analysis.measures.reuse import reuse
-from androstep_analysis.measures.seeks import seek_distances, seeks
-from androstep_analysis.measures.sync import sync
-from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
-from androstep_analysis.measures.tables import columns_as_rows
-from androstep_analysis.measures.volume import NS_PER_S, daily, volume
-from androstep_analysis.measures.working_set import working_set
-from androstep_analysis.measures.write_cost import write_cost
-
-Tables = Mapping[str, pl.LazyFrame]
+from androstep_analysis.measures import REGISTRY
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.recording import Recording, Tables
 
 KINDS: Final = ("capture", "window", "repetition")
 """What a row of `measure_all` is of: a whole capture, a time window of one, or a repetition in one."""
@@ -69,103 +41,6 @@ COMMON: Final = (
     "coverage",
 )
 """Columns of `measure_all` besides the measure's dimensions."""
-
-_TELLS_STATE: Final = "record the event oom/oom_score_adj_update, as iotrace does, or Perfetto's linux.process_stats"
-
-_TELLS_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, which list processes"
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Something to be measured and compared.
-
-    `of` takes the tables of a recording and the names of further columns of `requests`, `io` and `samples` to tell rows
-    apart by, and returns a tidy result: ``metric, <those columns>, <dimensions…>, value, unit``, and n, weight and
-    coverage where there are such. `needs` names the tables it takes. `within` names the dimensions in which the shares
-    of the result (metrics that end in _ratio) add up; None where it has no shares. `is_rate` makes rates of counts and
-    bytes. `has_repetitions` is set where a recording holds repetitions (column repeat of the result) and no windows.
-    `has_windows` is not set where what happens in a window depends on what was before it; `instead` says what tells of
-    windows then. `of` of a measure that `asks_recording` also takes the recording, which tells what it lost, and what
-    day it is. One that `cuts_time` takes the length of windows, `window_ns` (null without), instead of tables of
-    windows: its result has column ts_ns, the begin of each.
-    """
-
-    description: str
-    needs: tuple[str, ...]
-    of: Callable[..., pl.DataFrame]
-    within: tuple[str, ...] | None = None
-    is_rate: bool = False
-    has_repetitions: bool = False
-    has_windows: bool = True
-    instead: str = ""
-    asks_recording: bool = False
-    cuts_time: bool = False
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What is compared of a capture: its title, its row of table captures, its tables, and where its clock jumped.
-
-    `events` are the names of all that was recorded, also of what never came (None: unknown).
-    """
-
-    title: str
-    facts: Mapping[str, Any]
-    tables: Tables
-    jumps: clock.Jumps = ()
-    losses: losses.Losses = field(default_factory=losses.Losses)
-    realtime_offset_ns: int | None = None
-    events: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(cls, capture: Capture) -> Recording:
-        lost = losses.Losses(capture.losses, capture.lost_events)
-        # A clock that was set, or that slept, tells no day.
-        moved = abs(capture.about.get("realtime_moved_ns", 0)) > NS_PER_S or bool(capture.jumps)
-        offset = None if moved else capture.about["realtime_offset_ns"]
-        events = capture.manifest.events
-        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost, offset, events)
-
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """From its first event to its last, on the axis of `timed`; None where it has none."""
-        first, last = self.facts["t_start_ns"], self.facts["t_end_ns"]
-        return None if first is None or last is None else (first, clock.continued(last, self.jumps))
-
-    @property
-    def lost(self) -> list[tuple[int | None, int | None]]:
-        """When events of the block layer may be missing, on the axis of `timed`."""
-        return self.lost_of("block_events")
-
-    def lost_of(self, table: str) -> list[tuple[int | None, int | None]]:
-        """When rows of the table may be missing, on that axis."""
-        return [(self._continued(begin), self._continued(end)) for begin, end in self.losses.spans(table)]
-
-    def by(self, columns: Sequence[str]) -> Tables:
-        """`timed`, of which table `io` has what was known of the owner at the time, where one of the columns is that.
-
-        Raises `InputError` where nothing of the recording tells it.
-        """
-        tables = dict(self.timed)
-        if "state" in columns:
-            if "importance" not in tables or states(tables["importance"]).is_empty():
-                raise InputError(f"{self.title}: nothing tells which app was in the foreground; {_TELLS_STATE}")
-            told = clock.on_one_axis(tables["importance"], self.jumps)
-            tables["io"] = with_state(tables["io"], told, lost=self.lost_of("importance"))
-        if "uid" in columns:
-            if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
-                raise InputError(f"{self.title}: nothing tells the users of processes; {_TELLS_USERS}")
-            tables["io"] = with_uid(tables["io"], clock.on_one_axis(tables["tasks"], self.jumps))
-        return tables
-
-    def _continued(self, time: int | None) -> int | None:
-        return None if time is None else clock.continued(time, self.jumps)
-
-    @property
-    def timed(self) -> Tables:
-        """The tables with their times on an axis that leaves out what the clock jumped over."""
-        names = [name for name in ("requests", "io", "block_events", "samples") if self.jumps and name in self.tables]
-        return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
 
 
 def of_release(
@@ -475,212 +350,7 @@ def measures() -> dict[str, Measure]:
     >>> sorted(compare.measures())[:3]
     ['bench', 'block_types', 'block_uses']
     """
-    requests, io = ("requests",), ("io",)
-    return {
-        "mix": Measure("operations", requests, lambda t, by: mix(t["requests"], by=by), within=()),
-        "rate": Measure(
-            "requests and bytes per second", requests, lambda t, by: mix(t["requests"], by=by), is_rate=True
-        ),
-        "locality": Measure(
-            "sequential and random", requests, lambda t, by: locality(t["requests"], by=(*by, "op")), within=("op",)
-        ),
-        "sync": Measure("synchronous and buffered writes", io, _sync, within=()),
-        "block_types": Measure(
-            "data, directory, journal, metadata", io, lambda t, by: block_types(t["io"], by=by), within=("op",)
-        ),
-        "file_types": Measure("types of files", io, lambda t, by: file_types(t["io"], by=by), within=("op",)),
-        "latency": Measure("latency of requests", requests, _latency),
-        "volume": Measure("requests and bytes of whatever one asks for", io, lambda t, by: volume(t["io"], by=by)),
-        "daily": Measure(
-            "requests and bytes of each day",
-            io,
-            lambda t, by, recording: daily(t["io"], by=by, realtime_offset_ns=recording.realtime_offset_ns),
-            has_windows=False,
-            asks_recording=True,
-        ),
-        "bursts": Measure(
-            "runs of requests of each process or app",
-            io,
-            lambda t, by, recording: bursts(t["io"], by=by or BURSTS_BY, lost=recording.lost),
-            has_windows=False,
-            asks_recording=True,
-        ),
-        "queue": Measure(
-            "requests in the device at a time",
-            requests,
-            _queue,
-            within=("dev",),
-            asks_recording=True,
-            cuts_time=True,
-        ),
-        "depth": Measure(
-            "requests in the device on average, and idle time",
-            requests,
-            _depth,
-            asks_recording=True,
-            cuts_time=True,
-        ),
-        "idle": Measure(
-            "idle and busy periods of the device",
-            requests,
-            lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
-            has_windows=False,
-            instead=", or take depth, whose idle_ratio is of windows",
-            asks_recording=True,
-        ),
-        "steps": _of_events("steps of bios, as of btt", steps),
-        "seeks": _of_events("distances between requests", seeks),
-        "seek_distances": _of_events("how far forward and backward requests lie", seek_distances, within=("step",)),
-        "merges": _of_events("bios merged and split", merges),
-        "command_latency": Measure(
-            "how long commands take on the device, and how many are under way",
-            ("commands",),
-            lambda t, by, recording: command_latency(t["commands"], by=by or COMMANDS_BY, lost=recording.losses),
-            has_windows=False,
-            asks_recording=True,
-        ),
-        "fsyncs": Measure(
-            "who calls fsync, on which file, and how long it takes",
-            ("fs_events", "files", "tasks"),
-            lambda t, by, recording: fsyncs(t, by=by or FSYNC_BY, lost=recording.losses),
-            has_windows=False,
-            asks_recording=True,
-        ),
-        "write_cost": _of_costs("what written bytes become on the device", io, write_cost),
-        "sync_cost": _of_costs("what a call of fsync becomes on the device", (*io, "syscalls"), sync_cost),
-        "sqlite_cost": _of_costs(
-            "what a transaction of SQLite becomes on the device",
-            (*io, "syscalls"),
-            lambda t, *, by, **known: sqlite_cost(t, **known),
-        ),
-        "readahead": Measure(
-            "what was read and never asked for", io, _readahead, within=(), has_windows=False, asks_recording=True
-        ),
-        "reuse": Measure(
-            "how soon blocks are touched again",
-            io,
-            lambda t, by: reuse(t["io"], by=(*by, "op")),
-            has_windows=False,
-        ),
-        "miss_ratio": Measure(
-            "what a cache would miss, by its size", io, lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
-        ),
-        "working_set": Measure("different blocks touched in a second", io, _working_set, has_windows=False),
-        "hotness": Measure(
-            "share of accesses to the hottest blocks",
-            io,
-            lambda t, by: hotness(t["io"], by=(*by, "op")),
-            has_windows=False,
-        ),
-        "block_uses": Measure(
-            "blocks only read, written once, rewritten",
-            io,
-            lambda t, by: block_uses(t["io"], by=by),
-            within=(),
-            has_windows=False,
-        ),
-        "lifetimes": Measure(
-            "how soon what is written is written again", io, lambda t, by: lifetimes(t["io"], by=by), has_windows=False
-        ),
-        "samples": Measure("counters over time", ("samples",), _samples),
-        "bench": Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True),
-        "replay": Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True),
-    }
-
-
-def _sync(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Without what is unknown: a capture that tells of no flags is not one in which nothing was synchronous."""
-    return sync(tables["io"], by=by).filter(pl.col("class") != "unknown")
-
-
-def _latency(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    is_mean = pl.col("quantile").cast(pl.String) == "mean"
-    found = latency(tables["requests"], by=by)
-    return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
-
-
-def _of_events(
-    description: str, measure: Callable[..., pl.DataFrame], within: tuple[str, ...] | None = None
-) -> Measure:
-    """A measure of table block_events, which leaves out what touches lost time."""
-
-    def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-        return measure(tables["block_events"], by=by, lost=recording.lost)
-
-    return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_recording=True)
-
-
-def _of_costs(description: str, needs: tuple[str, ...], measure: Callable[..., pl.DataFrame]) -> Measure:
-    """A measure of what writing costs."""
-
-    def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-        page_bytes = recording.facts.get("page_bytes")
-        return measure(tables, by=by, page_bytes=page_bytes, recorded=recording.events, lost=recording.losses)
-
-    return Measure(description, needs, of, has_windows=False, asks_recording=True)
-
-
-def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
-    return queue(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
-
-
-def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
-    """What is of time weighs the time that it is of."""
-    found = depth(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
-    times = found.filter(metric="time").drop("metric", "unit", "n", "coverage").rename({"value": "weight"})
-    keys = [name for name in times.columns if name != "weight"]
-    weighed = found.join(times, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    is_of_time = pl.col("metric").is_in(["mean", "idle_ratio"])
-    return weighed.with_columns(weight=pl.when(is_of_time).then("weight").otherwise(1.0))
-
-
-def _readahead(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-    """Of the tables as they are: events and requests have to be in one order."""
-    facts = {"page_bytes": recording.facts["page_bytes"], "recorded": recording.events, "lost": recording.losses}
-    io = recording.tables["io"]
-    if of_owner := [name for name in by if name in ("state", "uid")]:
-        # Events of the page cache stay in the recording's own clock, and so must the pieces.
-        keys = ["request_id", "piece"]
-        io = io.lazy().join(tables["io"].lazy().select(*keys, *of_owner), on=keys, how="left", maintain_order="left")
-    return readahead({**recording.tables, "io": io}, by=by, **facts)
-
-
-def _working_set(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """The mean over all windows from the first to the last, and the largest."""
-    found = working_set(tables["io"], by=(*by, "op"), window_ns=NS_PER_S)
-    start = pl.col("ts_ns")
-    number = found.select((start.max() - start.min()) // NS_PER_S + 1).item()
-    sums = found.group_by(*by, "op", "coverage", maintain_order=True).agg(
-        pl.col("n").sum(), mean=pl.col("value").sum() / number, largest=pl.col("value").max()
-    )
-    return with_inferred(columns_as_rows(sums, [*by, "op"], {"mean": "B", "largest": "B"}), tables["io"])
-
-
-def _samples(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Of every counter that is no process's own its mean over time, and how much it rose per second.
-
-    Not the mean of its readings: those that equal their neighbours were not kept (definitions.toml, samples).
-    """
-    value, time = (pl.col(name).sort_by("ts_ns") for name in ("value", "ts_ns"))
-    length = time.last() - time.first()
-    area = ((value + value.shift(-1)) / 2 * (time.shift(-1) - time)).sum()
-    of = ["scope", "counter", "unit", "instance", "dev"]
-    rows = (
-        tables["samples"]
-        .filter(pl.col("scope").cast(pl.String) != "process")
-        .group_by(*by, *of)
-        .agg(
-            n=pl.len().cast(pl.Int64),
-            mean=pl.when(length > 0).then(area / length).otherwise(value.mean()),
-            rise=(value.last() - value.first()).cast(pl.Float64) * NS_PER_S / length,
-        )
-        .collect()
-    )
-    long = rows.unpivot(["mean", "rise"], index=[*by, *of, "n"], variable_name="metric", value_name="value")
-    is_rise = pl.col("metric") == "rise"
-    return long.filter(pl.col("value").is_finite()).with_columns(
-        unit=pl.when(is_rise).then(pl.col("unit") + "/s").otherwise("unit")
-    )
+    return {**REGISTRY, "bench": BENCH, "replay": REPLAY}
 
 
 def _bench(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
@@ -699,3 +369,8 @@ def _replay(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
     return (
         found.drop("fs_type").rename({"run_id": "repeat"}).with_columns(pl.col("repeat").rank("dense").cast(pl.Int64))
     )
+
+
+BENCH: Final = Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True)
+
+REPLAY: Final = Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True)

@@ -11,27 +11,32 @@ What each measure counts stands in `schemas/definitions.toml`.
 Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
 """
 
-from androstep_analysis.measures.bio_steps import steps
-from androstep_analysis.measures.block_types import block_types, metadata_fraction
-from androstep_analysis.measures.bursts import bursts
-from androstep_analysis.measures.command_latency import command_latency
+from collections.abc import Mapping
+from typing import Final
+
+from androstep_analysis.measures.bio_steps import BIO_STEPS, steps
+from androstep_analysis.measures.block_types import BLOCK_TYPES, block_types, metadata_fraction
+from androstep_analysis.measures.bursts import BURSTS, bursts
+from androstep_analysis.measures.command_latency import COMMAND_LATENCY, command_latency
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
-from androstep_analysis.measures.file_types import file_types
-from androstep_analysis.measures.fsyncs import fsyncs
-from androstep_analysis.measures.hotness import block_uses, hotness
-from androstep_analysis.measures.latency import latency, latency_distribution
-from androstep_analysis.measures.lifetimes import lifetimes
-from androstep_analysis.measures.locality import locality, order_ns
-from androstep_analysis.measures.merges import merges
-from androstep_analysis.measures.miss_ratio import miss_ratio
-from androstep_analysis.measures.mix import mix, rwbs, sizes
+from androstep_analysis.measures.file_types import FILE_TYPES, file_types
+from androstep_analysis.measures.fsyncs import FSYNCS, fsyncs
+from androstep_analysis.measures.hotness import BLOCK_USES, HOTNESS, block_uses, hotness
+from androstep_analysis.measures.latency import LATENCY, latency, latency_distribution
+from androstep_analysis.measures.lifetimes import LIFETIMES, lifetimes
+from androstep_analysis.measures.locality import LOCALITY, locality, order_ns
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.merges import MERGES, merges
+from androstep_analysis.measures.miss_ratio import MISS_RATIO, miss_ratio
+from androstep_analysis.measures.mix import MIX, RATE, mix, rwbs, sizes
 from androstep_analysis.measures.owners import states, with_state, with_uid
-from androstep_analysis.measures.queue import depth, idle, queue
-from androstep_analysis.measures.readahead import readahead
-from androstep_analysis.measures.reuse import reuse
+from androstep_analysis.measures.queue import DEPTH, IDLE, QUEUE, depth, idle, queue
+from androstep_analysis.measures.readahead import READAHEAD, readahead
+from androstep_analysis.measures.reuse import REUSE, reuse
 from androstep_analysis.measures.samples import (
+    SAMPLES,
     busyness,
     clipped,
     counter_rate,
@@ -41,16 +46,52 @@ from androstep_analysis.measures.samples import (
     pressure,
     process_io,
 )
-from androstep_analysis.measures.seeks import seek_distances, seeks
-from androstep_analysis.measures.sync import sync
-from androstep_analysis.measures.sync_cost import sqlite_cost, sync_cost
+from androstep_analysis.measures.seeks import SEEK_DISTANCES, SEEKS_BETWEEN, seek_distances, seeks
+from androstep_analysis.measures.sync import SYNC, sync
+from androstep_analysis.measures.sync_cost import SQLITE_COST, SYNC_COST, sqlite_cost, sync_cost
 from androstep_analysis.measures.syscalls import called_paths, callers, calls
 from androstep_analysis.measures.tables import counted, coverage, population
-from androstep_analysis.measures.volume import cumulative, daily, rate, volume
-from androstep_analysis.measures.working_set import working_set
-from androstep_analysis.measures.write_cost import write_cost
+from androstep_analysis.measures.volume import DAILY, VOLUME, cumulative, daily, rate, volume
+from androstep_analysis.measures.working_set import WORKING_SET, working_set
+from androstep_analysis.measures.write_cost import WRITE_COST, write_cost
+
+REGISTRY: Final[Mapping[str, Measure]] = {
+    "mix": MIX,
+    "rate": RATE,
+    "locality": LOCALITY,
+    "sync": SYNC,
+    "block_types": BLOCK_TYPES,
+    "file_types": FILE_TYPES,
+    "latency": LATENCY,
+    "volume": VOLUME,
+    "daily": DAILY,
+    "bursts": BURSTS,
+    "queue": QUEUE,
+    "depth": DEPTH,
+    "idle": IDLE,
+    "steps": BIO_STEPS,
+    "seeks": SEEKS_BETWEEN,
+    "seek_distances": SEEK_DISTANCES,
+    "merges": MERGES,
+    "command_latency": COMMAND_LATENCY,
+    "fsyncs": FSYNCS,
+    "write_cost": WRITE_COST,
+    "sync_cost": SYNC_COST,
+    "sqlite_cost": SQLITE_COST,
+    "readahead": READAHEAD,
+    "reuse": REUSE,
+    "miss_ratio": MISS_RATIO,
+    "working_set": WORKING_SET,
+    "hotness": HOTNESS,
+    "block_uses": BLOCK_USES,
+    "lifetimes": LIFETIMES,
+    "samples": SAMPLES,
+}
+"""What `androstep measure` and `androstep compare` can be asked for, in the order in which they list it."""
 
 __all__ = [
+    "REGISTRY",
+    "Measure",
     "block_types",
     "block_uses",
     "bursts",

@@ -13,6 +13,7 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.measures.lost import Lost, touched
+from androstep_analysis.measures.measure import of_events
 from androstep_analysis.measures.parts import batches
 from androstep_analysis.measures.tables import Table, lazy, ordered
 
@@ -210,3 +211,6 @@ class _Steps:
         table = pl.DataFrame({name: np.ascontiguousarray(found[name]) for name in (*_NUMBERS, "dev", "tid")})
         names = pl.Series("step", STEPS).gather(pl.Series(found["step"].astype(np.uint32)))
         return table.with_columns(names, tid=pl.when(pl.col("tid") != _NO_TID).then("tid"))
+
+
+BIO_STEPS: Final = of_events("steps of bios, as of btt", steps)

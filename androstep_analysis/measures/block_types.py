@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.measures.certainty import share_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import by_group, of_requests
 from androstep_analysis.measures.tables import (
     Table,
@@ -110,3 +112,12 @@ def metadata_fraction(io: Table) -> pl.DataFrame:
     long = rows.unpivot(index=["op", "n"], variable_name="metric", value_name="value")
     long = long.with_columns(unit=pl.lit("1"), coverage=pl.lit(None, pl.Float64))
     return ordered(with_known_share(long, sums), ["op"])
+
+
+BLOCK_TYPES: Final = Measure(
+    "data, directory, journal, metadata",
+    ("io",),
+    lambda t, by: block_types(t["io"], by=by),
+    own=("op", "block_type"),
+    within=("op",),
+)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
-from androstep_analysis.common.units import SECTOR_BYTES
+from androstep_analysis.common.units import NS_PER_S, SECTOR_BYTES
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.lost import Lost
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import REQUEST, of_requests, summed
 from androstep_analysis.measures.queue import periods
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted, up_to_power
-from androstep_analysis.measures.volume import NS_PER_S
 
 GAP_NS = NS_PER_S
 """Above what a device takes for a request, below the 5 s in which kernels write back and ext4 commits."""
@@ -111,3 +112,13 @@ def _cut(whole: pl.DataFrame, total: pl.DataFrame, groups: Sequence[str]) -> pl.
         .filter(pl.col("requests") > 0)
         .with_columns(period=pl.lit("cut", _PERIODS))
     )
+
+
+BURSTS: Final = Measure(
+    "runs of requests of each process or app",
+    ("io",),
+    lambda t, by, recording: bursts(t["io"], by=by or BY, lost=recording.lost),
+    own=("dev",),
+    has_windows=False,
+    asks_recording=True,
+)

@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.common.losses import Losses
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 BY: Final = ("controller", "operation", "opcode")
@@ -141,3 +142,12 @@ def _most(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     steps = pl.concat([begins, ends]).sort("at", "change")
     depth = steps.with_columns(depth=pl.col("change").cum_sum().over(by) if by else pl.col("change").cum_sum())
     return depth.group_by(by).agg(max_depth=pl.col("depth").max())
+
+
+COMMAND_LATENCY: Final = Measure(
+    "how long commands take on the device, and how many are under way",
+    ("commands",),
+    lambda t, by, recording: command_latency(t["commands"], by=by or NAMES, lost=recording.losses),
+    has_windows=False,
+    asks_recording=True,
+)

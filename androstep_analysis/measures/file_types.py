@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.measures.certainty import share_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import by_group
 from androstep_analysis.measures.tables import Table, counted, known_type, shares, tidy, with_known_share
 
@@ -52,3 +54,8 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     return shares(table, dimensions, within=[*by, "op"]).join(
         inferred, on=dimensions, how="left", nulls_equal=True, maintain_order="left"
     )
+
+
+FILE_TYPES: Final = Measure(
+    "types of files", ("io",), lambda t, by: file_types(t["io"], by=by), own=("op", "file_type"), within=("op",)
+)

@@ -11,6 +11,7 @@ import polars as pl
 
 from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, of_groups, ranges, runs
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import REQUEST, summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -179,3 +180,20 @@ def _before(blocks: npt.NDArray[np.int64], ordered: pl.DataFrame) -> npt.NDArray
     row = np.searchsorted(first[1:], blocks, "left")
     before: npt.NDArray[np.int64] = (np.cumsum(lengths) - lengths)[row] + np.minimum(blocks - first[row], lengths[row])
     return before
+
+
+HOTNESS: Final = Measure(
+    "share of accesses to the hottest blocks",
+    ("io",),
+    lambda t, by: hotness(t["io"], by=(*by, "op")),
+    own=("op",),
+    has_windows=False,
+)
+
+BLOCK_USES: Final = Measure(
+    "blocks only read, written once, rewritten",
+    ("io",),
+    lambda t, by: block_uses(t["io"], by=by),
+    within=(),
+    has_windows=False,
+)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures import thinned
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import batches, summed
 from androstep_analysis.measures.quantiles import quantiles
+from androstep_analysis.measures.recording import Tables
 from androstep_analysis.measures.tables import Table, counted, ordered
 
 STEPS = {"Q2D": ("queue_ns", "issue_ns"), "D2C": ("issue_ns", "complete_ns"), "Q2C": ("queue_ns", "complete_ns")}
@@ -155,3 +158,13 @@ def _spans(rows: pl.LazyFrame, by: Sequence[str] = ()) -> pl.LazyFrame:
 
 def _with_bytes(requests: Table) -> pl.LazyFrame:
     return counted(requests).with_columns(bytes=pl.col("nr_sectors") * SECTOR_BYTES)
+
+
+def _weighed(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """Let a mean weigh the requests that it is of."""
+    is_mean = pl.col("quantile").cast(pl.String) == "mean"
+    found = latency(tables["requests"], by=by)
+    return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
+
+
+LATENCY: Final = Measure("latency of requests", ("requests",), _weighed, own=("op",))

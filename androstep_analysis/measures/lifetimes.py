@@ -16,6 +16,7 @@ from androstep_analysis.common import scratch
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.blocks import BLOCK_BYTES, places, ranges, simulated
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import REQUEST
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -167,3 +168,8 @@ def _library() -> ctypes.CDLL:
         ("lifetimes_run", ctypes.c_bool, (pointer, pointer, pointer)),
         ("lifetimes_ends", pointer, (pointer, ctypes.POINTER(ctypes.c_size_t))),
     )
+
+
+LIFETIMES: Final = Measure(
+    "how soon what is written is written again", ("io",), lambda t, by: lifetimes(t["io"], by=by), has_windows=False
+)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share, lazy, ordered, tidy
 
@@ -125,3 +127,12 @@ def order_ns() -> pl.Expr:
     0
     """
     return pl.coalesce("issue_ns", "queue_ns", "complete_ns")
+
+
+LOCALITY: Final = Measure(
+    "sequential and random",
+    ("requests",),
+    lambda t, by: locality(t["requests"], by=(*by, "op")),
+    own=("op",),
+    within=("op",),
+)

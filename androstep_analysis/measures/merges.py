@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.measures.lost import Lost, touched
+from androstep_analysis.measures.measure import of_events
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 
@@ -76,3 +77,6 @@ _COUNTED: Final = {
 _UNITS: Final = {"queued": "count", "issued": "count"} | dict.fromkeys(
     ("bios_per_request", "merge_ratio", "splits_per_bio"), "1"
 )
+
+
+MERGES: Final = of_events("bios merged and split", merges)

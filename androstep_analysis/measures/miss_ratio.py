@@ -16,6 +16,7 @@ from androstep_analysis import native
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.reuse import distances, stack
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -173,3 +174,8 @@ def _library() -> ctypes.CDLL:
         ("cache_free", None, (pointer,)),
         ("cache_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer)),
     )
+
+
+MISS_RATIO: Final = Measure(
+    "what a cache would miss, by its size", ("io",), lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
+)

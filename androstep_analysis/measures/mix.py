@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common.units import SECTOR_BYTES
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.tables import Table, counted, known_share, ordered, shares, tidy
 
 
@@ -104,3 +106,10 @@ def _counts(requests: pl.LazyFrame, dimensions: list[str], coverage: float | Non
         coverage=pl.lit(coverage, pl.Float64),
     )
     return ordered(named, dimensions)
+
+
+MIX: Final = Measure("operations", ("requests",), lambda t, by: mix(t["requests"], by=by), own=("op",), within=())
+
+RATE: Final = Measure(
+    "requests and bytes per second", ("requests",), lambda t, by: mix(t["requests"], by=by), own=("op",), is_rate=True
+)

@@ -9,7 +9,9 @@ import polars as pl
 
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.lost import Lost, touched
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import REQUEST, parts, summed
+from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
 from androstep_analysis.measures.volume import MOST_BINS
 
@@ -355,3 +357,47 @@ def periods(
             **{name: pl.col(name) - pl.col(f"before_{name}") for name in ("requests", *sums)},
         )
         yield pl.concat([gaps, bursts])
+
+
+def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
+    return queue(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
+
+
+def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
+    """Let what is of time weigh the time that it is of."""
+    found = depth(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
+    times = found.filter(metric="time").drop("metric", "unit", "n", "coverage").rename({"value": "weight"})
+    keys = [name for name in times.columns if name != "weight"]
+    weighed = found.join(times, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    is_of_time = pl.col("metric").is_in(["mean", "idle_ratio"])
+    return weighed.with_columns(weight=pl.when(is_of_time).then("weight").otherwise(1.0))
+
+
+QUEUE: Final = Measure(
+    "requests in the device at a time",
+    ("requests",),
+    _queue,
+    own=("dev",),
+    within=("dev",),
+    asks_recording=True,
+    cuts_time=True,
+)
+
+DEPTH: Final = Measure(
+    "requests in the device on average, and idle time",
+    ("requests",),
+    _depth,
+    own=("dev",),
+    asks_recording=True,
+    cuts_time=True,
+)
+
+IDLE: Final = Measure(
+    "idle and busy periods of the device",
+    ("requests",),
+    lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
+    own=("dev",),
+    has_windows=False,
+    instead=", or take depth, whose idle_ratio is of windows",
+    asks_recording=True,
+)

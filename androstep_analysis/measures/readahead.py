@@ -20,7 +20,9 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import in_step
+from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, counted, is_known, lazy, ordered
 
 PARTS: Final = ("asked", "mapped", "dropped", "pending", "direct", "unknown")
@@ -264,3 +266,25 @@ def _tidy(groups: pl.DataFrame, sums: Any, by: Sequence[str]) -> pl.DataFrame:
     return ordered(
         pl.concat([one.select("metric", *dimensions, "value", "unit", "n", "coverage") for one in both]), dimensions
     )
+
+
+def _of_recording(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+    """Take the tables as they are: events and requests have to be in one order."""
+    facts = {"page_bytes": recording.facts["page_bytes"], "recorded": recording.events, "lost": recording.losses}
+    io = recording.tables["io"]
+    if of_owner := [name for name in by if name in ("state", "uid")]:
+        # Events of the page cache stay in the recording's own clock, and so must the pieces.
+        keys = ["request_id", "piece"]
+        io = io.lazy().join(tables["io"].lazy().select(*keys, *of_owner), on=keys, how="left", maintain_order="left")
+    return readahead({**recording.tables, "io": io}, by=by, **facts)
+
+
+READAHEAD: Final = Measure(
+    "what was read and never asked for",
+    ("io",),
+    _of_recording,
+    own=("op", "sync", "block_type"),
+    within=(),
+    has_windows=False,
+    asks_recording=True,
+)

@@ -14,6 +14,7 @@ import polars as pl
 from androstep_analysis import native
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -105,3 +106,12 @@ def _library() -> ctypes.CDLL:
         ("distances_free", None, (pointer,)),
         ("distances_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer)),
     )
+
+
+REUSE: Final = Measure(
+    "how soon blocks are touched again",
+    ("io",),
+    lambda t, by: reuse(t["io"], by=(*by, "op")),
+    own=("op",),
+    has_windows=False,
+)

@@ -8,13 +8,16 @@ readings that were left out because they equal those around them, and bins that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from androstep_analysis.common import schema
+from androstep_analysis.common.units import NS_PER_S
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.recording import Tables
 from androstep_analysis.measures.tables import Table, lazy, ordered
-from androstep_analysis.measures.volume import NS_PER_S
 
 STATES = ("active", "idle", "iowait")
 """What a CPU does: all that is neither idle nor waiting for I/O is active (definitions.toml, cpu)."""
@@ -489,3 +492,33 @@ def _tidy(table: pl.DataFrame, metrics: dict[str, tuple[str, str]], dimensions: 
         for metric, (column, unit) in metrics.items()
     ]
     return ordered(pl.concat(parts), dimensions)
+
+
+def _means_and_rises(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """Of every counter that is no process's own its mean over time, and how much it rose per second.
+
+    Not the mean of its readings: those that equal their neighbours were not kept (definitions.toml, samples).
+    """
+    value, time = (pl.col(name).sort_by("ts_ns") for name in ("value", "ts_ns"))
+    length = time.last() - time.first()
+    area = ((value + value.shift(-1)) / 2 * (time.shift(-1) - time)).sum()
+    of = ["scope", "counter", "unit", "instance", "dev"]
+    rows = (
+        tables["samples"]
+        .filter(pl.col("scope").cast(pl.String) != "process")
+        .group_by(*by, *of)
+        .agg(
+            n=pl.len().cast(pl.Int64),
+            mean=pl.when(length > 0).then(area / length).otherwise(value.mean()),
+            rise=(value.last() - value.first()).cast(pl.Float64) * NS_PER_S / length,
+        )
+        .collect()
+    )
+    long = rows.unpivot(["mean", "rise"], index=[*by, *of, "n"], variable_name="metric", value_name="value")
+    is_rise = pl.col("metric") == "rise"
+    return long.filter(pl.col("value").is_finite()).with_columns(
+        unit=pl.when(is_rise).then(pl.col("unit") + "/s").otherwise("unit")
+    )
+
+
+SAMPLES: Final = Measure("counters over time", ("samples",), _means_and_rises)

@@ -10,6 +10,7 @@ import polars as pl
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.bio_steps import SEEKS, rows, sums
 from androstep_analysis.measures.lost import Lost, length
+from androstep_analysis.measures.measure import of_events
 from androstep_analysis.measures.tables import Table, columns_as_rows, up_to_power
 
 _NS_PER_S: Final = 1_000_000_000
@@ -108,3 +109,8 @@ def seek_distances(block_events: Table, *, by: Sequence[str] = (), lost: Lost = 
 
 def _step() -> pl.Expr:
     return pl.col("step").str.strip_suffix(" seek").cast(pl.Enum(["Q2Q", "D2D"]))
+
+
+SEEKS_BETWEEN: Final = of_events("distances between requests", seeks)
+
+SEEK_DISTANCES: Final = of_events("how far forward and backward requests lie", seek_distances, within=("step",))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import by_group
+from androstep_analysis.measures.recording import Tables
 from androstep_analysis.measures.tables import Table, counted, is_known, known_share, shares, tidy
 
 
@@ -45,3 +48,11 @@ def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     groups = by_group(classes, dimensions, known)
     table = shares(tidy(groups, dimensions, known_share(groups)), dimensions, within=list(by))
     return with_inferred(table, writes)
+
+
+def _known(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """Leave out what is unknown: a capture that tells of no flags is not one in which nothing was synchronous."""
+    return sync(tables["io"], by=by).filter(pl.col("class") != "unknown")
+
+
+SYNC: Final = Measure("synchronous and buffered writes", ("io",), _known, within=())

@@ -12,6 +12,7 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner import handles
 from androstep_analysis.measures import synced_files
+from androstep_analysis.measures.measure import of_costs
 from androstep_analysis.measures.syscalls import FAILED
 from androstep_analysis.measures.tables import Table, lazy, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER
@@ -335,3 +336,13 @@ def transactions(calls: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(log, end_ns=end).filter(pl.col("syncs") > 0).select(
         of, "log", "owner_pid", "begin_ns", "end_ns", "syncs"
     )  # fmt: skip
+
+
+SYNC_COST: Final = of_costs("what a call of fsync becomes on the device", ("io", "syscalls"), sync_cost, takes=BY)
+
+SQLITE_COST: Final = of_costs(
+    "what a transaction of SQLite becomes on the device",
+    ("io", "syscalls"),
+    lambda t, *, by, **known: sqlite_cost(t, **known),
+    takes=(),
+)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import polars as pl
 
-from androstep_analysis.common.units import SECTOR_BYTES
+from androstep_analysis.common.units import NS_PER_S, SECTOR_BYTES
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.locality import classify, order_ns
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import by_group, summed
 from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
-
-NS_PER_S = 1_000_000_000
 
 NS_PER_DAY = 86_400 * NS_PER_S
 
@@ -211,3 +211,17 @@ def _running(requests: Table) -> Iterator[pl.DataFrame]:
             n=pl.int_range(1, pl.len() + 1).over(line).cast(pl.Int64) + pl.col("count").fill_null(0),
         )
         before = summed([before, sums], line)
+
+
+VOLUME: Final = Measure(
+    "requests and bytes of whatever one asks for", ("io",), lambda t, by: volume(t["io"], by=by), own=("op",)
+)
+
+DAILY: Final = Measure(
+    "requests and bytes of each day",
+    ("io",),
+    lambda t, by, recording: daily(t["io"], by=by, realtime_offset_ns=recording.realtime_offset_ns),
+    own=("op",),
+    has_windows=False,
+    asks_recording=True,
+)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, ranges, runs
 from androstep_analysis.measures.certainty import with_inferred
+from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import summed
+from androstep_analysis.measures.recording import Tables
 from androstep_analysis.measures.tables import Table, columns_as_rows
 
 WINDOW_NS = 1_000_000_000
@@ -91,3 +95,19 @@ def _windows(requests: Table, window_ns: int, by: Sequence[str], block_bytes: in
         held = both.filter(is_last)
     if held is not None:
         yield held
+
+
+def _mean_and_largest(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
+    """Sum up all windows, from the first to the last."""
+    found = working_set(tables["io"], by=(*by, "op"), window_ns=NS_PER_S)
+    start = pl.col("ts_ns")
+    number = found.select((start.max() - start.min()) // NS_PER_S + 1).item()
+    sums = found.group_by(*by, "op", "coverage", maintain_order=True).agg(
+        pl.col("n").sum(), mean=pl.col("value").sum() / number, largest=pl.col("value").max()
+    )
+    return with_inferred(columns_as_rows(sums, [*by, "op"], {"mean": "B", "largest": "B"}), tables["io"])
+
+
+WORKING_SET: Final = Measure(
+    "different blocks touched in a second", ("io",), _mean_and_largest, own=("op",), has_windows=False
+)

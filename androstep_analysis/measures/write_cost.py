@@ -9,6 +9,7 @@ import polars as pl
 
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures import write_fates
+from androstep_analysis.measures.measure import of_costs
 from androstep_analysis.measures.tables import Table, is_known, is_named, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER
 from androstep_analysis.measures.write_shares import Told, shares, told
@@ -134,3 +135,6 @@ def _summed(parts: Iterable[pl.DataFrame], groups: Sequence[str], metric: str) -
         .with_columns(pl.col("part").cast(pl.Enum(PARTS)))
         .select("metric", *groups, "value", "unit", "n", "coverage", "inferred")
     )
+
+
+WRITE_COST: Final = of_costs("what written bytes become on the device", ("io",), write_cost, takes=BY)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.common.units import SECTOR_BYTES
+from androstep_analysis.common.units import NS_PER_S, SECTOR_BYTES
 from androstep_analysis.measures.tables import Table, counted, lazy, ordered
 from androstep_analysis.perceived import spans
 from androstep_analysis.perceived.spans import Int64s
@@ -29,7 +29,6 @@ KINDS: Final = {
 BURST_IDLE_NS: Final = 100_000_000
 BURST_REQUESTS: Final = 10
 
-_NS_PER_S = 1_000_000_000
 _BEGUN = pl.coalesce("queue_ns", "issue_ns")
 _OWNER_KNOWN = (pl.col("owner_count") != 0).fill_null(True) & ~pl.col("owner_via").is_in(["inferred", "unknown"])
 
@@ -279,7 +278,7 @@ def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.
     full = every.join(sums, on=["waiting", "op"], how="left").with_columns(
         pl.col("n", "bytes").fill_null(0),
         coverage=pl.lit(1.0),
-        seconds=pl.col("waiting").replace_strict(lengths, return_dtype=pl.Int64) / _NS_PER_S,
+        seconds=pl.col("waiting").replace_strict(lengths, return_dtype=pl.Int64) / NS_PER_S,
     )
     per_second = pl.when(pl.col("seconds") > 0)
     metrics = {

@@ -26,7 +26,8 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.common.manifest import FACTS, Source
 from androstep_analysis.compare import verdicts
-from androstep_analysis.compare.measures import KINDS, Measure, dimensions
+from androstep_analysis.compare.measures import KINDS, dimensions
+from androstep_analysis.measures.measure import Measure
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000

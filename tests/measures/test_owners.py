@@ -20,7 +20,8 @@ import androstep_analysis as androstep
 from androstep_analysis import cli, compare, measures
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.losses import Losses
-from androstep_analysis.compare.measures import Recording, measured
+from androstep_analysis.compare.measures import measured
+from androstep_analysis.measures.recording import Recording
 
 UPDATE, BIRTH, READING = "oom_score_adj_update", "task_newtask", "reading"
 PIDS = st.integers(1, 3)

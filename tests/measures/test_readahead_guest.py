@@ -10,7 +10,7 @@ from support import built
 
 import androstep_analysis as androstep
 from androstep_analysis import measures
-from androstep_analysis.compare.measures import Recording
+from androstep_analysis.measures.recording import Recording
 
 PAGE = 4096
 ASKED = {"head": 2, "strided": 10, "whole": 1024, "beyond": 2, "sent": 4, "mapped": 3, "written": 1}

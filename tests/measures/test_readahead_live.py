@@ -17,8 +17,8 @@ from support.loops import make_ext4, mounted
 import androstep_analysis as androstep
 from androstep_analysis import measures
 from androstep_analysis.capture import Capture
-from androstep_analysis.compare.measures import Recording
 from androstep_analysis.fs import tracepoints
+from androstep_analysis.measures.recording import Recording
 
 NAMES = ("whole", "odd", "huge", "head", "dropped", "single", "around", "strict", "written", "direct")
 PAGE = os.sysconf("SC_PAGESIZE")

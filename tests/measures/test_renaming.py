@@ -22,10 +22,11 @@ import androstep_analysis as androstep
 from androstep_analysis import advice, compare, report
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.commands.measure import taken
-from androstep_analysis.compare.measures import Recording, known, measured
+from androstep_analysis.compare.measures import known, measured
 from androstep_analysis.datasets import export
 from androstep_analysis.explore import Explorer
 from androstep_analysis.explore.pieces import View
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present import summary
 from androstep_analysis.present.live import KEYS, Moment, ranking
 

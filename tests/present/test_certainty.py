@@ -18,10 +18,10 @@ import pytest
 import androstep_analysis as androstep
 from androstep_analysis import advice, compare, measures, plot, report, schema
 from androstep_analysis.capture.capture import Capture
-from androstep_analysis.commands.measure import taken
-from androstep_analysis.compare.measures import Recording, known, measured
+from androstep_analysis.compare.measures import known, measured
 from androstep_analysis.datasets import export
 from androstep_analysis.explore import Explorer
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present import headline, terminal
 from androstep_analysis.present.advice import words
 from androstep_analysis.present.live import KEYS, Moment, ranking
@@ -147,7 +147,7 @@ def test_the_explorer(certainty: str) -> None:
 def test_measures(certainty: str, name: str) -> None:
     """A row of a table for each thing that is named, with how much of it is inferred."""
     capture = as_all(certainty)
-    there = taken(name, compare.measures()[name])
+    there = compare.measures()[name].dimensions
     for by in (("file",), ("process",)):
         columns = tuple(there[word] for word in by if word in there)
         if not columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -22,8 +23,8 @@ from support.pages import HOSTILE
 
 from androstep_analysis import capture, device, runs
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.compare.measures import Recording
 from androstep_analysis.device import connect
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present.panel import Job, Panel, history, shown
 from androstep_analysis.present.panel.jobs import (
     ALL,
@@ -123,7 +124,7 @@ def test_what_is_there_is_told(tmp_path: Path) -> None:
     with connect("local") as target:
         place = target.place(str(tmp_path))
     assert place.path == str(tmp_path.resolve())
-    said = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    said = [os.fsdecode(line).split() for line in Path("/proc/self/mounts").read_bytes().splitlines()]
     assert place.mount.fs_type in {row[2] for row in said if row[1] == place.mount.path}
     assert place.free_bytes is not None
     assert abs(place.free_bytes - shutil.disk_usage(tmp_path).free) < 1 << 32
@@ -183,7 +184,8 @@ def measured(panel: Panel) -> str:
     return str(panel.measure._status.value)
 
 
-def test_a_device_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_device_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where "local" begins; the checkout may lie in memory, which is no storage
     panel = panel_of(tmp_path / "home", tmp_path)
     panel.measure._where.value = "127.0.0.1:1"
     assert "127.0.0.1:1" in panel.measure._there.value

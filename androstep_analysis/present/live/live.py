@@ -18,12 +18,11 @@ import polars as pl
 
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import scratch
+from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.device import Device
 from androstep_analysis.device.record.recording import MEMORY
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.present.live.history import History
-
-NS_PER_S = 1_000_000_000
 
 HISTORY_S: Final = 40
 """What is written to the cache reaches the disk within half a minute (vm.dirty_expire_centisecs), and a little."""

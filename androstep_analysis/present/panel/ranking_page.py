@@ -10,8 +10,8 @@ import ipywidgets as widgets
 from androstep_analysis import capture, compare
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import el, visible
-from androstep_analysis.compare.measures import Recording
 from androstep_analysis.datasets import fetch
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present.panel import history, shown
 
 RELEASED: Final = "bench"

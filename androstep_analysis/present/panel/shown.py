@@ -13,9 +13,10 @@ from androstep_analysis.bench.measures import dimensions, telling
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.compare import words
-from androstep_analysis.compare.measures import Measured, Recording
+from androstep_analysis.compare.measures import Measured
 from androstep_analysis.compare.measures import dimensions as dimensions_of
 from androstep_analysis.compare.result import Result as Compared
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present import headline, plot
 from androstep_analysis.present.headline.results import RELIABLE
 from androstep_analysis.present.panel.history import Result

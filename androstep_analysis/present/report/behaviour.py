@@ -8,7 +8,7 @@ import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.common.markup import Element
-from androstep_analysis.compare.measures import Recording
+from androstep_analysis.measures.recording import Recording
 from androstep_analysis.measures.tables import inferred_share
 from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells, layouts
