@@ -274,7 +274,7 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
 def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:
     """The rates of counts and bytes of all windows; nothing happened in those that have no row."""
     dims = [name for name in result.columns if name not in (*COMMON, "window")]
-    kinds = result.select("metric", "unit", *dims).unique()
+    kinds = result.select("metric", "unit", *dims).unique(maintain_order=True)
     known = result.select("repeat", "metric", *dims, "value", "n")
     every = windows.every().join(kinds, how="cross")
     full = every.join(known, on=["repeat", "metric", *dims], how="left", nulls_equal=True)

@@ -1,0 +1,110 @@
+"""A recording as measures take it: its tables, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import polars as pl
+
+from androstep_analysis.common import losses
+from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.manifest import Manifest
+from androstep_analysis.common.units import NS_PER_S
+from androstep_analysis.ingest import clock
+from androstep_analysis.measures.owners import states, with_state, with_uid
+
+Tables = Mapping[str, pl.LazyFrame]
+
+_TELLS_STATE: Final = "record the event oom/oom_score_adj_update, as iotrace does, or Perfetto's linux.process_stats"
+
+_TELLS_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, which list processes"
+
+
+class Captured(Protocol):
+    """What `Recording.of` reads of a capture."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def tables(self) -> Tables: ...
+    @property
+    def about(self) -> Mapping[str, Any]: ...
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+    @property
+    def jumps(self) -> clock.Jumps: ...
+    @property
+    def losses(self) -> Sequence[Loss]: ...
+    @property
+    def lost_events(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is compared of a capture: its title, its row of table captures, its tables, and where its clock jumped.
+
+    `events` are the names of all that was recorded, also of what never came (None: unknown).
+    """
+
+    title: str
+    facts: Mapping[str, Any]
+    tables: Tables
+    jumps: clock.Jumps = ()
+    losses: losses.Losses = field(default_factory=losses.Losses)
+    realtime_offset_ns: int | None = None
+    events: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, capture: Captured) -> Recording:
+        """Take what is compared of an open capture (`androstep_analysis.Capture`)."""
+        lost = losses.Losses(capture.losses, capture.lost_events)
+        # A clock that was set, or that slept, tells no day.
+        moved = abs(capture.about.get("realtime_moved_ns", 0)) > NS_PER_S or bool(capture.jumps)
+        offset = None if moved else capture.about["realtime_offset_ns"]
+        events = capture.manifest.events
+        return cls(capture.title, capture.facts, capture.tables, capture.jumps, lost, offset, events)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """From its first event to its last, on the axis of `timed`; None where it has none."""
+        first, last = self.facts["t_start_ns"], self.facts["t_end_ns"]
+        return None if first is None or last is None else (first, clock.continued(last, self.jumps))
+
+    @property
+    def lost(self) -> list[tuple[int | None, int | None]]:
+        """When events of the block layer may be missing, on the axis of `timed`."""
+        return self.lost_of("block_events")
+
+    def lost_of(self, table: str) -> list[tuple[int | None, int | None]]:
+        """When rows of the table may be missing, on that axis."""
+        return [(self._continued(begin), self._continued(end)) for begin, end in self.losses.spans(table)]
+
+    def by(self, columns: Sequence[str]) -> Tables:
+        """`timed`, of which table `io` has what was known of the owner at the time, where one of the columns is that.
+
+        Raises `InputError` where nothing of the recording tells it.
+        """
+        tables = dict(self.timed)
+        if "state" in columns:
+            if "importance" not in tables or states(tables["importance"]).is_empty():
+                raise InputError(f"{self.title}: nothing tells which app was in the foreground; {_TELLS_STATE}")
+            told = clock.on_one_axis(tables["importance"], self.jumps)
+            tables["io"] = with_state(tables["io"], told, lost=self.lost_of("importance"))
+        if "uid" in columns:
+            if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
+                raise InputError(f"{self.title}: nothing tells the users of processes; {_TELLS_USERS}")
+            tables["io"] = with_uid(tables["io"], clock.on_one_axis(tables["tasks"], self.jumps))
+        return tables
+
+    def _continued(self, time: int | None) -> int | None:
+        return None if time is None else clock.continued(time, self.jumps)
+
+    @property
+    def timed(self) -> Tables:
+        """The tables with their times on an axis that leaves out what the clock jumped over."""
+        names = [name for name in ("requests", "io", "block_events", "samples") if self.jumps and name in self.tables]
+        return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
