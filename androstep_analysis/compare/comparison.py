@@ -53,7 +53,7 @@ def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
     polars.DataFrame
         Columns metric, the measure's dimensions, the columns `by`, value (Float64), unit, n (Int64, repeats),
         n_effective (Float64), repeats (Enum: captures, repetitions, windows), lo, hi, confidence (Float64), coverage
-        (Float64).
+        and inferred (Float64, means of those of `measure_all`).
 
     Raises
     ------
@@ -83,6 +83,7 @@ def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
             "n_effective": sample.mean.effective,
             "repeats": sample.repeats,
             "coverage": sample.coverage,
+            "inferred": sample.inferred,
         }
         for key, samples in groups.cells()
         for group, sample in samples.items()
@@ -93,7 +94,7 @@ def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
         **dict.fromkeys(by, pl.String),
         **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64, "n_effective": pl.Float64},
         "repeats": pl.Enum(REPEATS),
-        **dict.fromkeys(("lo", "hi", "confidence", "coverage"), pl.Float64),
+        **dict.fromkeys(("lo", "hi", "confidence", "coverage", "inferred"), pl.Float64),
     }
     return pl.DataFrame(rows, schema=types, orient="row")
 

@@ -187,6 +187,8 @@ def _notes(one: Sample, other: Sample) -> Iterator[str]:
     first, second = one.coverage, other.coverage
     if first is not None and second is not None and abs(first - second) > NOTABLE_COVERAGE:
         yield f"known of {first:.0%} and {second:.0%} of the bytes"
+    if names := [f"{sample.inferred or 0:.0%}" for sample in (one, other)] if one.inferred or other.inferred else []:
+        yield f"names only inferred of {' and '.join(names)} of the bytes"
     for side, sample in (("first", one), ("second", other)):
         if sample.windows is not None and sample.windows.burst > GREATEST_BURST:
             yield f"one window makes {sample.windows.burst:.0%} of the {side}"

@@ -22,13 +22,15 @@ class Sample:
     """The repeats of one group in one metric and dimensions.
 
     `every` has the value of every repeat, `pairs` those of captures by what they are paired by, and `windows` is the
-    mean of the windows of time where these are the repeats.
+    mean of the windows of time where these are the repeats. `inferred` is the share of the bytes of which the names
+    are only inferred.
     """
 
     repeats: str
     unit: str
     every: Sequence[float]
     coverage: float | None
+    inferred: float | None
     clocks: frozenset[str]
     windows: Mean | None = None
     pairs: Mapping[tuple[Any, ...], float] = field(default_factory=dict)
@@ -108,6 +110,7 @@ class Groups:
         about = {
             "unit": rows["unit"][0],
             "coverage": rows["coverage"].mean(),
+            "inferred": rows["inferred"].mean(),
             "clocks": frozenset(rows["clock"].drop_nulls()),
         }
         every = rows["value"].to_list()

@@ -39,6 +39,7 @@ COMMON: Final = (
     "n",
     "weight",
     "coverage",
+    "inferred",
 )
 """Columns of `measure_all` besides the measure's dimensions."""
 
@@ -141,7 +142,8 @@ def measure_all(
         Columns capture (String, its title, made different where two are the same), capture_id, the facts of table
         captures (`manifest.FACTS`), kind (Enum: capture, repetition, window), repeat (Int64: number of the window from
         the capture's first event on, or of the repetition; null for a whole capture), metric, the measure's dimensions,
-        value (Float64), unit, n (Int64), weight (Float64), coverage (Float64, of the whole capture). `weight` is what
+        value (Float64), unit, n (Int64), weight (Float64), coverage (Float64, of the whole capture), inferred (Float64,
+        the share of the row's bytes of which the names are not proven, null without names). `weight` is what
         the value counts in the mean over the windows: for a share what it is a share of, so that this mean is the share
         in the whole capture; for a rate the window's seconds, empty windows being rows of 0; for latency's mean the
         requests; else 1.
@@ -196,7 +198,11 @@ class Measured(NamedTuple):
 def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) -> pl.DataFrame:
     """The table of `measure_all` of what `measured` gives of each recording; `InputError` for the same one twice."""
     parts = _named(parts)
-    tables = [part.table.drop("inferred", strict=False).with_columns(capture=pl.lit(part.title)) for part in parts]
+    unnamed = pl.lit(None, pl.Float64).alias("inferred")
+    tables = [
+        part.table.with_columns(*([] if "inferred" in part.table.columns else [unnamed]), capture=pl.lit(part.title))
+        for part in parts
+    ]
     table = pl.concat(tables, how="diagonal_relaxed")
     dims = dimensions(table)
     if chosen.has_repetitions:
@@ -211,12 +217,12 @@ def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) 
     at = pl.col("capture").replace_strict(order, return_dtype=pl.Int64)
     front = ["capture", "capture_id", *FACTS, "kind", "repeat", "metric", *dims]
     ordered = table.sort(at, "metric", *dims, "repeat", nulls_last=True)
-    return ordered.select(*front, "value", "unit", "n", "weight", "coverage")
+    return ordered.select(*front, "value", "unit", "n", "weight", "coverage", "inferred")
 
 
 def dimensions(measured: pl.DataFrame) -> list[str]:
     """The columns of a table of `measure_all` that are the measure's own."""
-    return [name for name in measured.columns if name not in (*COMMON, "inferred")]
+    return [name for name in measured.columns if name not in COMMON]
 
 
 def _named(parts: Sequence[Measured]) -> list[Measured]:
@@ -298,7 +304,7 @@ def _everywhere(table: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
     places = table.select("capture", "capture_id", *FACTS, "kind", "repeat", "weight", "coverage").unique()
     kinds = table.select("metric", "unit", *dims).unique()
     keys = ["capture", "repeat", "metric", *dims]
-    known = table.select(*keys, "value", "n")
+    known = table.select(*keys, "value", "n", "inferred")
     every = places.join(kinds, how="cross").join(known, on=keys, how="left", nulls_equal=True)
     return every.with_columns(pl.col("value", "n").fill_null(0)).select(table.columns)
 
@@ -307,9 +313,11 @@ def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str])
     """The table with what its shares weigh, and with rows of 0 for kinds that some captures or windows do not have."""
     is_share = pl.col("metric").str.ends_with("_ratio")
     place = ["capture", "repeat"]
-    counted = table.filter(~is_share).select(*place, *dims, "value", "n", "unit", of="metric")
+    counted = table.filter(~is_share).select(*place, *dims, "value", "n", "unit", "inferred", of="metric")
     shares = table.filter(is_share).with_columns(of=pl.col("metric").str.strip_suffix("_ratio"))
-    both = shares.join(counted.drop("n", "unit"), on=[*place, *dims, "of"], nulls_equal=True, suffix="_counted")
+    both = shares.join(
+        counted.drop("n", "unit", "inferred"), on=[*place, *dims, "of"], nulls_equal=True, suffix="_counted"
+    )
     # Counts and bytes are whole numbers, and so is what they are a share of: rounding makes it exact.
     whole = (pl.col("value_counted") / pl.col("value")).round()
     groups = both.filter(pl.col("value") > 0).group_by(*place, "of", *within).agg(weight=whole.max())

@@ -11,7 +11,6 @@ import pytest
 from support.tree import ROOT
 
 from androstep_analysis import capture, cli, compare, measures
-from androstep_analysis.commands import measure
 
 DEMO = str(ROOT / "datasets/demo")
 
@@ -57,7 +56,7 @@ def test_each_measure_is_printed_with_all_that_it_can_tell_apart(name: str, caps
         assert cli.main(["measure", DEMO, name]) == 1
         assert "has no table" in capsys.readouterr().err
         return
-    taken = measure.taken(name, one)
+    taken = one.dimensions
     for dimension in taken:
         # The demo was recorded before importance was.
         assert cli.main(["measure", DEMO, name, "--by", dimension]) == (dimension == "state"), dimension

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 import androstep_analysis as androstep
 from androstep_analysis import advice, compare, measures, plot, report, schema
 from androstep_analysis.capture.capture import Capture
-from androstep_analysis.compare.measures import known, measured
+from androstep_analysis.compare.measures import dimensions, known, measured
 from androstep_analysis.datasets import export
 from androstep_analysis.explore import Explorer
 from androstep_analysis.measures.recording import Recording
@@ -166,6 +167,24 @@ def test_measures(certainty: str, name: str) -> None:
         assert set(in_io["inferred"].drop_nulls()) <= {is_whole}
         assert in_io["inferred"].null_count() == 0
         check(certainty, (" ".join(row) for row in androstep.show(told.drop_nulls("inferred")).rows))
+
+
+@pytest.mark.parametrize("name", ["file_types", "block_types", "bursts"])
+def test_a_comparison_says_where_names_are_only_inferred(name: str) -> None:
+    sure, likely = (Recording.of(as_all(certainty)) for certainty in ("fact", "inferred"))
+    likely = replace(likely, title="likely", facts={**likely.facts, "capture_id": "0" * 32})
+    measured = compare.measure_all([replace(sure, title="sure"), likely], name)
+    groups = compare.summarise(measured, by=["capture"])
+    named = groups.drop_nulls("inferred")
+    assert set(named.filter(capture="sure")["inferred"]) == {0.0}
+    assert set(named.filter(capture="likely")["inferred"]) == {1.0}
+    notes = compare.compare(measured, by=["capture"]).join(
+        named.select("metric", *dimensions(measured)).unique(),
+        on=["metric", *dimensions(measured)],
+        nulls_equal=True,
+    )["note"]
+    assert notes.len()
+    assert notes.str.contains("names only inferred of 0% and 100% of the bytes", literal=True).all()
 
 
 OTHERS = ("op", "class", "part", "period", "duration_up_to_ns", "top", "cache_bytes", "dev", "block_type", "file_type",
