@@ -99,7 +99,9 @@ static int check_empty(struct sandbox *sandbox)
     if (others < 0)
         return complain("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
     if (others)
-        return complain("%s is not empty; give an empty directory, or the name of a new one", sandbox->shown);
+        return complain("%s is not empty; remove what is in it if a replay that was killed left it, or give an empty "
+                        "directory or the name of a new one",
+                        sandbox->shown);
     return 0;
 }
 
