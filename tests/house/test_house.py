@@ -151,7 +151,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"device"},
     ),
     f"{PACKAGE}.present": (
-        {"waits"},
+        {"sheets", "waits"},
         {"headline"},
         {"advice", "plot", "summary", "terminal"},
         {"live", "report", "wide"},

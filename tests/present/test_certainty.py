@@ -88,9 +88,9 @@ def test_the_summary(certainty: str) -> None:
     assert all("inferred" in one for one in clauses) == (certainty == "inferred")
     check(certainty, clauses)
     tables = terminal.tables(capture).split("\n\n")
-    named = [table for table in tables if re.match(r"(Processes|Apps|Files|Block types|File types) ", table)]
+    named = [table for table in tables if re.match(r"(Processes|Apps|Files|Block types|File types)\b", table)]
     assert len(named) == 5
-    check(certainty, [line for table in named for line in table.splitlines()[1:] if "(unknown)" not in line][1:])
+    check(certainty, [line for table in named for line in table.splitlines()[1:] if "unknown" not in line][1:])
 
 
 def test_types_in_tables_have_their_certainty() -> None:

@@ -10,11 +10,11 @@ from androstep_analysis import measures
 from androstep_analysis.common.markup import Element
 from androstep_analysis.measures.recording import Recording
 from androstep_analysis.measures.tables import inferred_share
-from androstep_analysis.present import plot
-from androstep_analysis.present.report import cells, layouts
+from androstep_analysis.present import plot, sheets
+from androstep_analysis.present.report import cells
 from androstep_analysis.present.report.advised import MOST_EVENTS
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.section import Figure, Section
+from androstep_analysis.present.sheets import Column
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -87,7 +87,7 @@ def _lives(table: pl.DataFrame) -> list[Element]:
         "discarded_ratio": Column("Discarded", cells.per_cent),
         "discarded_p50": Column("after (median)", cells.duration),
         "alive_ratio": Column("Alive", cells.per_cent),
-        **layouts.CERTAINTY,
+        **sheets.CERTAINTY,
     }
     return [cells.table(wide.sort("writes", descending=True), columns, "Lives of what is written")]
 
@@ -112,7 +112,7 @@ def _costs(table: pl.DataFrame) -> list[Element]:
         "cost": Column("On the device", cells.size),
         "ratio": Column("for a byte", lambda ratio: f"{ratio:.2f}"),
         "discarded": Column("Discarded", cells.size),
-        **layouts.CERTAINTY,
+        **sheets.CERTAINTY,
     }
     return [cells.table(shown, columns, "What writing costs")]
 

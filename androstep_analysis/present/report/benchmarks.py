@@ -14,9 +14,9 @@ from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells, overview, section
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Context
+from androstep_analysis.present.sheets import Column
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture

@@ -9,9 +9,9 @@ import polars as pl
 from androstep_analysis import measures
 from androstep_analysis.common.markup import Element
 from androstep_analysis.present.report import cells, samples
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Glossary
+from androstep_analysis.present.sheets import Column
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture

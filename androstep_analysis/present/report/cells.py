@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common import quantities, units
 from androstep_analysis.common.markup import Element, el, island
+from androstep_analysis.present.sheets import Column, Sheet
 
 TOP: Final = 10
 """Rows of a figure of who moved most, at most."""
@@ -21,30 +22,24 @@ _LONG: Final = 30
 """Names longer than this get room, however many columns there are."""
 
 
-class Column(NamedTuple):
-    """How a column of a frame stands in a table.
-
-    With `format` it holds numbers, otherwise text; text is sorted by the numbers in column `by` where that is given.
-    A column to `pick` from has few values, and the table can be limited to one of them.
-    """
-
-    title: str
-    format: Callable[[float], str] | None = None
-    by: str | None = None
-    pick: bool = False
-
-
 def table(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> Element:
-    """The columns of a frame as a table called `label`, which the page's script sorts, searches and turns the pages of.
+    """Show columns of a frame as a table called `label`, as `sheet` does."""
+    return sheet(Sheet(label, rows, columns))
 
-    Null is unknown. All rows are in the page, those of the first page as HTML.
+
+def sheet(shown: Sheet) -> Element:
+    """Draw a table, which the page's script sorts, searches and turns the pages of.
+
+    All rows are in the page, those of the first page as HTML.
     """
-    texts, values = zip(*(_column(rows, name, column) for name, column in columns.items()), strict=True)
+    rows, columns, label = shown.rows, shown.columns, shown.title
+    texts = [shown.texts(name) for name in columns]
+    values = [_numbers(rows, name, column) for name, column in columns.items()]
     head = [el("th", column.title, scope="col", **_kind(column)) for column in columns.values()]
-    shown = zip(*(of_column[:PAGE] for of_column in texts), strict=True)
+    first = zip(*(of_column[:PAGE] for of_column in texts), strict=True)
     body = [
         el("tr", *(_cell(i, text, column) for i, (text, column) in enumerate(zip(row, columns.values(), strict=True))))
-        for row in shown
+        for row in first
     ]
     parts = zip(columns.values(), texts, values, strict=True)
     more = rows.height - PAGE
@@ -79,13 +74,10 @@ def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
     return rows.with_columns(pl.Series(name, column, pl.String) for name, column in texts.items())
 
 
-def _column(rows: pl.DataFrame, name: str, column: Column) -> tuple[list[str | None], list[float | None] | None]:
-    """The texts of a column, and the numbers to sort it by."""
-    if column.format is None:
-        numbers = None if column.by is None else rows[column.by].to_list()
-        return rows[name].cast(pl.String).to_list(), numbers
-    values = rows[name].to_list()
-    return [None if value is None else column.format(value) for value in values], values
+def _numbers(rows: pl.DataFrame, name: str, column: Column) -> list[float] | None:
+    """The numbers that a column is sorted by; None where it is sorted as text."""
+    by = name if column.format is not None else column.by
+    return None if by is None else rows[by].to_list()
 
 
 def _kind(column: Column) -> dict[str, str]:

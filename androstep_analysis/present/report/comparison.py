@@ -17,9 +17,9 @@ from androstep_analysis.compare.groups import label
 from androstep_analysis.compare.result import Result
 from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells, document, overview, provenance, section
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Glossary
+from androstep_analysis.present.sheets import Column
 
 _DEFINITIONS: Final = ("compare_windows", "compare_verdict", "compare_rank")
 

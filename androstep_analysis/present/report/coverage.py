@@ -9,8 +9,8 @@ from androstep_analysis.common import losses
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.link import unrecorded
 from androstep_analysis.present.report import cells, requests, section
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.section import Context
+from androstep_analysis.present.sheets import Column
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture

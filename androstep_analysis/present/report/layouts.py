@@ -1,111 +1,36 @@
-"""Tables of the measures of requests."""
+"""Tables of the measures of requests on a page, each with how much of it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import polars as pl
 
-from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
-from androstep_analysis.measures.tables import MEASURES, inferred_share
+from androstep_analysis.present import sheets
 from androstep_analysis.present.report import cells
-from androstep_analysis.present.report.cells import Column
 
-CERTAINTY: Mapping[str, Column] = {"inferred": Column("Certainty", quantities.certainty)}
-"""Column of results that name owners, files or types: how much of that is inferred."""
-
-_SHARES: Mapping[str, Column] = {
-    "count": Column("Requests", cells.count),
-    "count_ratio": Column("of requests", cells.per_cent),
-    "bytes": Column("Bytes", cells.size),
-    "bytes_ratio": Column("of bytes", cells.per_cent),
-}
+Render = Callable[[pl.DataFrame], list[Element]]
 
 
-def shares(label: str, *dims: str) -> Callable[[pl.DataFrame], list[Element]]:
-    """Renders count, bytes and their shares, a row for each combination of `dims`."""
-    return lambda table: [_wide(table, dims, _SHARES, label), *known(table)]
+def shares(title: str, *dims: str) -> Render:
+    """Show count, bytes and their shares, a row for each combination of `dims`."""
+    return lambda table: [cells.sheet(sheets.shares(title, dims, table)), *known(table)]
 
 
 def fraction(table: pl.DataFrame) -> list[Element]:
-    """Renders `measures.metadata_fraction`."""
-    titles = {
-        "count_ratio": "Metadata, of requests",
-        "bytes_ratio": "Metadata, of bytes",
-        "journal_count_ratio": "Journal, of requests",
-        "journal_bytes_ratio": "Journal, of bytes",
-    }
-    columns = {name: Column(title, cells.per_cent) for name, title in titles.items()}
-    return [_wide(table, ("op",), columns, "Fraction of metadata")]
+    """Show `measures.metadata_fraction`."""
+    return [cells.sheet(sheets.fraction(table))]
 
 
 def quantiles(table: pl.DataFrame) -> list[Element]:
-    """Renders `measures.latency`: a row per step and operation, with how much of it was measured."""
-    names = table["quantile"].cast(pl.String).unique(maintain_order=True).to_list()
-    wide = table.pivot(on="quantile", index=["step", "op", "n", "coverage"], values="value", maintain_order=True)
-    columns = {
-        "step": Column("Step"),
-        "op": Column("Operation"),
-        "n": Column("Requests", cells.count),
-        "coverage": Column("of bytes", cells.per_cent),
-        **{name: Column(name, cells.duration) for name in names},
-    }
-    return [cells.table(wide, columns, "Quantiles of latency")]
+    """Show `measures.latency`."""
+    return [cells.sheet(sheets.quantiles("Quantiles of latency", table))]
 
 
-def moved(table: pl.DataFrame) -> pl.DataFrame:
-    """Bytes ``read`` and ``written`` of `measures.volume` by its one dimension, and their ``share``; most first."""
-    name = next(column for column in table.columns if column not in (*MEASURES, "op"))
-    of_bytes = table.filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
-    return (
-        of_bytes.group_by(name)
-        .agg(
-            read=pl.col("value").filter(pl.col("op") == "read").sum(),
-            written=pl.col("value").filter(pl.col("op") == "write").sum(),
-            inferred=inferred_share(),
-        )
-        .with_columns(share=(pl.col("read") + pl.col("written")) / (pl.col("read") + pl.col("written")).sum())
-        .sort(["share", name], descending=[True, False])
-    )
-
-
-def volume(what: str, label: str) -> Callable[[pl.DataFrame], list[Element]]:
-    """Renders `moved`: a row for each `what`."""
-
-    def render(table: pl.DataFrame) -> list[Element]:
-        rows = moved(table)
-        return [cells.table(rows, {rows.columns[0]: Column(what), **MOVED}, label), *known(table)]
-
-    return render
-
-
-MOVED: Mapping[str, Column] = {
-    "read": Column("Read", cells.size),
-    "written": Column("Written", cells.size),
-    "share": Column("of bytes", cells.per_cent),
-    **CERTAINTY,
-}
-"""Columns of `moved`."""
-
-
-def _wide(table: pl.DataFrame, dims: Sequence[str], metrics: Mapping[str, Column], label: str) -> Element:
-    """A tidy table with its `metrics` as columns."""
-    more = {name: column for name, column in CERTAINTY.items() if name in table.columns}
-    wide = table.pivot(on="metric", index=[*dims, *more], values="value", maintain_order=True)
-    names = {name: Column(_TITLES.get(name, name)) for name in dims}
-    there = {name: one for name, one in metrics.items() if name in wide.columns}
-    return cells.table(wide, names | there | more, label)
-
-
-_TITLES = {
-    "op": "Operation",
-    "block_type": "Block type",
-    "file_type": "File type",
-    "class": "Class",
-    "map_source": "Source",
-    "owner_via": "Rule",
-}
+def volume(what: str, title: str) -> Render:
+    """Show `measures.volume`, a row for each `what`."""
+    return lambda table: [cells.sheet(sheets.volume(title, what, table)), *known(table)]
 
 
 def known(table: pl.DataFrame) -> list[Element]:

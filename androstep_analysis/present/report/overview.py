@@ -10,10 +10,10 @@ import polars as pl
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.ingest import clock
-from androstep_analysis.present import headline
+from androstep_analysis.present import headline, sheets
 from androstep_analysis.present.headline import Sentence
 from androstep_analysis.present.plot import text
-from androstep_analysis.present.report import cells, layouts
+from androstep_analysis.present.report import cells
 from androstep_analysis.present.report.section import Results
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def leaders(results: Results) -> Element:
         ("processes", "owner_comm", "Top processes", "who"),
     ):
         table = _frame(results, name)
-        rows = layouts.moved(table).drop_nulls(column) if table.height else table
+        rows = sheets.moved(table).drop_nulls(column) if table.height else table
         if rows.is_empty():
             continue
         most = max(rows["share"][0], 1e-9)

@@ -12,8 +12,8 @@ from androstep_analysis import replay
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells, overview
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.section import Context, Figure, Section
+from androstep_analysis.present.sheets import Column
 from androstep_analysis.replay.tables import ALIKE
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from androstep_analysis import measures
 from androstep_analysis.common import units
 from androstep_analysis.common.markup import Element
 from androstep_analysis.ingest import clock
-from androstep_analysis.present import plot
+from androstep_analysis.present import plot, sheets
 from androstep_analysis.present.plot.series import STEPS
 from androstep_analysis.present.report import behaviour, cells, layouts
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.section import Figure, Section
+from androstep_analysis.present.sheets import Column
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -44,7 +44,7 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
         "apps": apps if apps["package"].count() else apps.clear(),
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": (files := measures.volume(of_files, by=("path",))),
-        "file_rows": _with_details(layouts.moved(files), of_files),
+        "file_rows": _with_details(sheets.moved(files), of_files),
         "locality": measures.locality(requests),
         "cumulative": measures.cumulative(timed, columns=STEPS),
         "sync": measures.sync(io),
@@ -77,7 +77,7 @@ def bin_length(first_ns: int | None, last_ns: int | None, bins: int) -> int:
 
 
 def _with_details(rows: pl.DataFrame, pieces: pl.LazyFrame) -> pl.DataFrame:
-    """The known files of `layouts.moved`, with the app and the type of each."""
+    """The known files of `sheets.moved`, with the app and the type of each."""
     details = pieces.group_by("path").agg(pl.col("package").first(), pl.col("file_type").first()).collect()
     return rows.drop_nulls("path").join(details, on="path", how="left", maintain_order="left")
 
@@ -87,7 +87,7 @@ def _files(rows: pl.DataFrame) -> list[Element]:
         "path": Column("File"),
         "package": Column("App", pick=True),
         "file_type": Column("Type", pick=True),
-        **layouts.MOVED,
+        **sheets.MOVED,
     }
     return [cells.table(rows, columns, "Files")]
 

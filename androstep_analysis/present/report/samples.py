@@ -7,9 +7,9 @@ import polars as pl
 from androstep_analysis import measures
 from androstep_analysis.common.markup import Element
 from androstep_analysis.present.report import cells
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Glossary
+from androstep_analysis.present.sheets import Column
 
 
 def parts(samples: pl.LazyFrame, glossary: Glossary) -> list[Part]:

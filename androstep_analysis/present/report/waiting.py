@@ -10,8 +10,8 @@ from androstep_analysis import perceived
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells
-from androstep_analysis.present.report.cells import Column
 from androstep_analysis.present.report.section import Figure, Section
+from androstep_analysis.present.sheets import Column
 from androstep_analysis.present.waits import CLASSES, Waits
 
 if TYPE_CHECKING:

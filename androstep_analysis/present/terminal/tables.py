@@ -13,9 +13,8 @@ from androstep_analysis.capture import Capture, population
 from androstep_analysis.common import losses, quantities, units
 from androstep_analysis.common.markup import visible
 from androstep_analysis.link import unrecorded
-from androstep_analysis.measures.tables import inferred_share
-from androstep_analysis.present import headline, waits
-from androstep_analysis.present.terminal.text import WIDTH, table, wrapped
+from androstep_analysis.present import headline, sheets, waits
+from androstep_analysis.present.terminal.text import WIDTH, sheet, table, wrapped
 from androstep_analysis.present.waits import Waits
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
@@ -40,22 +39,29 @@ def tables(capture: Capture) -> str:
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(told)
     requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
-    data = io.filter(pl.col("block_type") == "data")
     parts = [
         *told,
-        _shares("Requests", measures.mix(requests), ["op"]),
-        _shares("Block types (empty flushes apart)", measures.block_types(io), ["op", "block_type"]),
-        _shares("File types of data blocks", measures.file_types(io), ["op", "file_type"]),
-        _volume(f"Processes (top {TOP})", io, "owner_comm"),
-        _volume(f"Apps by directory (top {TOP})", data, "package"),
-        _volume(f"Files (top {TOP})", data, "path"),
-        _shares("Locality", measures.locality(requests), ["op", "class"]),
-        _shares("Synchronous and buffered writes", measures.sync(io), ["class"]),
-        _latency(requests),
-        _shares("What the block types rest on", measures.evidence(io, "map_source"), ["op", "map_source"]),
-        _shares("What the owners rest on", measures.evidence(io, "owner_via"), ["op", "owner_via"]),
+        *_of_requests(requests, io),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
+    """The tables of requests and their pieces."""
+    data = io.filter(pl.col("block_type") == "data")
+    yield sheet(sheets.shares("Requests", ("op",), measures.mix(requests)))
+    types = ("op", "block_type")
+    yield sheet(sheets.shares("Block types (empty flushes apart)", types, measures.block_types(io)))
+    yield sheet(sheets.shares("File types of data blocks", ("op", "file_type"), measures.file_types(io)))
+    yield sheet(sheets.volume("Processes", "Process", measures.volume(io, by=("owner_comm",))), top=TOP)
+    yield sheet(sheets.volume("Apps by directory", "Package", measures.volume(data, by=("package",))), top=TOP)
+    yield sheet(sheets.volume("Files", "File", measures.volume(data, by=("path",))), top=TOP)
+    yield sheet(sheets.shares("Locality", ("op", "class"), measures.locality(requests)))
+    yield sheet(sheets.shares("Synchronous and buffered writes", ("class",), measures.sync(io)))
+    yield sheet(sheets.quantiles("Latency", measures.latency(requests)))
+    of_maps, of_owners = measures.evidence(io, "map_source"), measures.evidence(io, "owner_via")
+    yield sheet(sheets.shares("What block types and files rest on", ("op", "map_source"), of_maps))
+    yield sheet(sheets.shares("What owners rest on", ("op", "owner_via"), of_owners))
 
 
 def _beside_requests(capture: Capture) -> Iterator[str]:
@@ -150,60 +156,6 @@ def _top(title: str, header: list[str], rows: list[list[str]]) -> str:
     """A table of the first rows; nothing where there are none."""
     shown = f" (top {TOP} of {len(rows):,})" if len(rows) > TOP else ""
     return f"{title}{shown}\n{table(header, rows[:TOP])}" if rows else ""
-
-
-def _shares(title: str, result: pl.DataFrame, dimensions: list[str]) -> str:
-    """A tidy result with its count, bytes and ratios side by side."""
-    if not result.height:
-        return ""
-    index = [*dimensions, *(name for name in ("inferred",) if name in result.columns)]
-    wide = result.pivot("metric", index=index, values="value", maintain_order=True)
-    rows = [
-        [
-            *("–" if row[name] is None else str(row[name]) for name in dimensions),
-            f"{row['count']:,.0f}",
-            _percent(row.get("count_ratio")),
-            _size(row["bytes"]),
-            _percent(row.get("bytes_ratio")),
-            quantities.certainty(row.get("inferred")),
-        ]
-        for row in wide.iter_rows(named=True)
-    ]
-    return f"{title}\n{_with_certainty([*dimensions, 'requests', '%', 'bytes', '%'], rows)}"
-
-
-def _with_certainty(header: list[str], rows: list[list[str]]) -> str:
-    """Return a table whose last column is how much is inferred, which is left out where nothing is."""
-    header, shown = [*header, "certainty"], len(header) + any(row[-1] for row in rows)
-    return table(header[:shown], [row[:shown] for row in rows])
-
-
-def _volume(title: str, io: pl.LazyFrame, column: str) -> str:
-    """Bytes read and written by one column of io, the largest first; what is unknown stands as such."""
-    result = measures.volume(io, by=(column,)).filter(pl.col("metric") == "bytes")
-    wide = result.group_by(column).agg(
-        read=pl.col("value").filter(pl.col("op") == "read").sum(),
-        write=pl.col("value").filter(pl.col("op") == "write").sum(),
-        inferred=inferred_share(),
-    )
-    top = wide.sort(pl.col("read") + pl.col("write"), column, descending=[True, False]).head(TOP)
-    rows = [
-        [name or "(unknown)", _size(read), _size(write), quantities.certainty(inferred)]
-        for name, read, write, inferred in top.iter_rows()
-    ]
-    return f"{title}\n{_with_certainty([column, 'read', 'written'], rows)}" if rows else ""
-
-
-def _latency(requests: pl.LazyFrame) -> str:
-    result = measures.latency(requests)
-    if not result.height:
-        return ""
-    wide = result.with_columns(pl.col("quantile").cast(pl.String)).pivot(
-        "quantile", index=["step", "op", "n"], values="value", maintain_order=True
-    )
-    names = wide.columns[3:]
-    rows = [[row[0], row[1], f"{row[2]:,}", *map(_duration, row[3:])] for row in wide.iter_rows()]
-    return f"Latency\n{table(['step', 'op', 'requests', *names], rows)}"
 
 
 def _bench(tables: Mapping[str, pl.DataFrame]) -> str:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from androstep_analysis.common.markup import visible
+from androstep_analysis.present.sheets import Sheet
 
 WIDTH = 80
 """Columns that all that is printed fits in."""
@@ -83,6 +84,27 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
         _fitting([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part])
         for part in _parts(least)
     )
+
+
+def sheet(shown: Sheet, *, top: int | None = None) -> str:
+    """The first rows of a table under its title; nothing where it has none.
+
+    Columns without a value in any of these rows are left out.
+    """
+    if not shown.rows.height:
+        return ""
+    rest = top is not None and shown.rows.height > top
+    title = f"{shown.title} (top {top} of {shown.rows.height:,})" if rest else shown.title
+    texts = {name: shown.texts(name)[:top] for name in shown.columns}
+    kept = [name for name in shown.columns if any(texts[name])]
+    unknown = {name: "–" if shown.columns[name].format else "unknown" for name in kept}
+    rows = zip(*([unknown[name] if cell is None else cell for cell in texts[name]] for name in kept), strict=True)
+    return f"{title}\n{table([_heading(shown.columns[name].title) for name in kept], rows)}"
+
+
+def _heading(title: str) -> str:
+    """Begin with a small letter, unless the word is a name or an abbreviation."""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 _LEAST_NAME = 12

@@ -1,0 +1,135 @@
+"""Results of measures laid out as tables, once: a terminal and a page show the same columns and numbers.
+
+A `Sheet` says what stands in a table and how its numbers are written, and not how it is drawn: `terminal.text.sheet`
+draws it as aligned text, `report.cells.sheet` as HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from androstep_analysis.common import quantities
+from androstep_analysis.measures.tables import MEASURES, inferred_share
+
+
+class Column(NamedTuple):
+    """How a column of a frame stands in a table.
+
+    With `format` it holds numbers, otherwise text; text is sorted by the numbers in column `by` where that is given.
+    A column to `pick` from has few values, and the table can be limited to one of them.
+    """
+
+    title: str
+    format: Callable[[float], str] | None = None
+    by: str | None = None
+    pick: bool = False
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Rows under a title. Of `rows` the `columns` are shown, in their order; null is unknown."""
+
+    title: str
+    rows: pl.DataFrame
+    columns: Mapping[str, Column]
+
+    def texts(self, name: str) -> list[str | None]:
+        """The cells of a column."""
+        form = self.columns[name].format
+        if form is None:
+            return self.rows[name].cast(pl.String).to_list()
+        return [None if value is None else form(value) for value in self.rows[name].to_list()]
+
+
+CERTAINTY: Final[Mapping[str, Column]] = {"inferred": Column("Certainty", quantities.certainty)}
+"""Column of results that name owners, files or types: how much of that is inferred."""
+
+MOVED: Final[Mapping[str, Column]] = {
+    "read": Column("Read", quantities.size),
+    "written": Column("Written", quantities.size),
+    "share": Column("of bytes", quantities.per_cent),
+    **CERTAINTY,
+}
+"""Columns of `moved`."""
+
+_SHARES: Final[Mapping[str, Column]] = {
+    "count": Column("Requests", quantities.count),
+    "count_ratio": Column("of requests", quantities.per_cent),
+    "bytes": Column("Bytes", quantities.size),
+    "bytes_ratio": Column("of bytes", quantities.per_cent),
+}
+
+_DIMENSIONS: Final = {
+    "op": "Operation",
+    "block_type": "Block type",
+    "file_type": "File type",
+    "class": "Class",
+    "map_source": "Source",
+    "owner_via": "Rule",
+}
+
+
+def shares(title: str, dims: Sequence[str], table: pl.DataFrame) -> Sheet:
+    """Lay out count, bytes and their shares: a row for each combination of `dims`."""
+    return _wide(title, dims, _SHARES, table)
+
+
+def fraction(table: pl.DataFrame) -> Sheet:
+    """Lay out `measures.metadata_fraction`."""
+    titles = {
+        "count_ratio": "Metadata, of requests",
+        "bytes_ratio": "Metadata, of bytes",
+        "journal_count_ratio": "Journal, of requests",
+        "journal_bytes_ratio": "Journal, of bytes",
+    }
+    columns = {name: Column(title, quantities.per_cent) for name, title in titles.items()}
+    return _wide("Fraction of metadata", ("op",), columns, table)
+
+
+def quantiles(title: str, table: pl.DataFrame) -> Sheet:
+    """Lay out `measures.latency`: a row for each step and operation, with how much of it was measured."""
+    names = table["quantile"].cast(pl.String).unique(maintain_order=True).to_list()
+    wide = table.pivot(on="quantile", index=["step", "op", "n", "coverage"], values="value", maintain_order=True)
+    columns = {
+        "step": Column("Step"),
+        "op": Column("Operation"),
+        "n": Column("Requests", quantities.count),
+        "coverage": Column("of bytes", quantities.per_cent),
+        **{name: Column(name, quantities.duration) for name in names},
+    }
+    return Sheet(title, wide, columns)
+
+
+def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:
+    """Lay out `measures.volume` by one dimension: a row for each `what`, the one that moved most first."""
+    rows = moved(table)
+    return Sheet(title, rows, {rows.columns[0]: Column(what), **MOVED})
+
+
+def moved(table: pl.DataFrame) -> pl.DataFrame:
+    """Bytes ``read`` and ``written`` of `measures.volume` by its one dimension, and their ``share``; most first."""
+    name = next(column for column in table.columns if column not in (*MEASURES, "op"))
+    of_bytes = table.filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
+    return (
+        of_bytes.group_by(name)
+        .agg(
+            read=pl.col("value").filter(pl.col("op") == "read").sum(),
+            written=pl.col("value").filter(pl.col("op") == "write").sum(),
+            inferred=inferred_share(),
+        )
+        .with_columns(share=(pl.col("read") + pl.col("written")) / (pl.col("read") + pl.col("written")).sum())
+        .sort(["share", name], descending=[True, False])
+    )
+
+
+def _wide(title: str, dims: Sequence[str], metrics: Mapping[str, Column], table: pl.DataFrame) -> Sheet:
+    """Lay out a tidy table with its `metrics` as columns."""
+    more = {name: column for name, column in CERTAINTY.items() if name in table.columns}
+    wide = table.pivot(on="metric", index=[*dims, *more], values="value", maintain_order=True)
+    names = {name: Column(_DIMENSIONS.get(name, name)) for name in dims}
+    there = {name: one for name, one in metrics.items() if name in wide.columns}
+    return Sheet(title, wide, names | there | more)
