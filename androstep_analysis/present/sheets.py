@@ -73,6 +73,15 @@ _DIMENSIONS: Final = {
 }
 
 
+def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
+    """Add these numbers in the unit of each row (column unit), as text in columns said_NAME."""
+    texts = {
+        f"said_{name}": [quantities.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
+        for name in numbers
+    }
+    return rows.with_columns(pl.Series(name, column, pl.String) for name, column in texts.items())
+
+
 def shares(title: str, dims: Sequence[str], table: pl.DataFrame) -> Sheet:
     """Lay out count, bytes and their shares: a row for each combination of `dims`."""
     return _wide(title, dims, _SHARES, table)

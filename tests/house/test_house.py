@@ -152,7 +152,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     ),
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
-        {"headline"},
+        {"beside", "headline"},
         {"advice", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel"},

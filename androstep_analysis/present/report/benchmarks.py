@@ -16,7 +16,7 @@ from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells, overview, section
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Context
-from androstep_analysis.present.sheets import Column
+from androstep_analysis.present.sheets import Column, in_unit
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -96,7 +96,7 @@ def _rates(context: Context, told: Sequence[str]) -> list[Element]:
     summary = _frame(context, "bench")
     drawn = list(_sweeps(summary, told))[:_MOST_FIGURES]
     rates = summary.filter(pl.col("metric").is_in(list(_RATES)))
-    wide = cells.in_unit(rates, ("value", "lo", "hi")).with_columns(
+    wide = in_unit(rates, ("value", "lo", "hi")).with_columns(
         what=pl.col("metric").replace_strict(_RATES, return_dtype=pl.String)
     )
     columns = {

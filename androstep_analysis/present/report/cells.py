@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -63,15 +63,6 @@ def sheet(shown: Sheet) -> Element:
 def unless_empty(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> list[Element]:
     """`table` where there are rows."""
     return [table(rows, columns, label)] if rows.height else []
-
-
-def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
-    """The rows with these numbers in the unit of each row (column unit), as text in columns said_NAME."""
-    texts = {
-        f"said_{name}": [quantities.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
-        for name in numbers
-    }
-    return rows.with_columns(pl.Series(name, column, pl.String) for name, column in texts.items())
 
 
 def _numbers(rows: pl.DataFrame, name: str, column: Column) -> list[float] | None:

@@ -19,7 +19,7 @@ from androstep_analysis.present import plot
 from androstep_analysis.present.report import cells, document, overview, provenance, section
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Glossary
-from androstep_analysis.present.sheets import Column
+from androstep_analysis.present.sheets import Column, in_unit
 
 _DEFINITIONS: Final = ("compare_windows", "compare_verdict", "compare_rank")
 
@@ -186,7 +186,7 @@ def _keys(dims: Sequence[str]) -> dict[str, Column]:
 
 def _rows(rows: pl.DataFrame, dims: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:
     """The rows with these numbers in their unit; a dimension that makes no sense for a row is a dash."""
-    return cells.in_unit(rows, numbers).with_columns(pl.col(dims).cast(pl.String).fill_null("–"))
+    return in_unit(rows, numbers).with_columns(pl.col(dims).cast(pl.String).fill_null("–"))
 
 
 def _p(value: float) -> str:

@@ -10,10 +10,10 @@ import polars as pl
 from androstep_analysis import bench, measures
 from androstep_analysis.bench.measures import UNITS, telling
 from androstep_analysis.capture import Capture, population
-from androstep_analysis.common import losses, quantities, units
+from androstep_analysis.common import losses, quantities
 from androstep_analysis.common.markup import visible
 from androstep_analysis.link import unrecorded
-from androstep_analysis.present import headline, sheets, waits
+from androstep_analysis.present import beside, headline, sheets, waits
 from androstep_analysis.present.terminal.text import WIDTH, sheet, table, wrapped
 from androstep_analysis.present.waits import Waits
 from androstep_analysis.replay.metrics import QUANTILES
@@ -68,88 +68,15 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
     """What a capture has beside requests: system calls, commands, counters; of others which events there are."""
     has = capture.about["rows"]
     if has["syscalls"]:
-        yield _calls(measures.calls(capture.syscalls))
-        yield _called_paths(measures.called_paths(capture.syscalls))
-        yield _callers(measures.callers(capture.syscalls))
+        yield from (sheet(one, top=TOP) for one in beside.calls(capture.syscalls))
     if has["commands"]:
-        yield _commands(measures.commands(capture.commands))
+        yield sheet(beside.commands(capture.commands), top=TOP)
     if has["samples"]:
-        yield from _sampled(capture.samples)
-        yield _counters(measures.counters(capture.samples))
+        yield from (sheet(one, top=TOP) for one in beside.cpus(capture.samples))
+        yield sheet(beside.counters(capture.samples), top=TOP)
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")):
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
         yield _top("Events", ["event", "count"], [[name, f"{count:,}"] for name, count in counts])
-
-
-def _calls(result: pl.DataFrame) -> str:
-    rows = [
-        [call, f"{count:,}", f"{failed:,}", _size(size), _duration(ns)]
-        for call, count, failed, size, ns in result.iter_rows()
-    ]
-    return _top("System calls", ["call", "calls", "failed", "bytes", "time"], rows)
-
-
-def _called_paths(result: pl.DataFrame) -> str:
-    rows = [[path, f"{count:,}", *map(_size, moved), _duration(ns)] for path, count, *moved, ns in result.iter_rows()]
-    return _top("Paths of system calls", ["path", "calls", "read", "written", "time"], rows)
-
-
-def _callers(result: pl.DataFrame) -> str:
-    rows = [[comm, f"{count:,}", _duration(ns)] for comm, count, ns in result.iter_rows()]
-    return _top("Threads that made system calls", ["thread", "calls", "time"], rows)
-
-
-def _commands(result: pl.DataFrame) -> str:
-    rows = [
-        [
-            *("–" if value is None else str(value) for value in (device, event, step)),
-            "–" if opcode is None else f"0x{opcode:02x}",
-            f"{count:,}",
-            _size(size),
-        ]
-        for device, event, step, opcode, count, size in result.iter_rows()
-    ]
-    return _top("Commands to the device", ["device", "event", "step", "opcode", "events", "bytes"], rows)
-
-
-def _sampled(samples: pl.LazyFrame) -> Iterator[str]:
-    """What the CPUs did, for whom, and how busy disks were, as far as samples tell."""
-    cpu = measures.cpu(samples).pivot("metric", index="state", values="value")
-    if cpu.height:
-        rows = [[state, _duration(seconds * 1e9), _percent(share)] for state, seconds, share in cpu.iter_rows()]
-        yield _top("CPU time", ["state", "time", "share"], rows)
-    users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
-    rows = [
-        ["–" if comm is None else comm, _duration(s * 1e9)] for comm, s in users.select("comm", "value").iter_rows()
-    ]
-    yield _top("CPU time of processes", ["process", "time"], rows)
-    disks = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
-    rows = [
-        ["–" if disk is None else disk, _percent(ratio)] for disk, ratio in disks.select("disk", "value").iter_rows()
-    ]
-    yield _top("Busy disks", ["disk", "busy"], rows)
-
-
-def _counters(result: pl.DataFrame) -> str:
-    rows = [
-        [
-            row["counter"],
-            _whose(row["dev"], row["pid"], row["instance"]),
-            f"{row['count']:,}",
-            *(quantities.in_unit(row[name], row["unit"]) for name in ("least", "greatest", "last")),
-        ]
-        for row in result.iter_rows(named=True)
-    ]
-    return _top("Counters", ["counter", "of", "readings", "least", "greatest", "last"], rows)
-
-
-def _whose(dev: int | None, pid: int | None, instance: str | None) -> str:
-    """What a counter belongs to."""
-    if dev is not None:
-        return units.format_dev(dev)
-    if pid is not None:
-        return f"process {pid}"
-    return "–" if instance is None else instance
 
 
 def _top(title: str, header: list[str], rows: list[list[str]]) -> str:

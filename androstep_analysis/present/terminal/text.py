@@ -89,14 +89,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
 def sheet(shown: Sheet, *, top: int | None = None) -> str:
     """The first rows of a table under its title; nothing where it has none.
 
-    Columns without a value in any of these rows are left out.
+    Columns of numbers without a value in any of these rows are left out.
     """
     if not shown.rows.height:
         return ""
     rest = top is not None and shown.rows.height > top
     title = f"{shown.title} (top {top} of {shown.rows.height:,})" if rest else shown.title
     texts = {name: shown.texts(name)[:top] for name in shown.columns}
-    kept = [name for name in shown.columns if any(texts[name])]
+    kept = [name for name, column in shown.columns.items() if column.format is None or any(texts[name])]
     unknown = {name: "–" if shown.columns[name].format else "unknown" for name in kept}
     rows = zip(*([unknown[name] if cell is None else cell for cell in texts[name]] for name in kept), strict=True)
     return f"{title}\n{table([_heading(shown.columns[name].title) for name in kept], rows)}"
