@@ -31,7 +31,6 @@ class Other(NamedTuple):
 
     first: int
     count: int
-    indent: int
     printed: str
 
 
@@ -45,7 +44,7 @@ class _Runner(doctest.DocTestRunner):
     def report_failure(self, _out: object, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
         assert test.lineno is not None
         first = test.lineno + example.lineno + example.source.count("\n")
-        self.others.append(Other(first, example.want.count("\n"), example.indent, got))
+        self.others.append(Other(first, example.want.count("\n"), got))
 
     def report_unexpected_exception(
         self, _out: object, test: doctest.DocTest, example: doctest.Example, exc_info: Any
@@ -70,7 +69,9 @@ def rewrite(functions: Iterable[Callable[..., Any]], names: Mapping[str, Any]) -
     for path, changes in found.items():
         lines = path.read_text("utf-8").splitlines(keepends=True)
         for change in sorted(changes, reverse=True):
-            printed = [f"{' ' * change.indent}{line}\n" for line in change.printed.splitlines()]
+            source = lines[change.first - 1]
+            indent = source[: len(source) - len(source.lstrip())]  # docstrings have none from Python 3.13 on
+            printed = [f"{indent}{line}\n" for line in change.printed.splitlines()]
             lines[change.first : change.first + change.count] = printed
         path.write_text("".join(lines), encoding="utf-8")
     return [path for path, changes in found.items() if changes]

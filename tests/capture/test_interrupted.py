@@ -17,7 +17,8 @@ def send(number):
 """
 
 COMMAND = """
-from androstep_analysis import cli, scratch
+from androstep_analysis import cli
+from androstep_analysis.common import scratch
 import argparse, pathlib
 
 def parsed(words):

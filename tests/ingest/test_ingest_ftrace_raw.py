@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support import corpus, readers, tracing
 from support.tracedat_files import MACHINES, File, Machine, random_file
+from support.tracing import FLAGS
 
 from androstep_analysis import ingest
 from androstep_analysis.common.errors import InputError
@@ -191,5 +192,5 @@ def _as_trace_cmd(tmp_path: Path, directory: Path, formats: list[str], read: rea
     data = tmp_path / "trace.dat"
     data.write_bytes(File(machine, [("any", text) for text in formats], cpus).v6())
     report = subprocess.run(["trace-cmd", "report", "-i", data], capture_output=True, check=True).stdout
-    names = re.findall(r"^.*-\d+ +\[\d+\] +[\d.]+: +(\w+):", report.decode(errors="replace"), re.M)
+    names = re.findall(r"^.*-\d+ +\[\d+\] +" + FLAGS + r" *[\d.]+: +(\w+):", report.decode(errors="replace"), re.M)
     assert Counter(names) == read.events

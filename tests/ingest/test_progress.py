@@ -13,7 +13,7 @@ from androstep_analysis.device import probe
 
 _RUN = """
 from pathlib import Path
-from androstep_analysis import probe
+from androstep_analysis.device import probe
 
 def runner(options, path, line):
     line("iobench:  50 % writing")

@@ -22,7 +22,8 @@ TRACE = ROOT / "tests/data/perfetto_generic.dat.xz"
 
 INGEST = """
 import os, signal, sys
-from androstep_analysis import capture, manifest
+from androstep_analysis import capture
+from androstep_analysis.common import manifest
 from androstep_analysis.cli import main
 write = manifest.write
 def stop(*args):

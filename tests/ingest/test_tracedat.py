@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from support import corpus, ftrace_oracle, readers, tracedat_files, tracing
 from support.tracedat_files import FORMAT, MACHINES, File, Machine, event_format, everything, random_file
-from support.tracing import trace_cmd
+from support.tracing import FLAGS, trace_cmd
 
 from androstep_analysis import ingest
 from androstep_analysis.common.errors import InputError, LossWarning
@@ -33,7 +33,9 @@ OTHERS = ["labsisop_trace.dat", "lisa_sched_load_trace.dat", "trappy_raw_trace.d
 OF_MACHINES = [(machine, form) for machine in MACHINES for form in ("v6", "none")]
 """Both versions of the file by every machine; how one is compressed does not depend on the machine."""
 LINE = re.compile(
-    r"^ *(?P<comm>.*)-(?P<tid>\d+) +\[(?P<cpu>\d+)\] *(?P<time>[0-9.]+): +(?P<event>[^ :(]+):? *(?P<rest>.*)$"
+    r"^ *(?P<comm>.*)-(?P<tid>\d+) +\[(?P<cpu>\d+)\] *"
+    + FLAGS
+    + r" *(?P<time>[0-9.]+): +(?P<event>[^ :(]+):? *(?P<rest>.*)$"
 )
 
 

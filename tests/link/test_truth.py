@@ -11,7 +11,7 @@ from functools import cache
 import polars as pl
 import pytest
 from support import corpus, truth
-from support.tracing import trace_cmd
+from support.tracing import FLAGS, trace_cmd
 
 from androstep_analysis import fs, ingest, link
 from androstep_analysis.common.errors import EVER, Loss
@@ -329,7 +329,7 @@ def test_entries_of_calls_without_exits_change_no_answer(tmp_path, name):
     for line in lines:
         noisy.append(line)
         if ": " in line and choose.random() < 0.5:
-            head = re.match(r" *.*-\d+ +\[\d+\] +[\d.]+: ", line)
+            head = re.match(r" *.*-\d+ +\[\d+\] +" + FLAGS + r" *[\d.]+: ", line)
             noisy.append(head[0] + choose.choice(ENTRIES).format(n=choose.randrange(64)) if head else "")
             added += head is not None
     assert added > 20_000

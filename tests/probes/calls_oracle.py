@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import strace_oracle
+from support.tracing import FLAGS
 
-_EVENT = re.compile(r"-(\d+)\s+\[\d+\]\s+[\d.]+:\s+(sys_enter|sys_exit|call)_(\w+):\s*(.*)$")
-_RAW = re.compile(r"-(\d+)\s+\[\d+\]\s+[\d.]+:\s+(sys_enter|sys_exit):\s+NR (\d+) (?:\((.*)\)|= (-?\d+))$")
+_EVENT = re.compile(r"-(\d+)\s+\[\d+\]\s+" + FLAGS + r"\s*[\d.]+:\s+(sys_enter|sys_exit|call)_(\w+):\s*(.*)$")
+_RAW = re.compile(
+    r"-(\d+)\s+\[\d+\]\s+" + FLAGS + r"\s*[\d.]+:\s+(sys_enter|sys_exit):\s+NR (\d+) (?:\((.*)\)|= (-?\d+))$"
+)
 _NAMES = {"newstat": "stat", "newlstat": "lstat", "newfstat": "fstat", "sendfile64": "sendfile"}
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _OUTPUT = {"readlink", "readlinkat"}

@@ -22,7 +22,7 @@ import pytest
 import ziglang
 from harness import build, guest, kernel
 from support import built, compiling, loops, tracing
-from support.tracing import instances_of
+from support.tracing import FLAGS, instances_of
 from support.tree import ROOT
 
 from androstep_analysis.ingest import record, source
@@ -108,7 +108,7 @@ def reported(trace: Path) -> tuple[Counter[int], Counter[str], int]:
     done = subprocess.run(["trace-cmd", "report", trace], capture_output=True, timeout=120)
     assert done.returncode == 0 and done.stderr == b""
     text = done.stdout.decode("utf-8", "surrogateescape")
-    rows = re.findall(r"^.*?-\d+\s+\[(\d{3})\]\s+\d+\.\d+: (\w+):", text, re.M)
+    rows = re.findall(r"^.*?-\d+\s+\[(\d{3})\]\s+" + FLAGS + r"\s*\d+\.\d+: +(\w+):", text, re.M)
     lost = sum(map(int, re.findall(r"^CPU:\d+ \[(\d+) EVENTS DROPPED\]", text, re.M)))
     return Counter(int(cpu) for cpu, _ in rows), Counter(name for _, name in rows), lost
 

@@ -16,6 +16,9 @@ from support.needs import needs
 
 _ALONE = 'umount --lazy --all --types tracefs && mount -t tracefs nodev "$0" && exec trace-cmd "$@"'
 
+FLAGS = r"(?:[^\s\d]\S{4})?"
+"""What trace-cmd from 3.3 on prints between CPU and time, as `.....`; a pattern of a regular expression."""
+
 
 def needs_tracefs() -> None:
     """Skip the calling test where the kernel has no tracefs. Programs that record mount it where nothing else has."""

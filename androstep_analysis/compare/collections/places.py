@@ -80,11 +80,10 @@ def _local(pattern: str) -> Iterator[Place]:
 
 
 def _matches(pattern: Path) -> list[Path]:
+    if any("**" in part and part != "**" for part in pattern.parts):  # from Python 3.13 on pathlib takes it for *
+        raise InputError(f"{pattern}: no pattern (** can only be a whole component); as captures/*/mail or captures/**")
     top = Path(pattern.anchor or ".")
-    try:
-        return sorted(top.glob(str(pattern.relative_to(top) if pattern.anchor else pattern)))
-    except ValueError as error:
-        raise InputError(f"{pattern}: no pattern ({error}); as captures/*/mail or captures/**") from None
+    return sorted(top.glob(str(pattern.relative_to(top) if pattern.anchor else pattern)))
 
 
 def _below(directory: Path) -> Iterator[Place]:
