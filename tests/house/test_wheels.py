@@ -103,7 +103,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_programs_of_a_wheel_run(installed: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(programs.VARIABLE)
     built.program(name, programs.TARGETS[os.uname().machine])
-    code = f"from androstep_analysis.device import programs as p; p._CHECKOUT = p.Path('/'); print(p.for_this_machine({name!r}))"
+    code = (
+        "from androstep_analysis.device import programs as p; p._CHECKOUT = p.Path('/'); "
+        f"print(p.for_this_machine({name!r}))"
+    )
     path = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(installed)}, capture_output=True, text=True
     ).stdout.strip()
