@@ -291,6 +291,8 @@ def test_fio_and_ioreplay_do_the_same(tmp_path: Path) -> None:
 
     with (tmp_path / "log").open("wb") as log:
         export.write(part, "fio3", log)
+    kept = [line for line in (tmp_path / "log").read_text().splitlines(keepends=True) if " trim " not in line]
+    (tmp_path / "log").write_text("".join(kept))  # fio 3.39 trims block devices only, and ends at one of a file
     with (tmp_path / "fios").open("wb") as target:
         target.truncate(64 << 20)
     words = [f"--read_iolog={tmp_path / 'log'}", f"--replay_redirect={tmp_path / 'fios'}", "--replay_no_stall=1"]
