@@ -75,7 +75,7 @@ _PARENT = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is asked for: polars takes half a second, matplotlib and scipy one each."""
+    """Load what is asked for when it is asked for: polars takes half a second, matplotlib one."""
     if name == "__version__":
         from importlib.metadata import version
 

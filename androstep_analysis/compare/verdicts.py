@@ -176,12 +176,15 @@ def _adjusted(values: Sequence[float], correction: Correction) -> list[float]:
     """The p-values, adjusted for their number."""
     if not values:
         return []
-    if correction == "bh":
-        from scipy import stats  # takes a second that nothing else needs
-
-        return [float(p) for p in stats.false_discovery_control(values, method="bh")]
     order = sorted(range(len(values)), key=lambda at: values[at])
-    adjusted, most = [0.0] * len(values), 0.0
+    adjusted = [0.0] * len(values)
+    if correction == "bh":  # Benjamini and Hochberg (1995)
+        least = 1.0
+        for rank, at in reversed([*enumerate(order, 1)]):
+            least = min(least, values[at] * (len(values) / rank))
+            adjusted[at] = least
+        return adjusted
+    most = 0.0
     for place, at in enumerate(order):
         most = max(most, min(1.0, values[at] * (len(values) - place)))
         adjusted[at] = most

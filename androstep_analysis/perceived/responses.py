@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from androstep_analysis.measures.tables import Table, lazy, ordered
+from androstep_analysis.stats import distributions
 
 
 def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataFrame:
@@ -58,12 +58,10 @@ def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataF
         )
         .collect()
     )
-    from scipy import special  # a command that says nothing of latencies need not wait for it
-
-    counts = groups["n"].to_numpy()
-    quantile = special.stdtrit(np.maximum(counts - 1, 1), 0.975)
+    deviates = distributions.deviates(0.05)
+    quantiles = [distributions.student(deviates, max(count - 1, 1)) for count in groups["n"]]
     reach = pl.when(pl.col("n") > 1).then(
-        pl.Series(quantile, dtype=pl.Float64) * pl.col("deviation") / pl.col("n").sqrt() + pl.col("doubt")
+        pl.Series(quantiles, dtype=pl.Float64) * pl.col("deviation") / pl.col("n").sqrt() + pl.col("doubt")
     )
     intervals = groups.with_columns(
         metric=pl.lit("response"), unit=pl.lit("ns"), lo=pl.col("value") - reach, hi=pl.col("value") + reach

@@ -22,6 +22,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from androstep_analysis.stats import distributions
+
 Values = npt.NDArray[np.float64]
 
 MOST_BLOCKS: Final = 32
@@ -32,9 +34,6 @@ LEAST_BLOCKS: Final = 3
 
 _MOST_TIMES: Final = 1e6
 """As many windows; nobody records so long."""
-
-_FURTHEST: Final = 20.0
-"""Deviations from the mean; nothing is as far (one in 1e89 normal ones), and scipy's quantiles are good until there."""
 
 
 class Scale(enum.Enum):
@@ -94,7 +93,7 @@ class Mean:
         value, error = self.value, self.error
         if scale is Scale.SHARE and value in (0.0, 1.0):
             return _wilson(value, deviates, self.effective)
-        far = _student(deviates, freedom)
+        far = distributions.student(deviates, freedom)
         if scale is Scale.SHARE:
             lo, hi = _wilson(value, deviates, self.blocks)
             reach = min(700.0, far * error / (value * (1 - value)))
@@ -166,7 +165,7 @@ def interval(found: Mean, scale: Scale, level: float = 0.95) -> tuple[float, flo
     """The interval that holds the mean with probability `level`; None where the data do not allow one."""
     if not found.is_known or not found.varies(scale):
         return None
-    return found.bounds(_deviates(1 - level), found.freedom, scale)
+    return found.bounds(distributions.deviates(1 - level), found.freedom, scale)
 
 
 @dataclass(frozen=True)
@@ -208,11 +207,11 @@ class Difference:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The interval that holds the difference with probability `level`."""
-        return self._bounds(_deviates(1 - level))
+        return self._bounds(distributions.deviates(1 - level))
 
     def ratio(self, level: float = 0.95) -> tuple[float, float] | None:
         """The interval of second over first; None where one of them may be 0."""
-        deviates, freedom = _deviates(1 - level), self.freedom
+        deviates, freedom = distributions.deviates(1 - level), self.freedom
         sides = [(one.value, *one.bounds(deviates, freedom, self.scale)) for one in (self.first, self.second)]
         if min(low for _, low, _ in sides) <= 0:
             return None
@@ -235,11 +234,11 @@ class Difference:
         """How probable a difference so far beyond (or so far short of) `limit` is where it is just that: one-sided."""
         is_above = self.value > limit
         side, sign = (0, -1) if is_above else (1, 1)
-        return _tail(_root(lambda deviates: sign * (self._bounds(deviates)[side] - limit)))
+        return distributions.tail(_root(lambda deviates: sign * (self._bounds(deviates)[side] - limit)))
 
     def longer(self, p: float) -> float:
         """How many times as many windows would show the difference by this p-value, if it is what it seems."""
-        deviates = _deviates(p)
+        deviates = distributions.deviates(p)
 
         def shown(times: float) -> float:
             below, above = replace(self, first=self.first.over(times), second=self.second.over(times))._bounds(deviates)
@@ -257,15 +256,35 @@ class Difference:
         return self.value - below, self.value + above
 
 
-def _root(rising: Callable[[float], float], most: float = _FURTHEST) -> float:
-    """Where a function that rises from at most 0 crosses it, by halving on a scale of logarithms."""
-    low, high = 1e-9, most
-    if rising(high) < 0:
-        return high
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
-    return high
+def _root(rising: Callable[[float], float], most: float = distributions.FURTHEST) -> float:
+    """Return where a function that rises from below 0 crosses it, or `most` where it does not.
+
+    Chandrupatla's method (1997) on a scale of logarithms: a parabola through three points where that is safe, halving
+    where it is not.
+    """
+    new, old = math.log(most), math.log(1e-9)
+    at_new, at_old = rising(most), rising(1e-9)
+    if at_new < 0 or at_old >= 0:
+        return most if at_new < 0 else 1e-9
+    part = 0.5
+    for _ in range(200):
+        middle = new + part * (old - new)
+        found = rising(math.exp(middle))
+        if (found < 0) == (at_new < 0):
+            last, at_last = new, at_new
+        else:
+            last, at_last, old, at_old = old, at_old, new, at_new
+        new, at_new = middle, found
+        least = 2e-15 / abs(old - new) if old != new else 1.0
+        if least > 0.5 or found == 0:
+            break
+        place, height = (new - old) / (last - old), (at_new - at_old) / (at_last - at_old)
+        part = 0.5
+        if height**2 < place and (1 - height) ** 2 < 1 - place:
+            part = at_new / (at_old - at_new) * at_last / (at_old - at_last)
+            part += (last - new) / (old - new) * at_new / (at_last - at_new) * at_old / (at_last - at_old)
+        part = min(max(part, least), 1 - least)
+    return math.exp(new)
 
 
 def _exp(value: float) -> float:
@@ -281,26 +300,6 @@ def _wilson(share: float, deviates: float, windows: float) -> tuple[float, float
     middle = (share * windows + square / 2) / (windows + square)
     width = deviates / (windows + square) * math.sqrt(share * (1 - share) * windows + square / 4)
     return middle - width, middle + width
-
-
-def _deviates(p: float) -> float:
-    """How many deviations off a normal variable is with probability `p`, to both sides together."""
-    from scipy import special  # takes half a second that nothing else needs
-
-    return -float(special.ndtri(p / 2))
-
-
-def _tail(deviates: float) -> float:
-    from scipy import special
-
-    return float(special.ndtr(-deviates))
-
-
-def _student(deviates: float, freedom: float) -> float:
-    """How far Student's t is as rarely as a normal variable is so far."""
-    from scipy import special
-
-    return -float(special.stdtrit(freedom, _tail(min(deviates, _FURTHEST))))
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.optimize import isotonic_regression
 
 from androstep_analysis import bench
 from androstep_analysis.bench.measures import measures
@@ -249,7 +248,7 @@ def _at(
     """The time of each size, or the least that it can be."""
     known = rows["block_bytes"].cast(pl.Float64).to_numpy()
     weights = rows["operations"].cast(pl.Float64).to_numpy()
-    evened = isotonic_regression(times.cast(pl.Float64).to_numpy(), weights=weights).x
+    evened = _isotonic(times.cast(pl.Float64).to_numpy(), weights)
     found: npt.NDArray[np.float64] = np.interp(sizes, known, evened)
     below, beyond = sizes < known[0], sizes > known[-1]
     if is_least and len(known) > 1:
@@ -260,6 +259,24 @@ def _at(
     else:
         found[beyond] *= sizes[beyond] / known[-1]
     return found
+
+
+def _isotonic(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the values that never fall and are nearest to these by weighted least squares.
+
+    Pool adjacent violators: a value below the one before it is averaged with it, and the mean with those before.
+    """
+    means: list[float] = []
+    pooled: list[tuple[float, int]] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        mean, total, count = value, weight, 1
+        while means and means[-1] > mean:
+            before, (weight_before, count_before) = means.pop(), pooled.pop()
+            mean = (before * weight_before + mean * total) / (weight_before + total)
+            total, count = total + weight_before, count + count_before
+        means.append(mean)
+        pooled.append((total, count))
+    return np.repeat(means, [count for _, count in pooled])
 
 
 def curve(model: pl.DataFrame) -> pl.DataFrame:

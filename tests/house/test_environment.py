@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import yaml
@@ -17,6 +19,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
 FROM_PYPI = {"pytsk3", "adb-shell[usb]"}
 """Packages that conda-forge does not have, or not whole."""
+BROUGHT = {"cycler", "libusb1", "rich"}
+"""Packages whose classes others hand out: of matplotlib, adb-shell[usb] and textual."""
 
 
 def constraints(requirements: list[str]) -> dict[str, SpecifierSet]:
@@ -109,3 +113,19 @@ def test_every_part_has_one_version() -> None:
     assert probes["version"] == str(citation["version"]) == version
     assert f'#define PROBE_VERSION "{version}"' in header
     assert f"{probes['name']}=={version}" in PYPROJECT["project"]["optional-dependencies"]["device"]
+
+
+def test_the_package_imports_what_pyproject_asks_for_and_nothing_else() -> None:
+    """Else a plain install lacks a package, or brings one in vain."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "androstep_analysis").rglob("*.py")]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {
+        name.split(".")[0]
+        for node in imports
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names])
+    }
+    owners = packages_distributions()
+    imported = {canonicalize_name(owner) for name in modules for owner in owners.get(name, [])}
+    wanted = {canonicalize_name(Requirement(word).name) for word in asked_for()}
+    assert imported - wanted - {PYPROJECT["project"]["name"]} == BROUGHT
+    assert wanted - imported == {"jupyterlab"}  # a program
