@@ -3,7 +3,8 @@
 A reader appends pieces as it decodes them. Rows wait until there are `RUN_ROWS`; then they are sorted by time (by the
 first column of their table) and become a run. A run that begins where a file ends is appended to that file; one that
 overlaps all files begins another file, and the files of a table are merged at the end. `settle` tells that no earlier
-row will come, which keeps rows back that would overlap. Threads encode runs beside the reader, each to a row group.
+row will come, which keeps rows back that would overlap. Threads sort and encode runs beside the reader, each to a row
+group; the runs of one file are encoded one after the other.
 Tables that begin with another number than a time, as requests do, are made in the same way.
 """
 
@@ -13,6 +14,7 @@ import contextlib
 import functools
 import io
 import tempfile
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +32,6 @@ import pyarrow.parquet as pq
 
 from androstep_analysis.common import schema
 from androstep_analysis.common.scratch import Scratch
-from androstep_analysis.ingest.row_groups import RowGroups
 
 RUN_ROWS = 1 << 18
 """Rows that are sorted and written at once: a row group of the file."""
@@ -39,7 +40,7 @@ _ENCODERS = 2
 """Threads that sort and encode; more need more memory."""
 
 MERGED_FILES = 32
-"""Files that are merged at once; where there are more, some are merged first."""
+"""Files of a table that are open at once, to be appended to or to be merged; more are merged in several rounds."""
 
 _MERGE_ROWS = 1 << 14
 """Rows of each file that are in memory at once while files are merged."""
@@ -146,32 +147,6 @@ def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
         return pl.scan_parquet(files)  # has them open for itself
 
 
-class _Writer:
-    """Threads that encode runs, while those that are done are written in order; what fails is raised by the next call.
-
-    There are never more runs in memory than there are threads, and the one that is being submitted.
-    """
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(_ENCODERS, "spool")
-        self._jobs: deque[tuple[_File, Future[pa.Buffer]]] = deque()
-
-    def submit(self, file: _File, run: _Run) -> None:
-        """Append `run` to `file`."""
-        while len(self._jobs) >= _ENCODERS or (self._jobs and self._jobs[0][1].done()):
-            self._write_next()
-        self._jobs.append((file, self._pool.submit(_encoded, file.name, run)))
-
-    def wait(self) -> None:
-        """Until everything is done."""
-        while self._jobs:
-            self._write_next()
-
-    def _write_next(self) -> None:
-        file, encoded = self._jobs.popleft()
-        file.row_groups.append(encoded.result())
-
-
 class _File:
     """A Parquet file of table `name` that grows by sorted runs; `last` is the time of its last row."""
 
@@ -179,7 +154,51 @@ class _File:
         self.name = name
         self.path = path
         self.last = _UNTIMED
-        self.row_groups = RowGroups(path)
+        self.is_complete = False
+        self.written: threading.Event | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, run: _Run, earlier: threading.Event | None, written: threading.Event) -> None:
+        """Append a row group, as soon as the earlier one is written, and tell so."""
+        try:
+            rows = run.sorted()
+            if earlier is not None:
+                earlier.wait()
+            if self._writer is None:
+                self._writer = _parquet_writer(self.name, self.path)
+            self._writer.write_table(rows, row_group_size=max(len(run.times), 1))
+        finally:
+            written.set()
+
+    def close(self) -> None:
+        """Complete the file; everything must have been written."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        self.is_complete = True
+
+
+class _Writer:
+    """Threads that write runs; what fails is raised by the next call.
+
+    There are never more runs in memory than there are threads, and the one that is being submitted.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_ENCODERS, "spool")
+        self._jobs: deque[Future[None]] = deque()
+
+    def submit(self, file: _File, run: _Run) -> None:
+        """Append `run` to `file`."""
+        while len(self._jobs) >= _ENCODERS or (self._jobs and self._jobs[0].done()):
+            self._jobs.popleft().result()
+        earlier, file.written = file.written, threading.Event()
+        self._jobs.append(self._pool.submit(file.write, run, earlier, file.written))
+
+    def wait(self) -> None:
+        """Until everything is done."""
+        while self._jobs:
+            self._jobs.popleft().result()
 
 
 @dataclass(frozen=True)
@@ -201,14 +220,12 @@ class _Run:
         return self.rows if self.order is None else _taken(self.rows, self.order)
 
 
-def _encoded(name: str, run: _Run) -> pa.Buffer:
-    """A Parquet file in memory of one row group."""
+def _parquet_writer(name: str, path: Path) -> pq.ParquetWriter:
+    """Begin a file of table `name`."""
     encoding, metadata = _encoding(name)
-    stream = pa.BufferOutputStream(pa.system_memory_pool())
-    with pq.ParquetWriter(stream, _arrow_schema(name), store_schema=False, **encoding) as writer:
-        writer.add_key_value_metadata(metadata)
-        writer.write_table(run.sorted(), row_group_size=max(len(run.times), 1))
-    return stream.getvalue()
+    writer = pq.ParquetWriter(path, _arrow_schema(name), store_schema=False, **encoding)
+    writer.add_key_value_metadata(metadata)
+    return writer
 
 
 @functools.cache
@@ -239,6 +256,7 @@ class _Table:
         self._waiting_rows = 0
         self._enough_rows = RUN_ROWS
         self._files: list[_File] = []
+        self._open: list[_File] = []  # by when they were appended to
         self._made = 0
 
     def append(self, rows: pa.Table) -> None:
@@ -260,7 +278,7 @@ class _Table:
             self._write(run)
         self._writer.wait()
         for file in self._files:
-            file.row_groups.close()
+            file.close()
         path = self._merged([file.path for file in self._files])
         if directory is not None:
             return pl.scan_parquet(path.replace(directory / f"{self._name}.parquet"), glob=False)
@@ -294,9 +312,15 @@ class _Table:
         """Have a run written to the file where it belongs."""
         first, last = (int(run.times[0]), int(run.times[-1])) if len(run.times) else (_UNTIMED, _UNTIMED)
         file = self._file_that_ends_before(first)
-        if file is None:
+        if file is not None:
+            self._open.remove(file)
+        else:
+            if len(self._open) == MERGED_FILES:  # a process may have some hundred files open
+                self._writer.wait()
+                self._open.pop(0).close()
             file = _File(self._name, self._new_path())
             self._files.append(file)
+        self._open.append(file)
         file.last = last
         self._writer.submit(file, run)
 
@@ -308,7 +332,7 @@ class _Table:
         """
         latest: _File | None = None
         for file in reversed(self._files):
-            if file.last <= first and (latest is None or file.last > latest.last):
+            if file.last <= first and not file.is_complete and (latest is None or file.last > latest.last):
                 latest = file
             if file.last >= first:
                 break
@@ -339,7 +363,7 @@ class _Table:
         if waiting:
             self._writer.submit(merged, _joined(waiting))
         self._writer.wait()
-        merged.row_groups.close()
+        merged.close()
         for path in paths:
             path.unlink()
         return merged.path

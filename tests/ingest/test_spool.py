@@ -217,6 +217,20 @@ def test_recordings_one_after_the_other_make_few_files(monkeypatch: pytest.Monke
     assert_frame_equal(made.table("block_events").collect(), expected)
 
 
+def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: here every run overlaps the one before."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = Spool()
+    most = 0
+    frames = [rows(range(at, at + 8), 8 * (20 - at)) for at in range(20, 0, -1)]
+    for frame in frames:
+        made.append("block_events", frame)
+        most = max(most, sum(".parquet" in link for link in held(tmp_path)))
+    assert len(made._tables["block_events"]._files) == 20
+    assert 1 < most <= spool.MERGED_FILES
+    assert_frame_equal(made.table("block_events").collect(), pl.concat(frames).sort("ts_ns", maintain_order=True))
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -238,7 +252,7 @@ def test_a_failing_medium_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spool.RowGroups, "append", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     made = Spool(tmp_path)
     with pytest.raises(OSError, match="No space left"):
         for at in range(10):
