@@ -27,6 +27,7 @@ from typing import Any
 
 import polars as pl
 
+from androstep_analysis.capture import code
 from androstep_analysis.common import files, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.manifest import MALFORMED, sha256
@@ -44,24 +45,13 @@ TICK_NS = 2_000_000_000
 
 _KEY_OF_PROCESS = secrets.token_bytes(32)
 
-_PACKAGE = Path(__file__).parents[1]
-
-DERIVING = (
-    *("replay/read.py", "replay/tables.py", "measures/tables.py", "native/*.py", "link/**/*.toml"),
-    *(f"{folder}/**/*.py" for folder in ("common", "capture", "ingest", "fs", "link", "bench", "perceived")),
-    *(f"native/{folder}/**/*.[ch]" for folder in ("core", "decode", "link", "owner", "syscalls")),
-)
-"""Parts of the package on which derived tables depend."""
-
 
 @functools.cache
 def code_token() -> str:
     """Digest of the code, schemas and rules that derive tables: a change of any of them makes old tables stale."""
     digest = hashlib.sha256()
-    files = {path.relative_to(_PACKAGE): path for pattern in DERIVING for path in _PACKAGE.glob(pattern)}
-    files |= {Path("schemas", path.name): path for path in schema.directory().glob("*.json")}
-    for name, path in sorted(files.items()):
-        digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
+    for name, content in sorted(code.deriving().items()):
+        digest.update(name.encode() + b"\0" + content)
     return digest.hexdigest()
 
 

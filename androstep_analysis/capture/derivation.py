@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from tqdm.auto import tqdm
 
-from androstep_analysis import fs, link, measures
+from androstep_analysis import fs, link
 from androstep_analysis.common import losses, schema, units
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.fs import fiemap
@@ -23,6 +23,7 @@ from androstep_analysis.link.evidence.entries import contradicted
 from androstep_analysis.link.owner import processes
 from androstep_analysis.link.requests import Device, incomplete, layers
 from androstep_analysis.link.requests import link as link_requests
+from androstep_analysis.measures.tables import coverage, population
 
 OF_WITNESSES = ("extents", "files")
 """What a loss of an image or a listing can hurt."""
@@ -173,8 +174,8 @@ def _about(
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],
         "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
-        "coverage": measures.coverage(tables["requests"], tables["io"]).to_dicts(),
-        "population": measures.population(tables["requests"]),
+        "coverage": coverage(tables["requests"], tables["io"]).to_dicts(),
+        "population": population(tables["requests"]),
     }
 
 

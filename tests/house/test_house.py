@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.tree import ROOT, files, ignored
 
-from androstep_analysis.capture import cache
+from androstep_analysis.capture import code
 
 PACKAGE = "androstep_analysis"
 
@@ -282,14 +282,22 @@ def test_a_decoder_includes_its_own_folder_and_those_below() -> None:
 
 
 def test_tables_are_made_again_when_code_that_derives_them_changes() -> None:
-    """Of the measures it is only how coverage is counted, which `about.json` keeps."""
-    package = ROOT / PACKAGE
-    hashed = {path for pattern in cache.DERIVING for path in package.glob(pattern)}
-    graph = import_graph() | {f"{PACKAGE}.measures": {f"{PACKAGE}.measures.tables"}}
-    deriving = chains(graph, f"{PACKAGE}.capture.derivation")
-    sources = {module_name(path): path for path in package.rglob("*.py")}
-    passive = {f"{PACKAGE}.measures"}
-    assert {module for module in deriving.keys() & sources.keys() - passive if sources[module] not in hashed} == set()
-    assert [pattern for pattern in cache.DERIVING if not any(package.glob(pattern))] == []
-    top = {path.stem for path in hashed if path.parent == package}
-    assert top.isdisjoint({"cli", "terminal", "summary", "markup", "doctor", "runs"})
+    graph = import_graph()
+    paths = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py")}
+    deriving = chains(graph, code.START).keys() & paths.keys()
+    hashed = code.deriving()
+    expected = {str(paths[module].relative_to(ROOT / PACKAGE)): paths[module].read_bytes() for module in deriving}
+    assert {path: content for path, content in hashed.items() if path.endswith(".py")} == expected
+    assert {Path(path).suffix for path in hashed} == {".py", ".c", ".h", ".toml", ".json"}
+    deriving_parts = {module.split(".")[1] for module in deriving}
+    assert deriving_parts >= {"ingest", "fs", "link", "bench", "perceived"}
+    assert deriving_parts.isdisjoint({"cli", "commands", "compare", "device", "explore", "plot", "present", "report"})
+
+
+def test_imports_are_found_without_a_syntax_tree() -> None:
+    graph = import_graph()
+    paths = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py")}
+    inside = {
+        module: {target for target in targets if target.split(".")[0] == PACKAGE} for module, targets in graph.items()
+    }
+    assert {module: code.imported(path.read_text("utf-8")) for module, path in paths.items()} == inside
