@@ -85,6 +85,14 @@ def test_the_recipe_asks_for_what_pyproject_asks_for() -> None:
     assert recipe["context"]["version"] == project["version"]
 
 
+def test_the_install_page_says_what_each_package_is_for() -> None:
+    rows = [line for line in (ROOT / "docs" / "install.md").read_text("utf-8").splitlines() if line.startswith("|")]
+    described = {name for row in rows for name in re.findall("`([^`]+)`", row)}
+    extras = PYPROJECT["project"]["optional-dependencies"].keys()
+    assert {named(Requirement(word)) for word in asked_for()} <= described
+    assert extras <= described
+
+
 def test_the_lock_holds_what_pyproject_asks_for() -> None:
     pins = pins_here()
     wanted = {

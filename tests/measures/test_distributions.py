@@ -37,6 +37,7 @@ def test_small_and_infinite_deviations() -> None:
     middle = math.erf(1e-9 / math.sqrt(2))
     assert distributions.student(1e-9, 1) == pytest.approx(math.tan(math.pi / 2 * middle), rel=1e-13)
     assert distributions.student(math.inf, 5) == distributions.student(20, 5)
+    assert distributions.student(1.96, math.inf) == 1.96
     assert distributions.deviates(0) == math.inf
     assert distributions.tail(math.inf) == 0
 

@@ -25,6 +25,9 @@ from androstep_analysis.common.errors import InputError, LossWarning
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# loky starts the processes. Those of `concurrent.futures` take no function that a notebook or script defines, and they
+# either fork, which is not safe beside the threads of polars, or run an unguarded script again.
+
 # Starting a process costs about as much as measuring four captures.
 MIN_ITEMS_PER_PROCESS = 4
 
