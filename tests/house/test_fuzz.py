@@ -17,6 +17,30 @@ import targets
 RUNS = 3000
 
 
+def prototypes(path: Path) -> dict[str, list[str]]:
+    """Return the types that each function of the library gives and takes, by its name; all pointers are alike."""
+    found = re.findall(r"^API ([^;{}()]*?)(\w+)\(([^;{}]*?)\)\s*[;{]", path.read_text("utf-8"), re.MULTILINE)
+    return {name: [type_of(f"{result} it"), *map(type_of, taken.split(","))] for result, name, taken in found}
+
+
+def type_of(parameter: str) -> str:
+    """Return the type of a parameter with a name."""
+    return "pointer" if re.search(r"[*[]", parameter) else " ".join(parameter.split()[:-1])
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("path", sorted(fuzzing.FUZZERS.glob("*.c")), ids=lambda path: path.name)
+def test_a_fuzzer_declares_functions_as_they_are(path: Path) -> None:
+    """No compiler sees both: the sources of the library declare them for Python."""
+    ours: dict[str, list[str]] = {}
+    for source in fuzzing.NATIVE.rglob("*.c"):
+        ours |= prototypes(source)
+    declared = prototypes(path)
+    assert declared
+    theirs = {name: types for name, types in declared.items() if not name.startswith("fuzz_") and name != "prepared"}
+    assert theirs == {name: ours.get(name) for name in theirs}
+
+
 @pytest.mark.prove
 def test_a_fuzzer_finds_what_is_broken(tmp_path: Path) -> None:
     """Otherwise none of the others could fail: `fuzz_broken` reads behind pieces that begin with three letters."""

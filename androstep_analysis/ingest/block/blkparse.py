@@ -60,13 +60,7 @@ def read(source: Source, spool: Spool) -> Staging:
     1266874889.709551615. Times in the day up to there are turned back into negative ones. Errors come from blkparse
     1.2 without their sign (65531 is -5).
     """
-    names = native.Strings()
-    handle: int = _library().blkparse_text_new(names.handle)
-    reader = lines.Reader(handle, spool, ("block_events",), names)
-    weakref.finalize(reader, _library().blkparse_text_free, handle)
-    steps = schema.table("block_events").column("action").values
-    for letters, action in ACTIONS.items():
-        _library().blkparse_text_action(handle, letters.encode(), len(letters), steps.index(action))
+    reader, handle = _reader(spool)
     torn = reader.read(source.pieces(), lambda: _library().blkparse_text_end(handle))
     totals = reader.totals
     first_ns, last_ns = totals.span
@@ -86,6 +80,18 @@ def read(source: Source, spool: Spool) -> Staging:
             *totals.refused[lines.BLOCK].losses("events of a known form"),
         ),
     )
+
+
+def _reader(spool: Spool) -> tuple[lines.Reader, int]:
+    """Return a reader that knows the actions, and its C structure."""
+    names = native.Strings()
+    handle: int = _library().blkparse_text_new(names.handle)
+    reader = lines.Reader(handle, spool, ("block_events",), names)
+    weakref.finalize(reader, _library().blkparse_text_free, handle)
+    steps = schema.table("block_events").column("action").values
+    for letters, action in ACTIONS.items():
+        _library().blkparse_text_action(handle, letters.encode(), len(letters), steps.index(action))
+    return reader, handle
 
 
 def wrapped(count: int) -> tuple[Loss, ...]:

@@ -233,19 +233,9 @@ def parse(
     format_name: str = "block_csv",
 ) -> Staging:
     """Return the requests in the rows of `pieces`, which may end anywhere; see `read`."""
-    names, hosts = native.Strings(), native.Strings()
+    hosts = native.Strings()
     repeat_ns = preset.repeat_ns if preset else 0
-    has_more = columns.columns[-1] == "..."
-    actions = schema.table("block_events").column("action").values
-    handle: int = _library().block_csv_new(
-        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns, actions.index(columns.start)
-    )
-    reader = lines.Reader(handle, spool, ("block_events",), names)
-    weakref.finalize(reader, _library().block_csv_free, handle)
-    for cell in columns.cells():
-        _library().block_csv_cell(handle, *cell)
-    for word, letters in columns.operations().items():
-        _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
+    reader, handle = _reader(spool, columns, header, repeat_ns, hosts)
     torn = reader.read(iter(pieces))
     totals = reader.totals
     first_ns, last_ns = totals.span
@@ -266,6 +256,25 @@ def parse(
         ),
         names_submitters=columns.start == "queue",
     )
+
+
+def _reader(
+    spool: Spool, columns: Columns, header: int, repeat_ns: int, hosts: native.Strings
+) -> tuple[lines.Reader, int]:
+    """Return a reader of these columns, and its C structure; names of machines and disks go to `hosts`."""
+    names = native.Strings()
+    has_more = columns.columns[-1] == "..."
+    actions = schema.table("block_events").column("action").values
+    handle: int = _library().block_csv_new(
+        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns, actions.index(columns.start)
+    )
+    reader = lines.Reader(handle, spool, ("block_events",), names)
+    weakref.finalize(reader, _library().block_csv_free, handle)
+    for cell in columns.cells():
+        _library().block_csv_cell(handle, *cell)
+    for word, letters in columns.operations().items():
+        _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
+    return reader, handle
 
 
 NO_HEADER, _ONE, _MAYBE = range(3)
