@@ -223,7 +223,7 @@ def test_the_import_graph_sees_every_way_to_import() -> None:
     source = """
 import a.b, c as d
 from androstep_analysis import units
-from androstep_analysis.present.plot import style
+from androstep_analysis.plot import style
 from . import plot
 from .plot.style import paper
 from .. import schema
