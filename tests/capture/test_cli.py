@@ -124,12 +124,15 @@ def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
     [
         (["--help"], {"numpy", "polars", "pandas", "pyarrow", "matplotlib", "androstep_analysis.commands"}),
         (["summary", str(DEMO)], {"matplotlib", "pandas", "seaborn", "adb_shell", "IPython"}),
+        (["report", str(DEMO), "-o", "page.html"], {"pandas", "seaborn", "matplotlib.pyplot", "IPython"}),
         (["ingest", "--help"], {"matplotlib", "pandas", "seaborn", "adb_shell", "IPython"}),
     ],
 )
-def test_a_command_imports_what_it_needs(words: list[str], not_for_it: set[str]) -> None:
+def test_a_command_imports_what_it_needs(words: list[str], not_for_it: set[str], tmp_path: Path) -> None:
     code = "import sys\nfrom androstep_analysis import cli\ntry: cli.main(sys.argv[1:])\nfinally: print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert not_for_it.isdisjoint(done.stdout.splitlines()[-1].split())
 
 

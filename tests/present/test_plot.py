@@ -491,7 +491,7 @@ def intervals(ax: Axes) -> list[tuple[float, float, float]]:
     segments = [
         segment for lines in ax.collections if isinstance(lines, LineCollection) for segment in lines.get_segments()
     ]
-    # seaborn draws a cap, the bar and the other cap in one line.
+    # A cap, the bar and the other cap are one line.
     segments += [np.transpose(line.get_data())[3:5] for line in ax.lines if len(line.get_xdata()) == 8]
     ends = ((round(float(s[0][0]), 3), float(s[0][1]), float(s[1][1])) for s in segments if len(s))
     return sorted((x, lo, hi) for x, lo, hi in ends if not math.isnan(lo))
@@ -534,7 +534,7 @@ def test_values_far_apart_are_points_on_a_logarithmic_axis() -> None:
     rows = [("iops", "buffered", "seq_write", 90_000, 80_000, 95_000), ("iops", "fsync", "seq_write", 300, 200, 400)]
     ax = plot.bench_sync_modes(medians("sync_mode", *rows))
     assert ax.get_yscale() == "log" and not drawn(ax)
-    assert [tuple(line.get_data()[1]) for line in ax.lines if line.get_marker() == "o"] == [(90_000, 300), ()]
+    assert [tuple(line.get_data()[1]) for line in ax.lines if line.get_marker() == "o"] == [(90_000, 300)]
     assert intervals(ax) == [(0, 80_000, 95_000), (1, 200, 400)]
 
 

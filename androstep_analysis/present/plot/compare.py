@@ -252,6 +252,7 @@ def compare_pairs(
     >>> both = pl.concat([measured, again])
     >>> _ = plot.compare_pairs(both.filter(op="read"), metric="count_ratio", by="capture", paired_by=["repeat"])
     """
+
     chosen = measured.filter(pl.col("metric") == metric)
     if varying := [name for name in dimensions(measured) if chosen[name].n_unique() > 1]:
         raise ValueError(f"the figure does not show {', '.join(varying)}: keep one value of each")

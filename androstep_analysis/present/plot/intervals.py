@@ -1,19 +1,15 @@
-"""Values side by side with the intervals that their table gives, drawn by seaborn.
-
-seaborn aggregates repeats. Here each value and the two ends of its interval are such repeats, so that what is drawn is
-the table's and no interval is computed anew.
-"""
+"""Values side by side with the intervals that their table gives."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import pandas as pd
+import numpy as np
 import polars as pl
-import seaborn
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 from androstep_analysis.present.plot import paper
 
@@ -22,6 +18,9 @@ MARKERS: Final = "osD^vPX*"
 
 _WIDTH: Final = 0.8
 """Width of a group, whose distance from the next one is 1."""
+
+_GAP: Final = 0.08
+"""The part of a bar's width that stays free."""
 
 
 def colours(kinds: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -41,78 +40,91 @@ def bars(
 ) -> None:
     """A group of bars for each of `order` in column `x`, in it one for each kind of column `hue`.
 
-    `palette` has the kinds in order with their colours; `scale` is what values are divided by.
+    `palette` has the kinds in order with their colours; `scale` is what values are divided by. A kind that alone has
+    values at its places has the whole width there.
     """
-    err_kws = {"color": "#222222", "linewidth": 0.7}
-    options = {"order": order, "width": _WIDTH, "gap": 0.08, "saturation": 1, "capsize": _cap(palette)}
-    _draw(seaborn.barplot, ax, table, x, hue, palette, scale, **options, err_kws=err_kws)
+    if table.is_empty():
+        return
+    is_beside = table.select(x, hue).n_unique() > table[x].n_unique()
+    parts = len(palette) if is_beside else 1
+    width = _WIDTH / parts
+    for number, (kind, rows) in enumerate(_kinds(table, x, order, hue, palette, scale)):
+        place = rows["place"].to_numpy() + (width * (number - (parts - 1) / 2) if is_beside else 0)
+        # A kind without rows has its place in the legend.
+        left, height = (place - width * (1 - _GAP) / 2, rows["value"]) if rows.height else ([0], [np.nan])
+        ax.bar(left, height, width * (1 - _GAP), align="edge", color=palette[kind], label=paper.words(kind))
+        _intervals(ax, place, rows, _cap(palette) / parts, "#222222", 2)
+    _groups(ax, order)
 
 
 def points(
     ax: Axes, table: pl.DataFrame, x: str, order: Sequence[Any], hue: str, palette: Mapping[str, str], scale: float = 1
 ) -> None:
     """Points in the places of `bars`."""
-    dodge = _WIDTH * (1 - 1 / max(1, len(palette)))
-    options = {"order": order, "dodge": dodge, "markers": markers(palette), "markersize": 4, "linestyle": "none"}
-    _draw(
-        seaborn.pointplot,
-        ax,
-        table,
-        x,
-        hue,
-        palette,
-        scale,
-        **options,
-        capsize=_cap(palette),
-        err_kws={"linewidth": 0.7},
-    )
+    if table.is_empty():
+        return
+    width = _WIDTH / max(1, len(palette))
+    edge = paper.RC["lines.linewidth"] * 1.35
+    each = zip(_kinds(table, x, order, hue, palette, scale), markers(palette), strict=True)
+    for number, ((kind, rows), marker) in enumerate(each):
+        place = rows["place"].to_numpy() + width * (number - (len(palette) - 1) / 2)
+        style: dict[str, Any] = {"marker": marker, "markersize": 4, "markeredgewidth": edge, "linestyle": "none"}
+        (line,) = ax.plot(place, rows["value"], color=palette[kind], label=paper.words(kind), **style)
+        _intervals(ax, place, rows, _cap(palette), palette[kind], line.get_zorder())
+    _groups(ax, order)
 
 
 def lines(ax: Axes, table: pl.DataFrame, x: str, hue: str, palette: Mapping[str, str], scale: float = 1) -> None:
     """A line with markers over the numbers of column `x` for each kind of column `hue`."""
-    style = {"style": hue, "style_order": list(palette), "markers": markers(palette), "dashes": False}
-    err_kws = {"elinewidth": 0.7, "capsize": 1.5, "capthick": 0.7}
-    options = {"markersize": 4, "markeredgewidth": 0, "err_style": "bars", "err_kws": err_kws}
-    _draw(seaborn.lineplot, ax, table, x, hue, palette, scale, **style, **options)
-
-
-def _draw(
-    draw: Callable[..., object],
-    ax: Axes,
-    table: pl.DataFrame,
-    x: str,
-    hue: str,
-    palette: Mapping[str, str],
-    scale: float,
-    **options: Any,
-) -> None:
-    """Values with their intervals; the kinds are ready for a legend, as a reader would write them."""
     if table.is_empty():
         return
-    kinds = {"hue": hue, "hue_order": list(palette), "palette": dict(palette)}
-    # Of a value and the ends of its interval the median is the value, and all that there is the interval.
-    aggregated = {"estimator": "median", "errorbar": ("pi", 100)}
-    draw(_repeats(table, x, hue, scale), x=x, y="value", **kinds, **aggregated, **options, ax=ax)
-    for handle, kind in zip(*ax.get_legend_handles_labels(), strict=True):
-        handle.set_label(paper.words(kind))
-    if legend := ax.get_legend():
-        legend.remove()
+    order = table[x].unique().sort().to_list()
+    for (kind, rows), marker in zip(_kinds(table, x, order, hue, palette, scale), markers(palette), strict=True):
+        style: dict[str, Any] = {"marker": marker, "markersize": 4, "markeredgewidth": 0}
+        ax.plot(rows["x"], rows["value"], color=palette[kind], label=paper.words(kind), **style)
+        if rows["lo"].is_not_nan().any():
+            ends = [rows["value"] - rows["lo"], rows["hi"] - rows["value"]]
+            caps: dict[str, Any] = {"elinewidth": 0.7, "capsize": 1.5, "capthick": 0.7}
+            drawn = ax.errorbar(rows["x"], rows["value"], yerr=ends, linestyle="", color=palette[kind], **caps)
+            for bar in drawn.get_children():
+                if isinstance(bar, LineCollection):
+                    bar.set_capstyle("projecting")
 
 
-def _repeats(table: pl.DataFrame, x: str, hue: str, scale: float) -> pd.DataFrame:
-    """The value of each row, and after it the ends of its interval, where it has one (columns lo and hi).
+def _kinds(
+    table: pl.DataFrame, x: str, order: Sequence[Any], hue: str, palette: Mapping[str, str], scale: float
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """For each kind its rows in `order`: columns x, place (in `order`), and value, lo and hi divided by `scale`.
 
-    `ValueError` where an interval does not hold its value: neither would be drawn as it is.
+    `ValueError` where an interval does not hold its value: neither would be drawn as it is. Half an interval is none.
     """
-    drawn = pl.concat_list("value")
-    if {"lo", "hi"} <= set(table.columns):
-        has_interval = pl.col("lo").is_not_null() & pl.col("hi").is_not_null()
-        outside = table.filter(has_interval, ~pl.col("value").is_between("lo", "hi"))
-        if outside.height:
-            raise ValueError(f"the interval of {outside[hue][0]} at {outside[x][0]} does not hold its value")
-        drawn = pl.when(has_interval).then(pl.concat_list("value", "lo", "hi")).otherwise(drawn)
-    repeats = table.select(x, hue, value=drawn).explode("value").to_pandas()
-    return repeats.assign(value=repeats["value"] / scale)
+    ends = [pl.col(name) if name in table.columns else pl.lit(None, pl.Float64).alias(name) for name in ("lo", "hi")]
+    rows = table.with_columns(ends)
+    has_interval = pl.col("lo").is_not_null() & pl.col("hi").is_not_null()
+    outside = rows.filter(has_interval, ~pl.col("value").is_between("lo", "hi"))
+    if outside.height:
+        raise ValueError(f"the interval of {outside[hue][0]} at {outside[x][0]} does not hold its value")
+    place = pl.col(x).replace_strict(list(order), range(len(order)), default=None, return_dtype=pl.Int64)
+    known = [pl.when(has_interval).then(name).alias(name) for name in ("lo", "hi")]
+    shown = rows.select("value", *known, x=x, kind=hue, place=place).drop_nulls("place").sort("place")
+    # numpy divides, and makes NaN of null; polars would multiply by the reciprocal.
+    shown = shown.with_columns(pl.Series(name, shown[name].to_numpy() / scale) for name in ("value", "lo", "hi"))
+    return ((kind, shown.filter(kind=kind)) for kind in palette)
+
+
+def _intervals(ax: Axes, place: np.ndarray, rows: pl.DataFrame, cap: float, colour: str, zorder: float) -> None:
+    """The intervals of the rows, each a line with caps of this width."""
+    for at, lo, hi in zip(place, rows["lo"], rows["hi"], strict=True):
+        if not np.isnan(lo):
+            ends = [at - cap / 2, at + cap / 2, np.nan]
+            drawn = [*ends, at, at, np.nan, *ends[:2]], [lo, lo, np.nan, lo, hi, np.nan, hi, hi]
+            ax.plot(*drawn, color=colour, linewidth=0.7, zorder=zorder)
+
+
+def _groups(ax: Axes, order: Sequence[Any]) -> None:
+    """The axis of the groups, each with its name."""
+    ax.set_xticks(range(len(order)), [str(name) for name in order], parse_math=False)
+    ax.set_xlim(-0.5, len(order) - 0.5)
 
 
 def _cap(palette: Mapping[str, str]) -> float:
