@@ -234,8 +234,9 @@ def settled(ax: Axes) -> Figure:
     figure = ax.get_figure(root=True)
     if figure is None:
         raise ValueError("these axes belong to no figure")
-    if isinstance(ax, PaperAxes) and isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
-        figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if isinstance(ax, PaperAxes) and isinstance(engine, ConstrainedLayoutEngine):
+        engine.execute(figure)
         figure.set_layout_engine("none")
     return figure
 
