@@ -65,14 +65,16 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
 def _sums(part: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Of each group and class of a part of `classify` count and bytes; of the group its bytes, and what is known."""
     size, request = pl.col("bytes"), pl.col(REQUEST)
-    return pl.concat(
-        part.with_columns(pl.lit(kind).alias("class"))
+    counts = {f"count_{kind}": request.filter(kind).n_unique().cast(pl.Int64) for kind in CLASSES}
+    sizes = {f"bytes_{kind}": size.filter(kind).sum() for kind in CLASSES}
+    groups = (
+        part.with_columns(pl.lit("").alias("class"))
         .group_by(*by, "class")
-        .agg(
-            count=request.filter(kind).n_unique().cast(pl.Int64),
-            bytes=size.filter(kind).sum(),
-            whole=size.sum(),
-            known=size.filter(KNOWN).sum(),
+        .agg(**counts, **sizes, whole=size.sum(), known=size.filter(KNOWN).sum())
+    )
+    return pl.concat(
+        groups.with_columns(pl.lit(kind).alias("class")).select(
+            *by, "class", "whole", "known", count=f"count_{kind}", bytes=f"bytes_{kind}"
         )
         for kind in CLASSES
     )
@@ -87,8 +89,8 @@ def classify(
 
     Order is that of issue, of queueing where there is no issue, of completion where there is neither; equal times by
     request. What a request has in one stream is of one class: where its pieces begin and end together decides, so
-    that a piece never follows another of the same request. All that a request has is in one part, and rows of later
-    parts have later times; within a part they come in no particular order.
+    that a piece never follows another of the same request. All that a request has is in one part, and rows come in that
+    order.
     """
     rows = counted(requests).filter(pl.col("nr_sectors") > 0)
     rows = rows.with_columns(
@@ -101,16 +103,24 @@ def classify(
     columns = list(dict.fromkeys([*one, *by, "time_ns", "sector", "end", "bytes", "at"]))
     last: pl.DataFrame | None = None
     for part in parts(rows.select(columns), "at"):
-        whole = part.group_by(one).agg(pl.col("time_ns").min(), pl.col("sector").min(), pl.col("end").max())
-        whole = whole.sort("time_ns", REQUEST)
-        if last is not None:
-            whole = pl.concat([last.select(whole.columns), whole])
-        ended = pl.col("end").shift(1).over(list(stream))
-        consecutive = (pl.col("sector") == ended).fill_null(False)
-        forward = (pl.col("sector") >= ended).fill_null(False)
-        classes = whole.select(*one, consecutive=consecutive, forward=forward, random=~consecutive)
-        last = whole.group_by(list(stream)).last()
-        yield part.drop("sector", "end", "at").join(classes, on=one, how="left", nulls_equal=True)
+        # Of table requests: a row is a request, and nothing has to be put together.
+        is_whole = bool((part[REQUEST].diff().drop_nulls() > 0).all())
+        part = part.sort("time_ns", REQUEST)
+        whole = part
+        if not is_whole:
+            edges = (pl.col("time_ns").min(), pl.col("sector").min(), pl.col("end").max())
+            whole = part.group_by(one).agg(edges).sort("time_ns", REQUEST)
+        places = whole.select(*stream, "end")
+        places = places if last is None else pl.concat([last, places])
+        ended = places.select(pl.col("end").shift(1).over(list(stream))).tail(whole.height)["end"]
+        last = places.group_by(list(stream)).agg(pl.col("end").last())
+        consecutive, forward = (whole["sector"] == ended).fill_null(False), (whole["sector"] >= ended).fill_null(False)
+        classes = whole.with_columns(consecutive=consecutive, forward=forward, random=~consecutive)
+        if not is_whole:
+            classes = part.join(
+                classes.select(*one, *CLASSES), on=one, how="left", nulls_equal=True, maintain_order="left"
+            )
+        yield classes.drop("sector", "end", "at")
 
 
 def order_ns() -> pl.Expr:

@@ -175,8 +175,10 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     line, time = ["op", "class"], pl.col("ts_ns")
     rows = _running(requests)
     if columns is not None:
+        place = pl.col("time_ns")
         spans = pl.concat(
-            part.group_by(line).agg(least=time.min(), greatest=time.max(), rows=pl.len()) for part in rows
+            part.group_by("op", _KIND).agg(least=place.min(), greatest=place.max(), rows=pl.len())
+            for part in classify(requests)
         )
         spans = spans.group_by(line).agg(pl.col("least").min(), pl.col("greatest").max(), pl.col("rows").sum())
         at = thinned.column(time, pl.col("least"), pl.col("greatest"), columns)
@@ -195,13 +197,15 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     return ordered(told, ["ts_ns", "op", "class"])
 
 
+_KIND: Final = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
+
+
 def _running(requests: Table) -> Iterator[pl.DataFrame]:
     """Columns ts_ns, op, class, value and n of `cumulative` part by part, in order of time."""
     line = ["op", "class"]
-    kind = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
     before: pl.DataFrame | None = None
     for part in classify(requests):
-        rows = part.sort("time_ns", "request_id").select("op", kind, "bytes", ts_ns="time_ns")
+        rows = part.select("op", _KIND, "bytes", ts_ns="time_ns")
         sums = rows.group_by(line).agg(before=pl.col("bytes").sum(), count=pl.len().cast(pl.Int64))
         before = sums.clear() if before is None else before
         yield rows.join(before, on=line, how="left", nulls_equal=True, maintain_order="left").select(

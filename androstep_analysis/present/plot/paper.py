@@ -14,9 +14,11 @@ import numpy as np
 import polars as pl
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG, RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.transforms import Bbox
 
 from androstep_analysis.common import quantities
 from androstep_analysis.measures.tables import MEASURES, Table, frame, inferred_share
@@ -220,9 +222,26 @@ def svg(ax: Axes) -> bytes:
     buffer = io.BytesIO()
     untold = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with style(), matplotlib.rc_context({"svg.hashsalt": "androstep"}):
-        settled(ax).savefig(buffer, format="svg", transparent=True, metadata=untold, **TIGHT)
+        figure = settled(ax)
+        figure.savefig(buffer, format="svg", transparent=True, metadata=untold, bbox_inches=_cut(figure))
     # Coordinates are points with six decimals: a hundredth is more than any screen shows, and half the bytes.
     return _DECIMALS.sub(lambda path: _MORE_THAN_TWO.sub(rb"\1", path[0]), buffer.getvalue())
+
+
+def _cut(figure: Figure) -> Bbox | str:
+    """Where an SVG file of the figure is cut (`TIGHT`), in inches.
+
+    Told to cut it there by itself, matplotlib would draw everything twice.
+    """
+    if figure.get_layout_engine() is not None:
+        return "tight"  # Drawing lays it out.
+    dpi = figure.dpi
+    figure.dpi = FigureCanvasSVG.fixed_dpi
+    try:
+        renderer = RendererSVG(*figure.get_size_inches() * figure.dpi, io.StringIO())
+        return figure.get_tightbbox(renderer).padded(TIGHT["pad_inches"])
+    finally:
+        figure.dpi = dpi
 
 
 def settled(ax: Axes) -> Figure:
@@ -237,7 +256,7 @@ def settled(ax: Axes) -> Figure:
     engine = figure.get_layout_engine()
     if isinstance(ax, PaperAxes) and isinstance(engine, ConstrainedLayoutEngine):
         engine.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
     return figure
 
 
