@@ -128,8 +128,19 @@ def _as_ordered(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 def summed(groups: Iterable[pl.DataFrame], dimensions: Sequence[str]) -> pl.DataFrame:
     """Tables with a row for each group (`dimensions`) as one, in which the other columns are added up."""
     total: pl.DataFrame | None = None
+    waiting: list[pl.DataFrame] = []
     for part in groups:
-        rows = part if total is None else pl.concat([total, part])
-        total = rows.group_by(dimensions).agg(pl.exclude(dimensions).sum())
+        rows = part.select(*dimensions, *(name for name in part.columns if name not in dimensions))
+        if total is None:
+            total = rows
+            continue
+        waiting.append(rows)
+        # Of many groups, adding up takes long: it waits until there is as much to add as there is.
+        if sum(map(len, waiting)) >= total.height:
+            total, waiting = _added_up([total, *waiting], dimensions), []
     assert total is not None, "there is one part at least"
-    return total
+    return _added_up([total, *waiting], dimensions) if waiting else total
+
+
+def _added_up(tables: list[pl.DataFrame], dimensions: Sequence[str]) -> pl.DataFrame:
+    return pl.concat(tables).group_by(dimensions).agg(pl.exclude(dimensions).sum())
