@@ -228,6 +228,9 @@ def svg(ax: Axes) -> bytes:
     return _DECIMALS.sub(lambda path: _MORE_THAN_TWO.sub(rb"\1", path[0]), buffer.getvalue())
 
 
+_RENDERER: Final[Any] = RendererSVG  # matplotlib does not tell its types
+
+
 def _cut(figure: Figure) -> Bbox | str:
     """Where an SVG file of the figure is cut (`TIGHT`), in inches.
 
@@ -238,7 +241,7 @@ def _cut(figure: Figure) -> Bbox | str:
     dpi = figure.dpi
     figure.dpi = FigureCanvasSVG.fixed_dpi
     try:
-        renderer = RendererSVG(*figure.get_size_inches() * figure.dpi, io.StringIO())
+        renderer = _RENDERER(*figure.get_size_inches() * figure.dpi, io.StringIO())
         return figure.get_tightbbox(renderer).padded(TIGHT["pad_inches"])
     finally:
         figure.dpi = dpi
