@@ -21,7 +21,10 @@ at once where that is not known, and at the latest when its thread begins the ne
 The first operations of a thread that was made by fork are in order with its parent's only by these rules.
 
 Orders that follow from others and from the order in threads are left out (native/calls/dependencies.c): of each other
-thread an operation waits at most for one operation, and only where its thread is not behind that already.
+thread an operation waits at most for one operation, and only where its thread is not behind that already. Where more
+than a thousand threads do something at the same time, and then a thousand others, that would still be an order for each
+pair. Beyond a million orders one of the later operations waits for all of the earlier ones, and the other later ones
+wait for it, although they overlapped with it.
 """
 
 from __future__ import annotations

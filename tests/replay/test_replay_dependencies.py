@@ -245,6 +245,37 @@ def test_thousands_of_threads() -> None:
     assert found.filter(operation=4 * threads).height == threads
 
 
+def test_where_all_would_wait_for_all_some_wait_for_one_that_did() -> None:
+    """Very many threads write at the same time, then as many others: all of those still come after all of these."""
+    threads = 1500
+    rows = [
+        {"thread": number, "call": "pwrite", "file": 0, "ts_ns": 0 if number < threads else 1000, "duration_ns": 1000}
+        for number in range(2 * threads)
+    ]
+    found = pairs(*rows)
+    assert threads < len(found) < threads * threads
+    first = (1 << threads) - 1
+    before = oracle.closure(rows, set(found))
+    assert before[:threads] == [0] * threads
+    assert all(bits & first == first for bits in before[threads:])
+
+
+def test_many_that_looked_and_many_that_changed_wait_for_one_each() -> None:
+    """Results tell their order, although nobody had ended when the next one began; and some results do not tell."""
+    looks = {"call": "stat", "path": "a", "failed": True, "result": -2}
+    makes = {"call": "open", "path": "a", "flags": 0o100, "failed": False, "result": 3}
+    denied = {"call": "stat", "path": "a", "failed": True, "result": -13}
+    rows = [
+        {"thread": number, "ts_ns": number, "duration_ns": 10000} | (looks if number < 2000 else makes)
+        for number in range(4000)
+    ]
+    rows += [{"thread": 4000, "ts_ns": 13000, "duration_ns": 1} | denied]
+    found = pairs(*rows)
+    assert found[:2000] == [(2000, number) for number in range(2000)]
+    assert found[2000:3999] == [(number, number - 1) for number in range(2001, 4000)]
+    assert found[3999:] == [(4000, 3000)]
+
+
 @pytest.mark.sanitized
 def test_a_path_may_be_deep_and_anything() -> None:
     deep = "/".join(["x"] * 2000)

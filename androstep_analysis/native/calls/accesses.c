@@ -1,5 +1,6 @@
-// A thing has a list of users for each kind of access, one entry a thread. What ended before an exclusive operation
-// began is forgotten as soon as that has ended itself: whoever comes then waits for it, and so for what came before.
+// A thing has a list of users for each kind of access, one entry a thread: its last operation that is over. What runs
+// waits in a heap until it ends, so that nobody looks at it before. Whoever passes an entry either waits for it or
+// forgets it, so that the time which this takes follows the orders that are found.
 #include "calls/accesses.h"
 
 #include "core/array.h"
@@ -10,141 +11,46 @@ void accesses_free(struct accesses *accesses)
     map_free(&accesses->threads);
     free(accesses->things);
     free(accesses->users);
+    free(accesses->pending);
 }
 
-struct thing *accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t key)
+uint32_t accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t key, enum thing_order order)
 {
     uint64_t *number = map_add(&accesses->numbers, kind, key);
 
     if (!number)
-        return NULL;
+        return 0;
     if (!*number) {
+        if (accesses->nr_things == UINT32_MAX)
+            return 0;
         if (accesses->nr_things == accesses->room_of_things) {
             struct thing *things = array_grow(accesses->things, &accesses->room_of_things, sizeof(*things));
 
             if (!things)
-                return NULL;
+                return 0;
             accesses->things = things;
         }
-        accesses->things[accesses->nr_things++] = (struct thing){.settled = NO_OPERATION};
+        accesses->things[accesses->nr_things++] = (struct thing){.exclusive = NO_OPERATION, .order = (uint8_t)order};
         *number = accesses->nr_things;
     }
-    return accesses->things + *number - 1;
+    return (uint32_t)*number;
 }
 
-// As everybody knows who comes from now on.
-static bool is_over(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
+uint32_t accesses_known_thing(const struct accesses *accesses, uint64_t kind, uint64_t key)
 {
-    return thing->is_ordered || course->end_ns[operation] <= course->begin_ns[now];
+    return (uint32_t)map_value(&accesses->numbers, kind, key);
 }
 
-// As the two know of each other, by time or by what they returned.
-static bool has_ended(const struct course *course, const struct thing *thing, int64_t operation, int64_t now)
+int64_t accesses_exclusive(const struct accesses *accesses, uint32_t thing)
 {
-    bool tell = course->does[operation] & course->does[now] & course->tells;
-
-    return (thing->is_told && tell) || is_over(course, thing, operation, now);
+    return thing ? accesses->things[thing - 1].exclusive : NO_OPERATION;
 }
 
-static int64_t last_exclusive(const struct accesses *accesses, const struct thing *thing, int64_t now)
+// --- users -----------------------------------------------------------------------------------------------------------
+
+static uint64_t list_of(uint32_t thing, enum access access)
 {
-    const struct course *course = &accesses->course;
-    int64_t last = NO_OPERATION;
-
-    for (uint32_t number = thing->users[ACCESS_EXCLUSIVE]; number; number = accesses->users[number - 1].next) {
-        const struct user *user = accesses->users + number - 1;
-        int64_t operation = is_over(course, thing, user->last, now) ? user->last : user->before;
-
-        if (operation > last)
-            last = operation;
-    }
-    return last;
-}
-
-// Whether the result of the operation shows in which order it came to the thing.
-static bool tells(const struct course *course, const struct thing *thing, int64_t operation)
-{
-    return thing->is_told && course->does[operation] & course->tells;
-}
-
-// The last exclusive operation on the thing whose result shows the order.
-static int64_t last_told(const struct accesses *accesses, const struct thing *thing)
-{
-    int64_t last = NO_OPERATION;
-
-    for (uint32_t number = thing->users[ACCESS_EXCLUSIVE]; number; number = accesses->users[number - 1].next) {
-        int64_t operation = accesses->users[number - 1].last;
-
-        if (operation > last && tells(&accesses->course, thing, operation))
-            last = operation;
-    }
-    return last;
-}
-
-static uint64_t list_of(const struct accesses *accesses, const struct thing *thing, enum access access)
-{
-    return (uint64_t)(thing - accesses->things) * NR_ACCESSES + access;
-}
-
-// Takes the user out of the list at that place.
-static void forget(struct accesses *accesses, uint64_t list, uint32_t *place)
-{
-    uint32_t number = *place;
-    struct user *user = accesses->users + number - 1;
-
-    map_remove(&accesses->threads, list, accesses->course.thread[user->last]);
-    *place = user->next;
-    user->next = accesses->free;
-    accesses->free = number;
-}
-
-// Forgets who ended before the exclusive operation began.
-static void settle(struct accesses *accesses, struct thing *thing, int64_t exclusive)
-{
-    for (size_t access = 0; access < NR_ACCESSES; access++) {
-        uint32_t *place = thing->users + access;
-
-        while (*place) {
-            struct user *user = accesses->users + *place - 1;
-
-            if (user->last < exclusive && has_ended(&accesses->course, thing, user->last, exclusive)) {
-                forget(accesses, list_of(accesses, thing, (enum access)access), place);
-                continue;
-            }
-            if (user->before != NO_OPERATION && user->before < exclusive &&
-                has_ended(&accesses->course, thing, user->before, exclusive))
-                user->before = NO_OPERATION;
-            place = &user->next;
-        }
-    }
-    thing->settled = exclusive;
-}
-
-bool accesses_see(struct accesses *accesses, struct thing *thing, enum access access, int64_t operation,
-                  access_visitor visitor, void *context)
-{
-    const struct course *course = &accesses->course;
-    int64_t exclusive = last_exclusive(accesses, thing, operation);
-    int64_t told = tells(course, thing, operation) ? last_told(accesses, thing) : NO_OPERATION;
-
-    if (exclusive > thing->settled)
-        settle(accesses, thing, exclusive);
-    for (size_t other = 0; other < NR_ACCESSES; other++) {
-        if (other == access && access != ACCESS_EXCLUSIVE)
-            continue;
-        for (uint32_t number = thing->users[other]; number; number = accesses->users[number - 1].next) {
-            const struct user *user = accesses->users + number - 1;
-            int64_t earlier = has_ended(course, thing, user->last, operation) ? user->last : user->before;
-
-            // That one has waited for earlier operations whose results show the order.
-            if (earlier < told && earlier != NO_OPERATION && tells(course, thing, earlier))
-                continue;
-            if (earlier != NO_OPERATION && course->thread[earlier] != course->thread[operation] &&
-                !visitor(context, earlier))
-                return false;
-        }
-    }
-    return true;
+    return (uint64_t)thing * NR_ACCESSES + access;
 }
 
 // The number of a new user; 0 where memory is short.
@@ -166,28 +72,141 @@ static uint32_t new_user(struct accesses *accesses)
     return accesses->nr_users < UINT32_MAX ? (uint32_t)++accesses->nr_users : 0;
 }
 
-bool accesses_note(struct accesses *accesses, struct thing *thing, enum access access, int64_t operation)
+// From now on the operation is the one of its thread that others wait for; false where memory is short.
+static bool end(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
 {
-    uint64_t list = list_of(accesses, thing, access);
-    uint32_t thread = accesses->course.thread[operation];
-    const uint64_t *slot = map_find(&accesses->threads, list, thread);
-    uint32_t number = slot ? (uint32_t)*slot : new_user(accesses);
-    struct user *user;
+    struct thing *used = &accesses->things[thing - 1];
+    uint32_t thread = accesses->course.thread[operation], number;
+    uint64_t *slot = map_add(&accesses->threads, list_of(thing, access), thread);
 
-    if (!number)
+    if (!slot)
         return false;
-    user = accesses->users + number - 1;
-    if (!slot) {
-        uint64_t *place = map_add(&accesses->threads, list, thread);
-
-        if (!place)
+    if (!*slot) {
+        number = new_user(accesses);
+        *slot = number;
+        if (!number)
             return false;
-        *place = number;
-        *user = (struct user){operation, NO_OPERATION, thing->users[access]};
-        thing->users[access] = number;
-    } else if (user->last != operation) {
-        user->before = user->last;
-        user->last = operation;
+        accesses->users[number - 1].next = used->users[access];
+        used->users[access] = number;
+    }
+    accesses->users[*slot - 1].operation = operation;
+    if (access == ACCESS_EXCLUSIVE && operation > used->exclusive)
+        used->exclusive = operation;
+    return true;
+}
+
+// Takes the user out of the list at that place.
+static void forget(struct accesses *accesses, uint64_t list, uint32_t *place)
+{
+    uint32_t number = *place;
+    struct user *user = accesses->users + number - 1;
+
+    map_remove(&accesses->threads, list, accesses->course.thread[user->operation]);
+    *place = user->next;
+    user->next = accesses->free;
+    accesses->free = number;
+}
+
+// --- what runs -------------------------------------------------------------------------------------------------------
+
+static bool ends_before(const struct pending *one, const struct pending *other)
+{
+    return one->end_ns < other->end_ns;
+}
+
+static bool push(struct accesses *accesses, struct pending added)
+{
+    size_t at = accesses->nr_pending;
+
+    if (at == accesses->room_of_pending) {
+        struct pending *grown = array_grow(accesses->pending, &accesses->room_of_pending, sizeof(*grown));
+
+        if (!grown)
+            return false;
+        accesses->pending = grown;
+    }
+    accesses->nr_pending++;
+    for (; at && ends_before(&added, &accesses->pending[(at - 1) / 2]); at = (at - 1) / 2)
+        accesses->pending[at] = accesses->pending[(at - 1) / 2];
+    accesses->pending[at] = added;
+    return true;
+}
+
+static struct pending pop(struct accesses *accesses)
+{
+    struct pending *heap = accesses->pending, first = heap[0], last = heap[--accesses->nr_pending];
+    size_t at = 0, child;
+
+    while ((child = 2 * at + 1) < accesses->nr_pending) {
+        if (child + 1 < accesses->nr_pending && ends_before(&heap[child + 1], &heap[child]))
+            child++;
+        if (!ends_before(&heap[child], &last))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = last;
+    return first;
+}
+
+bool accesses_begin(struct accesses *accesses, int64_t operation)
+{
+    while (accesses->nr_pending && accesses->pending[0].end_ns <= accesses->course.begin_ns[operation]) {
+        struct pending ended = pop(accesses);
+
+        if (!end(accesses, ended.thing, (enum access)ended.access, ended.operation))
+            return false;
+    }
+    return true;
+}
+
+bool accesses_note(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
+{
+    const struct course *course = &accesses->course;
+    int64_t end_ns = course->end_ns[operation];
+
+    if (accesses->things[thing - 1].order == BY_NUMBER || end_ns <= course->begin_ns[operation])
+        return end(accesses, thing, access, operation);
+    return push(accesses, (struct pending){end_ns, operation, thing, (uint8_t)access});
+}
+
+bool accesses_gather(struct accesses *accesses, uint32_t thing, int64_t operation)
+{
+    return end(accesses, thing, ACCESS_EXCLUSIVE, operation);
+}
+
+// --- what an operation waits for -------------------------------------------------------------------------------------
+
+// Whether who waits for `exclusive`, and for the last exclusive operation on the thing, waits so for the operation.
+static bool is_implied(const struct course *course, const struct thing *thing, int64_t operation, int64_t exclusive)
+{
+    if (thing->order != BY_TIME && operation < thing->exclusive)
+        return true;
+    return operation < exclusive && course->end_ns[operation] <= course->begin_ns[exclusive];
+}
+
+bool accesses_see(struct accesses *accesses, uint32_t number, enum access access, int64_t operation, int64_t exclusive,
+                  access_visitor visitor, void *context)
+{
+    const struct course *course = &accesses->course;
+    struct thing *thing = &accesses->things[number - 1];
+
+    for (size_t other = 0; other < NR_ACCESSES; other++) {
+        uint32_t *place = &thing->users[other];
+
+        if (other == access && access != ACCESS_EXCLUSIVE)
+            continue;
+        while (*place) {
+            const struct user *user = accesses->users + *place - 1;
+
+            if (is_implied(course, thing, user->operation, exclusive)) {
+                forget(accesses, list_of(number, (enum access)other), place);
+                continue;
+            }
+            if (course->thread[user->operation] != course->thread[operation] && !visitor(context, user->operation))
+                return false;
+            place = &accesses->users[*place - 1].next;
+        }
     }
     return true;
 }

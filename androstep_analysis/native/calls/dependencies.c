@@ -15,12 +15,19 @@ enum {
     THING_BIRTH,      // file
     THING_FILE,       // file
     THING_MAPPING,    // file
-    THING_NAME,       // node of the path
+    THING_NAME,       // node of the path, by operations whose results do not tell when they came to it
+    THING_TOLD_NAME,  // node of the path, by the others
+    THING_NAME_ORDER, // the same; in the order that those results tell
     THING_ENTRIES,    // node of the directory
     THING_ALL,        // 0: everything that can be written back
 };
 
 enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
+
+// Where very many threads use a thing at the same time, and then very many others, each of these waits for each of
+// those. Beyond so many orders in all, and so many for an operation, one of the later ones waits for all, and the
+// others for it.
+enum { MANY_ORDERS = 1 << 20, FEW_ORDERS = 16 };
 
 // Of all threads together, where they are many: 32 MiB.
 #define ALL_PLACES ((size_t)NR_PLACES * NR_PLACES)
@@ -170,31 +177,94 @@ static bool put_earlier(struct finder *finder)
 
 // --- what an operation uses ----------------------------------------------------------------------------------------
 
-static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access access)
+static int64_t newest_exclusive(const struct finder *finder, uint32_t one, uint32_t other)
 {
-    struct thing *thing = accesses_thing(&finder->accesses, kind, (uint64_t)key);
+    int64_t of_one = accesses_exclusive(&finder->accesses, one);
+    int64_t of_other = accesses_exclusive(&finder->accesses, other);
 
-    if (!thing)
-        return false;
-    thing->is_ordered = kind == THING_DESCRIPTOR;
-    thing->is_told = kind == THING_NAME;
-    return accesses_see(&finder->accesses, thing, access, finder->operation, wait_for, finder) &&
-           accesses_note(&finder->accesses, thing, access, finder->operation);
+    return of_one > of_other ? of_one : of_other;
 }
 
-// Comes after all changes so far, and nothing need come after it.
+// Takes in what the operation at work waits for on the thing (0: on none).
+static bool see(struct finder *finder, uint32_t thing, enum access access, int64_t exclusive)
+{
+    return !thing || accesses_see(&finder->accesses, thing, access, finder->operation, exclusive, wait_for, finder);
+}
+
+// Whether the operation would wait for so many that those after it had better wait for it instead.
+static bool waits_for_many(const struct finder *finder, size_t nr_before)
+{
+    return finder->nr_earlier - nr_before > FEW_ORDERS &&
+           finder->dependencies->count > MANY_ORDERS + FEW_ORDERS * (size_t)finder->operation;
+}
+
+static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access access)
+{
+    enum thing_order order = kind == THING_DESCRIPTOR ? BY_NUMBER : BY_TIME;
+    uint32_t thing = accesses_thing(&finder->accesses, kind, (uint64_t)key, order);
+    int64_t exclusive = accesses_exclusive(&finder->accesses, thing);
+    size_t nr_before = finder->nr_earlier;
+
+    if (!thing || !see(finder, thing, access, exclusive))
+        return false;
+    if (waits_for_many(finder, nr_before))
+        return see(finder, thing, ACCESS_EXCLUSIVE, exclusive) &&
+               accesses_gather(&finder->accesses, thing, finder->operation);
+    return accesses_note(&finder->accesses, thing, access, finder->operation);
+}
+
+// Comes after all changes so far. Nothing need come after it, unless it waits for so many that others wait for it
+// instead.
 static bool sync_all(struct finder *finder)
 {
-    struct thing *all = accesses_thing(&finder->accesses, THING_ALL, 0);
+    uint32_t all = accesses_thing(&finder->accesses, THING_ALL, 0, BY_TIME);
+    size_t nr_before = finder->nr_earlier;
 
-    return all && accesses_see(&finder->accesses, all, ACCESS_SHARED, finder->operation, wait_for, finder);
+    if (!all || !see(finder, all, ACCESS_SHARED, accesses_exclusive(&finder->accesses, all)))
+        return false;
+    return !waits_for_many(finder, nr_before) || accesses_gather(&finder->accesses, all, finder->operation);
 }
 
 static bool note_change(struct finder *finder)
 {
-    struct thing *all = accesses_thing(&finder->accesses, THING_ALL, 0);
+    uint32_t all = accesses_thing(&finder->accesses, THING_ALL, 0, BY_TIME);
 
     return all && accesses_note(&finder->accesses, all, ACCESS_CHANGE, finder->operation);
+}
+
+// Operations whose results tell how they found a name are in that order among each other, and by time with all others.
+static bool use_told_name(struct finder *finder, uint32_t node, enum access access)
+{
+    struct accesses *accesses = &finder->accesses;
+    uint32_t others = accesses_known_thing(accesses, THING_NAME, node);
+    uint32_t own = accesses_thing(accesses, THING_TOLD_NAME, node, BY_TIME_TOLD);
+    uint32_t order = accesses_thing(accesses, THING_NAME_ORDER, node, BY_NUMBER);
+    int64_t exclusive = newest_exclusive(finder, own, others);
+    size_t nr_before = finder->nr_earlier;
+
+    if (!own || !order || !see(finder, others, access, exclusive) || !see(finder, order, access, exclusive))
+        return false;
+    if (waits_for_many(finder, nr_before))
+        return see(finder, others, ACCESS_EXCLUSIVE, exclusive) && see(finder, order, ACCESS_EXCLUSIVE, exclusive) &&
+               accesses_gather(accesses, order, finder->operation) && accesses_gather(accesses, own, finder->operation);
+    return accesses_note(accesses, order, access, finder->operation) &&
+           accesses_note(accesses, own, access, finder->operation);
+}
+
+static bool use_other_name(struct finder *finder, uint32_t node, enum access access)
+{
+    struct accesses *accesses = &finder->accesses;
+    uint32_t told = accesses_known_thing(accesses, THING_TOLD_NAME, node);
+    uint32_t own = accesses_thing(accesses, THING_NAME, node, BY_TIME);
+    int64_t exclusive = newest_exclusive(finder, own, told);
+    size_t nr_before = finder->nr_earlier;
+
+    if (!own || !see(finder, own, access, exclusive) || !see(finder, told, access, exclusive))
+        return false;
+    if (waits_for_many(finder, nr_before))
+        return see(finder, own, ACCESS_EXCLUSIVE, exclusive) && see(finder, told, ACCESS_EXCLUSIVE, exclusive) &&
+               accesses_gather(accesses, own, finder->operation);
+    return accesses_note(accesses, own, access, finder->operation);
 }
 
 static uint64_t original(const struct finder *finder, int32_t descriptor)
@@ -259,13 +329,12 @@ static bool use_descriptors(struct finder *finder, uint32_t does)
 static bool follow_birth(struct finder *finder, uint32_t does, int32_t file)
 {
     size_t nr_before = finder->accesses.nr_things;
-    struct thing *birth = accesses_thing(&finder->accesses, THING_BIRTH, (uint64_t)file);
+    uint32_t birth = accesses_thing(&finder->accesses, THING_BIRTH, (uint64_t)file, BY_NUMBER);
 
     if (!birth)
         return false;
-    birth->is_ordered = true;
     if (finder->accesses.nr_things == nr_before)
-        return accesses_see(&finder->accesses, birth, ACCESS_SHARED, finder->operation, wait_for, finder);
+        return see(finder, birth, ACCESS_SHARED, NO_OPERATION);
     return !(does & DOES_CHANGE_NAME) || accesses_note(&finder->accesses, birth, ACCESS_EXCLUSIVE, finder->operation);
 }
 
@@ -286,13 +355,13 @@ static bool use_files(struct finder *finder, uint32_t does)
 }
 
 // A path is looked up through its directories, whose names must stay so long. The root has no name.
-static bool use_name(struct finder *finder, uint32_t node, enum access access)
+static bool use_name(struct finder *finder, uint32_t does, uint32_t node, enum access access)
 {
     if (access == ACCESS_EXCLUSIVE && node != ROOT_NODE &&
         !use(finder, THING_ENTRIES, finder->tree.parents[node], ACCESS_CHANGE))
         return false;
     for (; node != ROOT_NODE; node = finder->tree.parents[node], access = ACCESS_SHARED)
-        if (!use(finder, THING_NAME, node, access))
+        if (!(does & DOES_TELL ? use_told_name : use_other_name)(finder, node, access))
             return false;
     return true;
 }
@@ -304,14 +373,14 @@ static bool use_names(struct finder *finder, uint32_t does)
     int32_t descriptor = finder->operations->descriptor[finder->operation];
 
     if (path >= 0 && does & (DOES_LOOK_UP | DOES_CHANGE_NAME) &&
-        !use_name(finder, finder->nodes[path], does & DOES_CHANGE_NAME ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        !use_name(finder, does, finder->nodes[path], does & DOES_CHANGE_NAME ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
         return false;
     if (path >= 0 && descriptor >= 0 && does & DOES_MAKE && !set(&finder->directories, descriptor, finder->nodes[path]))
         return false;
     if (path >= 0 && does & DOES_LIST_PATH && !use(finder, THING_ENTRIES, finder->nodes[path], ACCESS_SHARED))
         return false;
     if (path2 >= 0 && does & (DOES_LOOK_UP2 | DOES_CHANGE_NAME2) &&
-        !use_name(finder, finder->nodes[path2], does & DOES_CHANGE_NAME2 ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        !use_name(finder, does, finder->nodes[path2], does & DOES_CHANGE_NAME2 ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
         return false;
     return path2 < 0 || !(does & DOES_LIST_PATH2) || use(finder, THING_ENTRIES, finder->nodes[path2], ACCESS_SHARED);
 }
@@ -321,6 +390,8 @@ static bool take(struct finder *finder, int64_t operation)
     uint32_t does = finder->operations->does[operation];
 
     finder->operation = operation;
+    if (!accesses_begin(&finder->accesses, operation))
+        return false;
     if (!use_descriptors(finder, does) || !use_files(finder, does) || !use_names(finder, does))
         return false;
     if (does & DOES_SYNC && !sync_all(finder))
@@ -357,8 +428,7 @@ static bool find(struct finder *finder)
 {
     const struct operations *operations = finder->operations;
 
-    finder->accesses.course =
-        (struct course){operations->begin_ns, operations->end_ns, operations->thread, operations->does, DOES_TELL};
+    finder->accesses.course = (struct course){operations->begin_ns, operations->end_ns, operations->thread};
     finder->nodes = calloc(operations->nr_paths + 1, sizeof(*finder->nodes));
     finder->knowledge = calloc(operations->nr_threads + 1, sizeof(*finder->knowledge));
     finder->places = nr_places(operations->nr_threads);
