@@ -44,7 +44,7 @@ REASONS = (
     *("socket", "pipe", "eventfd/anon", "memfd", "ashmem", "device", "proc/sys", "memory", "unknown descriptor"),
     *("unknown path", "process", "unsupported call", "no effect on files", "unfinished", "filtered"),
 )
-"""Why rows are left out, in the order of ``enum left`` of native/calls/calls.h (which begins with: not at all)."""
+"""Why rows are left out, in the order of ``enum left`` of native/calls/left.h (which begins with: not at all)."""
 
 UNNAMED = ".unnamed"
 """Directory of files whose name is not known."""
@@ -104,7 +104,7 @@ _SMALLEST_PAGE = 4096
 
 
 class _CInput(ctypes.Structure):
-    """``struct calls_input`` of native/calls/calls.h."""
+    """``struct calls_input`` of native/calls/input.h."""
 
     _fields_ = (
         ("rows", ctypes.c_size_t),
@@ -123,7 +123,7 @@ class _CInput(ctypes.Structure):
 
 
 class _CCounts(ctypes.Structure):
-    """``struct calls_counts`` of native/calls/output.c."""
+    """``struct calls_counts`` of native/calls/output.h."""
 
     _fields_ = (
         *((name, ctypes.c_size_t) for name in ("operations", "files", "threads")),

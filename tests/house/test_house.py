@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import json
 import re
 from collections import Counter
@@ -279,6 +280,23 @@ def test_a_decoder_includes_its_own_folder_and_those_below() -> None:
     of_calls = {"decode/text", "decode/strace", "calls"}
     below = {name: {"core", "syscalls"} if name in of_calls else {"core"} for name in folders}
     assert strays(native, below) == []
+
+
+def test_the_files_that_follow_system_calls_include_in_one_direction() -> None:
+    """A file with its header stands above all that it includes; each header declares what its own file defines."""
+    native = ROOT / PACKAGE / "native"
+    graph: dict[str, set[str]] = {}
+    for path in sorted(native.glob("calls/*.[ch]")):
+        room = path.relative_to(native).with_suffix("").as_posix()
+        included = re.findall(r'(?m)^#include "(.+)\.h"$', path.read_text("utf-8"))
+        graph.setdefault(room, set()).update(set(included) - {room})
+    cycle: list[str] = []
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        cycle = error.args[1]
+    assert cycle == []
+    assert {"calls/calls", "calls/storage"} <= graph.keys()
 
 
 def test_tables_are_made_again_when_code_that_derives_them_changes() -> None:

@@ -73,7 +73,7 @@ static uint32_t new_user(struct accesses *accesses)
 }
 
 // From now on the operation is the one of its thread that others wait for; false where memory is short.
-static bool end(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
+static bool settle(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
 {
     struct thing *used = &accesses->things[thing - 1];
     uint32_t thread = accesses->course.thread[operation], number;
@@ -154,7 +154,7 @@ bool accesses_begin(struct accesses *accesses, int64_t operation)
     while (accesses->nr_pending && accesses->pending[0].end_ns <= accesses->course.begin_ns[operation]) {
         struct pending ended = pop(accesses);
 
-        if (!end(accesses, ended.thing, (enum access)ended.access, ended.operation))
+        if (!settle(accesses, ended.thing, (enum access)ended.access, ended.operation))
             return false;
     }
     return true;
@@ -166,13 +166,13 @@ bool accesses_note(struct accesses *accesses, uint32_t thing, enum access access
     int64_t end_ns = course->end_ns[operation];
 
     if (accesses->things[thing - 1].order == BY_NUMBER || end_ns <= course->begin_ns[operation])
-        return end(accesses, thing, access, operation);
+        return settle(accesses, thing, access, operation);
     return push(accesses, (struct pending){end_ns, operation, thing, (uint8_t)access});
 }
 
 bool accesses_gather(struct accesses *accesses, uint32_t thing, int64_t operation)
 {
-    return end(accesses, thing, ACCESS_EXCLUSIVE, operation);
+    return settle(accesses, thing, ACCESS_EXCLUSIVE, operation);
 }
 
 // --- what an operation waits for -------------------------------------------------------------------------------------

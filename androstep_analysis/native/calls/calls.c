@@ -1,145 +1,175 @@
-// The cleaner: recorded system calls in, operations on files out.
+// Takes the calls in the order in which they begin, and ends those that ended until then.
 #include "calls/calls.h"
 
-#include <string.h>
+#include "calls/descriptors.h"
+#include "calls/output.h"
+#include "calls/processes.h"
+#include "calls/steps.h"
 
-void *calls_push(struct calls *calls, void **objects, size_t *count, size_t *room, size_t size)
-{
-    uint8_t *object;
+#include <stdlib.h>
 
-    if (*count == INT32_MAX)
-        calls_out_of_memory(calls);
-    if (*count == *room) {
-        void *grown = array_grow(*objects, room, size);
-
-        if (!grown)
-            calls_out_of_memory(calls);
-        *objects = grown;
-    }
-    object = (uint8_t *)*objects + (*count)++ * size;
-    memset(object, 0, size);
-    return object;
-}
-
-_Noreturn void calls_out_of_memory(struct calls *calls)
-{
-    longjmp(calls->no_memory, 1);
-}
-
-void *calls_allocate(struct calls *calls, size_t size)
-{
-    void *memory = malloc(size);
-
-    if (!memory)
-        calls_out_of_memory(calls);
-    return memory;
-}
-
-uint64_t *calls_slot(struct calls *calls, struct map *map, uint64_t space, uint64_t key)
-{
-    uint64_t *value = map_add(map, space, key);
-
-    if (!value)
-        calls_out_of_memory(calls);
-    return value;
-}
-
-uint32_t calls_string(struct calls *calls, const uint8_t *text, size_t length)
-{
-    uint32_t number = strings_add(calls->strings, text, length);
-
-    if (number == NO_STRING)
-        calls_out_of_memory(calls);
-    return number;
-}
-
-static struct operation *prepare(struct operation *operation, uint32_t row, int32_t thread, uint8_t call)
-{
-    *operation = (struct operation){
-        .row = row,
-        .thread = thread,
-        .descriptor = NOBODY,
-        .descriptor2 = NOBODY,
-        .inode = NOBODY,
-        .inode2 = NOBODY,
-        .path = NO_STRING,
-        .path2 = NO_STRING,
-        .offset = NO_INT64,
-        .offset2 = NO_INT64,
-        .flags = NO_INT64,
-        .bytes = NO_INT64,
-        .call = call,
-    };
-    return operation;
-}
-
-// The operation that a row is.
-struct operation *calls_operation(struct calls *calls, uint32_t row, int32_t thread, uint8_t call)
-{
-    return prepare(PUSH(calls, operations), row, thread, call);
-}
-
-// An operation that comes before that of the row; those of one row come in the order of their ranks.
-struct operation *calls_insert(struct calls *calls, uint32_t row, int32_t thread, uint8_t call, uint8_t rank)
-{
-    struct operation *operation = prepare(PUSH(calls, late), row, thread, call);
-
-    operation->rank = rank;
-    operation->is_inserted = true;
-    return operation;
-}
-
-API void calls_free(struct calls *calls)
+void calls_free(struct calls *calls)
 {
     if (!calls)
         return;
-    for (size_t n = 0; n < calls->nr_tables; n++)
-        map_free(&calls->tables[n].entries);
-    for (size_t n = 0; n < calls->nr_spaces; n++)
-        free(calls->spaces[n].mappings);
-    map_free(&calls->dentry_numbers);
-    map_free(&calls->inode_numbers);
-    map_free(&calls->thread_numbers);
-    map_free(&calls->process_numbers);
-    free(calls->inodes);
-    free(calls->dentries);
-    free(calls->descriptions);
-    free(calls->descriptors);
-    free(calls->entries);
-    free(calls->tables);
-    free(calls->forks);
-    free(calls->spaces);
-    free(calls->directories);
-    free(calls->processes);
-    free(calls->threads);
-    free(calls->operations);
-    free(calls->late);
-    free(calls->changes);
-    free(calls->running);
-    free(calls->heap);
-    free(calls->scratch);
+    files_free(&calls->files);
+    program_free(&calls->program);
+    thread_table_free(&calls->threads);
+    open_files_free(&calls->open);
+    mappings_free(&calls->mappings);
+    names_free(&calls->names);
+    running_free(&calls->running);
     free(calls->row_threads);
     free(calls->ordered);
     free(calls);
+}
+
+// --- ends -----------------------------------------------------------------------------------------------------------
+
+static struct moment moment_of(const struct calls *calls, const struct running *call)
+{
+    return (struct moment){call->row, call->thread, call_end_ns(calls->in, call->row)};
+}
+
+// A call may end while another one begins, which needs what it made.
+static void end_call(struct calls *calls, const struct running *call)
+{
+    struct moment now = calls->names.now;
+
+    calls->names.now = moment_of(calls, call);
+    call_end(calls, call);
+    calls->names.now = now;
+}
+
+static void end_running(struct calls *calls, int32_t number)
+{
+    struct running call;
+
+    if (running_end(&calls->running, &calls->threads, number, &call))
+        end_call(calls, &call);
+}
+
+// Ends the calls that ended until then.
+static void end_until(struct calls *calls, int64_t ts_ns)
+{
+    struct running_calls *queue = &calls->running;
+    int32_t number;
+
+    while ((number = running_next(queue, ts_ns)) != NOBODY) {
+        const struct running *call = &queue->running[number];
+
+        if (ts_ns != INT64_MAX && !call->is_over && call_is_early(calls, call)) {
+            running_postpone(queue, number);
+            continue;
+        }
+        end_running(calls, number);
+        running_forget(queue, number);
+    }
+}
+
+// Ends the call of a thread that begins another one: times and durations are rounded apart from each other.
+static void end_thread(struct calls *calls, int32_t thread)
+{
+    if (calls->threads.threads[thread].running != NOBODY)
+        end_running(calls, calls->threads.threads[thread].running);
+}
+
+// --- beginnings -----------------------------------------------------------------------------------------------------
+
+// The descriptor that a number of the call's row stands for. A call that is about to return the number has ended.
+static int32_t look_up(struct calls *calls, const struct running *call, enum number number)
+{
+    const struct calls_input *in = calls->in;
+    bool is_first = number == FIRST_NUMBER;
+    int32_t fd = is_first ? in->fd[call->row] : in->fd2[call->row], opener;
+
+    if (number == NO_NUMBER || fd < 0)
+        return NOBODY;
+    if (!descriptor_was_opened(&calls->open, call->thread, fd)) {
+        opener = running_opener(&calls->running, &calls->threads, in, call->thread, fd);
+        if (opener != NOBODY)
+            end_running(calls, opener);
+    }
+    if (call_is_partial(calls, call->row)) // of which nothing else is told
+        return descriptor_at(calls, call->thread, call->row, fd, NO_STRING, NO_CODE);
+    return descriptor_at(calls, call->thread, call->row, fd,
+                         is_first ? in->fd_path[call->row] : in->fd2_path[call->row],
+                         is_first ? in->fd_kind[call->row] : (uint8_t)NO_CODE);
+}
+
+static void begin_call(struct calls *calls, uint32_t row)
+{
+    const struct calls_input *in = calls->in;
+    enum number numbers[2];
+    struct running call = {
+        .end_ns = call_end_ns(in, row),
+        .row = row,
+        .thread = thread_of(calls, in->tid[row], in->pid[row]),
+        .operation = NOBODY,
+        .sized = NOBODY,
+    };
+
+    calls->row_threads[row] = call.thread;
+    end_thread(calls, call.thread);
+    descriptor_install_late(&calls->open, call.thread, row);
+    calls->threads.threads[call.thread].row = row;
+    calls->names.now = moment_of(calls, &call);
+    call_numbers(calls, row, numbers);
+    call.descriptor = look_up(calls, &call, numbers[0]);
+    call.descriptor2 = look_up(calls, &call, numbers[1]);
+    if (call_is_partial(calls, row)) {
+        call_resume(calls, &call);
+        return;
+    }
+    if (!call_begin(calls, &call))
+        return;
+    if (call.end_ns <= in->ts_ns[row] && call_is_early(calls, &call))
+        call.end_ns = INT64_MAX;
+    if (call.end_ns > in->ts_ns[row])
+        running_add(&calls->running, &calls->threads, &call);
+    else
+        end_call(calls, &call);
+}
+
+// --- all calls ------------------------------------------------------------------------------------------------------
+
+static void prepare(struct calls *calls)
+{
+    struct storage *storage = &calls->storage;
+
+    calls->program.storage = calls->threads.storage = calls->running.storage = storage;
+    calls->running.free = NOBODY;
+    calls->open.storage = storage;
+    calls->open.in = calls->in;
+    calls->open.files = &calls->files;
+    calls->open.program = &calls->program;
+    calls->open.threads = &calls->threads;
+    calls->mappings.storage = storage;
+    calls->mappings.program = &calls->program;
+    calls->mappings.page_bytes = calls->in->page_bytes;
+    calls->names.storage = storage;
+    calls->names.in = calls->in;
+    calls->names.strings = calls->strings;
+    calls->names.files = &calls->files;
+    calls->names.open = &calls->open;
 }
 
 static void follow(struct calls *calls)
 {
     const struct calls_input *in = calls->in;
 
-    calls->row_threads = calls_allocate(calls, (in->rows + 1) * sizeof(*calls->row_threads));
-    names_begin(calls);
+    calls->row_threads = storage_allocate(&calls->storage, (in->rows + 1) * sizeof(*calls->row_threads));
+    files_begin(&calls->files, &calls->storage);
+    names_begin(&calls->names);
     for (size_t row = 0; row < in->rows; row++) {
-        running_end_until(calls, in->ts_ns[row]);
-        call_begin(calls, (uint32_t)row);
+        end_until(calls, in->ts_ns[row]);
+        begin_call(calls, (uint32_t)row);
     }
-    running_end_until(calls, INT64_MAX);
+    end_until(calls, INT64_MAX);
 }
 
-// Follows all rows, and tells for each in `left` why it is left out (enum left; 0: it is an operation). `pids` are the
-// processes to keep, all where there are none. What is found is taken with calls_tables. NULL where memory is short.
-API struct calls *calls_clean(const struct calls_input *in, struct strings *strings, uint8_t *left, const int32_t *pids,
-                              size_t nr_pids, bool has_unknown)
+struct calls *calls_clean(const struct calls_input *in, struct strings *strings, uint8_t *left, const int32_t *pids,
+                          size_t nr_pids, bool has_unknown)
 {
     struct calls *calls = in->rows < INT32_MAX ? calloc(1, sizeof(*calls)) : NULL;
 
@@ -148,9 +178,9 @@ API struct calls *calls_clean(const struct calls_input *in, struct strings *stri
     calls->in = in;
     calls->strings = strings;
     calls->left = left;
-    calls->free_running = NOBODY;
     calls->has_unknown = has_unknown;
-    if (setjmp(calls->no_memory)) {
+    prepare(calls);
+    if (setjmp(calls->storage.exhausted)) {
         calls_free(calls);
         return NULL;
     }

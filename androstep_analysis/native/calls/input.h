@@ -1,9 +1,7 @@
-// What the cleaner of recorded system calls is given, and what is taken from it (replay/clean.py).
+// What the cleaner of recorded system calls is given (replay/clean.py).
 #pragma once
 
 #include "core/table.h"
-
-struct calls;
 
 // The rows, by column, in the order in which they began; nulls as in core/table.h, of texts NO_STRING.
 struct calls_input {
@@ -19,15 +17,3 @@ struct calls_input {
     size_t nr_texts;
     uint64_t page_bytes; // of the kernel: mappings are whole pages
 };
-
-struct calls_counts {
-    size_t operations, files, threads; // at most
-    uint64_t conflicts;
-    uint32_t unnamed;
-};
-
-API void calls_count(struct calls *calls, struct calls_counts *counts);
-API bool calls_tables(struct calls *calls, struct table *operations, struct table *files, struct table *threads);
-API struct calls *calls_clean(const struct calls_input *in, struct strings *strings, uint8_t *left, const int32_t *pids,
-                              size_t nr_pids, bool has_unknown);
-API void calls_free(struct calls *calls);

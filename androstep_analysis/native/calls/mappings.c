@@ -1,26 +1,37 @@
-// Which file lies at which addresses of a process.
-#include "calls/calls.h"
+// The mappings of a space lie in the order of their addresses, and none above another one.
+#include "calls/mappings.h"
+
+#include "calls/left.h"
+#include "calls/types.h"
+#include "core/array.h"
 
 #include <string.h>
 
-int32_t space_new(struct calls *calls)
+void mappings_free(struct mappings *mappings)
 {
-    struct space *space = PUSH(calls, spaces);
+    for (size_t n = 0; n < mappings->nr_spaces; n++)
+        free(mappings->spaces[n].mappings);
+    free(mappings->spaces);
+}
+
+int32_t space_new(struct mappings *mappings)
+{
+    struct space *space = PUSH(mappings, spaces);
 
     space->users = 1;
-    return (int32_t)calls->nr_spaces - 1;
+    return (int32_t)mappings->nr_spaces - 1;
 }
 
 // A fork's child has the mappings too; in the program they are the parent's alone.
-int32_t space_copy(struct calls *calls, int32_t number)
+int32_t space_copy(struct mappings *mappings, int32_t number)
 {
-    int32_t copy = space_new(calls);
-    const struct space *space = &calls->spaces[number];
-    struct space *made = &calls->spaces[copy];
+    int32_t copy = space_new(mappings);
+    const struct space *space = &mappings->spaces[number];
+    struct space *made = &mappings->spaces[copy];
 
     if (!space->count)
         return copy;
-    made->mappings = calls_allocate(calls, space->count * sizeof(*made->mappings));
+    made->mappings = storage_allocate(mappings->storage, space->count * sizeof(*made->mappings));
     memcpy(made->mappings, space->mappings, space->count * sizeof(*made->mappings));
     made->count = made->room = space->count;
     for (size_t n = 0; n < made->count; n++)
@@ -39,26 +50,26 @@ static int64_t length_of(const struct mapping *mapping)
     return (int64_t)(mapping->end - mapping->start);
 }
 
-static void unmap(struct calls *calls, int32_t thread, uint32_t row, const struct mapping *mapping)
+static void unmap(struct mappings *mappings, int32_t thread, uint32_t row, const struct mapping *mapping)
 {
     struct operation *operation;
 
     if (mapping->is_copy)
         return;
-    operation = calls_insert(calls, row, thread, MUNMAP, RANK_CLOSE);
+    operation = operation_insert(mappings->program, row, thread, MUNMAP, RANK_CLOSE);
     operation->descriptor = mapping->descriptor;
     operation->offset = mapping->offset;
     operation->bytes = length_of(mapping);
 }
 
-void space_release(struct calls *calls, int32_t number, int32_t thread, uint32_t row)
+void space_release(struct mappings *mappings, int32_t number, int32_t thread, uint32_t row)
 {
-    struct space *space = &calls->spaces[number];
+    struct space *space = &mappings->spaces[number];
 
     if (--space->users)
         return;
     for (size_t n = 0; n < space->count; n++)
-        unmap(calls, thread, row, &space->mappings[n]);
+        unmap(mappings, thread, row, &space->mappings[n]);
     free(space->mappings);
     space->mappings = NULL;
     space->count = space->room = 0;
@@ -80,13 +91,13 @@ static size_t first_behind(const struct space *space, uint64_t address)
     return low;
 }
 
-static void insert_at(struct calls *calls, struct space *space, size_t at, struct mapping mapping)
+static void insert_at(struct mappings *mappings, struct space *space, size_t at, struct mapping mapping)
 {
     if (space->count == space->room) {
         struct mapping *grown = array_grow(space->mappings, &space->room, sizeof(*grown));
 
         if (!grown)
-            calls_out_of_memory(calls);
+            storage_exhausted(mappings->storage);
         space->mappings = grown;
     }
     memmove(&space->mappings[at + 1], &space->mappings[at], (space->count - at) * sizeof(mapping));
@@ -94,27 +105,22 @@ static void insert_at(struct calls *calls, struct space *space, size_t at, struc
     space->count++;
 }
 
-static bool range_of(const struct calls *calls, uint64_t start, int64_t length, uint64_t *end)
+static bool range_of(const struct mappings *mappings, uint64_t start, int64_t length, uint64_t *end)
 {
-    uint64_t page = calls->in->page_bytes;
+    uint64_t page = mappings->page_bytes;
 
     return length > 0 && length <= INT64_MAX - (int64_t)page &&
            !__builtin_add_overflow(start, ((uint64_t)length + page - 1) / page * page, end);
 }
 
-void mapping_add(struct calls *calls, int32_t number, uint64_t start, int64_t length, int32_t descriptor,
+void mapping_add(struct mappings *mappings, int32_t number, uint64_t start, int64_t length, int32_t descriptor,
                  int64_t offset)
 {
-    struct space *space = &calls->spaces[number];
+    struct space *space = &mappings->spaces[number];
     struct mapping mapping = {.start = start, .offset = offset, .descriptor = descriptor};
 
-    if (range_of(calls, start, length, &mapping.end))
-        insert_at(calls, space, first_behind(space, start), mapping);
-}
-
-static int32_t space_of(const struct calls *calls, int32_t thread)
-{
-    return calls->processes[calls->threads[thread].process].space;
+    if (range_of(mappings, start, length, &mapping.end))
+        insert_at(mappings, space, first_behind(space, start), mapping);
 }
 
 static void describe(struct operation *operation, const struct mapping *part)
@@ -125,16 +131,14 @@ static void describe(struct operation *operation, const struct mapping *part)
     operation->left = LEFT_NOT;
 }
 
-// Takes a range out; of the mappings in it the first becomes that of `operation` (NULL: of none), the others get
-// operations of their own.
-void mapping_remove(struct calls *calls, int32_t thread, uint32_t row, uint64_t start, int64_t length,
-                    struct operation *operation)
+void mapping_remove(struct mappings *mappings, int32_t number, int32_t thread, uint32_t row, uint64_t start,
+                    int64_t length, struct operation *operation)
 {
-    struct space *space = &calls->spaces[space_of(calls, thread)];
+    struct space *space = &mappings->spaces[number];
     uint64_t end;
     size_t at;
 
-    if (!range_of(calls, start, length, &end))
+    if (!range_of(mappings, start, length, &end))
         return;
     at = first_behind(space, start);
     while (at < space->count && space->mappings[at].start < end) {
@@ -146,32 +150,33 @@ void mapping_remove(struct calls *calls, int32_t thread, uint32_t row, uint64_t 
 
             part.start = before.end = start;
             part.offset = place_behind(whole.offset, start - whole.start);
-            insert_at(calls, space, at++, before);
+            insert_at(mappings, space, at++, before);
         }
         if (whole.end > end) {
             struct mapping behind = whole;
 
             part.end = behind.start = end;
             behind.offset = place_behind(whole.offset, end - whole.start);
-            insert_at(calls, space, at, behind);
+            insert_at(mappings, space, at, behind);
         }
         if (operation && !part.is_copy) {
             describe(operation, &part);
             operation = NULL;
         } else {
-            unmap(calls, thread, row, &part);
+            unmap(mappings, thread, row, &part);
         }
     }
 }
 
-void mapping_sync(struct calls *calls, int32_t thread, uint32_t row, struct operation *operation)
+void mapping_sync(const struct mappings *mappings, int32_t number, uint64_t start, int64_t length,
+                  struct operation *operation)
 {
-    const struct space *space = &calls->spaces[space_of(calls, thread)];
-    uint64_t start = (uint64_t)calls->in->address[row], end;
+    const struct space *space = &mappings->spaces[number];
+    uint64_t end;
     size_t at;
     struct mapping part;
 
-    if (!range_of(calls, start, calls->in->bytes[row], &end))
+    if (!range_of(mappings, start, length, &end))
         return;
     at = first_behind(space, start);
     if (at == space->count || space->mappings[at].start >= end)
@@ -186,23 +191,22 @@ void mapping_sync(struct calls *calls, int32_t thread, uint32_t row, struct oper
     describe(operation, &part);
 }
 
-// mremap: the mapping is at another address and may be longer; nothing moves in the file.
-void mapping_move(struct calls *calls, int32_t thread, uint32_t row)
+void mapping_move(struct mappings *mappings, int32_t number, uint64_t start, int64_t length, uint64_t to)
 {
-    struct space *space = &calls->spaces[space_of(calls, thread)];
-    uint64_t start = (uint64_t)calls->in->address[row], end;
-    int64_t length = calls->in->bytes[row], offset;
+    struct space *space = &mappings->spaces[number];
+    uint64_t end;
+    int64_t offset;
     struct mapping moved;
     size_t at = first_behind(space, start);
 
-    if (!range_of(calls, start, length, &end) || at == space->count || space->mappings[at].start > start)
+    if (!range_of(mappings, start, length, &end) || at == space->count || space->mappings[at].start > start)
         return;
     moved = space->mappings[at];
     offset = place_behind(moved.offset, start - moved.start);
     memmove(&space->mappings[at], &space->mappings[at + 1], (--space->count - at) * sizeof(moved));
-    mapping_add(calls, space_of(calls, thread), (uint64_t)calls->in->result[row], length, moved.descriptor, offset);
+    mapping_add(mappings, number, to, length, moved.descriptor, offset);
     if (moved.is_copy) {
-        at = first_behind(space, (uint64_t)calls->in->result[row]);
+        at = first_behind(space, to);
         if (at < space->count)
             space->mappings[at].is_copy = true;
     }

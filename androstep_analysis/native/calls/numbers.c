@@ -1,5 +1,11 @@
-// Calls that make, end or mark the numbers of descriptors.
-#include "calls/calls.h"
+// A close counts from its beginning, what makes a descriptor from its end.
+#include "calls/numbers.h"
+
+#include "calls/descriptors.h"
+#include "calls/flags.h"
+#include "calls/left.h"
+#include "calls/rows.h"
+#include "calls/types.h"
 
 enum { DUPLICATE = 0, SET_DESCRIPTOR_FLAGS = 2, GET_FLAGS = 3, SET_FLAGS = 4, DUPLICATE_CLOEXEC = 1030 };
 enum { SET_CLOEXEC = 0x5451, CLEAR_CLOEXEC = 0x5450, CLONES_RANGES = 1 }; // of ioctl; Python tells them apart
@@ -7,18 +13,18 @@ enum { DIRECT = 040000, LAST_FD = INT32_MAX };
 
 void close_begin(struct calls *calls, struct running *call)
 {
-    if (!row_failed_with(calls, call->row, ERROR_BADF))
-        descriptor_closed(calls, call->thread, calls->in->fd[call->row]);
+    if (!row_failed_with(calls->in, call->row, ERROR_BADF))
+        descriptor_closed(&calls->open, call->thread, calls->in->fd[call->row]);
 }
 
 void close_range_begin(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
 
-    if (row_succeeded(calls, call->row))
-        descriptors_close_range(calls, call->thread, call->row, (uint32_t)in->fd[call->row],
+    if (row_succeeded(calls->in, call->row))
+        descriptors_close_range(&calls->open, call->thread, call->row, (uint32_t)in->fd[call->row],
                                 in->fd2[call->row] < 0 ? LAST_FD : (uint32_t)in->fd2[call->row],
-                                row_flags(calls, call->row) & FLAG_RANGE_CLOEXEC);
+                                row_flags(calls->in, call->row) & FLAG_RANGE_CLOEXEC);
 }
 
 bool is_duplicate(const struct calls *calls, uint32_t row)
@@ -35,30 +41,29 @@ void duplicate_end(struct calls *calls, const struct running *call)
     const struct calls_input *in = calls->in;
     uint8_t step = call_type(in->call[call->row])->step;
     int64_t result = step == STEP_DUP_TO ? in->fd2[call->row] : in->result[call->row];
-    bool is_cloexec =
-        step == STEP_FCNTL ? in->request[call->row] == DUPLICATE_CLOEXEC : row_flags(calls, call->row) & FLAG_CLOEXEC;
+    bool is_cloexec = step == STEP_FCNTL ? in->request[call->row] == DUPLICATE_CLOEXEC
+                                         : row_flags(calls->in, call->row) & FLAG_CLOEXEC;
     int32_t made;
 
-    if (!row_succeeded(calls, call->row) || result < 0 || result > INT32_MAX)
+    if (!row_succeeded(calls->in, call->row) || result < 0 || result > INT32_MAX)
         return;
-    made = descriptor_new(calls, calls->descriptors[call->descriptor].description);
-    descriptor_install(calls, call->thread, call->row, (int32_t)result, made, is_cloexec);
+    made = descriptor_new(&calls->open, calls->open.descriptors[call->descriptor].description);
+    descriptor_install(&calls->open, call->thread, call->row, (int32_t)result, made, is_cloexec);
     operation_of(calls, call)->descriptor2 = made;
 }
 
-// What fcntl does but for making descriptors; returns why the row is left out.
 uint8_t descriptor_control(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    int64_t flags = row_flags(calls, call->row), result = in->result[call->row];
-    struct description *description = description_of(calls, call->descriptor);
+    int64_t flags = row_flags(calls->in, call->row), result = in->result[call->row];
+    struct description *description = description_of(&calls->open, call->descriptor);
     bool was_append = description->is_append;
 
-    if (!row_succeeded(calls, call->row))
+    if (!row_succeeded(calls->in, call->row))
         return LEFT_NO_EFFECT;
     switch (in->request[call->row]) {
     case SET_DESCRIPTOR_FLAGS:
-        descriptor_cloexec(calls, call->thread, in->fd[call->row], flags & (1 | FLAG_CLOEXEC));
+        descriptor_cloexec(&calls->open, call->thread, in->fd[call->row], flags & (1 | FLAG_CLOEXEC));
         return LEFT_NO_EFFECT;
     case GET_FLAGS:
         if (description->late != NOBODY && result != NO_INT64) {
@@ -79,8 +84,8 @@ uint8_t device_control(struct calls *calls, const struct running *call)
 {
     int32_t request = calls->in->request[call->row];
 
-    if (row_succeeded(calls, call->row) && (request == SET_CLOEXEC || request == CLEAR_CLOEXEC))
-        descriptor_cloexec(calls, call->thread, calls->in->fd[call->row], request == SET_CLOEXEC);
+    if (row_succeeded(calls->in, call->row) && (request == SET_CLOEXEC || request == CLEAR_CLOEXEC))
+        descriptor_cloexec(&calls->open, call->thread, calls->in->fd[call->row], request == SET_CLOEXEC);
     return request == CLONES_RANGES ? LEFT_UNSUPPORTED : LEFT_NO_EFFECT;
 }
 
@@ -90,9 +95,9 @@ void special_end(struct calls *calls, const struct running *call)
     const struct call_type *type = call_type(in->call[call->row]);
     int64_t result = in->result[call->row];
     int32_t made[2] = {in->fd[call->row], in->fd2[call->row]};
-    bool is_cloexec = row_flags(calls, call->row) & FLAG_CLOEXEC;
+    bool is_cloexec = row_flags(calls->in, call->row) & FLAG_CLOEXEC;
 
-    if (!row_succeeded(calls, call->row))
+    if (!row_succeeded(calls->in, call->row))
         return;
     if (type->step == STEP_SPECIAL) {
         made[0] = result < 0 || result > INT32_MAX ? NOBODY : (int32_t)result;
@@ -100,8 +105,9 @@ void special_end(struct calls *calls, const struct running *call)
     }
     for (int n = 0; n < 2; n++)
         if (made[n] >= 0)
-            descriptor_install(calls, call->thread, call->row, made[n],
-                               descriptor_new(calls, description_new(calls, NOBODY, type->left)), is_cloexec);
+            descriptor_install(&calls->open, call->thread, call->row, made[n],
+                               descriptor_new(&calls->open, description_new(&calls->open, NOBODY, type->left)),
+                               is_cloexec);
 }
 
 void foreign_end(struct calls *calls, const struct running *call)
@@ -110,7 +116,7 @@ void foreign_end(struct calls *calls, const struct running *call)
     bool is_message = call_type(in->call[call->row])->step == STEP_ON_SPECIAL;
     int64_t result = is_message ? in->fd2[call->row] : in->result[call->row];
 
-    if (row_succeeded(calls, call->row) && result >= 0 && result <= INT32_MAX)
+    if (row_succeeded(calls->in, call->row) && result >= 0 && result <= INT32_MAX)
         descriptor_foreign(calls, call->thread, call->row, (int32_t)result,
                            is_message ? in->fd2_path[call->row] : in->result_path[call->row], 0);
 }

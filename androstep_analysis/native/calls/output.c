@@ -1,5 +1,12 @@
-// The operations in their order, without those that are left out, and the tables of a program.
-#include "calls/calls.h"
+// What only serves others is kept where those are.
+#include "calls/output.h"
+
+#include "calls/flags.h"
+#include "calls/left.h"
+#include "calls/texts.h"
+#include "calls/types.h"
+
+#include <stdlib.h>
 
 enum { PERMISSIONS = 07777, PROTECTIONS = 15, ACCESS_MODES = 7 };
 static const int64_t MOST_BYTES = INT64_C(1) << 30; // that one operation moves; Linux moves less than twice that
@@ -39,12 +46,12 @@ static bool is_between(uint8_t call)
 
 static uint8_t left_of_descriptor(struct calls *calls, int32_t descriptor)
 {
-    const struct description *description = description_of(calls, descriptor);
+    const struct description *description = description_of(&calls->open, descriptor);
 
     if (description->left == LEFT_UNKNOWN)
         return calls->has_unknown ? LEFT_NOT : LEFT_UNKNOWN;
     if (description->left == LEFT_NOT && description->inode != NOBODY)
-        return calls->inodes[names_find(calls, description->inode)].left;
+        return calls->files.inodes[inode_find(&calls->files, description->inode)].left;
     return description->left;
 }
 
@@ -61,7 +68,8 @@ static uint8_t left_of(struct calls *calls, const struct operation *operation)
             return LEFT_NOT;
         return first;
     }
-    return operation->inode == NOBODY ? (uint8_t)LEFT_NOT : calls->inodes[names_find(calls, operation->inode)].left;
+    return operation->inode == NOBODY ? (uint8_t)LEFT_NOT
+                                      : calls->files.inodes[inode_find(&calls->files, operation->inode)].left;
 }
 
 // --- order ----------------------------------------------------------------------------------------------------------
@@ -69,31 +77,31 @@ static uint8_t left_of(struct calls *calls, const struct operation *operation)
 // Descriptors that were open before the recording and stood elsewhere than at the beginning of their file.
 static void insert_seeks(struct calls *calls)
 {
-    for (size_t n = 0; n < calls->nr_descriptions; n++) {
-        const struct description *description = &calls->descriptions[n];
+    for (size_t n = 0; n < calls->open.nr_descriptions; n++) {
+        const struct description *description = &calls->open.descriptions[n];
         struct operation open, *seek;
 
         if (description->late == NOBODY || description->start == NO_INT64 || !description->start)
             continue;
-        open = calls->late[description->late];
-        seek = calls_insert(calls, open.row, open.thread, LSEEK, RANK_SEEK);
+        open = calls->program.late[description->late];
+        seek = operation_insert(&calls->program, open.row, open.thread, LSEEK, RANK_SEEK);
         seek->descriptor = open.descriptor;
-        seek->offset = calls->descriptions[n].start;
+        seek->offset = calls->open.descriptions[n].start;
     }
 }
 
 // How large the files that were open before the recording must be for what was read of them.
 static void reach_sizes(struct calls *calls)
 {
-    for (size_t n = 0; n < calls->nr_descriptions; n++) {
-        const struct description *description = &calls->descriptions[n];
+    for (size_t n = 0; n < calls->open.nr_descriptions; n++) {
+        const struct description *description = &calls->open.descriptions[n];
         struct inode *inode;
         int64_t end;
 
         if (!description->reach || description->inode == NOBODY ||
             __builtin_add_overflow(description->reach, description->start == NO_INT64 ? 0 : description->start, &end))
             continue;
-        inode = &calls->inodes[names_find(calls, description->inode)];
+        inode = &calls->files.inodes[inode_find(&calls->files, description->inode)];
         if (end > inode->start_least)
             inode->start_least = end;
     }
@@ -113,7 +121,7 @@ static int64_t first_size(const struct inode *inode)
 
 static struct operation *insert_change(struct calls *calls, const struct change *change, uint8_t call)
 {
-    struct operation *operation = calls_insert(calls, change->row, change->thread, call, RANK_NAME);
+    struct operation *operation = operation_insert(&calls->program, change->row, change->thread, call, RANK_NAME);
 
     operation->inode = change->inode;
     operation->path = change->path;
@@ -123,31 +131,31 @@ static struct operation *insert_change(struct calls *calls, const struct change 
 // A file that came to be, as large as it was then; what made it is not recorded.
 static void insert_file(struct calls *calls, const struct change *change)
 {
-    int32_t descriptor = descriptor_new(calls, description_new(calls, change->inode, LEFT_NOT));
+    int32_t descriptor = descriptor_new(&calls->open, description_new(&calls->open, change->inode, LEFT_NOT));
     struct operation *operation = insert_change(calls, change, OPEN);
 
-    calls->descriptors[descriptor].is_needed = true;
+    calls->open.descriptors[descriptor].is_needed = true;
     operation->descriptor = descriptor;
     operation->flags = FLAG_CREAT | FLAG_WRONLY;
-    if (first_size(&calls->inodes[change->inode])) {
-        operation = calls_insert(calls, change->row, change->thread, FTRUNCATE, RANK_NAME);
+    if (first_size(&calls->files.inodes[change->inode])) {
+        operation = operation_insert(&calls->program, change->row, change->thread, FTRUNCATE, RANK_NAME);
         operation->descriptor = descriptor;
-        operation->bytes = first_size(&calls->inodes[change->inode]);
+        operation->bytes = first_size(&calls->files.inodes[change->inode]);
     }
-    calls_insert(calls, change->row, change->thread, CLOSE, RANK_NAME)->descriptor = descriptor;
+    operation_insert(&calls->program, change->row, change->thread, CLOSE, RANK_NAME)->descriptor = descriptor;
 }
 
 // What came and went between the recorded calls, done again by operations that are not recorded.
 static void insert_changes(struct calls *calls)
 {
-    for (size_t n = 0; n < calls->nr_changes; n++) {
-        struct change change = calls->changes[n];
+    for (size_t n = 0; n < calls->names.nr_changes; n++) {
+        struct change change = calls->names.changes[n];
         const struct inode *inode;
 
-        change.inode = names_find(calls, change.inode);
+        change.inode = inode_find(&calls->files, change.inode);
         if (change.inode == NOBODY)
             continue;
-        inode = &calls->inodes[change.inode];
+        inode = &calls->files.inodes[change.inode];
         if (change.is_gone)
             insert_change(calls, &change, type_of(inode) == TYPE_DIRECTORY ? RMDIR : UNLINK);
         else if (type_of(inode) == TYPE_DIRECTORY)
@@ -161,7 +169,7 @@ static void insert_changes(struct calls *calls)
 
 static void fill_in_open(struct calls *calls, struct operation *open)
 {
-    const struct description *description = description_of(calls, open->descriptor);
+    const struct description *description = description_of(&calls->open, open->descriptor);
 
     open->flags = description->writes ? description->reads ? FLAG_RDWR : FLAG_WRONLY : 0;
     if (description->is_append)
@@ -178,13 +186,13 @@ static bool comes_first(const struct operation *one, const struct operation *oth
 // Inserted operations by row and rank; those that are equal stay in their order. They are nearly sorted.
 static void sort_late(struct calls *calls)
 {
-    struct operation *spare = calls_allocate(calls, (calls->nr_late + 1) * sizeof(*spare)), *from = calls->late,
-                     *to = spare;
+    struct operation *spare = storage_allocate(&calls->storage, (calls->program.nr_late + 1) * sizeof(*spare)),
+                     *from = calls->program.late, *to = spare;
 
-    for (size_t width = 1; width < calls->nr_late; width *= 2) {
-        for (size_t begin = 0; begin < calls->nr_late; begin += 2 * width) {
-            size_t middle = begin + width < calls->nr_late ? begin + width : calls->nr_late;
-            size_t end = middle + width < calls->nr_late ? middle + width : calls->nr_late;
+    for (size_t width = 1; width < calls->program.nr_late; width *= 2) {
+        for (size_t begin = 0; begin < calls->program.nr_late; begin += 2 * width) {
+            size_t middle = begin + width < calls->program.nr_late ? begin + width : calls->program.nr_late;
+            size_t end = middle + width < calls->program.nr_late ? middle + width : calls->program.nr_late;
             size_t left = begin, right = middle;
 
             for (size_t at = begin; at < end; at++)
@@ -196,22 +204,23 @@ static void sort_late(struct calls *calls)
         to = spare;
     }
     free(to);
-    calls->late = from;
-    calls->room_late = calls->nr_late;
+    calls->program.late = from;
+    calls->program.room_late = calls->program.nr_late;
 }
 
 static void merge(struct calls *calls)
 {
     size_t late = 0, count = 0;
 
-    calls->ordered = calls_allocate(calls, (calls->nr_operations + calls->nr_late + 1) * sizeof(struct operation *));
-    for (size_t n = 0; n < calls->nr_operations; n++) {
-        while (late < calls->nr_late && calls->late[late].row <= calls->operations[n].row)
-            calls->ordered[count++] = &calls->late[late++];
-        calls->ordered[count++] = &calls->operations[n];
+    calls->ordered = storage_allocate(&calls->storage, (calls->program.nr_operations + calls->program.nr_late + 1) *
+                                                           sizeof(struct operation *));
+    for (size_t n = 0; n < calls->program.nr_operations; n++) {
+        while (late < calls->program.nr_late && calls->program.late[late].row <= calls->program.operations[n].row)
+            calls->ordered[count++] = &calls->program.late[late++];
+        calls->ordered[count++] = &calls->program.operations[n];
     }
-    while (late < calls->nr_late)
-        calls->ordered[count++] = &calls->late[late++];
+    while (late < calls->program.nr_late)
+        calls->ordered[count++] = &calls->program.late[late++];
     calls->nr_ordered = count;
 }
 
@@ -326,7 +335,7 @@ static bool is_complete(struct calls *calls, const struct operation *operation)
 
 static bool is_selected_process(const struct calls *calls, int32_t thread, const int32_t *pids, size_t nr_pids)
 {
-    int32_t pid = calls->processes[calls->threads[thread].process].pid;
+    int32_t pid = process_of(&calls->threads, thread)->pid;
 
     for (size_t n = 0; n < nr_pids; n++)
         if (pids[n] == pid)
@@ -337,19 +346,19 @@ static bool is_selected_process(const struct calls *calls, int32_t thread, const
 // The first thread of a process bears its number, so that a process that is named is known where no row tells the pid.
 static void name_processes(struct calls *calls, const int32_t *pids, size_t nr_pids)
 {
-    for (size_t n = 0; n < calls->nr_threads; n++) {
-        const struct thread *thread = &calls->threads[n];
+    for (size_t n = 0; n < calls->threads.nr_threads; n++) {
+        const struct thread *thread = &calls->threads.threads[n];
 
         for (size_t at = 0; at < nr_pids; at++)
-            if (thread->tid == pids[at] && calls->processes[thread->process].pid == NO_INT32)
-                calls->processes[thread->process].pid = thread->tid;
+            if (thread->tid == pids[at] && calls->threads.processes[thread->process].pid == NO_INT32)
+                calls->threads.processes[thread->process].pid = thread->tid;
     }
 }
 
 static void need(struct calls *calls, int32_t descriptor)
 {
     if (descriptor != NOBODY)
-        calls->descriptors[descriptor].is_needed = true;
+        calls->open.descriptors[descriptor].is_needed = true;
 }
 
 // What the operation makes.
@@ -403,7 +412,7 @@ static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
         }
         if (operation->left)
             continue;
-        if (serves && made != NOBODY && !calls->descriptors[made].is_needed)
+        if (serves && made != NOBODY && !calls->open.descriptors[made].is_needed)
             operation->left = LEFT_FILTERED;
         if (serves && made == NOBODY && !changes_names && !ends_use(operation))
             operation->left = LEFT_FILTERED;
@@ -423,7 +432,7 @@ static int32_t file_number(struct calls *calls, int32_t inode)
 
     if (inode == NOBODY)
         return NO_INT32;
-    file = &calls->inodes[names_find(calls, inode)];
+    file = &calls->files.inodes[inode_find(&calls->files, inode)];
     if (file->number == NOBODY)
         file->number = (int32_t)calls->nr_files++;
     return file->number;
@@ -431,14 +440,14 @@ static int32_t file_number(struct calls *calls, int32_t inode)
 
 static int32_t descriptor_number(const struct calls *calls, int32_t descriptor)
 {
-    return descriptor == NOBODY || calls->descriptors[descriptor].number == NOBODY
+    return descriptor == NOBODY || calls->open.descriptors[descriptor].number == NOBODY
                ? NO_INT32
-               : calls->descriptors[descriptor].number;
+               : calls->open.descriptors[descriptor].number;
 }
 
 static int32_t inode_of_operation(struct calls *calls, int32_t descriptor, int32_t inode)
 {
-    return descriptor == NOBODY ? inode : description_inode(calls, description_of(calls, descriptor));
+    return descriptor == NOBODY ? inode : description_inode(&calls->open, description_of(&calls->open, descriptor));
 }
 
 // Files that an operation is done to; of a side that is no file there is no descriptor.
@@ -455,12 +464,12 @@ static void settle(struct calls *calls, struct operation *operation)
     if (operation->call == OPEN && operation->is_inserted && operation->flags == NO_INT64)
         fill_in_open(calls, operation);
     if (operation->call == OPEN && operation->path == NO_STRING)
-        operation->path = names_unnamed_path(calls, names_find(calls, operation->inode));
+        operation->path = names_unnamed_path(&calls->names, inode_find(&calls->files, operation->inode));
 }
 
 static bool is_usable(const struct calls *calls, int32_t descriptor)
 {
-    return calls->descriptors[descriptor].number != NOBODY && !calls->descriptors[descriptor].is_closed;
+    return calls->open.descriptors[descriptor].number != NOBODY && !calls->open.descriptors[descriptor].is_closed;
 }
 
 // Whether what the operation is done to is open: an operation that is kept opened it. Mappings outlive descriptors.
@@ -474,7 +483,7 @@ static bool is_open(struct calls *calls, const struct operation *operation)
     if (descriptor == NOBODY)
         return true;
     if (operation->call >= MUNMAP && operation->call <= MAPPED_WRITE)
-        return calls->descriptors[descriptor].number != NOBODY && calls->descriptors[descriptor].is_mapped;
+        return calls->open.descriptors[descriptor].number != NOBODY && calls->open.descriptors[descriptor].is_mapped;
     return is_usable(calls, descriptor);
 }
 
@@ -485,22 +494,22 @@ static void number(struct calls *calls)
     for (size_t n = 0; n < calls->nr_ordered; n++) {
         struct operation *operation = calls->ordered[n];
         int32_t made = made_by(operation);
-        struct thread *thread = &calls->threads[operation->thread];
+        struct thread *thread = &calls->threads.threads[operation->thread];
 
         if (operation->left)
             continue;
         if (operation->is_inserted && made == NOBODY && !is_open(calls, operation))
             continue;
         if (made != NOBODY && (operation->call == OPEN || is_usable(calls, operation->descriptor)))
-            calls->descriptors[made].number = (int32_t)calls->nr_numbered++;
+            calls->open.descriptors[made].number = (int32_t)calls->nr_numbered++;
         else if (!is_open(calls, operation)) { // by a thread that used it while another closed it
             calls->left[operation->row] = LEFT_UNKNOWN;
             continue;
         }
         if (operation->call == MMAP)
-            calls->descriptors[operation->descriptor].is_mapped = true;
+            calls->open.descriptors[operation->descriptor].is_mapped = true;
         if (operation->call == CLOSE)
-            calls->descriptors[operation->descriptor].is_closed = true;
+            calls->open.descriptors[operation->descriptor].is_closed = true;
         settle(calls, operation);
         file_number(calls, operation->inode);
         file_number(calls, operation->inode2);
@@ -576,7 +585,7 @@ static void put_operation(struct calls *calls, struct table *table, const struct
     put_int64(table, OPERATION_NUMBER, row, (int64_t)row);
     put_int64(table, OPERATION_TS_NS, row, in->ts_ns[operation->row] - in->ts_ns[0]);
     put_int64(table, OPERATION_DURATION_NS, row, operation->is_inserted ? NO_INT64 : in->duration_ns[operation->row]);
-    put_int32(table, OPERATION_THREAD, row, calls->threads[operation->thread].number);
+    put_int32(table, OPERATION_THREAD, row, calls->threads.threads[operation->thread].number);
     put_code(table, OPERATION_CALL, row, operation->call);
     put_code(table, OPERATION_INSERTED, row, operation->is_inserted);
     put_int32(table, OPERATION_DESCRIPTOR, row, descriptor_number(calls, operation->descriptor));
@@ -599,7 +608,8 @@ static void put_operation(struct calls *calls, struct table *table, const struct
 // Whether the inode is a file that must be there at the start.
 static bool is_population(struct calls *calls, int32_t number)
 {
-    const struct inode *inode = &calls->inodes[number], *itself = &calls->inodes[names_find(calls, number)];
+    const struct inode *inode = &calls->files.inodes[number],
+                       *itself = &calls->files.inodes[inode_find(&calls->files, number)];
 
     return number != ROOT && inode->origin == ORIGIN_START && !inode->left &&
            (type_of(inode) == TYPE_DIRECTORY || itself->number != NOBODY);
@@ -607,7 +617,8 @@ static bool is_population(struct calls *calls, int32_t number)
 
 static void put_population(struct calls *calls, struct table *table, int32_t number, uint32_t path)
 {
-    const struct inode *inode = &calls->inodes[number], *itself = &calls->inodes[names_find(calls, number)];
+    const struct inode *inode = &calls->files.inodes[number],
+                       *itself = &calls->files.inodes[inode_find(&calls->files, number)];
     uint8_t type = type_of(itself);
     size_t row = table_row(table);
 
@@ -628,14 +639,14 @@ static void put_population(struct calls *calls, struct table *table, int32_t num
 
 static bool put_populations(struct calls *calls, struct table *table)
 {
-    for (size_t n = 0; n < calls->nr_inodes; n++) {
+    for (size_t n = 0; n < calls->files.nr_inodes; n++) {
         uint32_t path;
 
         if (!is_population(calls, (int32_t)n))
             continue;
-        path = names_first_path(calls, (int32_t)n);
+        path = names_first_path(&calls->names, (int32_t)n);
         if (path == NO_STRING) {
-            calls->conflicts++;
+            calls->names.conflicts++;
             continue;
         }
         if (table_is_full(table))
@@ -649,28 +660,27 @@ API void calls_count(struct calls *calls, struct calls_counts *counts)
 {
     *counts = (struct calls_counts){.operations = calls->nr_ordered,
                                     .threads = calls->nr_numbered_threads,
-                                    .conflicts = calls->conflicts,
-                                    .unnamed = calls->nr_unnamed};
-    for (size_t n = 0; n < calls->nr_inodes; n++)
+                                    .conflicts = calls->names.conflicts + calls->open.conflicts,
+                                    .unnamed = calls->names.nr_unnamed};
+    for (size_t n = 0; n < calls->files.nr_inodes; n++)
         counts->files += is_population(calls, (int32_t)n);
 }
 
-// Fills the tables of a program, which have room for all; false where memory is short.
 API bool calls_tables(struct calls *calls, struct table *operations, struct table *files, struct table *threads)
 {
-    if (setjmp(calls->no_memory))
+    if (setjmp(calls->storage.exhausted))
         return false;
     for (size_t n = 0; n < calls->nr_ordered && !table_is_full(operations); n++)
         put_operation(calls, operations, calls->ordered[n]);
-    for (size_t n = 0; n < calls->nr_threads && !table_is_full(threads); n++) {
-        const struct thread *thread = &calls->threads[n];
+    for (size_t n = 0; n < calls->threads.nr_threads && !table_is_full(threads); n++) {
+        const struct thread *thread = &calls->threads.threads[n];
         size_t row;
 
         if (thread->number == NOBODY)
             continue;
         row = table_row(threads);
         put_int32(threads, THREAD_NUMBER, row, thread->number);
-        put_int32(threads, THREAD_PID, row, calls->processes[thread->process].pid);
+        put_int32(threads, THREAD_PID, row, calls->threads.processes[thread->process].pid);
         put_int32(threads, THREAD_TID, row, thread->tid);
     }
     return put_populations(calls, files);

@@ -1,5 +1,13 @@
-// What calls do that are given paths.
-#include "calls/calls.h"
+// What a call finds or does at the end of its path counts from the end of the call on.
+#include "calls/paths.h"
+
+#include "calls/descriptors.h"
+#include "calls/flags.h"
+#include "calls/left.h"
+#include "calls/rows.h"
+#include "calls/sizes.h"
+#include "calls/texts.h"
+#include "calls/types.h"
 
 enum { TYPE_BITS = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY = 0040000, BLOCK = 0060000 };
 enum { REGULAR = 0100000, LINKED = 0120000, SOCKET = 0140000, PERMISSIONS = 07777 };
@@ -41,53 +49,55 @@ static int32_t start_of(struct calls *calls, const struct running *call, bool is
     int32_t *working, made;
 
     if (descriptor != NOBODY) {
-        description = description_of(calls, descriptor);
+        description = description_of(&calls->open, descriptor);
         description->is_directory = true;
-        descriptor_is(calls, descriptor, LEFT_NOT);
-        return description_inode(calls, description_of(calls, descriptor));
+        descriptor_is(&calls->open, descriptor, LEFT_NOT);
+        return description_inode(&calls->open, description_of(&calls->open, descriptor));
     }
-    if (path != NO_STRING && kind_of_path(calls, path, NO_CODE) != LEFT_ANON &&
-        names_walk(calls, ROOT, path, true, &place)) {
-        names_confirm(calls, &place, TYPE_DIRECTORY);
-        return *working_directory(calls, call->thread) = place.inode;
+    if (path != NO_STRING && kind_of_path(calls->in, path, NO_CODE) != LEFT_ANON &&
+        names_walk(&calls->names, ROOT, path, true, &place)) {
+        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
+        return *working_directory(&calls->threads, call->thread) = place.inode;
     }
-    working = working_directory(calls, call->thread);
+    working = working_directory(&calls->threads, call->thread);
     if (*working == NOBODY) {
-        made = names_unnamed(calls, TYPE_DIRECTORY, ORIGIN_START);
-        *working_directory(calls, call->thread) = made;
+        made = inode_new(&calls->files, TYPE_DIRECTORY, ORIGIN_START);
+        *working_directory(&calls->threads, call->thread) = made;
         return made;
     }
-    return names_find(calls, *working);
+    return inode_find(&calls->files, *working);
 }
 
-bool walk_path(struct calls *calls, const struct running *call, uint32_t text, bool is_second, bool follow,
-               struct place *place)
+static bool walk_path(struct calls *calls, const struct running *call, uint32_t text, bool is_second, bool follow,
+                      struct place *place)
 {
     const uint8_t *at;
     size_t length;
 
     *place = (struct place){NOBODY, NOBODY};
-    if (!text_of(calls, text, &at, &length) || !length)
+    if (!text_of(calls->in, text, &at, &length) || !length)
         return false;
-    return names_walk(calls, *at == '/' ? ROOT : start_of(calls, call, is_second), text, follow, place);
+    return names_walk(&calls->names, *at == '/' ? ROOT : start_of(calls, call, is_second), text, follow, place);
 }
 
-uint32_t place_path(struct calls *calls, const struct place *place)
+static uint32_t place_path(struct calls *calls, const struct place *place)
 {
-    return place->dentry == NOBODY && place->inode != ROOT ? names_unnamed_path(calls, place->inode)
-                                                           : names_path(calls, place->dentry);
+    return place->dentry == NOBODY && place->inode != ROOT ? names_unnamed_path(&calls->names, place->inode)
+                                                           : names_path(&calls->names, place->dentry);
 }
 
 static bool is_present(const struct calls *calls, const struct place *place)
 {
-    return place->dentry == NOBODY || calls->dentries[place->dentry].state == NAME_PRESENT;
+    return place->dentry == NOBODY || calls->names.dentries[place->dentry].state == NAME_PRESENT;
 }
 
 // A file that has no name in the replay, either; calls reach it through the directory of descriptors in /proc.
 static bool is_nowhere(const struct calls *calls, const struct place *place)
 {
-    return place->dentry == NOBODY && place->inode != ROOT && calls->inodes[place->inode].type != TYPE_DIRECTORY &&
-           (calls->inodes[place->inode].origin != ORIGIN_START || calls->inodes[place->inode].first_dir != NOBODY);
+    return place->dentry == NOBODY && place->inode != ROOT &&
+           calls->files.inodes[place->inode].type != TYPE_DIRECTORY &&
+           (calls->files.inodes[place->inode].origin != ORIGIN_START ||
+            calls->files.inodes[place->inode].first_dir != NOBODY);
 }
 
 // Puts the path into the operation, and the file that is there.
@@ -98,7 +108,7 @@ static void put_place(struct calls *calls, const struct running *call, const str
 
     operation->path = path;
     operation->inode = is_present(calls, place) ? place->inode : NOBODY;
-    operation->left = is_nowhere(calls, place) ? LEFT_UNSUPPORTED : names_left(calls, place);
+    operation->left = is_nowhere(calls, place) ? LEFT_UNSUPPORTED : names_left(&calls->names, place);
     if (path == NO_STRING)
         operation->left = LEFT_NO_PATH;
 }
@@ -134,14 +144,13 @@ static uint8_t type_of_mode(int32_t mode)
     }
 }
 
-// Takes in what a call of the stat family found: at a place, or of an open file (`place` is NULL then).
 void stat_end(struct calls *calls, struct place *place, int32_t number, uint32_t row, bool is_steady)
 {
     int32_t mode = calls->in->mode[row];
     struct inode *inode;
 
-    number = names_identify(calls, place, number, calls->in->dev[row], calls->in->ino[row]);
-    inode = &calls->inodes[number];
+    number = names_identify(&calls->names, place, number, calls->in->dev[row], calls->in->ino[row]);
+    inode = &calls->files.inodes[number];
     if (mode != NO_INT32) {
         if (inode->type == TYPE_UNKNOWN)
             inode->type = type_of_mode(mode);
@@ -151,7 +160,7 @@ void stat_end(struct calls *calls, struct place *place, int32_t number, uint32_t
             inode->mode = mode & PERMISSIONS;
     }
     if (calls->in->size[row] != NO_INT64 && is_steady && type_of_mode(mode) == TYPE_FILE)
-        size_learn(calls, number, calls->in->size[row], SIZE_FROM_STAT);
+        size_learn(&calls->files, number, calls->in->size[row], SIZE_FROM_STAT);
     if (place)
         place->inode = number;
 }
@@ -169,8 +178,9 @@ static bool opened_at(struct calls *calls, const struct running *call, int64_t f
     uint32_t kernel_path = calls->in->result_path[call->row];
 
     if (kernel_path != NO_STRING && (flags & FLAG_TMPFILE & ~FLAG_DIRECTORY) == 0 &&
-        kind_of_path(calls, kernel_path, NO_CODE) != LEFT_ANON &&
-        kind_of_path(calls, kernel_path, NO_CODE) != LEFT_PIPE && names_walk(calls, ROOT, kernel_path, false, place))
+        kind_of_path(calls->in, kernel_path, NO_CODE) != LEFT_ANON &&
+        kind_of_path(calls->in, kernel_path, NO_CODE) != LEFT_PIPE &&
+        names_walk(&calls->names, ROOT, kernel_path, false, place))
         return true;
     return walk_path(calls, call, calls->in->path[call->row], false, follows(flags), place);
 }
@@ -183,14 +193,14 @@ static bool is_temporary(int64_t flags)
 // The file that a successful open leads to, made or found.
 static int32_t opened(struct calls *calls, struct place *place, int64_t flags)
 {
-    uint8_t state = place->dentry == NOBODY ? (uint8_t)NAME_PRESENT : calls->dentries[place->dentry].state;
+    uint8_t state = place->dentry == NOBODY ? (uint8_t)NAME_PRESENT : calls->names.dentries[place->dentry].state;
 
     if ((flags & FLAG_CREAT) && (state == NAME_ABSENT || (flags & FLAG_EXCL)))
-        names_make(calls, place, TYPE_FILE, ORIGIN_MADE);
+        names_make(&calls->names, place, TYPE_FILE, ORIGIN_MADE);
     else if ((flags & FLAG_CREAT) && state == NAME_UNKNOWN)
-        names_make(calls, place, TYPE_FILE, ORIGIN_MAYBE);
+        names_make(&calls->names, place, TYPE_FILE, ORIGIN_MAYBE);
     else
-        names_confirm(calls, place, flags & FLAG_DIRECTORY ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+        names_confirm(&calls->names, place, flags & FLAG_DIRECTORY ? TYPE_DIRECTORY : TYPE_UNKNOWN);
     return place->inode;
 }
 
@@ -199,9 +209,9 @@ static void open_failed(struct calls *calls, const struct running *call, int64_t
     int64_t error = error_of(calls, call->row);
 
     if (is_not_found(calls, call->row) && !(flags & FLAG_CREAT))
-        names_absent(calls, place);
+        names_absent(&calls->names, place);
     else if (error == ERROR_EXIST || error == ERROR_ISDIR)
-        names_confirm(calls, place, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+        names_confirm(&calls->names, place, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
     put_place(calls, call, place);
     if ((flags & FLAG_CREAT) && !operation_of(calls, call)->left && !failed_by_names(calls, call->row))
         operation_of(calls, call)->left = LEFT_UNSUPPORTED;
@@ -216,28 +226,29 @@ static int32_t number_opened(const struct calls *calls, uint32_t row)
 
 static void install_opened(struct calls *calls, const struct running *call, int32_t inode, uint8_t left, int64_t flags)
 {
-    int32_t description = description_new(calls, inode, left), descriptor = descriptor_new(calls, description);
+    int32_t description = description_new(&calls->open, inode, left),
+            descriptor = descriptor_new(&calls->open, description);
 
-    calls->descriptions[description].is_append = flags & FLAG_APPEND;
+    calls->open.descriptions[description].is_append = flags & FLAG_APPEND;
     operation_of(calls, call)->descriptor = descriptor;
-    descriptor_install(calls, call->thread, call->row, number_opened(calls, call->row), descriptor,
+    descriptor_install(&calls->open, call->thread, call->row, number_opened(calls, call->row), descriptor,
                        flags & FLAG_CLOEXEC);
 }
 
 void open_end(struct calls *calls, const struct running *call)
 {
-    int64_t flags = row_flags(calls, call->row);
+    int64_t flags = row_flags(calls->in, call->row);
     struct place place;
     bool has_place, is_new;
     int32_t inode;
     uint8_t left = LEFT_NOT;
 
     operation_of(calls, call)->flags = flags;
-    has_place = row_succeeded(calls, call->row)
+    has_place = row_succeeded(calls->in, call->row)
                     ? opened_at(calls, call, flags, &place)
                     : walk_path(calls, call, calls->in->path[call->row], false, follows(flags), &place);
-    size_end(calls, call);
-    if (!row_succeeded(calls, call->row)) {
+    size_end(&calls->files, call);
+    if (!row_succeeded(calls->in, call->row)) {
         if (has_place)
             open_failed(calls, call, flags, &place);
         else
@@ -249,25 +260,25 @@ void open_end(struct calls *calls, const struct running *call)
         return;
     }
     if (!has_place) {
-        inode = names_unnamed(calls, TYPE_UNKNOWN, flags & FLAG_EXCL ? ORIGIN_MADE : ORIGIN_START);
+        inode = inode_new(&calls->files, TYPE_UNKNOWN, flags & FLAG_EXCL ? ORIGIN_MADE : ORIGIN_START);
     } else if (is_temporary(flags)) {
-        names_confirm(calls, &place, TYPE_DIRECTORY);
+        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
         put_place(calls, call, &place);
-        left = names_left(calls, &place);
-        inode = names_unnamed(calls, TYPE_FILE, ORIGIN_MADE);
+        left = names_left(&calls->names, &place);
+        inode = inode_new(&calls->files, TYPE_FILE, ORIGIN_MADE);
     } else {
         inode = opened(calls, &place, flags);
-        inode = names_identify(calls, &place, inode, calls->in->dev[call->row], calls->in->ino[call->row]);
+        inode = names_identify(&calls->names, &place, inode, calls->in->dev[call->row], calls->in->ino[call->row]);
         put_place(calls, call, &place);
-        left = names_left(calls, &place);
+        left = names_left(&calls->names, &place);
         if (!left && calls->in->result_path[call->row] != NO_STRING)
-            left = kind_of_path(calls, calls->in->result_path[call->row], NO_CODE);
+            left = kind_of_path(calls->in, calls->in->result_path[call->row], NO_CODE);
     }
-    is_new = calls->inodes[inode].origin == ORIGIN_MADE && calls->inodes[inode].size == 0;
+    is_new = calls->files.inodes[inode].origin == ORIGIN_MADE && calls->files.inodes[inode].size == 0;
     if ((flags & FLAG_TRUNC) && !is_new)
-        size_set(calls, inode, 0);
-    else if (calls->in->size[call->row] != NO_INT64 && !calls->inodes[inode].busy)
-        size_learn(calls, inode, calls->in->size[call->row], SIZE_FROM_STAT);
+        size_set(&calls->files, inode, 0);
+    else if (calls->in->size[call->row] != NO_INT64 && !calls->files.inodes[inode].busy)
+        size_learn(&calls->files, inode, calls->in->size[call->row], SIZE_FROM_STAT);
     operation_of(calls, call)->inode = inode;
     install_opened(calls, call, inode, left, flags);
 }
@@ -280,12 +291,12 @@ static bool follows_path(const struct calls *calls, uint32_t row)
 
     switch (type->step) {
     case STEP_OPEN:
-        return follows(row_flags(calls, row));
+        return follows(row_flags(calls->in, row));
     case STEP_PATH:
     case STEP_CHDIR:
-        return !(row_flags(calls, row) & FLAG_AT_NOFOLLOW) || type->call == ACCESS;
+        return !(row_flags(calls->in, row) & FLAG_AT_NOFOLLOW) || type->call == ACCESS;
     case STEP_LINK:
-        return row_flags(calls, row) & FLAG_AT_FOLLOW;
+        return row_flags(calls->in, row) & FLAG_AT_FOLLOW;
     default:
         return false;
     }
@@ -296,7 +307,7 @@ static bool is_sized(const struct calls *calls, uint32_t row, bool *changes)
 {
     const struct call_type *type = call_type(calls->in->call[row]);
 
-    *changes = type->call == TRUNCATE || (type->call == OPEN && (row_flags(calls, row) & FLAG_TRUNC));
+    *changes = type->call == TRUNCATE || (type->call == OPEN && (row_flags(calls->in, row) & FLAG_TRUNC));
     return *changes || type->call == STAT;
 }
 
@@ -308,7 +319,7 @@ void path_begin(struct calls *calls, struct running *call)
     if (is_sized(calls, call->row, &changes) &&
         walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place) &&
         place.inode != NOBODY)
-        size_begin(calls, call, place.inode, changes);
+        size_begin(&calls->files, call, place.inode, changes);
 }
 
 static void path_reached(struct calls *calls, const struct running *call, struct place *place, bool is_steady)
@@ -319,27 +330,27 @@ static void path_reached(struct calls *calls, const struct running *call, struct
 
     switch (call_type(calls->in->call[row])->call) {
     case STAT:
-        names_confirm(calls, place, type_of_mode(calls->in->mode[row]));
+        names_confirm(&calls->names, place, type_of_mode(calls->in->mode[row]));
         stat_end(calls, place, place->inode, row, is_steady);
         break;
     case READLINK:
-        names_confirm(calls, place, TYPE_SYMLINK);
+        names_confirm(&calls->names, place, TYPE_SYMLINK);
         // An answer that fills the buffer may be cut. The root and the working directory are no links.
-        if (text_of(calls, target, &text, &length) && text_is_path(text, length) &&
+        if (text_of(calls->in, target, &text, &length) && text_is_path(text, length) &&
             calls->in->result[row] != calls->in->bytes[row] && place->dentry != NOBODY &&
-            !calls->inodes[place->inode].left) {
-            uint32_t number = calls_string(calls, text, length);
+            !calls->files.inodes[place->inode].left) {
+            uint32_t number = storage_string(&calls->storage, calls->strings, text, length);
 
-            calls->inodes[place->inode].type = TYPE_SYMLINK;
-            calls->inodes[place->inode].target = number;
+            calls->files.inodes[place->inode].type = TYPE_SYMLINK;
+            calls->files.inodes[place->inode].target = number;
         }
         break;
     case TRUNCATE:
-        names_confirm(calls, place, TYPE_FILE);
-        size_set(calls, place->inode, is_steady || call->sized == NOBODY ? calls->in->bytes[row] : NO_INT64);
+        names_confirm(&calls->names, place, TYPE_FILE);
+        size_set(&calls->files, place->inode, is_steady || call->sized == NOBODY ? calls->in->bytes[row] : NO_INT64);
         break;
     default:
-        names_confirm(calls, place, TYPE_UNKNOWN);
+        names_confirm(&calls->names, place, TYPE_UNKNOWN);
         break;
     }
 }
@@ -347,7 +358,7 @@ static void path_reached(struct calls *calls, const struct running *call, struct
 static void put_arguments(struct calls *calls, const struct running *call)
 {
     struct operation *operation = operation_of(calls, call);
-    int64_t flags = row_flags(calls, call->row);
+    int64_t flags = row_flags(calls->in, call->row);
 
     if (operation->call != ACCESS && calls->in->flags[call->row] != NO_INT64) // what stands there of access is its mode
         operation->flags = flags & ~(int64_t)FLAG_AT_NOFOLLOW;
@@ -360,7 +371,7 @@ static void put_arguments(struct calls *calls, const struct running *call)
 void path_end(struct calls *calls, const struct running *call)
 {
     struct place place;
-    bool is_steady = size_end(calls, call);
+    bool is_steady = size_end(&calls->files, call);
 
     put_arguments(calls, call);
     if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place)) {
@@ -368,26 +379,26 @@ void path_end(struct calls *calls, const struct running *call)
         return;
     }
     if (call->sized == NOBODY)
-        is_steady = place.inode == NOBODY || !calls->inodes[place.inode].version;
+        is_steady = place.inode == NOBODY || !calls->files.inodes[place.inode].version;
     else
         is_steady = is_steady && call->sized == place.inode;
-    if (row_succeeded(calls, call->row))
+    if (row_succeeded(calls->in, call->row))
         path_reached(calls, call, &place, is_steady);
     else if (is_not_found(calls, call->row))
-        names_absent(calls, &place);
+        names_absent(&calls->names, &place);
     else if (operation_of(calls, call)->call == READLINK && error_of(calls, call->row) == ERROR_INVAL)
-        names_confirm(calls, &place, TYPE_UNKNOWN); // what is there is no link
+        names_confirm(&calls->names, &place, TYPE_UNKNOWN); // what is there is no link
     else if (error_of(calls, call->row) == ERROR_ISDIR)
-        names_confirm(calls, &place, TYPE_DIRECTORY);
+        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
     put_place(calls, call, &place);
 }
 
 static void make_end(struct calls *calls, const struct running *call, struct place *place)
 {
-    if (row_succeeded(calls, call->row))
-        names_make(calls, place, TYPE_DIRECTORY, ORIGIN_MADE);
+    if (row_succeeded(calls->in, call->row))
+        names_make(&calls->names, place, TYPE_DIRECTORY, ORIGIN_MADE);
     else if (error_of(calls, call->row) == ERROR_EXIST)
-        names_confirm(calls, place, TYPE_UNKNOWN);
+        names_confirm(&calls->names, place, TYPE_UNKNOWN);
     put_place(calls, call, place);
 }
 
@@ -395,23 +406,23 @@ static void remove_end(struct calls *calls, const struct running *call, struct p
 {
     int64_t error = error_of(calls, call->row);
 
-    if (row_flags(calls, call->row) & FLAG_AT_REMOVEDIR)
+    if (row_flags(calls->in, call->row) & FLAG_AT_REMOVEDIR)
         operation_of(calls, call)->call = RMDIR;
-    if (row_succeeded(calls, call->row))
-        names_confirm(calls, place, operation_of(calls, call)->call == RMDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+    if (row_succeeded(calls->in, call->row))
+        names_confirm(&calls->names, place, operation_of(calls, call)->call == RMDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
     else if (is_not_found(calls, call->row))
-        names_absent(calls, place);
+        names_absent(&calls->names, place);
     else if (error == ERROR_NOTEMPTY || error == ERROR_ISDIR)
-        names_confirm(calls, place, TYPE_DIRECTORY);
+        names_confirm(&calls->names, place, TYPE_DIRECTORY);
     put_place(calls, call, place);
-    if (row_succeeded(calls, call->row))
-        names_remove(calls, place);
+    if (row_succeeded(calls->in, call->row))
+        names_remove(&calls->names, place);
 }
 
 // rename and link.
 static void two_places_end(struct calls *calls, const struct running *call, struct place *place)
 {
-    int64_t flags = row_flags(calls, call->row), error = error_of(calls, call->row);
+    int64_t flags = row_flags(calls->in, call->row), error = error_of(calls, call->row);
     bool is_rename = operation_of(calls, call)->call == RENAME;
     struct place to;
     uint32_t path2;
@@ -421,31 +432,31 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
         return;
     }
     operation_of(calls, call)->flags = is_rename ? calls->in->flags[call->row] : NO_INT64;
-    if (row_succeeded(calls, call->row)) {
-        names_confirm(calls, place, TYPE_UNKNOWN);
+    if (row_succeeded(calls->in, call->row)) {
+        names_confirm(&calls->names, place, TYPE_UNKNOWN);
         if (is_rename && (flags & FLAG_EXCHANGE))
-            names_confirm(calls, &to, TYPE_UNKNOWN);
+            names_confirm(&calls->names, &to, TYPE_UNKNOWN);
     } else if (error == ERROR_NOENT && to.dentry != NOBODY &&
-               calls->inodes[calls->dentries[to.dentry].dir].origin != ORIGIN_UNKNOWN) {
-        names_absent(calls, place);
+               calls->files.inodes[calls->names.dentries[to.dentry].dir].origin != ORIGIN_UNKNOWN) {
+        names_absent(&calls->names, place);
     } else if (error == ERROR_EXIST || error == ERROR_NOTEMPTY) {
-        names_confirm(calls, &to, TYPE_UNKNOWN);
+        names_confirm(&calls->names, &to, TYPE_UNKNOWN);
     }
     put_place(calls, call, place);
     path2 = place_path(calls, &to);
     operation_of(calls, call)->path2 = path2;
     if (operation_of(calls, call)->left == LEFT_NOT)
-        operation_of(calls, call)->left = path2 == NO_STRING ? (uint8_t)LEFT_NO_PATH : names_left(calls, &to);
+        operation_of(calls, call)->left = path2 == NO_STRING ? (uint8_t)LEFT_NO_PATH : names_left(&calls->names, &to);
     if (is_rename && is_present(calls, &to))
         operation_of(calls, call)->inode2 = to.inode;
-    if (!row_succeeded(calls, call->row))
+    if (!row_succeeded(calls->in, call->row))
         return;
     if (is_rename)
-        names_rename(calls, place, &to, flags & FLAG_EXCHANGE);
+        names_rename(&calls->names, place, &to, flags & FLAG_EXCHANGE);
     else if (is_nowhere(calls, place))
-        names_appear(calls, &to);
+        names_appear(&calls->names, &to);
     else if (place->inode != NOBODY)
-        names_link(calls, place->inode, &to);
+        names_link(&calls->names, place->inode, &to);
 }
 
 // The place of the link is the second path, what it says the first.
@@ -457,18 +468,18 @@ static void symlink_end(struct calls *calls, const struct running *call)
     uint32_t target = NO_STRING;
 
     if (!walk_path(calls, call, calls->in->path2[call->row], true, false, &place) ||
-        !text_of(calls, calls->in->path[call->row], &text, &length)) {
+        !text_of(calls->in, calls->in->path[call->row], &text, &length)) {
         operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
     }
     if (text_is_path(text, length))
-        target = calls_string(calls, text, length);
-    if (row_succeeded(calls, call->row)) {
-        names_make(calls, &place, TYPE_SYMLINK, ORIGIN_MADE);
+        target = storage_string(&calls->storage, calls->strings, text, length);
+    if (row_succeeded(calls->in, call->row)) {
+        names_make(&calls->names, &place, TYPE_SYMLINK, ORIGIN_MADE);
         if (place.inode != NOBODY)
-            calls->inodes[place.inode].target = target;
+            calls->files.inodes[place.inode].target = target;
     } else if (error_of(calls, call->row) == ERROR_EXIST) {
-        names_confirm(calls, &place, TYPE_UNKNOWN);
+        names_confirm(&calls->names, &place, TYPE_UNKNOWN);
     }
     put_place(calls, call, &place);
     operation_of(calls, call)->path2 = target;
@@ -481,14 +492,13 @@ static void mknod_end(struct calls *calls, const struct running *call, struct pl
     int32_t mode = calls->in->mode[call->row];
 
     operation_of(calls, call)->left = LEFT_UNSUPPORTED;
-    if (!row_succeeded(calls, call->row) || place->dentry == NOBODY)
+    if (!row_succeeded(calls->in, call->row) || place->dentry == NOBODY)
         return;
-    names_make(calls, place, TYPE_FILE, ORIGIN_MADE);
-    if (mode != NO_INT32 && !calls->inodes[place->inode].left)
-        calls->inodes[place->inode].left = left_of_mode(mode);
+    names_make(&calls->names, place, TYPE_FILE, ORIGIN_MADE);
+    if (mode != NO_INT32 && !calls->files.inodes[place->inode].left)
+        calls->files.inodes[place->inode].left = left_of_mode(mode);
 }
 
-// The calls that change the tree of names.
 void directory_end(struct calls *calls, const struct running *call)
 {
     uint8_t step = call_type(calls->in->call[call->row])->step;
@@ -518,23 +528,22 @@ void directory_end(struct calls *calls, const struct running *call)
     }
 }
 
-// chdir, fchdir and getcwd tell where relative paths start from now on.
 void directory_changed(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
     struct place place;
 
-    if (!row_succeeded(calls, call->row))
+    if (!row_succeeded(calls->in, call->row))
         return;
     if (call_type(in->call[call->row])->step == STEP_FCHDIR) {
         if (call->descriptor != NOBODY) {
-            description_of(calls, call->descriptor)->is_directory = true;
-            descriptor_is(calls, call->descriptor, LEFT_NOT);
-            place.inode = description_inode(calls, description_of(calls, call->descriptor));
-            *working_directory(calls, call->thread) = place.inode;
+            description_of(&calls->open, call->descriptor)->is_directory = true;
+            descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
+            place.inode = description_inode(&calls->open, description_of(&calls->open, call->descriptor));
+            *working_directory(&calls->threads, call->thread) = place.inode;
         }
     } else if (walk_path(calls, call, in->path[call->row], false, true, &place)) {
-        names_confirm(calls, &place, TYPE_DIRECTORY);
-        *working_directory(calls, call->thread) = place.inode;
+        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
+        *working_directory(&calls->threads, call->thread) = place.inode;
     }
 }

@@ -1,5 +1,7 @@
-// Calls that have begun and not yet ended, by their ends.
-#include "calls/calls.h"
+// One that ended before its turn keeps its place in the heap until then.
+#include "calls/running.h"
+
+#include <stdlib.h>
 
 static void swap(struct heap_place *one, struct heap_place *other)
 {
@@ -29,77 +31,82 @@ static void sink(struct heap_place *heap, size_t count)
     }
 }
 
-void running_add(struct calls *calls, const struct running *call)
+void running_free(struct running_calls *queue)
 {
-    int32_t number = calls->free_running;
-    struct heap_place *place;
+    free(queue->running);
+    free(queue->heap);
+}
+
+static void push(struct running_calls *queue, struct heap_place added)
+{
+    struct heap_place *place = PUSH(queue, heap);
+
+    *place = added;
+    rise(queue->heap, queue->nr_heap - 1);
+}
+
+void running_add(struct running_calls *queue, struct threads *threads, const struct running *call)
+{
+    int32_t number = queue->free;
 
     if (number == NOBODY) {
-        PUSH(calls, running);
-        number = (int32_t)calls->nr_running - 1;
+        PUSH(queue, running);
+        number = (int32_t)queue->nr_running - 1;
     } else {
-        calls->free_running = calls->running[number].next_free;
+        queue->free = queue->running[number].next_free;
     }
-    calls->running[number] = *call;
-    calls->threads[call->thread].running = number;
-    place = PUSH(calls, heap);
-    *place = (struct heap_place){call->end_ns, number};
-    rise(calls->heap, calls->nr_heap - 1);
+    queue->running[number] = *call;
+    threads->threads[call->thread].running = number;
+    push(queue, (struct heap_place){call->end_ns, number});
 }
 
-static void end(struct calls *calls, int32_t number)
+int32_t running_next(struct running_calls *queue, int64_t ts_ns)
 {
-    struct running call = calls->running[number];
+    int32_t number;
 
-    if (call.is_over)
-        return;
-    calls->running[number].is_over = true;
-    if (calls->threads[call.thread].running == number)
-        calls->threads[call.thread].running = NOBODY;
-    call_end(calls, &call);
+    if (!queue->nr_heap || queue->heap[0].end_ns > ts_ns)
+        return NOBODY;
+    number = queue->heap[0].call;
+    queue->heap[0] = queue->heap[--queue->nr_heap];
+    sink(queue->heap, queue->nr_heap);
+    return number;
 }
 
-// Ends the calls that ended until then.
-void running_end_until(struct calls *calls, int64_t ts_ns)
+void running_postpone(struct running_calls *queue, int32_t number)
 {
-    while (calls->nr_heap && calls->heap[0].end_ns <= ts_ns) {
-        int32_t number = calls->heap[0].call;
+    struct heap_place *place = PUSH(queue, heap);
 
-        calls->heap[0] = calls->heap[--calls->nr_heap];
-        sink(calls->heap, calls->nr_heap);
-        if (ts_ns != INT64_MAX && !calls->running[number].is_over && call_is_early(calls, &calls->running[number])) {
-            struct heap_place *place = PUSH(calls, heap);
-
-            *place = (struct heap_place){INT64_MAX, number}; // no other ends later
-            continue;
-        }
-        end(calls, number);
-        calls->running[number].next_free = calls->free_running;
-        calls->free_running = number;
-    }
+    *place = (struct heap_place){INT64_MAX, number}; // no other ends later
 }
 
-// Ends the call of a thread that begins another one: times and durations are rounded apart from each other.
-void running_end_thread(struct calls *calls, int32_t thread)
+void running_forget(struct running_calls *queue, int32_t number)
 {
-    if (calls->threads[thread].running != NOBODY)
-        end(calls, calls->threads[thread].running);
+    queue->running[number].next_free = queue->free;
+    queue->free = number;
 }
 
-// Ends the call that returns the descriptor `fd` to the process, where it is about to: the number is used already.
-bool running_end_opener(struct calls *calls, int32_t thread, int32_t fd)
+bool running_end(struct running_calls *queue, struct threads *threads, int32_t number, struct running *call)
+{
+    *call = queue->running[number];
+    if (call->is_over)
+        return false;
+    queue->running[number].is_over = true;
+    if (threads->threads[call->thread].running == number)
+        threads->threads[call->thread].running = NOBODY;
+    return true;
+}
+
+int32_t running_opener(const struct running_calls *queue, const struct threads *threads, const struct calls_input *in,
+                       int32_t thread, int32_t fd)
 {
     enum { NEAR = 64 };
-    int32_t table = calls->processes[calls->threads[thread].process].table;
+    int32_t table = process_of(threads, thread)->table;
 
-    for (size_t at = 0; at < calls->nr_heap && at < NEAR; at++) {
-        const struct running *call = &calls->running[calls->heap[at].call];
+    for (size_t at = 0; at < queue->nr_heap && at < NEAR; at++) {
+        const struct running *call = &queue->running[queue->heap[at].call];
 
-        if (!call->is_over && calls->in->result[call->row] == fd &&
-            calls->processes[calls->threads[call->thread].process].table == table) {
-            end(calls, calls->heap[at].call);
-            return true;
-        }
+        if (!call->is_over && in->result[call->row] == fd && process_of(threads, call->thread)->table == table)
+            return queue->heap[at].call;
     }
-    return false;
+    return NOBODY;
 }

@@ -1,93 +1,110 @@
-// Calls on descriptors that tell or change sizes and positions.
-#include "calls/calls.h"
+// What is known of the size at the start follows from what calls tell later, as long as nothing cut the file meanwhile.
+#include "calls/sizes.h"
 
-static bool changes_size(uint8_t call)
+void size_begin(struct files *files, struct running *call, int32_t number, bool changes)
 {
-    return call == FTRUNCATE || call == FALLOCATE;
+    struct inode *inode = &files->inodes[number];
+
+    call->sized = number;
+    call->changes_size = changes;
+    call->is_sized_alone = !inode->busy;
+    inode->busy += changes;
+    inode->version += changes;
+    call->size_version = inode->version;
 }
 
-// What a recording tells of the size at the start on rows of other calls than stat: ioshark.
-void size_recorded(struct calls *calls, const struct running *call)
+bool size_end(struct files *files, const struct running *call)
 {
-    int64_t size = calls->in->size[call->row];
-    int32_t inode = size == NO_INT64 ? NOBODY : descriptor_inode(calls, call->descriptor);
+    struct inode *inode;
 
-    if (inode != NOBODY && !calls->inodes[inode].version && calls->inodes[inode].size == NO_INT64)
-        size_learn(calls, inode, size, SIZE_FROM_STAT);
-}
-
-void descriptor_begin(struct calls *calls, struct running *call)
-{
-    uint8_t operation = operation_of(calls, call)->call;
-    struct description *description = description_of(calls, call->descriptor);
-    int32_t inode;
-
-    if (row_succeeded(calls, call->row)) {
-        description->writes |= changes_size(operation);
-        description->is_directory |= operation == GETDENTS;
-    }
-    if (!changes_size(operation) && operation != FSTAT)
-        return;
-    inode = descriptor_inode(calls, call->descriptor);
-    if (inode != NOBODY)
-        size_begin(calls, call, inode, changes_size(operation));
-}
-
-static void allocate_end(struct calls *calls, const struct running *call)
-{
-    int64_t flags = row_flags(calls, call->row);
-
-    if (flags & (FLAG_COLLAPSE_RANGE | FLAG_INSERT_RANGE))
-        size_set(calls, call->sized, NO_INT64);
-    else if (!(flags & FLAG_KEEP_SIZE))
-        size_write(calls, call->sized, calls->in->offset[call->row], calls->in->bytes[call->row]);
-}
-
-void descriptor_end(struct calls *calls, const struct running *call)
-{
-    static const bool PROVES[NO_CALL] = {
-        [FTRUNCATE] = true, [FALLOCATE] = true,       [FADVISE] = true,
-        [GETDENTS] = true,  [SYNC_FILE_RANGE] = true, [READAHEAD] = true,
-    };
-    uint8_t operation = operation_of(calls, call)->call;
-    bool is_steady = size_end(calls, call);
-    int32_t number = calls->descriptors[call->descriptor].description;
-
-    if (!row_succeeded(calls, call->row))
-        return;
-    if (PROVES[operation])
-        descriptor_is(calls, call->descriptor, LEFT_NOT);
-    if (operation == GETDENTS)
-        position_lose(calls, call->descriptor);
     if (call->sized == NOBODY)
+        return false;
+    inode = &files->inodes[call->sized];
+    if (call->changes_size && inode->busy)
+        inode->busy--;
+    return call->is_sized_alone && inode->version == call->size_version;
+}
+
+static void was_there(struct inode *inode)
+{
+    if (inode->origin == ORIGIN_MAYBE)
+        inode->origin = ORIGIN_START;
+}
+
+void size_learn(struct files *files, int32_t number, int64_t size, uint8_t from)
+{
+    struct inode *inode = &files->inodes[number];
+    int64_t start;
+
+    if (size < 0 || inode->type == TYPE_DIRECTORY)
         return;
-    if (operation == FTRUNCATE)
-        size_set(calls, call->sized, is_steady ? calls->in->bytes[call->row] : NO_INT64);
-    else if (operation == FALLOCATE)
-        allocate_end(calls, call);
-    else
-        stat_end(calls, NULL, call->sized, call->row, is_steady);
-    if (calls->inodes[call->sized].left)
-        description_is(calls, number, calls->inodes[call->sized].left);
-    else if (operation == FSTAT && calls->in->mode[call->row] != NO_INT32 && (calls->in->mode[call->row] & 0170000))
-        descriptor_is(calls, call->descriptor, LEFT_NOT);
+    start = size - inode->appended;
+    if (!inode->is_cut && inode->start_size == NO_INT64 && start >= inode->start_least &&
+        (start > inode->written_end || (!inode->written_end && (start || inode->origin != ORIGIN_MAYBE)))) {
+        inode->start_size = start;
+        inode->size_from = from;
+        if (start)
+            was_there(inode);
+    }
+    inode->size = size;
 }
 
-void seek_begin(struct calls *calls, struct running *call)
+void size_set(struct files *files, int32_t number, int64_t size)
 {
-    int32_t inode = descriptor_inode(calls, call->descriptor);
+    struct inode *inode = &files->inodes[number];
 
-    if (inode != NOBODY)
-        size_begin(calls, call, inode, false);
-    position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
+    inode->is_cut = true;
+    inode->size = size;
 }
 
-void seek_end(struct calls *calls, struct running *call)
+void size_write(struct files *files, int32_t number, int64_t offset, int64_t bytes)
 {
-    call->is_sized_alone = size_end(calls, call);
-    if (row_succeeded(calls, call->row))
-        descriptor_is(calls, call->descriptor, LEFT_NOT);
-    else if (row_failed_with(calls, call->row, ERROR_SPIPE))
-        descriptor_is(calls, call->descriptor, LEFT_PIPE);
-    position_seek(calls, call);
+    struct inode *inode = &files->inodes[number];
+    int64_t end;
+
+    if (bytes <= 0)
+        return;
+    if (offset == NO_INT64 || __builtin_add_overflow(offset, bytes, &end)) {
+        size_set(files, number, NO_INT64);
+        return;
+    }
+    if (end > inode->written_end)
+        inode->written_end = end;
+    if (inode->size != NO_INT64 && end > inode->size)
+        inode->size = end;
+}
+
+int64_t size_append(struct files *files, int32_t number, bool is_alone, int64_t bytes)
+{
+    struct inode *inode = &files->inodes[number];
+    int64_t place = is_alone ? inode->size : NO_INT64;
+
+    if (bytes <= 0)
+        return place;
+    if (inode->size != NO_INT64) {
+        if (__builtin_add_overflow(inode->size, bytes, &inode->size))
+            inode->size = NO_INT64;
+        else if (inode->size > inode->written_end)
+            inode->written_end = inode->size;
+    } else if (__builtin_add_overflow(inode->appended, bytes, &inode->appended)) {
+        size_set(files, number, NO_INT64);
+    }
+    return place;
+}
+
+void size_read(struct files *files, int32_t number, int64_t offset, int64_t requested, int64_t bytes, bool is_steady)
+{
+    struct inode *inode = &files->inodes[number];
+    int64_t end;
+
+    if (offset == NO_INT64 || offset < 0 || bytes < 0 || __builtin_add_overflow(offset, bytes, &end))
+        return;
+    if (bytes && !inode->is_cut && !inode->appended && end > inode->written_end && end > inode->start_least &&
+        inode->start_size == NO_INT64) {
+        inode->start_least = end;
+        was_there(inode);
+    }
+    if (is_steady && requested != NO_INT64 && bytes < requested && inode->size == NO_INT64 &&
+        (bytes || (end == inode->start_least && end > inode->written_end)))
+        size_learn(files, number, end, SIZE_FROM_END);
 }

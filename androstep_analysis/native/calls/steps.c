@@ -1,5 +1,19 @@
-// Takes the calls in: which is handled where, at its beginning and at its end.
-#include "calls/calls.h"
+// Which call is handled where.
+#include "calls/steps.h"
+
+#include "calls/descriptors.h"
+#include "calls/flags.h"
+#include "calls/inquiries.h"
+#include "calls/left.h"
+#include "calls/memory.h"
+#include "calls/numbers.h"
+#include "calls/paths.h"
+#include "calls/processes.h"
+#include "calls/rows.h"
+#include "calls/texts.h"
+#include "calls/transfers.h"
+#include "calls/types.h"
+#include "syscalls/columns.h"
 
 static void leave(struct calls *calls, uint32_t row, uint8_t left)
 {
@@ -9,7 +23,7 @@ static void leave(struct calls *calls, uint32_t row, uint8_t left)
 // Why a row about a descriptor is left out: what the descriptor is, where that is no file.
 static uint8_t left_of(struct calls *calls, int32_t descriptor, uint8_t otherwise)
 {
-    uint8_t left = descriptor == NOBODY ? (uint8_t)LEFT_NOT : description_of(calls, descriptor)->left;
+    uint8_t left = descriptor == NOBODY ? (uint8_t)LEFT_NOT : description_of(&calls->open, descriptor)->left;
 
     return left == LEFT_NOT || left == LEFT_UNKNOWN ? otherwise : left;
 }
@@ -24,7 +38,7 @@ static bool has_text(const struct calls *calls, uint32_t row)
     const uint8_t *text;
     size_t length;
 
-    return text_of(calls, calls->in->path[row], &text, &length) && length;
+    return text_of(calls->in, calls->in->path[row], &text, &length) && length;
 }
 
 // The call that a *at call without a path is, on the descriptor itself.
@@ -36,14 +50,13 @@ static uint8_t call_on_descriptor(const struct calls *calls, uint32_t row)
         return NO_CALL;
     if (type->call == UTIMENS && calls->in->path[row] == NO_STRING)
         return FUTIMENS;
-    return type->call == STAT && (row_flags(calls, row) & FLAG_AT_EMPTY_PATH) ? (uint8_t)FSTAT : (uint8_t)NO_CALL;
+    return type->call == STAT && (row_flags(calls->in, row) & FLAG_AT_EMPTY_PATH) ? (uint8_t)FSTAT : (uint8_t)NO_CALL;
 }
 
 static void begin_on_descriptor(struct calls *calls, struct running *call, uint8_t operation)
 {
-    call->descriptor = first_descriptor(calls, call);
-    call->operation = (int32_t)calls->nr_operations;
-    calls_operation(calls, call->row, call->thread, operation)->descriptor = call->descriptor;
+    call->operation = (int32_t)calls->program.nr_operations;
+    operation_new(&calls->program, call->row, call->thread, operation)->descriptor = call->descriptor;
     if (call->descriptor == NOBODY)
         operation_of(calls, call)->left = LEFT_UNKNOWN;
     else if (operation != FSTAT)
@@ -52,69 +65,71 @@ static void begin_on_descriptor(struct calls *calls, struct running *call, uint8
 
 static void begin_on_path(struct calls *calls, struct running *call, const struct call_type *type)
 {
-    const struct calls_input *in = calls->in;
-    const uint8_t *text;
-    size_t length;
-
-    if (in->fd[call->row] >= 0 && in->fd[call->row] != AT_WORKING_DIRECTORY &&
-        text_of(calls, in->path[call->row], &text, &length) && length && *text != '/')
-        call->descriptor = first_descriptor(calls, call);
-    if (in->fd2[call->row] >= 0 && text_of(calls, in->path2[call->row], &text, &length) && length && *text != '/')
-        call->descriptor2 = second_descriptor(calls, call);
     if (type->step == STEP_CHDIR) {
         leave(calls, call->row, LEFT_NO_EFFECT);
         return;
     }
-    call->operation = (int32_t)calls->nr_operations;
-    calls_operation(calls, call->row, call->thread, type->call);
+    call->operation = (int32_t)calls->program.nr_operations;
+    operation_new(&calls->program, call->row, call->thread, type->call);
     if (type->step == STEP_OPEN || type->step == STEP_PATH)
         path_begin(calls, call);
 }
 
-// What a call did that began before the recording: readers also tell so what was open and where it stood by then.
-static void resume(struct calls *calls, uint32_t row, int32_t thread)
+// Whether the path starts from a descriptor.
+static bool is_relative(const struct calls *calls, int32_t fd, uint32_t path)
 {
-    const struct calls_input *in = calls->in;
-    uint8_t step = call_type(in->call[row])->step;
-    int64_t result = in->result[row];
-    int32_t descriptor;
-    struct place place;
+    const uint8_t *text;
+    size_t length;
 
-    if (step == STEP_SEEK && in->fd[row] >= 0) {
-        descriptor = descriptor_at(calls, thread, row, in->fd[row], NO_STRING, NO_CODE);
-        if (descriptor != NOBODY)
-            description_of(calls, descriptor)->position = description_of(calls, descriptor)->start = result;
-    } else if (step == STEP_CHDIR && in->path[row] != NO_STRING &&
-               names_walk(calls, ROOT, in->path[row], true, &place)) {
-        names_confirm(calls, &place, TYPE_DIRECTORY);
-        *working_directory(calls, thread) = place.inode;
-    } else if (result <= INT32_MAX && (step == STEP_OPEN || step == STEP_DUP || step == STEP_SPECIAL)) {
-        descriptor_foreign(calls, thread, row, (int32_t)result, in->result_path[row], row_flags(calls, row));
-    }
+    return fd >= 0 && text_of(calls->in, path, &text, &length) && length && *text != '/';
 }
 
-// Calls of which only the end is recorded, or none: they are left out, but what they opened or ended counts.
-static bool is_partial(struct calls *calls, uint32_t row, int32_t thread)
+bool call_is_partial(const struct calls *calls, uint32_t row)
 {
     const struct call_type *type = call_type(calls->in->call[row]);
     int64_t result = calls->in->result[row];
 
     if (type->step == STEP_EXIT || type->step == STEP_EXIT_GROUP)
         return false;
-    if (calls->in->state[row] == STATE_WHOLE &&
-        (calls->in->failed[row] != 1 || result == NO_INT64 || -result < FIRST_INTERNAL_ERROR))
-        return false;
+    return calls->in->state[row] != STATE_WHOLE ||
+           (calls->in->failed[row] == 1 && result != NO_INT64 && -result >= FIRST_INTERNAL_ERROR);
+}
+
+// Whether what the call did is recorded although it began before the recording.
+static bool is_resumed(const struct calls *calls, uint32_t row)
+{
+    return calls->in->state[row] == STATE_RESUMED && row_succeeded(calls->in, row) && calls->in->result[row] >= 0;
+}
+
+// What a call did that began before the recording: readers also tell so what was open and where it stood by then.
+void call_resume(struct calls *calls, const struct running *call)
+{
+    const struct calls_input *in = calls->in;
+    uint32_t row = call->row;
+    uint8_t step = call_type(in->call[row])->step;
+    int64_t result = in->result[row];
+    struct place place;
+
     leave(calls, row, LEFT_UNFINISHED);
-    if (calls->in->state[row] == STATE_RESUMED && row_succeeded(calls, row) && result >= 0)
-        resume(calls, row, thread);
-    return true;
+    if (!is_resumed(calls, row))
+        return;
+    if (step == STEP_SEEK && in->fd[row] >= 0) {
+        if (call->descriptor != NOBODY)
+            description_of(&calls->open, call->descriptor)->position =
+                description_of(&calls->open, call->descriptor)->start = result;
+    } else if (step == STEP_CHDIR && in->path[row] != NO_STRING &&
+               names_walk(&calls->names, ROOT, in->path[row], true, &place)) {
+        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
+        *working_directory(&calls->threads, call->thread) = place.inode;
+    } else if (result <= INT32_MAX && (step == STEP_OPEN || step == STEP_DUP || step == STEP_SPECIAL)) {
+        descriptor_foreign(calls, call->thread, row, (int32_t)result, in->result_path[row], row_flags(calls->in, row));
+    }
 }
 
 // Begins a call on a descriptor; false where nothing is to be done at its end.
 static bool begin_descriptor_step(struct calls *calls, struct running *call, const struct call_type *type)
 {
     if (type->step == STEP_FCNTL && !is_duplicate(calls, call->row)) {
-        call->descriptor = first_descriptor(calls, call);
         leave(calls, call->row,
               call->descriptor == NOBODY ? (uint8_t)LEFT_UNKNOWN
                                          : left_of(calls, call->descriptor, descriptor_control(calls, call)));
@@ -150,17 +165,20 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
     return true;
 }
 
+// Whether the memory that is mapped is that of a file.
+static bool is_of_file(const struct calls *calls, uint32_t row)
+{
+    return calls->in->fd[row] >= 0 && !(row_flags(calls->in, row) & FLAG_ANONYMOUS);
+}
+
 static bool begin_memory(struct calls *calls, struct running *call, const struct call_type *type)
 {
-    const struct calls_input *in = calls->in;
-
     if (type->step == STEP_MREMAP) {
-        if (row_succeeded(calls, call->row) && in->address[call->row] != NO_INT64 && in->result[call->row] != NO_INT64)
-            mapping_move(calls, call->thread, call->row);
+        memory_move(calls, call);
         leave(calls, call->row, LEFT_MEMORY);
         return false;
     }
-    if (type->step == STEP_MMAP && in->fd[call->row] >= 0 && !(row_flags(calls, call->row) & FLAG_ANONYMOUS)) {
+    if (type->step == STEP_MMAP && is_of_file(calls, call->row)) {
         begin_on_descriptor(calls, call, MMAP);
         return call->descriptor != NOBODY;
     }
@@ -168,8 +186,8 @@ static bool begin_memory(struct calls *calls, struct running *call, const struct
         leave(calls, call->row, LEFT_MEMORY);
         return true;
     }
-    call->operation = (int32_t)calls->nr_operations;
-    calls_operation(calls, call->row, call->thread, type->call);
+    call->operation = (int32_t)calls->program.nr_operations;
+    operation_new(&calls->program, call->row, call->thread, type->call);
     memory_begin(calls, call);
     return false;
 }
@@ -179,12 +197,12 @@ static void begin_process(struct calls *calls, const struct running *call, const
     int64_t child = calls->in->result[call->row];
 
     leave(calls, call->row, LEFT_PROCESS);
-    if (type->step == STEP_CLONE && row_succeeded(calls, call->row) && child > 0 && child <= INT32_MAX)
-        process_clone(calls, call->thread, call->row, row_flags(calls, call->row), (int32_t)child);
+    if (type->step == STEP_CLONE && row_succeeded(calls->in, call->row) && child > 0 && child <= INT32_MAX)
+        process_clone(calls, call->thread, call->row, row_flags(calls->in, call->row), (int32_t)child);
     else if (type->step == STEP_EXIT || type->step == STEP_EXIT_GROUP)
         process_exit(calls, call->thread, call->row, type->step == STEP_EXIT_GROUP);
-    else if (type->step == STEP_UNSHARE && row_succeeded(calls, call->row))
-        process_unshare(calls, call->thread, call->row, row_flags(calls, call->row));
+    else if (type->step == STEP_UNSHARE && row_succeeded(calls->in, call->row))
+        process_unshare(calls, call->thread, call->row, row_flags(calls->in, call->row));
 }
 
 // A call that is left out, whatever it does; what it shows of its descriptor counts.
@@ -192,17 +210,65 @@ static void begin_left(struct calls *calls, struct running *call, const struct c
 {
     uint8_t left = type->step == STEP_UNSUPPORTED ? (uint8_t)LEFT_UNSUPPORTED : type->left;
 
-    call->descriptor = first_descriptor(calls, call);
     if (type->step == STEP_IOCTL)
         left = call->descriptor == NOBODY ? LEFT_UNKNOWN : device_control(calls, call);
-    if (type->step == STEP_ON_SPECIAL && row_succeeded(calls, call->row) && call->descriptor != NOBODY)
-        descriptor_is(calls, call->descriptor, type->left);
+    if (type->step == STEP_ON_SPECIAL && row_succeeded(calls->in, call->row) && call->descriptor != NOBODY)
+        descriptor_is(&calls->open, call->descriptor, type->left);
     leave(calls, call->row, left_of(calls, call->descriptor, left));
 }
 
-// Whether there is more to be done at the end of the call.
-static bool begin(struct calls *calls, struct running *call, const struct call_type *type)
+void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2])
 {
+    const struct calls_input *in = calls->in;
+    const struct call_type *type = call_type(in->call[row]);
+    bool has_one;
+
+    numbers[0] = numbers[1] = NO_NUMBER;
+    if (call_is_partial(calls, row)) {
+        numbers[0] = type->step == STEP_SEEK && is_resumed(calls, row) ? FIRST_NUMBER : NO_NUMBER;
+        return;
+    }
+    if (call_on_descriptor(calls, row) == NO_CALL && needs_path(type->step)) {
+        numbers[0] = is_relative(calls, in->fd[row], in->path[row]) ? FIRST_NUMBER : NO_NUMBER;
+        numbers[1] = is_relative(calls, in->fd2[row], in->path2[row]) ? SECOND_NUMBER : NO_NUMBER;
+        return;
+    }
+    if (type->step == STEP_BETWEEN) { // of sendfile the first number is where to
+        numbers[0] = type->call == SENDFILE ? SECOND_NUMBER : FIRST_NUMBER;
+        numbers[1] = type->call == SENDFILE ? FIRST_NUMBER : SECOND_NUMBER;
+        return;
+    }
+    switch (type->step) {
+    case STEP_DUP_TO:
+        has_one = is_duplicate(calls, row);
+        break;
+    case STEP_MMAP:
+        has_one = is_of_file(calls, row);
+        break;
+    case STEP_PATH:
+    case STEP_CLOSE:
+    case STEP_DUP:
+    case STEP_FCNTL:
+    case STEP_SEEK:
+    case STEP_STREAM:
+    case STEP_PLACE:
+    case STEP_DESCRIPTOR:
+    case STEP_IOCTL:
+    case STEP_ON_SPECIAL:
+    case STEP_UNSUPPORTED:
+    case STEP_FCHDIR:
+        has_one = true;
+        break;
+    default:
+        has_one = false;
+        break;
+    }
+    numbers[0] = has_one ? FIRST_NUMBER : NO_NUMBER;
+}
+
+bool call_begin(struct calls *calls, struct running *call)
+{
+    const struct call_type *type = call_type(calls->in->call[call->row]);
     uint8_t on_descriptor = call_on_descriptor(calls, call->row);
 
     if (on_descriptor != NO_CALL) {
@@ -226,8 +292,8 @@ static bool begin(struct calls *calls, struct running *call, const struct call_t
     case STEP_DESCRIPTOR:
         return begin_descriptor_step(calls, call, type);
     case STEP_BETWEEN:
-        call->operation = (int32_t)calls->nr_operations;
-        calls_operation(calls, call->row, call->thread, type->call);
+        call->operation = (int32_t)calls->program.nr_operations;
+        operation_new(&calls->program, call->row, call->thread, type->call);
         between_begin(calls, call);
         return true;
     case STEP_MMAP:
@@ -236,7 +302,7 @@ static bool begin(struct calls *calls, struct running *call, const struct call_t
     case STEP_MSYNC:
         return begin_memory(calls, call, type);
     case STEP_SYNC:
-        calls_operation(calls, call->row, call->thread, SYNC);
+        operation_new(&calls->program, call->row, call->thread, SYNC);
         return false;
     case STEP_CLONE:
     case STEP_UNSHARE:
@@ -254,7 +320,6 @@ static bool begin(struct calls *calls, struct running *call, const struct call_t
         begin_left(calls, call, type);
         return type->step == STEP_ON_SPECIAL && type->flags;
     case STEP_FCHDIR:
-        call->descriptor = first_descriptor(calls, call);
         leave(calls, call->row, LEFT_NO_EFFECT);
         return true;
     case STEP_EXEC:
@@ -270,8 +335,7 @@ static bool begin(struct calls *calls, struct running *call, const struct call_t
     }
 }
 
-// A call whose duration is not recorded stands on one line, and nothing that was recorded happened meanwhile.
-static int64_t end_of(const struct calls_input *in, uint32_t row)
+int64_t call_end_ns(const struct calls_input *in, uint32_t row)
 {
     int64_t duration = in->duration_ns[row], end;
 
@@ -280,64 +344,26 @@ static int64_t end_of(const struct calls_input *in, uint32_t row)
     return end;
 }
 
-// Whether the call cannot have ended yet, whatever its rounded or missing times say: it returns a number that is open.
-// It ended before the next call of its thread, and before another thread used the number.
-bool call_is_early(struct calls *calls, const struct running *call)
+bool call_is_early(const struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
     uint8_t step = call_type(in->call[call->row])->step;
     bool makes = step == STEP_OPEN || step == STEP_DUP || step == STEP_FCNTL || step == STEP_SPECIAL;
     int64_t result = step == STEP_SPECIAL_PAIR ? in->fd[call->row] : makes ? in->result[call->row] : NO_INT64;
 
-    if (!row_succeeded(calls, call->row) || result < 0 || result > INT32_MAX)
+    if (!row_succeeded(calls->in, call->row) || result < 0 || result > INT32_MAX)
         return false;
-    return descriptor_was_opened(calls, call->thread, (int32_t)result) ||
+    return descriptor_was_opened(&calls->open, call->thread, (int32_t)result) ||
            (step == STEP_SPECIAL_PAIR && in->fd2[call->row] >= 0 &&
-            descriptor_was_opened(calls, call->thread, in->fd2[call->row]));
-}
-
-static void take_in(struct calls *calls, const struct running *call)
-{
-    calls->row = call->row;
-    calls->thread = call->thread;
-    calls->end_ns = end_of(calls->in, call->row);
-}
-
-void call_begin(struct calls *calls, uint32_t row)
-{
-    const struct calls_input *in = calls->in;
-    const struct call_type *type = call_type(in->call[row]);
-    struct running call = {
-        .end_ns = end_of(in, row),
-        .row = row,
-        .thread = thread_of(calls, in->tid[row], in->pid[row]),
-        .operation = NOBODY,
-        .descriptor = NOBODY,
-        .descriptor2 = NOBODY,
-        .sized = NOBODY,
-    };
-
-    calls->row_threads[row] = call.thread;
-    running_end_thread(calls, call.thread);
-    descriptor_install_late(calls, call.thread, row);
-    calls->threads[call.thread].row = row;
-    take_in(calls, &call);
-    if (is_partial(calls, row, call.thread) || !begin(calls, &call, type))
-        return;
-    if (call.end_ns <= in->ts_ns[row] && call_is_early(calls, &call))
-        call.end_ns = INT64_MAX;
-    if (call.end_ns > in->ts_ns[row])
-        running_add(calls, &call);
-    else
-        call_end(calls, &call);
+            descriptor_was_opened(&calls->open, call->thread, in->fd2[call->row]));
 }
 
 static void end_on_descriptor(struct calls *calls, struct running *call, uint8_t step)
 {
-    if (row_failed_with(calls, call->row, ERROR_BADF)) {
+    if (row_failed_with(calls->in, call->row, ERROR_BADF)) {
         operation_of(calls, call)->left = LEFT_UNKNOWN;
-    } else if (step == STEP_PLACE && row_failed_with(calls, call->row, ERROR_SPIPE)) {
-        descriptor_is(calls, call->descriptor, LEFT_PIPE);
+    } else if (step == STEP_PLACE && row_failed_with(calls->in, call->row, ERROR_SPIPE)) {
+        descriptor_is(&calls->open, call->descriptor, LEFT_PIPE);
     }
     if (step == STEP_SEEK)
         seek_end(calls, call);
@@ -349,7 +375,7 @@ static void end_on_descriptor(struct calls *calls, struct running *call, uint8_t
         descriptor_end(calls, call);
 }
 
-static void end_step(struct calls *calls, const struct running *begun)
+void call_end(struct calls *calls, const struct running *begun)
 {
     struct running call = *begun;
     const struct call_type *type = call_type(calls->in->call[call.row]);
@@ -384,7 +410,7 @@ static void end_step(struct calls *calls, const struct running *begun)
         directory_changed(calls, &call);
         break;
     case STEP_EXEC:
-        if (row_succeeded(calls, call.row))
+        if (row_succeeded(calls->in, call.row))
             process_exec(calls, call.thread, call.row);
         break;
     case STEP_SPECIAL:
@@ -399,18 +425,4 @@ static void end_step(struct calls *calls, const struct running *begun)
         end_on_descriptor(calls, &call, type->step);
         break;
     }
-}
-
-// Calls may end while another one is taken in, which needs what they made.
-void call_end(struct calls *calls, const struct running *call)
-{
-    uint32_t row = calls->row;
-    int32_t thread = calls->thread;
-    int64_t end_ns = calls->end_ns;
-
-    take_in(calls, call);
-    end_step(calls, call);
-    calls->row = row;
-    calls->thread = thread;
-    calls->end_ns = end_ns;
 }

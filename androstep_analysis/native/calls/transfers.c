@@ -1,5 +1,13 @@
-// Reads and writes: what they move, and where.
-#include "calls/calls.h"
+// Where results are not recorded, calls count as having moved what they were asked to.
+#include "calls/transfers.h"
+
+#include "calls/descriptors.h"
+#include "calls/flags.h"
+#include "calls/left.h"
+#include "calls/positions.h"
+#include "calls/rows.h"
+#include "calls/sizes.h"
+#include "calls/types.h"
 
 bool transfer_is_write(uint8_t call)
 {
@@ -25,21 +33,22 @@ static int64_t moved_by(const struct calls *calls, uint32_t row)
 
 static bool appends(struct calls *calls, const struct running *call)
 {
-    return description_of(calls, call->descriptor)->is_append || (row_flags(calls, call->row) & FLAG_RWF_APPEND);
+    return description_of(&calls->open, call->descriptor)->is_append ||
+           (row_flags(calls->in, call->row) & FLAG_RWF_APPEND);
 }
 
 void transfer_begin(struct calls *calls, struct running *call)
 {
     uint8_t operation = call_type(calls->in->call[call->row])->call;
-    struct description *description = description_of(calls, call->descriptor);
-    int32_t inode = descriptor_inode(calls, call->descriptor);
+    struct description *description = description_of(&calls->open, call->descriptor);
+    int32_t inode = descriptor_inode(&calls->open, call->descriptor);
 
-    if (row_succeeded(calls, call->row)) {
+    if (row_succeeded(calls->in, call->row)) {
         description->writes |= transfer_is_write(operation);
         description->reads |= !transfer_is_write(operation);
     }
     if (inode != NOBODY)
-        size_begin(calls, call, inode, transfer_is_write(operation));
+        size_begin(&calls->files, call, inode, transfer_is_write(operation));
     if (transfer_is_at_position(calls, call->row))
         position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
 }
@@ -47,7 +56,7 @@ void transfer_begin(struct calls *calls, struct running *call)
 // A write to the end of the file, wherever that is.
 static int64_t append_end(struct calls *calls, const struct running *call, int64_t moved, bool is_steady)
 {
-    int64_t place = size_append(calls, call->sized, is_steady, moved), after;
+    int64_t place = size_append(&calls->files, call->sized, is_steady, moved), after;
     bool stays = !transfer_is_at_position(calls, call->row);
 
     if (stays)
@@ -55,14 +64,14 @@ static int64_t append_end(struct calls *calls, const struct running *call, int64
     position_move(calls, call->descriptor, call->is_alone, call->position_version, 0);
     position_lose(calls, call->descriptor);
     if (place != NO_INT64 && call->is_alone && !__builtin_add_overflow(place, moved, &after))
-        description_of(calls, call->descriptor)->position = after;
+        description_of(&calls->open, call->descriptor)->position = after;
     return place;
 }
 
 void transfer_end(struct calls *calls, const struct running *call)
 {
     uint32_t row = call->row;
-    bool writes = transfer_is_write(call_type(calls->in->call[row])->call), is_steady = size_end(calls, call);
+    bool writes = transfer_is_write(call_type(calls->in->call[row])->call), is_steady = size_end(&calls->files, call);
     int64_t moved = moved_by(calls, row), offset = calls->in->offset[row];
 
     if (moved == NO_INT64) {
@@ -84,15 +93,15 @@ void transfer_end(struct calls *calls, const struct running *call)
             position_reach(calls, call->descriptor);
         // What an append would write is at the end, whose place nobody needs where nothing was written.
         operation_of(calls, call)->offset = writes && appends(calls, call) ? NO_INT64 : offset;
-    } else if (row_succeeded(calls, row)) {
-        descriptor_is(calls, call->descriptor, LEFT_NOT);
+    } else if (row_succeeded(calls->in, row)) {
+        descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
     }
-    if (call->sized == NOBODY || !row_succeeded(calls, row))
+    if (call->sized == NOBODY || !row_succeeded(calls->in, row))
         return;
     if (writes)
-        size_write(calls, call->sized, offset, moved);
+        size_write(&calls->files, call->sized, offset, moved);
     else
-        size_read(calls, call->sized, offset, calls->in->bytes[row], moved, is_steady);
+        size_read(&calls->files, call->sized, offset, calls->in->bytes[row], moved, is_steady);
 }
 
 // Whether the call was given a place in memory, where the recording did not look.
@@ -106,13 +115,13 @@ static bool has_unknown_place(const struct calls *calls, uint32_t row)
 // Leaves out a call that moved bytes between files at places that are not known.
 static void leave_between(struct calls *calls, struct running *call)
 {
-    int32_t inode = descriptor_inode(calls, call->descriptor2);
+    int32_t inode = descriptor_inode(&calls->open, call->descriptor2);
 
     operation_of(calls, call)->left = LEFT_UNSUPPORTED;
     position_lose(calls, call->descriptor);
     position_lose(calls, call->descriptor2);
     if (inode != NOBODY)
-        size_set(calls, inode, NO_INT64);
+        size_set(&calls->files, inode, NO_INT64);
     call->descriptor = NOBODY;
 }
 
@@ -125,8 +134,6 @@ void between_begin(struct calls *calls, struct running *call)
     int64_t to_offset = is_sendfile ? NO_INT64 : in->offset2[call->row];
     int32_t inode;
 
-    call->descriptor = is_sendfile ? second_descriptor(calls, call) : first_descriptor(calls, call);
-    call->descriptor2 = is_sendfile ? first_descriptor(calls, call) : second_descriptor(calls, call);
     operation = operation_of(calls, call);
     operation->descriptor = call->descriptor;
     operation->descriptor2 = call->descriptor2;
@@ -140,21 +147,21 @@ void between_begin(struct calls *calls, struct running *call)
         leave_between(calls, call);
         return;
     }
-    description_of(calls, call->descriptor)->reads |= row_succeeded(calls, call->row);
-    description_of(calls, call->descriptor2)->writes |= row_succeeded(calls, call->row);
+    description_of(&calls->open, call->descriptor)->reads |= row_succeeded(calls->in, call->row);
+    description_of(&calls->open, call->descriptor2)->writes |= row_succeeded(calls->in, call->row);
     if (from_offset == NO_INT64)
         position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
     if (to_offset == NO_INT64)
         position_begin(calls, call->descriptor2, &call->is_alone2, &call->position_version2);
-    inode = descriptor_inode(calls, call->descriptor2);
+    inode = descriptor_inode(&calls->open, call->descriptor2);
     if (inode != NOBODY)
-        size_begin(calls, call, inode, true);
+        size_begin(&calls->files, call, inode, true);
 }
 
 void between_end(struct calls *calls, const struct running *call)
 {
     int64_t moved = moved_by(calls, call->row), from, to;
-    bool is_steady = size_end(calls, call);
+    bool is_steady = size_end(&calls->files, call);
     int32_t inode;
 
     if (call->descriptor == NOBODY || call->descriptor2 == NOBODY)
@@ -172,17 +179,17 @@ void between_end(struct calls *calls, const struct running *call)
         position_lose(calls, call->descriptor2);
         return;
     }
-    if (!row_succeeded(calls, call->row))
+    if (!row_succeeded(calls->in, call->row))
         return;
-    inode = descriptor_inode(calls, call->descriptor);
+    inode = descriptor_inode(&calls->open, call->descriptor);
     if (inode != NOBODY)
-        size_read(calls, inode, from, NO_INT64, moved, false);
+        size_read(&calls->files, inode, from, NO_INT64, moved, false);
     if (call->sized == NOBODY)
         return;
-    if (description_of(calls, call->descriptor2)->is_append) {
-        size_append(calls, call->sized, is_steady, moved);
+    if (description_of(&calls->open, call->descriptor2)->is_append) {
+        size_append(&calls->files, call->sized, is_steady, moved);
         position_lose(calls, call->descriptor2);
     } else {
-        size_write(calls, call->sized, to, moved);
+        size_write(&calls->files, call->sized, to, moved);
     }
 }

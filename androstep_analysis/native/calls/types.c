@@ -1,5 +1,9 @@
 // What each call does, under all its names.
-#include "calls/calls.h"
+#include "calls/types.h"
+
+#include "calls/flags.h"
+#include "calls/left.h"
+#include "core/table.h"
 
 #include <string.h>
 

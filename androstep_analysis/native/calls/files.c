@@ -1,0 +1,49 @@
+// A file has an index from when a call first leads to it. Two may turn out to be one: then the one leads to the other.
+#include "calls/files.h"
+
+#include <stdlib.h>
+
+void files_begin(struct files *files, struct storage *storage)
+{
+    files->storage = storage;
+    inode_new(files, TYPE_DIRECTORY, ORIGIN_START);
+}
+
+void files_free(struct files *files)
+{
+    free(files->inodes);
+}
+
+int32_t inode_new(struct files *files, uint8_t type, uint8_t origin)
+{
+    int32_t number = (int32_t)files->nr_inodes;
+    struct inode *inode = PUSH(files, inodes);
+
+    *inode = (struct inode){
+        .same = number,
+        .dentry = NOBODY,
+        .first_dir = NOBODY,
+        .above = NOBODY,
+        .target = NO_STRING,
+        .mode = NO_INT32,
+        .dev = NO_UINT32,
+        .ino = NO_INT64,
+        .size = origin == ORIGIN_MADE ? 0 : NO_INT64,
+        .start_size = NO_INT64,
+        .number = NOBODY,
+        .unnamed = NOBODY,
+        .origin = origin,
+        .type = type,
+        .size_from = SIZE_FROM_NOTHING,
+    };
+    return number;
+}
+
+int32_t inode_find(struct files *files, int32_t inode)
+{
+    while (inode != NOBODY && files->inodes[inode].same != inode) {
+        files->inodes[inode].same = files->inodes[files->inodes[inode].same].same;
+        inode = files->inodes[inode].same;
+    }
+    return inode;
+}

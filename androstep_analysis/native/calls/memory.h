@@ -1,0 +1,8 @@
+// Calls on memory that files lie in.
+#pragma once
+
+#include "calls/state.h"
+
+void mmap_end(struct calls *calls, const struct running *call);
+void memory_begin(struct calls *calls, const struct running *call);
+void memory_move(struct calls *calls, const struct running *call); // mremap

@@ -1,0 +1,396 @@
+// A number leads to a descriptor of the program, and that to an open file description, which dup and fork share. What
+// a fork copied becomes a descriptor of the program only when the child uses it: as a dup by the parent at the fork.
+#include "calls/open_files.h"
+
+#include "calls/left.h"
+#include "calls/types.h"
+
+#include <stdlib.h>
+
+enum { CLOSED = 1, FIRST_ENTRY = 2 }; // values of the map of a table
+
+enum { MOST_FORKS = 64 }; // between a descriptor and the one it was copied from
+
+void open_files_free(struct open_files *open)
+{
+    for (size_t n = 0; n < open->nr_tables; n++)
+        map_free(&open->tables[n].entries);
+    free(open->descriptions);
+    free(open->descriptors);
+    free(open->entries);
+    free(open->tables);
+    free(open->forks);
+}
+
+int32_t description_new(struct open_files *open, int32_t inode, uint8_t left)
+{
+    struct description *description = PUSH(open, descriptions);
+
+    *description = (struct description){
+        .inode = inode,
+        .start = NO_INT64,
+        .moved = NO_INT64,
+        .late = NOBODY,
+        .checked_path = NO_STRING,
+        .left = left,
+    };
+    return (int32_t)open->nr_descriptions - 1;
+}
+
+int32_t descriptor_new(struct open_files *open, int32_t description)
+{
+    struct descriptor *descriptor = PUSH(open, descriptors);
+
+    *descriptor = (struct descriptor){.description = description, .number = NOBODY};
+    return (int32_t)open->nr_descriptors - 1;
+}
+
+struct description *description_of(const struct open_files *open, int32_t descriptor)
+{
+    return &open->descriptions[open->descriptors[descriptor].description];
+}
+
+int32_t description_inode(struct open_files *open, struct description *description)
+{
+    if (description->inode == NOBODY)
+        description->inode = inode_new(open->files, TYPE_UNKNOWN, ORIGIN_START);
+    description->inode = inode_find(open->files, description->inode);
+    return description->inode;
+}
+
+void description_is(struct open_files *open, int32_t number, uint8_t left)
+{
+    struct description *description = &open->descriptions[number];
+
+    if (left == LEFT_NOT) {
+        if (description->left == LEFT_UNKNOWN)
+            description->left = LEFT_NOT;
+    } else if (description->left == LEFT_NOT || description->left == LEFT_UNKNOWN) {
+        description->left = left;
+        if (description->inode != NOBODY && !open->files->inodes[description->inode].left)
+            open->files->inodes[description->inode].left = left;
+    }
+}
+
+void descriptor_is(struct open_files *open, int32_t descriptor, uint8_t left)
+{
+    description_is(open, open->descriptors[descriptor].description, left);
+}
+
+int32_t descriptor_inode(struct open_files *open, int32_t descriptor)
+{
+    struct description *description = description_of(open, descriptor);
+
+    return description->left == LEFT_NOT || description->left == LEFT_UNKNOWN ? description_inode(open, description)
+                                                                              : NOBODY;
+}
+
+// --- tables ---------------------------------------------------------------------------------------------------------
+
+int32_t fd_table_new(struct open_files *open)
+{
+    struct fd_table *table = PUSH(open, tables);
+
+    *table = (struct fd_table){.users = 1, .parent = NOBODY, .fork = NOBODY};
+    return (int32_t)open->nr_tables - 1;
+}
+
+static int32_t table_of(const struct open_files *open, int32_t thread)
+{
+    return process_of(open->threads, thread)->table;
+}
+
+static uint64_t *slot_of(struct open_files *open, int32_t table, int32_t fd)
+{
+    return storage_slot(open->storage, &open->tables[table].entries, 0, (uint32_t)fd);
+}
+
+static int32_t entry_new(struct open_files *open, struct entry made)
+{
+    struct entry *entry = PUSH(open, entries);
+
+    *entry = made;
+    return (int32_t)open->nr_entries - 1;
+}
+
+static int32_t entry_at(const struct open_files *open, int32_t table, int32_t fd)
+{
+    uint64_t value = map_value(&open->tables[table].entries, 0, (uint32_t)fd);
+
+    return value < FIRST_ENTRY ? NOBODY : (int32_t)(value - FIRST_ENTRY);
+}
+
+// Gives an entry that a fork copied a descriptor of its own, which the parent makes at the fork.
+static int32_t use_entry(struct open_files *open, int32_t entry)
+{
+    while (open->entries[entry].descriptor == NOBODY) {
+        int32_t oldest = entry;
+        const struct fork *fork;
+        struct operation *dup;
+        int32_t from;
+
+        while (open->entries[open->entries[oldest].from].descriptor == NOBODY)
+            oldest = open->entries[oldest].from;
+        fork = &open->forks[open->entries[oldest].fork];
+        from = open->entries[open->entries[oldest].from].descriptor;
+        open->entries[oldest].descriptor = descriptor_new(open, open->descriptors[from].description);
+        dup = operation_insert(open->program, fork->row, fork->thread, DUP, RANK_DUP);
+        dup->descriptor = from;
+        dup->descriptor2 = open->entries[oldest].descriptor;
+    }
+    return open->entries[entry].descriptor;
+}
+
+static void put_entry(struct open_files *open, int32_t table, int32_t fd, int32_t entry)
+{
+    *slot_of(open, table, fd) = (uint64_t)entry + FIRST_ENTRY;
+}
+
+static int32_t copy_entry(struct open_files *open, int32_t entry, int32_t fork)
+{
+    struct entry copied = open->entries[entry];
+
+    if (copied.descriptor == NOBODY && copied.depth >= MOST_FORKS)
+        use_entry(open, entry);
+    copied.depth = open->entries[entry].descriptor == NOBODY ? (uint16_t)(copied.depth + 1) : 1;
+    copied.descriptor = NOBODY;
+    copied.from = entry;
+    copied.fork = fork;
+    return entry_new(open, copied);
+}
+
+int32_t fd_table_copy(struct open_files *open, int32_t table, uint32_t row, int32_t thread)
+{
+    struct fork *fork = PUSH(open, forks);
+    int32_t number = (int32_t)open->nr_forks - 1, copy = fd_table_new(open);
+    struct map entries;
+
+    *fork = (struct fork){row, thread};
+    open->tables[copy].parent = table;
+    open->tables[copy].fork = number;
+    entries = open->tables[table].entries;
+    for (size_t at = 0; at < entries.room; at++) {
+        const struct map_slot *slot = &entries.slots[at];
+
+        if (slot->value >= FIRST_ENTRY)
+            put_entry(open, copy, (int32_t)slot->key, copy_entry(open, (int32_t)(slot->value - FIRST_ENTRY), number));
+        else if (slot->value)
+            *slot_of(open, copy, (int32_t)slot->key) = CLOSED;
+    }
+    return copy;
+}
+
+// --- what was open before the recording -----------------------------------------------------------------------------
+
+// A description that the program opens by an inserted operation, and an entry for it.
+static int32_t entry_inserted(struct open_files *open, uint32_t row, int32_t thread)
+{
+    int32_t description = description_new(open, NOBODY, LEFT_UNKNOWN);
+    int32_t descriptor = descriptor_new(open, description);
+
+    open->descriptions[description].position = NO_INT64;
+    open->descriptions[description].moved = 0;
+    open->descriptions[description].late = (int32_t)open->program->nr_late;
+    operation_insert(open->program, row, thread, OPEN, RANK_OPEN)->descriptor = descriptor;
+    return entry_new(open, (struct entry){.descriptor = descriptor, .from = NOBODY, .thread = NOBODY});
+}
+
+static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, uint32_t row, int32_t thread)
+{
+    int32_t first = table, entry;
+
+    // The processes that a fork separated have the number in common, as far as nobody used it otherwise.
+    for (int forks = 0;
+         forks < MOST_FORKS && open->tables[first].parent != NOBODY && open->tables[open->tables[first].parent].users &&
+         !map_value(&open->tables[open->tables[first].parent].entries, 0, (uint32_t)fd);
+         forks++) {
+        const struct fork *fork = &open->forks[open->tables[first].fork];
+
+        row = fork->row;
+        thread = fork->thread;
+        first = open->tables[first].parent;
+    }
+    entry = entry_inserted(open, row, thread);
+    put_entry(open, first, fd, entry);
+    while (first != table) {
+        int32_t child = table;
+
+        while (open->tables[child].parent != first)
+            child = open->tables[child].parent;
+        entry = copy_entry(open, entry, open->tables[child].fork);
+        put_entry(open, child, fd, entry);
+        first = child;
+    }
+    return entry;
+}
+
+int32_t descriptor_leads_to(struct open_files *open, int32_t thread, int32_t pid, int32_t fd)
+{
+    uint64_t number = map_value(&open->threads->process_numbers, 0, (uint32_t)pid);
+    int32_t process = number ? (int32_t)number - 1 : open->threads->threads[thread].process;
+    int32_t entry = entry_at(open, open->threads->processes[process].table, fd);
+    struct description *description;
+
+    if (entry == NOBODY || (!number && open->threads->processes[process].pid != pid))
+        return NOBODY;
+    while (open->entries[entry].descriptor == NOBODY)
+        entry = open->entries[entry].from;
+    description = description_of(open, open->entries[entry].descriptor);
+    if (description->left != LEFT_NOT)
+        return NOBODY;
+    return description_inode(open, description);
+}
+
+bool descriptor_was_opened(const struct open_files *open, int32_t thread, int32_t fd)
+{
+    return entry_at(open, table_of(open, thread), fd) != NOBODY;
+}
+
+bool descriptor_was_closed(const struct open_files *open, int32_t thread, int32_t fd)
+{
+    return map_value(&open->tables[table_of(open, thread)].entries, 0, (uint32_t)fd) == CLOSED;
+}
+
+int32_t descriptor_known(struct open_files *open, int32_t thread, int32_t fd)
+{
+    int32_t entry = entry_at(open, table_of(open, thread), fd);
+
+    return entry == NOBODY ? NOBODY : use_entry(open, entry);
+}
+
+int32_t descriptor_before(struct open_files *open, int32_t thread, uint32_t row, int32_t fd)
+{
+    return use_entry(open, entry_before(open, table_of(open, thread), fd, row, thread));
+}
+
+// --- changes --------------------------------------------------------------------------------------------------------
+
+void descriptor_closed(struct open_files *open, int32_t thread, int32_t fd)
+{
+    *slot_of(open, table_of(open, thread), fd) = CLOSED;
+}
+
+static void insert_close(struct open_files *open, int32_t thread, uint32_t row, int32_t entry)
+{
+    if (open->entries[entry].descriptor != NOBODY)
+        operation_insert(open->program, row, thread, CLOSE, RANK_CLOSE)->descriptor = open->entries[entry].descriptor;
+}
+
+void descriptor_close(struct open_files *open, int32_t thread, uint32_t row, int32_t fd)
+{
+    int32_t entry = entry_at(open, table_of(open, thread), fd);
+
+    if (entry == NOBODY)
+        return;
+    insert_close(open, thread, row, entry);
+    descriptor_closed(open, thread, fd);
+}
+
+// Whether the entry is of a call whose end is not recorded, or rounded to its beginning, and whose thread has not gone
+// on since: it may not have ended.
+static bool is_opening(const struct open_files *open, int32_t entry, int32_t thread)
+{
+    const struct entry *made = &open->entries[entry];
+
+    return made->from == NOBODY && made->thread != NOBODY && made->thread != thread &&
+           open->threads->threads[made->thread].row == made->row && open->in->duration_ns[made->row] <= 0;
+}
+
+static void install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t entry)
+{
+    // Only dup2 gives out a number that is not closed; else a close is missing, or the order of the calls is not known.
+    open->conflicts +=
+        entry_at(open, table_of(open, thread), fd) != NOBODY && call_type(open->in->call[row])->step != STEP_DUP_TO;
+    descriptor_close(open, thread, row, fd);
+    put_entry(open, table_of(open, thread), fd, entry);
+}
+
+void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t descriptor,
+                        bool cloexec)
+{
+    int32_t entry = entry_at(open, table_of(open, thread), fd);
+
+    if (entry != NOBODY && is_opening(open, entry, thread)) {
+        struct thread *opening = &open->threads->threads[open->entries[entry].thread];
+
+        opening->late_fd = fd;
+        opening->late_entry = entry;
+        descriptor_closed(open, thread, fd);
+    }
+    install(
+        open, thread, row, fd,
+        entry_new(open,
+                  (struct entry){
+                      .descriptor = descriptor, .from = NOBODY, .thread = thread, .row = row, .is_cloexec = cloexec}));
+}
+
+// The last call of a thread that goes on has ended.
+void descriptor_install_late(struct open_files *open, int32_t thread, uint32_t row)
+{
+    int32_t entry = open->threads->threads[thread].late_entry;
+
+    if (entry == NOBODY)
+        return;
+    open->threads->threads[thread].late_entry = NOBODY;
+    install(open, thread, row, open->threads->threads[thread].late_fd, entry);
+}
+
+int32_t descriptor_received(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, bool cloexec)
+{
+    int32_t entry = entry_inserted(open, row, thread);
+
+    open->entries[entry].is_cloexec = cloexec;
+    put_entry(open, table_of(open, thread), fd, entry);
+    return open->entries[entry].descriptor;
+}
+
+void descriptor_cloexec(struct open_files *open, int32_t thread, int32_t fd, bool cloexec)
+{
+    int32_t entry = entry_at(open, table_of(open, thread), fd);
+
+    if (entry != NOBODY)
+        open->entries[entry].is_cloexec = cloexec;
+}
+
+// Closes all numbers of a range, or those that are to be closed at exec, or sets that mark.
+static void close_some(struct open_files *open, int32_t thread, uint32_t row, uint32_t first, uint32_t last,
+                       bool marked, bool mark)
+{
+    struct map *entries = &open->tables[table_of(open, thread)].entries;
+
+    for (size_t at = 0; at < entries->room; at++) {
+        struct map_slot *slot = &entries->slots[at];
+        int32_t entry = (int32_t)(slot->value - FIRST_ENTRY);
+
+        if (slot->value < FIRST_ENTRY || slot->key < first || slot->key > last ||
+            (marked && !open->entries[entry].is_cloexec))
+            continue;
+        if (mark) {
+            open->entries[entry].is_cloexec = true;
+            continue;
+        }
+        insert_close(open, thread, row, entry);
+        slot->value = CLOSED;
+    }
+}
+
+void descriptors_close_range(struct open_files *open, int32_t thread, uint32_t row, uint32_t first, uint32_t last,
+                             bool cloexec)
+{
+    close_some(open, thread, row, first, last, false, cloexec);
+}
+
+void fd_table_exec(struct open_files *open, int32_t thread, uint32_t row)
+{
+    close_some(open, thread, row, 0, UINT32_MAX, true, false);
+}
+
+void fd_table_release(struct open_files *open, int32_t thread, uint32_t row)
+{
+    struct fd_table *table = &open->tables[table_of(open, thread)];
+
+    if (--table->users)
+        return;
+    close_some(open, thread, row, 0, UINT32_MAX, false, false);
+    map_free(&table->entries);
+}

@@ -1,0 +1,36 @@
+// Threads and processes.
+#pragma once
+
+#include "calls/storage.h"
+
+struct process {
+    int32_t pid;
+    int32_t table, space, directory;
+    int32_t nr_threads;
+};
+
+struct thread {
+    int32_t tid, process;
+    int32_t running;             // its call under way
+    int32_t number;              // in the tables
+    int32_t late_fd, late_entry; // what its last call makes when it ends
+    uint32_t row;                // of its last call
+};
+
+struct threads {
+    struct storage *storage;
+    struct map thread_numbers, process_numbers; // and one, by tid and pid
+    int32_t *directories;                       // working ones, by the number that processes share
+    size_t nr_directories, room_directories;
+    struct process *processes;
+    size_t nr_processes, room_processes;
+    struct thread *threads;
+    size_t nr_threads, room_threads;
+};
+
+void thread_table_free(struct threads *threads);
+int32_t directory_new(struct threads *threads, int32_t inode);
+int32_t process_new(struct threads *threads, struct process made);
+int32_t thread_new(struct threads *threads, int32_t tid, int32_t process);
+struct process *process_of(const struct threads *threads, int32_t thread);
+int32_t *working_directory(const struct threads *threads, int32_t thread);
