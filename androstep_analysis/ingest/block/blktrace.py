@@ -160,7 +160,7 @@ def _losses(report: _Report, unknown: int) -> Iterator[Loss]:
 
 
 class _Report(ctypes.Structure):
-    """``struct blktrace_report`` of native/decode/blktrace/blktrace.h."""
+    """``struct blktrace_report`` of native/decode/blktrace/state.h."""
 
     _fields_ = (
         ("counts", ctypes.c_uint64 * 23),

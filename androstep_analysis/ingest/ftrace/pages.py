@@ -84,7 +84,7 @@ def records(layout: Layout, pages: bytes) -> Records:
 
 
 class CLayout(ctypes.Structure):
-    """``struct layout`` of native/decode/ftrace/ftrace.h."""
+    """``struct layout`` of native/decode/ftrace/state.h."""
 
     _fields_ = (
         ("page_bytes", ctypes.c_uint32),
@@ -101,7 +101,7 @@ class CLayout(ctypes.Structure):
 
 
 class CTotals(ctypes.Structure):
-    """``struct page_totals`` of native/decode/ftrace/ftrace.h."""
+    """``struct page_totals`` of native/decode/ftrace/state.h."""
 
     _fields_ = (("records", ctypes.c_uint64), ("lost", ctypes.c_uint64), ("broken", ctypes.c_uint64))
 

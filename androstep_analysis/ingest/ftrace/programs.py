@@ -1,4 +1,4 @@
-"""What is done with the records of each event, as the compiled decoder takes it (native/decode/ftrace/ftrace.h).
+"""What is done with the records of each event, as the compiled decoder takes it (native/decode/ftrace/state.h).
 
 A program is a list of `Do`: which field of the record fills which column of the table, and how. It is made once for
 each event out of the format file saved with the recording, and run over all records.

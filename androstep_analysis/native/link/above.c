@@ -1,5 +1,6 @@
 // Who queued a bio on a device above: device-mapper and others hand bios on from threads of their own, later.
 #include "link/linker.h"
+#include "link/origins.h"
 
 static void release(struct linker *linker, struct above *above, int64_t nr_sectors)
 {

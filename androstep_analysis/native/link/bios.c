@@ -1,6 +1,7 @@
 // Requests, and the bios they are cut into. A request is finished when it is completed and no bio of it can become a
 // second request's.
 #include "link/linker.h"
+#include "link/origins.h"
 
 // --- lives of requests -----------------------------------------------------------------------------------------------
 

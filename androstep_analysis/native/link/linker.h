@@ -226,24 +226,6 @@ static inline int64_t difference(int64_t left, int64_t right)
     return left < 0 ? INT64_MIN : INT64_MAX;
 }
 
-// --- places on the topmost device (origins.c) ---------------------------------------------------------------
-
-void remap_add(struct linker *linker, struct remap remap);
-
-// Where the place came from, by the last remaps to it.
-struct origin origin_by_remaps(const struct linker *linker, uint32_t dev, int64_t sector);
-
-// The same; most traces have no remaps.
-static inline struct origin origin_of(const struct linker *linker, uint32_t dev, int64_t sector)
-{
-    bool is_remapped = linker->remap_of.count && sector != NO_INT64;
-
-    return is_remapped ? origin_by_remaps(linker, dev, sector) : (struct origin){dev, 0};
-}
-
-// The partition of a request's sectors, where one holds them.
-struct origin origin_in_partition(const struct linker *linker, struct origin origin, int64_t sector);
-
 // --- requests and their bios (bios.c) -----------------------------------------------------------------------
 
 // NULL where memory is short.
@@ -270,19 +252,6 @@ void above_queue(struct linker *linker, const struct step *step);
 
 // Puts into the submission of a bio who queued it on the device above, where that is told.
 void above_take(struct linker *linker, const struct step *step, struct submission *submission);
-
-// Who asked for it, and where.
-static inline struct submission submission_of(const struct linker *linker, const struct step *step)
-{
-    return (struct submission){
-        .event = step->event,
-        .submit_ns = step->event.ts_ns,
-        .tid = step->tid,
-        .pid = step->pid,
-        .comm = step->comm,
-        .origin = origin_of(linker, step->device->dev, step->sector),
-    };
-}
 
 // A bio, which waits for a request from now on.
 void bio_queue(struct linker *linker, const struct step *step);

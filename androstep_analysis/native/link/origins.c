@@ -1,5 +1,5 @@
 // Where a place lies on the topmost device: by the remaps of the trace, and by the partitions it is told of.
-#include "link/linker.h"
+#include "link/origins.h"
 
 #include "core/array.h"
 

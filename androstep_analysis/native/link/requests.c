@@ -5,6 +5,7 @@
 // grows is what a trace never finishes: requests without completion, and distinct sectors that were queued and never
 // issued, or queued on a device above and never handed on.
 #include "link/linker.h"
+#include "link/origins.h"
 
 #include "core/array.h"
 

@@ -1,5 +1,6 @@
 // Rows of tables requests and bios.
 #include "link/linker.h"
+#include "link/origins.h"
 
 // The event that says what the recording states of the request.
 static const struct event *stated_of(const struct request *request)

@@ -1,5 +1,6 @@
 // What each step of a request's life does: the queueing of its bios, its insert, issues, requeues and completions.
 #include "link/linker.h"
+#include "link/origins.h"
 
 // How often a request may be issued again with another length: each time all its bios are counted anew.
 enum { MAX_RESIZES = 64 };

@@ -1,6 +1,6 @@
 // The streams of a recording are read twice: first for the names of threads (`blktrace_survey`), which may stand behind
 // the events they are of where the CPUs were dumped one after the other, then for the rows (`blktrace_merge`).
-#include "decode/blktrace/blktrace.h"
+#include "decode/blktrace/state.h"
 
 #include <stdlib.h>
 

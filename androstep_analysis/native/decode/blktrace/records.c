@@ -1,5 +1,5 @@
 // The records in a stream: where one begins, how long it is, and what lies between them where it is damaged.
-#include "decode/blktrace/blktrace.h"
+#include "decode/blktrace/state.h"
 
 enum { MAGIC_BYTES = 4 };
 

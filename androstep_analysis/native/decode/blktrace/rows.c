@@ -1,5 +1,5 @@
 // Rows of table block_events: what an action is in blkparse's letters, where it was and of whom.
-#include "decode/blktrace/blktrace.h"
+#include "decode/blktrace/state.h"
 
 static const struct {
     const char *name;

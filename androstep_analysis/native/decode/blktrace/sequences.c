@@ -1,5 +1,5 @@
 // Each CPU numbers the events of each device, one after the other: what is left out is missing.
-#include "decode/blktrace/blktrace.h"
+#include "decode/blktrace/state.h"
 
 #include "core/array.h"
 

@@ -1,5 +1,5 @@
 // The threads of a recording, and the names they bore when.
-#include "decode/blktrace/blktrace.h"
+#include "decode/blktrace/state.h"
 
 #include "core/array.h"
 

@@ -1,5 +1,5 @@
 // Fields of records, and the small programs that fill the rows of tables with them.
-#include "decode/ftrace/ftrace.h"
+#include "decode/ftrace/state.h"
 
 #include "core/scsi.h"
 

@@ -1,6 +1,6 @@
 // Recordings of ftrace: the records of all CPUs in order of time, counted, listened to for names of threads, and
 // decoded.
-#include "decode/ftrace/ftrace.h"
+#include "decode/ftrace/state.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 // records were lost before it; the count of those follows the data. A record is a 32-bit word of type (5 bits) and time
 // since the last record (27 bits), then its data. Types 1 to 28 are the length in words; 0 is a record whose length
 // follows; 29 is padding, 30 extends the time, 31 sets it.
-#include "decode/ftrace/ftrace.h"
+#include "decode/ftrace/state.h"
 
 enum { KIND_LONG = 0, KIND_PADDING = 29, KIND_EXTEND = 30, KIND_STAMP = 31 };
 enum { DELTA_BITS = 27, STAMP_BITS = 59, WORD = 4 };

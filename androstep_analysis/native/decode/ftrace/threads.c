@@ -1,5 +1,5 @@
 // Numbers of threads: arrays in order of arrival, and where each is in them.
-#include "decode/ftrace/ftrace.h"
+#include "decode/ftrace/state.h"
 
 #include "core/array.h"
 

@@ -1,5 +1,5 @@
 // FtraceEventBundle: the events of one CPU as messages, and those of the scheduler as columns.
-#include "decode/perfetto/perfetto.h"
+#include "decode/perfetto/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

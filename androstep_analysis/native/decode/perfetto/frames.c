@@ -1,5 +1,5 @@
 // FrameTimelineEvent: frames of SurfaceFlinger and of apps, each as a beginning and an end.
-#include "decode/perfetto/perfetto.h"
+#include "decode/perfetto/state.h"
 
 // Columns of table frame_events, in the order of schemas/frame_events.json.
 enum frame_column {

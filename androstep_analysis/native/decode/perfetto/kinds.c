@@ -1,5 +1,5 @@
 // What Perfetto's ftrace events and their fields are called, and what they mean here.
-#include "decode/perfetto/perfetto.h"
+#include "decode/perfetto/state.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // Packets of a Perfetto trace: which are read here, which are noted for the caller, and where to go on behind damage.
-#include "decode/perfetto/perfetto.h"
+#include "decode/perfetto/state.h"
 
 #include "core/array.h"
 

@@ -1,17 +1,10 @@
 // Values of an event of a Perfetto trace, and the rows they make.
 #include "core/scsi.h"
-#include "decode/perfetto/perfetto.h"
+#include "decode/perfetto/state.h"
 
 #include <stdio.h>
 
 // --- values ---
-
-uint32_t text_number(struct perfetto *trace, enum slot slot)
-{
-    struct text text = slot_text(trace, slot);
-
-    return has_text(trace, slot) ? strings_add(trace->strings, text.at, text_length(text)) : NO_STRING;
-}
 
 // `dev` of a device number as makedev(3) makes it: the recorder translates every field of type dev_t to that.
 static uint64_t kernel_dev(uint64_t dev)

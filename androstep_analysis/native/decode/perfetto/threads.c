@@ -1,5 +1,5 @@
 // Who bore which name when: collected while a Perfetto trace is read first, told to its rows when it is read again.
-#include "decode/perfetto/perfetto.h"
+#include "decode/perfetto/state.h"
 
 #include "core/array.h"
 

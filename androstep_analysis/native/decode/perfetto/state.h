@@ -301,7 +301,12 @@ static inline void forget_values(struct perfetto *trace)
 }
 
 // Number of the slot's text among the strings of the tables; NO_STRING where it has none.
-uint32_t text_number(struct perfetto *trace, enum slot slot);
+static inline uint32_t text_number(struct perfetto *trace, enum slot slot)
+{
+    struct text text = slot_text(trace, slot);
+
+    return has_text(trace, slot) ? strings_add(trace->strings, text.at, text_length(text)) : NO_STRING;
+}
 
 // --- kinds of events (kinds.c) ---
 
