@@ -1,7 +1,7 @@
 // Files of blktrace, as ingest/block/blktrace.py feeds them.
 #include "fuzz.h"
 
-#include "blktrace/state.h"
+#include "decode/blktrace/state.h"
 
 API struct blktrace *blktrace_new(struct strings *strings, size_t nr_streams);
 API void blktrace_free(struct blktrace *trace);

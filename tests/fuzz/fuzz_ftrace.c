@@ -1,7 +1,7 @@
 // Pages of the kernel's ring buffer, as ingest/ftrace/binary.py feeds them: once for names and counts, once for rows.
 #include "fuzz.h"
 
-#include "ftrace/state.h"
+#include "decode/ftrace/state.h"
 
 struct ftrace;
 struct pairs;

@@ -1,7 +1,7 @@
 // Perfetto traces, as ingest/perfetto/decoder.py feeds them.
 #include "fuzz.h"
 
-#include "perfetto/state.h"
+#include "decode/perfetto/state.h"
 
 API struct perfetto *perfetto_new(struct strings *strings);
 API void perfetto_free(struct perfetto *trace);

@@ -1,7 +1,7 @@
 // Logs of strace, as ingest/syscalls/strace.py feeds them.
 #include "fuzz.h"
 
-#include "strace/strace.h"
+#include "decode/strace/strace.h"
 
 API struct strace *strace_new(int32_t tid, int64_t order, struct strings *notes);
 API void strace_free(struct strace *strace);

@@ -1,7 +1,7 @@
 // Lines of text, as ingest/lines.py feeds them.
 #include "fuzz.h"
 
-#include "text/lines.h"
+#include "decode/text/lines.h"
 
 struct ftrace_text;
 struct blkparse_text;
