@@ -2,8 +2,10 @@
 // Bytes of the input choose values from those that such columns can hold.
 #include "fuzz.h"
 
+#include "calls/calls.h"
 #include "calls/dependencies.h"
 #include "calls/input.h"
+#include "calls/output.h"
 #include "link/requests.h"
 
 // Rows of an input: `width` bytes each.
