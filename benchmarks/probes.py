@@ -18,7 +18,8 @@ from support import loops
 from support.needs import needs
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, units
+from androstep_analysis import bench, runs, units
+from androstep_analysis.bench import write_fio_job
 from androstep_analysis.capture import Capture
 from androstep_analysis.datasets import export
 from androstep_analysis.device import connect
@@ -174,7 +175,7 @@ def _written(path: str) -> int:
 
 @needs("root")
 def iobench(seconds: float = 1.0) -> Iterator[Row]:
-    """Compare iobench with fio, which runs the job that ``iobench --to-fio`` prints.
+    """Compare iobench with fio, which runs the job that ``androstep bench -- --to-fio`` prints.
 
     Both run on one CPU: on several the time depends on which CPU wakes which.
     """
@@ -183,7 +184,7 @@ def iobench(seconds: float = 1.0) -> Iterator[Row]:
         for what, words in BESIDE_FIO.items():
             limits = ("--size=32m", f"--runtime={seconds * 1000:.0f}ms", "-q")
             work: Command = (probe("iobench"), "file", "-p", mounted.top, *words, *limits)
-            job.write_text(run((*work, "--to-fio")))
+            job.write_text(write_fio_job.write(runs.described([str(word) for word in work[1:]]) or []))
             ours, theirs = partial(_us_per_operation, work, results), partial(_fio, job, mounted.top)
             yield from in_turn(f"iobench, {what} [µs an operation]", ours, {"fio": where("fio", theirs)})
 

@@ -21,7 +21,7 @@ SYNC_MODES: Final = (
 
 SQLITE_TESTS: Final = ("sqlite_insert", "sqlite_update", "sqlite_delete")
 
-_SYNCHRONOUS: Final = ("OFF", "NORMAL", "FULL", "EXTRA")
+SYNCHRONOUS: Final = ("OFF", "NORMAL", "FULL", "EXTRA")
 _TIME = re.compile(r"\[TIME\] : +(\d+) sec +(\d+)us\.\s+(.*)")
 
 
@@ -103,7 +103,7 @@ def _sqlite(operation: int, text: str) -> dict[str, Any]:
         "workload": "sqlite",
         "test": SQLITE_TESTS[min(operation, len(SQLITE_TESTS) - 1)],
         "journal_mode": None if journal is None else journal[1].upper(),
-        "synchronous": None if synchronous is None else _SYNCHRONOUS[min(synchronous, 3)],
+        "synchronous": None if synchronous is None else SYNCHRONOUS[min(synchronous, 3)],
         "page_bytes": _number(r"page_size *= *(\d+)", text),
         "tables": _number(r"# of Tables : (\d+)", text),
         "databases": _number(r"# of Databases : (\d+)", text),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
 import polars as pl
 
 from androstep_analysis.bench.tables import RUN
@@ -45,6 +49,8 @@ def read(source: Source) -> Results:
         machine=pl.lit(records.header.get("machine"), pl.String),
         dev=pl.when(pl.col("dev") != 0).then("dev"),
     )
+    if "steady_from_ns" not in runs.columns:  # which iobench stated until version 0.3
+        runs = runs.with_columns(steady_from_ns=pl.Series(_steady_starts(runs, tables["bench_window"]), dtype=pl.Int64))
     results, torn = _results(runs, tables["bench_result"], tables["bench_histogram"])
     logged = tables.get("bench_op")
     found = {
@@ -91,6 +97,54 @@ def _results(
     joined = joined.with_columns(pl.when(sound).then(pl.col(name)).alias(name) for name in whole.columns[len(_PART) :])
     known = joined.join(runs.select(*_RUN, *_FROM_RUN), on=_RUN, how="inner", maintain_order="left")
     return known, _torn(known["hist_count"].null_count(), joined.height - known.height)
+
+
+STEADY_WINDOWS: Final = 5
+
+
+def _steady_starts(runs: pl.DataFrame, windows: pl.DataFrame) -> Iterator[int | None]:
+    """Yield when the throughput of each repetition became steady, since its start; None: never.
+
+    Only whole windows count: the last one is shorter as a rule. Of the first one the part before the first operation
+    was cut off.
+    """
+    for run in runs.iter_rows(named=True):
+        mine = windows.filter(point=run["point"], repeat=run["repeat"])
+        starts = mine["ts_ns"].unique().sort()
+        interval_ns = run["interval_ns"]
+        if len(starts) < STEADY_WINDOWS:
+            yield None
+            continue
+        first_ns = starts[1] - interval_ns
+        whole = (run["ts_ns"] + run["duration_ns"] - first_ns) // interval_ns
+        number = ((mine["ts_ns"] - first_ns) // interval_ns).clip(lower_bound=0)
+        kept = (number < whole).to_numpy()
+        ops = np.bincount(number.to_numpy()[kept], weights=mine["ops"].to_numpy()[kept], minlength=whole)
+        steady = first_steady(ops.astype(np.int64))
+        yield None if steady is None else steady * interval_ns
+
+
+def first_steady(ops: np.ndarray) -> int | None:
+    """Return the index of the first of five windows in a row whose throughput is steady, of the `ops` of each window.
+
+    Their rates differ by no more than 20 % of their mean, and their line of best fit rises or falls by no more than
+    10 % of it.
+
+    References
+    ----------
+    SNIA Solid State Storage Performance Test Specification, steady state.
+    """
+    if len(ops) < STEADY_WINDOWS:
+        return None
+    groups = np.lib.stride_tricks.sliding_window_view(ops, STEADY_WINDOWS)
+    total = groups.sum(axis=1)
+    places = np.arange(STEADY_WINDOWS) - STEADY_WINDOWS // 2
+    # The line goes through the mean and rises by moment / spread from window to window.
+    moment, spread = np.abs(groups @ places), int((places**2).sum())
+    is_level = np.ptp(groups, axis=1) * STEADY_WINDOWS * 100 <= 20 * total
+    is_flat = moment * (STEADY_WINDOWS - 1) * STEADY_WINDOWS * 100 <= 10 * total * spread
+    found = np.flatnonzero((total > 0) & is_level & is_flat)
+    return int(found[0]) if len(found) else None
 
 
 def _named(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
+
+import polars as pl
 
 from androstep_analysis import bench, device
-from androstep_analysis.bench import fio_job
+from androstep_analysis.bench import fio_job, write_fio_job, write_mobibench
+from androstep_analysis.bench.plan import HELP, plan
+from androstep_analysis.bench.records import PROBE
 from androstep_analysis.commands.command import add_on, add_rest, complete
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
-from androstep_analysis.device import runs
+from androstep_analysis.device import probe, runs
 from androstep_analysis.present import terminal
 
 
@@ -24,6 +30,7 @@ def add(command: argparse.ArgumentParser) -> None:
         Runs iobench there and keeps the results as a capture. What stands behind -- are iobench's options; see
         androstep bench -- --help. Its exit status is passed on: 0 only if every repetition is valid. --compare takes
         results that are there already: captures, files of iobench, output of fio or Mobibench (docs/bench.md).
+        --mobibench prints what Mobibench would instead of the summary.
 
         example: androstep bench /data -o mybench -- --rw randwrite --mode fsync --size 64m --repeats 5
         """,
@@ -38,6 +45,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--job", metavar="FILE", type=Path, help="measure what a job file of fio says; options behind -- go to each job"
     )
+    command.add_argument("--mobibench", action="store_true", help="print the results in Mobibench's lines")
     command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
     add_rest(command, "OPTION…")
 
@@ -53,16 +61,53 @@ def run(arguments: argparse.Namespace) -> int:
             raise InputError(f"{' and '.join(arguments.compare)}: {error}") from None
         return 0
     place = ["--directory", arguments.directory] if arguments.directory else []
+    options = [*arguments.options, *place, *(["--output", "mobibench"] if arguments.mobibench else [])]
+    asked = plan(options)
+    jobs: Sequence[str] | Mapping[str, Sequence[str]] = options
+    if arguments.job is not None:
+        jobs = {name: [*words, *options] for name, words in fio_job.options(arguments.job).items()}
+    if (asked.is_to_fio or asked.is_mobibench) and not asked.is_question:
+        planned = on_device(arguments.on, lambda runner: runs.described(jobs, runner=runner))
+        if planned is None:
+            return 1
+        if asked.is_to_fio:
+            print(write_fio_job.write(planned), end="")
+            return 0
+        if lacking := next((why for row, _ in planned if (why := write_mobibench.lacks(row))), None):
+            raise InputError(f"--mobibench: {lacking}")
     out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    options = [*arguments.options, *place]
-    if arguments.job is None:
-        done = benched(arguments.on, options, out)
-    else:
-        jobs = fio_job.options(arguments.job)
-        done = benched(arguments.on, {name: [*words, *options] for name, words in jobs.items()}, out)
+    done = benched(arguments.on, jobs, out)
     if done.capture is not None:
-        print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+        append(asked.latency_log, write_mobibench.latency_log, done.capture.bench)
+        append(asked.iops_log, write_mobibench.iops_log, done.capture.bench)
+        if asked.is_mobibench:
+            print(write_mobibench.lines(done.capture.bench), end="")
+            print(f"kept in {visible(str(out))}", file=sys.stderr)
+        else:
+            print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+    elif asked.is_question and "--help" in options:
+        print(HELP)
     return done.status
+
+
+def append(
+    path: Path | None, write: Callable[[Mapping[str, pl.DataFrame]], str], tables: Mapping[str, pl.DataFrame]
+) -> None:
+    """Append what `write` makes of the results to a log of Mobibench, where one was asked for."""
+    if path is not None:
+        with path.open("a", encoding="utf-8") as log:
+            log.write(write(tables))
+
+
+Result = TypeVar("Result")
+
+
+def on_device(on: str | None, do: Callable[[probe.Runner | None], Result]) -> Result:
+    """Call a function with what runs iobench on the device that --on names; None: this machine."""
+    if on is None:
+        return do(None)
+    with device.connect(on) as connected:
+        return do(connected.runner(PROBE))
 
 
 def benched(on: str | None, options: Sequence[str] | Mapping[str, Sequence[str]], out: Path) -> runs.Run:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -140,6 +142,49 @@ def table(source: Source, name: str) -> pl.DataFrame | None:
     if record_type is None:
         return None
     return _table(data, record_type, _frames(data, _seed(source, header))[0])[0]
+
+
+def join(parts: Sequence[Path], out: Path) -> None:
+    """Write the streams of several runs of one probe as one stream.
+
+    It has the header of the first, and an end only if all of them have one. Raises `InputError` for a part that is
+    damaged, and for parts whose record types differ.
+    """
+    chunks: list[bytes] = []
+    heads: list[dict[str, Any]] = []
+    records: Counter[str] = Counter()
+    losses: dict[tuple[str, str], int] = {}
+    closed_ns: list[int] = []
+
+    def add(kind: int, count: int, payload: bytes) -> None:
+        head = _HEAD.pack(MAGIC, VERSION, 0, kind, len(chunks), count, len(payload), 0)[:_CHECKED_BYTES]
+        seed = 0 if kind == HEADER else int(heads[0]["seed"])
+        chunks.append(head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head, seed))) + payload)
+
+    for part in parts:
+        source = load(part)
+        data = source.data
+        heads.append(_header(source, data))
+        frames, skipped_bytes = _frames(data, _seed(source, heads[-1]))
+        if skipped_bytes or _missing(frames) or heads[-1]["types"] != heads[0]["types"]:
+            raise InputError(f"{source.name}: damaged, or with other records than the streams before it")
+        for frame in frames if not chunks else frames[1:]:
+            payload = data[frame.start : frame.end]
+            if frame.type == TRAILER:
+                trailer = json.loads(payload)
+                closed_ns.append(trailer["closed_ns"])
+                records.update(trailer["records"])
+                for loss in trailer["losses"]:
+                    key = (loss["kind"], loss["message"])
+                    losses[key] = losses.get(key, 0) + loss["count"]
+            elif frame.type != HEADER or not chunks:
+                add(frame.type, frame.count, payload)
+    add(HEADER, 0, json.dumps(heads[0]).encode("utf-8", "surrogatepass"))
+    if len(closed_ns) == len(parts):
+        told = [{"kind": kind, "count": count, "message": message} for (kind, message), count in losses.items()]
+        trailer = {"closed_ns": closed_ns[-1], "blocks": len(chunks), "records": records, "losses": told}
+        add(TRAILER, 0, json.dumps(trailer).encode())
+    out.write_bytes(b"".join(chunks))
 
 
 # -- header -----------------------------------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ def record_table2(disk: Path, out: Path) -> dict[str, Any]:
     for kind in KIM_DEVICES:
         with mounted(kind, disk) as (_, top):
             measured(TABLE2, top, out, kind)
-    return {"commands": [f"iobench {words}" for words in TABLE2.values()]}
+    return {"commands": [f"androstep bench -- {words}" for words in TABLE2.values()]}
 
 
 def record_figure2(disk: Path, out: Path) -> dict[str, Any]:
@@ -274,13 +274,13 @@ def record_figure2(disk: Path, out: Path) -> dict[str, Any]:
     for name, mkfs in (("default", ()), ("no_journal", NO_JOURNAL)):
         with mounted("disk", disk, mkfs) as (_, top):
             measured(FIGURE2, top, out, name)
-    return {"commands": [f"iobench {words}" for words in FIGURE2.values()]}
+    return {"commands": [f"androstep bench -- {words}" for words in FIGURE2.values()]}
 
 
 def measured(experiments: Mapping[str, str], top: Path, out: Path, where: str) -> None:
     """Each experiment as WHERE-EXPERIMENT.rec.xz."""
     for name, words in experiments.items():
-        places.run(IOBENCH, *shlex.split(words), "-p", top, "-o", out / f"{where}-{name}.rec")
+        places.measure([IOBENCH], [*shlex.split(words), "-p", str(top)], out / f"{where}-{name}.rec")
     places.pack(out)
 
 

@@ -3,8 +3,9 @@
     make probes
     python datasets/bench/matrix.py -o DIR [--filesystems ext4 f2fs ...] [--kernels amd64-6.1 ...] [-- OPTION ...]
 
-What stands behind `--` are options of iobench; by default SQLite's transactions in every journal mode. DIR gets
-KERNEL-FILESYSTEM.rec, and rate.png and written.png: operations per second, and bytes that the device wrote for each.
+What stands behind `--` are options as behind `androstep bench --`; by default SQLite's transactions in every journal
+mode. DIR gets KERNEL-FILESYSTEM.rec, and rate.png and written.png: operations per second, and bytes that the device
+wrote for each.
 Without acceleration every instruction is emulated: of the rates only the proportions mean something, of the bytes all.
 
 Needs what tests/harness/guest.py needs, no root, and a minute for each guest. What is in DIR is kept.
@@ -24,7 +25,7 @@ from pathlib import Path
 import polars as pl
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
-from harness import guest, kernel, recordings
+from harness import guest, kernel, places, recordings
 
 from androstep_analysis import bench, plot
 
@@ -38,19 +39,20 @@ SERIES = ("journal_mode", "sync_mode", "synchronous", "threads", "block_bytes", 
 
 SCRIPT = """set -x
 mount -t {fs_type} -o noatime /dev/vda /mnt || return
-iobench {options} -p /mnt -o /tmp/out/result.rec && umount /mnt
+{command} && umount /mnt
 """
 
 
 def measure(fs_type: str, wanted: kernel.Wanted, options: Sequence[str], path: Path) -> None:
     """iobench on a new filesystem in a guest of this kernel."""
     iobench = PROBES / BUILDS[wanted.architecture] / "iobench"
-    script = SCRIPT.format(fs_type=fs_type, options=shlex.join(options))
+    command, parts = places.measure_in_guest([*options, "-p", "/mnt"], "result.rec")
+    script = SCRIPT.format(fs_type=fs_type, command=command)
     with tempfile.TemporaryDirectory(prefix="androstep-matrix-") as scratch:
         directory = Path(scratch)
         cpus = os.cpu_count() or 1
         guest.run(directory, fs_type, [iobench], script, cpus, log_writes=False, wanted=wanted)
-        path.write_bytes((directory / "result.rec").read_bytes())
+        places.join([directory / part for part in parts], path)
 
 
 def draw(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
@@ -81,13 +83,13 @@ def main() -> None:
     parser.add_argument("options", nargs="*", metavar="OPTION", help="of iobench, behind --")
     asked = parser.parse_args()
     asked.output.mkdir(parents=True, exist_ok=True)
-    places = list(itertools.product(asked.kernels, asked.filesystems))
-    for name, fs_type in places:
+    wanted = list(itertools.product(asked.kernels, asked.filesystems))
+    for name, fs_type in wanted:
         path = asked.output / f"{name}-{fs_type}.rec"
         print(path, "is there" if path.exists() else "is measured", flush=True)
         if not path.exists():
             measure(fs_type, recordings.KERNELS[name], asked.options or DEFAULT, path)
-    draw(bench.read(*(asked.output / f"{name}-{fs_type}.rec" for name, fs_type in places)).tables, asked.output)
+    draw(bench.read(*(asked.output / f"{name}-{fs_type}.rec" for name, fs_type in wanted)).tables, asked.output)
 
 
 if __name__ == "__main__":

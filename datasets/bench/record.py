@@ -28,6 +28,9 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 from harness import guest, places
 
+from androstep_analysis import runs
+from androstep_analysis.bench import write_fio_job
+
 STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname().machine}-linux-musl" / "iobench"
 """The build for devices: the same program on the host and in the guest."""
 
@@ -94,7 +97,8 @@ def record_here(place: Place, scratch: Path, out: Path) -> None:
         places.mounted(place.mkfs, Path(name), past_cache=place.backing == "disk") as top,
     ):
         for experiment in place.experiments:
-            places.run(STATIC, *shlex.split(words(experiment)), "-p", top, "-o", out / f"{experiment}.rec")
+            asked = [*shlex.split(words(experiment)), "-p", str(top)]
+            places.measure([STATIC], asked, out / f"{experiment}.rec")
 
 
 def record_peers(place: Place, scratch: Path, out: Path) -> None:
@@ -105,9 +109,10 @@ def record_peers(place: Place, scratch: Path, out: Path) -> None:
     ):
         for number in range(ROUNDS):
             for experiment, asked in PEERS.items():
-                command = [STATIC, *shlex.split(asked), "-p", top]
-                places.run(*command, "-o", out / f"{experiment}-{number}.rec")
-                (out / f"{experiment}-{number}.json").write_text(by_fio(places.run(*command, "--to-fio"), Path(name)))
+                options = [*shlex.split(asked), "-p", str(top)]
+                places.measure([STATIC], options, out / f"{experiment}-{number}.rec")
+                jobs = write_fio_job.write(runs.described(options) or [])
+                (out / f"{experiment}-{number}.json").write_text(by_fio(jobs, Path(name)))
 
 
 def by_fio(jobs: str, scratch: Path) -> str:
@@ -123,12 +128,11 @@ def by_fio(jobs: str, scratch: Path) -> str:
 def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
     """A guest for each experiment: a guest must end within guest.PATIENCE_S."""
     for experiment in place.experiments:
-        name = f"{experiment}.rec"
-        command = f"iobench {words(experiment)} -p /mnt -o /tmp/out/{name}"
+        command, parts = places.measure_in_guest([*shlex.split(words(experiment)), "-p", "/mnt"], f"{experiment}.rec")
         script = f"set -x\nmount -t {place.fs_type} -o noatime /dev/vda /mnt && {command} && umount /mnt || return\n"
         with tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as directory:
             guest.run(Path(directory), place.fs_type, [STATIC], script, cpus=os.cpu_count() or 1, log_writes=False)
-            places.run("cp", Path(directory) / name, out / name)
+            places.join([Path(directory) / part for part in parts], out / f"{experiment}.rec")
 
 
 def main() -> None:
@@ -156,8 +160,8 @@ def main() -> None:
             record_here(place, options.disk if place.backing == "disk" else Path("/dev/shm"), out)
         recorded["places"][name] = {"recorded": f"{begun:%Y-%m-%d %H:%M} UTC", "load": load, "sha256": places.pack(out)}
     recorded["host"] = {"kernel": os.uname().release, "machine": os.uname().machine, "cpus": os.cpu_count()}
-    recorded["commands"] = {experiment: f"iobench {words(experiment)}" for experiment in EXPERIMENTS}
-    recorded["peers"] = {experiment: f"iobench {asked}" for experiment, asked in PEERS.items()}
+    recorded["commands"] = {experiment: f"androstep bench -- {words(experiment)}" for experiment in EXPERIMENTS}
+    recorded["peers"] = {experiment: f"androstep bench -- {asked}" for experiment, asked in PEERS.items()}
     manifest.write_text(json.dumps(recorded, indent=1) + "\n")
 
 

@@ -82,10 +82,10 @@ def record_model(kind: str, disk: Path, out: Path) -> list[str]:
     """What a device costs, for `whatif.fit`."""
     with KINDS[kind](disk) as device:
         for name, options in experiments(kind).items():
-            command = ("iobench", *shlex.split(options), "--filename", device.path)
-            run_on(device, *command, "-o", out / f"{name}.rec")
+            asked = [*shlex.split(options), "--filename", device.path]
+            places.measure([*device.prefix, PROBES / "iobench"], asked, out / f"{name}.rec")
     places.pack(out)
-    return [f"iobench {options} --filename DEVICE" for options in experiments(kind).values()]
+    return [f"androstep bench -- {options} --filename DEVICE" for options in experiments(kind).values()]
 
 
 def run_on(device: Device, probe: str, *words: str | Path) -> None:

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/complain.h"
-#include "iobench/arguments.h"
+#include "iobench/options.h"
 
 #define SECTOR 512
 
@@ -108,7 +108,7 @@ static int check_sqlite(const struct bench_job *job, const struct arguments *arg
     if (arguments->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
         return complain("--checkpoint is for --journal-mode WAL");
     if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
-        return complain("--random-order (-R) is for inserts: all else has a random order always");
+        return complain("--random-order is for inserts: all else has a random order always");
     if (job->compat_rng)
         return complain("--compat-rng is for file: Mobibench's keys come from the C library's rand()");
     return 0;
@@ -136,14 +136,14 @@ static int check_ends(const struct bench_job *job, const struct arguments *argum
     if (job->warmup_ns && !job->duration_ns)
         return complain("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
     if (job->rate && job->think_ns)
-        return complain("--rate_iops says when operations are due: leave out --thinktime and -i");
+        return complain("--rate_iops says when operations are due: leave out --thinktime");
     if (job->compat_rng && given(arguments->randseed))
         return complain("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
     return 0;
 }
 
 /* Found out now and not after hours of measuring. */
-static int check_output(const char *option, const char *path)
+static int check_output(const char *path)
 {
     char above[4096];
     int file;
@@ -151,7 +151,7 @@ static int check_output(const char *option, const char *path)
     if (!path)
         return 0;
     if (!strcmp(path, "-"))
-        return complain("%s -: standard output has the results; name a file", option);
+        return complain("--record -: standard output has the results; name a file");
     file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (file >= 0) {
         close(file);
@@ -160,20 +160,12 @@ static int check_output(const char *option, const char *path)
     snprintf(above, sizeof above, "%s", path);
     if (errno == ENOENT && !access(dirname(above), W_OK | X_OK))
         return 0;
-    return complain("%s %s: cannot be written (%s)", option, path, strerror(errno));
-}
-
-static int check_outputs(const struct arguments *arguments)
-{
-    return check_output("--record", arguments->record) || check_output("-L", arguments->latency_log) ||
-                   check_output("-k", arguments->iops_log)
-               ? -1
-               : 0;
+    return complain("--record %s: cannot be written (%s)", path, strerror(errno));
 }
 
 int job_check(const struct bench_job *job, const struct arguments *arguments)
 {
-    if (check_outputs(arguments) || check_ends(job, arguments) || check_named(job, arguments))
+    if (check_output(arguments->record) || check_ends(job, arguments) || check_named(job, arguments))
         return -1;
     switch (job->workload) {
     case BENCH_FILE:

@@ -46,30 +46,3 @@ uint64_t hist_bound(unsigned bucket)
 
     return power ? (uint64_t)(PARTS + bucket % PARTS) << (power - 1) : bucket;
 }
-
-uint64_t hist_value(const struct hist *hist, unsigned bucket)
-{
-    uint64_t last = hist_bound(bucket + 1) - 1;
-
-    return bucket == HIST_BUCKETS - 1 || last > hist->most ? hist->most : last;
-}
-
-/* Nearest rank, from 1 on, without the overflow of count * per_million. */
-static uint64_t rank_of(uint64_t count, uint32_t per_million)
-{
-    uint64_t rank = count / 1000000 * per_million + (count % 1000000 * per_million + 999999) / 1000000;
-
-    return rank ? rank : 1;
-}
-
-uint64_t hist_percentile(const struct hist *hist, uint32_t per_million)
-{
-    uint64_t rank = rank_of(hist->count, per_million), passed = 0;
-    unsigned bucket = 0;
-
-    if (!hist->count)
-        return 0;
-    while ((passed += hist->buckets[bucket]) < rank && bucket < HIST_BUCKETS - 1)
-        bucket++;
-    return hist_value(hist, bucket);
-}

@@ -1,4 +1,4 @@
-/* Log-linear histograms of latencies: fixed relative error, mergeable, any percentile afterwards. */
+/* Log-linear histograms of latencies: fixed relative error, mergeable; the host has percentiles. */
 #ifndef ANDROSTEP_IOBENCH_HIST_H
 #define ANDROSTEP_IOBENCH_HIST_H
 
@@ -23,14 +23,5 @@ void hist_merge(struct hist *into, const struct hist *from);
 
 /* Lower bound of a bucket; of bucket HIST_BUCKETS: the end of the last. */
 uint64_t hist_bound(unsigned bucket);
-
-/* The largest value that a bucket of `hist` can hold, but never more than the largest that was added. */
-uint64_t hist_value(const struct hist *hist, unsigned bucket);
-
-/*
- * The value that `per_million` millionths of the values do not exceed (nearest rank), to the width of a bucket: the
- * hist_value of its bucket. 0 for an empty histogram.
- */
-uint64_t hist_percentile(const struct hist *hist, uint32_t per_million);
 
 #endif

@@ -10,30 +10,23 @@
 #include <unistd.h>
 
 #include "common/complain.h"
-#include "iobench/arguments.h"
 #include "iobench/modes.h"
+#include "iobench/options.h"
 
-#define NS_PER_US  1000
-#define NS_PER_MS  1000000
-#define DEFAULT_KB 1024 /* of all files together, as in Mobibench */
-
-bool given(int64_t number)
-{
-    return number != NOT_GIVEN;
-}
+#define NS_PER_US     1000
+#define NS_PER_MS     1000000
+#define DEFAULT_BYTES (INT64_C(1) << 20) /* of all files together, as in Mobibench */
 
 static int64_t or_else(int64_t number, int64_t otherwise)
 {
     return given(number) ? number : otherwise;
 }
 
-/* Which of `words`, by the word or by Mobibench's number; -1 after it complained. */
-static int which(const char *option, const char *text, const char *const *words, int count, int nr_mobibench)
+/* Which of `words`; -1 after it complained. */
+static int which(const char *option, const char *text, const char *const *words, int count)
 {
     char list[128] = "";
 
-    if (isdigit((unsigned char)*text) && !text[1] && *text - '0' < nr_mobibench)
-        return *text - '0';
     for (int index = 0; index < count; index++) {
         size_t length = strlen(list);
 
@@ -41,7 +34,7 @@ static int which(const char *option, const char *text, const char *const *words,
             return index;
         snprintf(list + length, sizeof list - length, "%s%s", index ? ", " : "", words[index]);
     }
-    return complain("--%s %s: expected %s, or Mobibench's 0 to %d", option, text, list, nr_mobibench - 1);
+    return complain("--%s %s: expected one of %s", option, text, list);
 }
 
 /* Numbers with `between` between them, and nothing else. */
@@ -63,11 +56,10 @@ static bool numbers(const char *text, char between, int64_t *into, int count)
 
 static int make_access(struct file_job *job, const struct arguments *arguments)
 {
-    /* In the order of Mobibench's -a. */
     static const char *const words[] = {"write", "randwrite", "read", "randread", "append", "rw", "randrw"};
     static const enum file_access access[] = {ACCESS_WRITE,  ACCESS_WRITE, ACCESS_READ, ACCESS_READ,
                                               ACCESS_APPEND, ACCESS_MIXED, ACCESS_MIXED};
-    int index = which("rw", arguments->rw ? arguments->rw : "write", words, 7, 5);
+    int index = which("rw", arguments->rw ? arguments->rw : "write", words, 7);
 
     if (index < 0)
         return -1;
@@ -121,17 +113,13 @@ static int make_after(struct file_job *job, const struct arguments *arguments)
 
 static int make_named_mode(struct file_job *job, const struct arguments *arguments)
 {
-    int64_t number;
-
     if (given(arguments->direct) || given(arguments->sync) || given(arguments->fsync) || given(arguments->fdatasync) ||
         arguments->sync_file_range)
         return complain("--mode %s says it all: leave out --direct, --sync, --fsync, --fdatasync and --sync_file_range",
                         arguments->mode);
-    if (!mode_by_name(arguments->mode, &job->mode) &&
-        !(numbers(arguments->mode, 0, &number, 1) && mode_by_mobibench(number, &job->mode)))
+    if (!mode_by_name(arguments->mode, &job->mode))
         return complain("--mode %s: expected buffered, osync, odsync, fsync, fdatasync, direct, direct_osync, mmap, "
-                        "mmap_async, mmap_sync, sync_file_range, rwf_dsync, fbarrier, fdatabarrier, or Mobibench's 0 "
-                        "to 10",
+                        "mmap_async, mmap_sync, sync_file_range, rwf_dsync, fbarrier or fdatabarrier",
                         arguments->mode);
     if (!given(arguments->ioengine))
         return 0;
@@ -178,23 +166,19 @@ static int64_t named_bytes(const char *path)
 
 static int make_size(struct bench_job *job, const struct arguments *arguments)
 {
-    int64_t kb = or_else(arguments->f_kb, DEFAULT_KB), parts = job->shared ? 1 : job->threads;
+    int64_t files = job->shared ? 1 : job->threads;
 
-    if (given(arguments->size) && given(arguments->f_kb))
-        return complain("--size is of each file and -f of all together: give one of them");
-    if (given(arguments->bs) && given(arguments->r_kb))
-        return complain("--bs and -r: give one of them");
-    job->file.record = given(arguments->r_kb) ? arguments->r_kb * 1024 : or_else(arguments->bs, 4096);
+    job->file.record = or_else(arguments->bs, 4096);
     if (given(arguments->size))
         job->file.size = arguments->size;
-    else if (job->filename && !given(arguments->f_kb))
+    else if (job->filename)
         job->file.size = named_bytes(job->filename);
-    else if (kb * 1024 % (parts * job->file.record) == 0)
-        job->file.size = kb * 1024 / parts;
+    else if (DEFAULT_BYTES % (files * job->file.record) == 0)
+        job->file.size = DEFAULT_BYTES / files;
     else
-        return complain("-f%s: %" PRId64 " KiB for all files together cannot be %" PRId64 " file%s of whole records of "
-                        "%" PRId64 " bytes; give the --size of each file",
-                        given(arguments->f_kb) ? "" : " (default)", kb, parts, parts > 1 ? "s" : "", job->file.record);
+        return complain("--size: 1 MiB for all files together (the default) cannot be %" PRId64 " file%s of whole "
+                        "records of %" PRId64 " bytes; give the --size of each file",
+                        files, files > 1 ? "s" : "", job->file.record);
     return job->file.size < 0 ? -1 : 0;
 }
 
@@ -227,13 +211,12 @@ static int make_checkpoint(struct sqlite_job *job, const char *text)
 
 static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
 {
-    /* In the order of Mobibench's -d and -j. */
     static const char *const ops[] = {"insert", "update", "delete", "select", "mixed"};
     static const char *const journals[] = {"DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"};
     struct sqlite_job *sqlite = &job->sqlite;
-    int op = which("sqlite-op", arguments->sqlite_op ? arguments->sqlite_op : "insert", ops, 5, 3);
-    int journal = which("journal-mode", arguments->journal_mode ? arguments->journal_mode : "TRUNCATE", journals, 6, 6);
-    int sync = which("synchronous", arguments->synchronous ? arguments->synchronous : "FULL", sqlite_synchronous, 4, 4);
+    int op = which("sqlite-op", arguments->sqlite_op ? arguments->sqlite_op : "insert", ops, 5);
+    int journal = which("journal-mode", arguments->journal_mode ? arguments->journal_mode : "TRUNCATE", journals, 6);
+    int sync = which("synchronous", arguments->synchronous ? arguments->synchronous : "FULL", sqlite_synchronous, 4);
 
     if (op < 0 || journal < 0 || sync < 0 || make_checkpoint(sqlite, arguments->checkpoint))
         return -1;
@@ -248,7 +231,7 @@ static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
     sqlite->page = or_else(arguments->page_size, 4096);
     sqlite->tables = or_else(arguments->tables, 3);
     sqlite->databases = or_else(arguments->databases, 1);
-    sqlite->random_order = arguments->random_order || arguments->r_dummy;
+    sqlite->random_order = arguments->random_order;
     sqlite->library = arguments->library;
     job->ops = or_else(arguments->transactions, given(arguments->runtime) ? 0 : 10);
     job->final_sync = or_else(arguments->end_fsync, 1);
@@ -277,24 +260,20 @@ static int make_postmark(struct bench_job *job, const struct arguments *argument
     return 0;
 }
 
-static int make_workers(struct bench_job *job, const struct arguments *arguments)
+static void make_workers(struct bench_job *job, const struct arguments *arguments)
 {
     static const enum cache_state caches[] = {CACHE_COLD, CACHE_WARM, CACHE_UNKNOWN};
 
-    if (given(arguments->thinktime_us) && given(arguments->i_ms))
-        return complain("--thinktime and -i: give one of them");
     job->threads = or_else(arguments->numjobs, 1);
     job->processes = !or_else(arguments->thread, 1);
     job->shared = arguments->shared || (arguments->filename && job->threads > 1);
     job->duration_ns = or_else(arguments->runtime, 0);
     job->warmup_ns = or_else(arguments->ramp_time, 0);
     job->rate = or_else(arguments->rate_iops, 0);
-    job->think_ns =
-        given(arguments->i_ms) ? arguments->i_ms * NS_PER_MS : or_else(arguments->thinktime_us, 0) * NS_PER_US;
+    job->think_ns = or_else(arguments->thinktime_us, 0) * NS_PER_US;
     job->seed = (uint64_t)or_else(arguments->randseed, 1);
     job->compat_rng = arguments->compat_rng;
     job->cache = caches[or_else(arguments->cache, job->workload == BENCH_POSTMARK ? 2 : 0)];
-    return 0;
 }
 
 static int make_workload(struct bench_job *job, const struct arguments *arguments)
@@ -312,15 +291,15 @@ static int make_workload(struct bench_job *job, const struct arguments *argument
 
 int job_make(struct bench_job *job, const struct arguments *arguments)
 {
-    *job =
-        (struct bench_job){.workload = arguments->workload,
-                           .directory = arguments->directory ? arguments->directory : ".",
-                           .filename = arguments->filename,
-                           .raw = arguments->raw,
-                           .overwrite = arguments->i_know,
-                           .keep = arguments->keep,
-                           .repeats = or_else(arguments->repeats, 1),
-                           .interval_ns = or_else(arguments->interval_ms, arguments->iops_log ? 1000 : 100) * NS_PER_MS,
-                           .log_ops = arguments->log_ops || arguments->latency_log};
-    return make_workers(job, arguments) || make_workload(job, arguments) ? -1 : 0;
+    *job = (struct bench_job){.workload = arguments->workload,
+                              .directory = arguments->directory ? arguments->directory : ".",
+                              .filename = arguments->filename,
+                              .raw = arguments->raw,
+                              .overwrite = arguments->i_know,
+                              .keep = arguments->keep,
+                              .repeats = or_else(arguments->repeats, 1),
+                              .interval_ns = or_else(arguments->interval_ms, 100) * NS_PER_MS,
+                              .log_ops = arguments->log_ops};
+    make_workers(job, arguments);
+    return make_workload(job, arguments);
 }

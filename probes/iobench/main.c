@@ -15,11 +15,10 @@
 #include "iobench/sqlite/library.h"
 #include "iobench/workers.h"
 
-/* What is shown while a plan is worked through. */
+/* What is shown while a job is worked through. */
 struct progress {
     const struct bench_plan *plan;
-    int point;
-    int64_t repeat, repeats_before, repeats; /* of all points */
+    int64_t repeat;
     bool terminal;
     int shown;                   /* per cent */
     const struct bench_run *run; /* the repetition that works */
@@ -56,16 +55,13 @@ static double rate_since_shown(struct progress *progress, int64_t ops)
 
 static int percent_of(const struct progress *progress, double share)
 {
-    double done = (double)(progress->repeats_before + progress->repeat) + share;
-
-    return (int)(done / (double)progress->repeats * 100);
+    return (int)(((double)progress->repeat + share) / (double)progress->plan->job.repeats * 100);
 }
 
 static void show_line(const struct progress *progress, double rate, const char *after)
 {
-    fprintf(stderr, "iobench: %d %% point %d/%d repeat %" PRId64 "/%" PRId64 " %.0f ops/s%s", progress->shown,
-            progress->point + 1, progress->plan->nr_jobs, progress->repeat + 1,
-            progress->plan->jobs[progress->point].repeats, rate, after);
+    fprintf(stderr, "iobench: %d %% repeat %" PRId64 "/%" PRId64 " %.0f ops/s%s", progress->shown, progress->repeat + 1,
+            progress->plan->job.repeats, rate, after);
 }
 
 /* Who reads lines has one for each per cent, and the last one of a repetition is that of its result. */
@@ -103,22 +99,28 @@ static void show_result(struct progress *progress, const struct bench_result *re
     show_line(progress, result->iops, ", done\n");
 }
 
+/* A repetition. */
 static int measure_once(struct progress *progress, struct bench_results *results, const char *run_id)
 {
-    const struct bench_job *job = &progress->plan->jobs[progress->point];
+    const struct bench_plan *plan = progress->plan;
+    const struct bench_job *job = &plan->job;
     struct bench_run *run = workers_make(job, engine_of(job), (int32_t)progress->repeat);
-    struct storage storage;
-    int failed;
+    struct storage storage = {0};
+    int failed = 0;
 
     if (!run)
         return -1;
-    failed = storage_of(job->filename ? job->filename : job->directory, &storage);
-    if (!failed) {
+    if (plan->dry_run) {
+        snprintf(run->invalid, sizeof run->invalid, "nothing was measured (--dry-run)");
+        failed = results_add(results, run, plan->point, run_id, &storage);
+    } else if (storage_of(job->filename ? job->filename : job->directory, &storage)) {
+        failed = -1;
+    } else {
         progress->run = run;
         progress->shown_ns = progress->shown_ops = 0;
         failed = workers_run(run, &storage, show, progress);
         show_end(progress);
-        if (results_add(results, run, progress->point, run_id, &storage) || *run->invalid)
+        if (results_add(results, run, plan->point, run_id, &storage) || *run->invalid)
             failed = -1;
         else if (!failed)
             show_result(progress, &results->items[results->count - 1]);
@@ -127,63 +129,33 @@ static int measure_once(struct progress *progress, struct bench_results *results
     return failed;
 }
 
-/* One id for all repetitions of a point: of this moment, this process and this point. */
-static void make_run_id(char run_id[40], int point)
-{
-    snprintf(run_id, 40, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME), (unsigned)getpid(),
-             (unsigned)point);
-}
-
-/* Measures until something fails: what comes after a failure is not to be trusted more than it. */
+/* Measures until something fails: what comes after a failure is not to be trusted more than it. One id for all
+ * repetitions: of this moment and this process. */
 static int measure(const struct bench_plan *plan, struct bench_results *results)
 {
     struct progress progress = {.plan = plan, .terminal = isatty(STDERR_FILENO), .shown = -1};
+    char run_id[40];
     int failed = 0;
 
-    for (int point = 0; point < plan->nr_jobs; point++)
-        progress.repeats += plan->jobs[point].repeats;
-    for (; progress.point < plan->nr_jobs && !failed; progress.point++) {
-        char run_id[40];
-
-        make_run_id(run_id, progress.point);
-        for (progress.repeat = 0; progress.repeat < plan->jobs[progress.point].repeats && !failed; progress.repeat++)
-            failed = measure_once(&progress, results, run_id);
-        progress.repeats_before += plan->jobs[progress.point].repeats;
-    }
+    snprintf(run_id, sizeof run_id, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME), (unsigned)getpid(),
+             (unsigned)plan->point);
+    for (; progress.repeat < plan->job.repeats && !failed; progress.repeat++)
+        failed = measure_once(&progress, results, run_id);
     return failed;
 }
 
-static int check_job(const struct bench_plan *plan, const struct bench_job *job)
+static int check(const struct bench_job *job)
 {
-    const char *lacking = plan->output == OUTPUT_MOBIBENCH ? mobibench_lacks(job) : NULL;
-
-    if (lacking)
-        return complain("--output mobibench: %s", lacking);
     if (workers_check(job) < 0)
         return -1;
     return engine_of(job)->check ? engine_of(job)->check(job) : 0;
 }
 
-static int check(const struct bench_plan *plan)
-{
-    for (int point = 0; point < plan->nr_jobs; point++)
-        if (check_job(plan, &plan->jobs[point]))
-            return -1;
-    return 0;
-}
-
 static int output(const struct bench_plan *plan, const struct bench_results *results)
 {
-    int failed =
-        plan->output == OUTPUT_MOBIBENCH ? results_print_mobibench(stdout, results) : results_print(stdout, results);
+    int failed = plan->dry_run ? 0 : results_print(stdout, results);
 
-    if (plan->record && results_record(plan->record, results))
-        failed = -1;
-    if (plan->latency_log && results_latency_log(plan->latency_log, results))
-        failed = -1;
-    if (plan->iops_log && results_iops_log(plan->iops_log, results))
-        failed = -1;
-    return failed;
+    return plan->record && results_record(plan->record, results) ? -1 : failed;
 }
 
 static int run(const struct bench_plan *plan, int argc, char **argv)
@@ -191,7 +163,7 @@ static int run(const struct bench_plan *plan, int argc, char **argv)
     struct bench_results results = {.argc = argc, .argv = argv};
     int failed;
 
-    if (check(plan))
+    if (!plan->dry_run && check(&plan->job))
         return -1;
     if (workers_catch_signals())
         return -1;
@@ -223,8 +195,6 @@ static int act(const struct bench_plan *plan, int argc, char **argv)
         return record_describe(stdout, &bench_probe);
     if (plan->version)
         return print_version();
-    if (plan->to_fio)
-        return plan_to_fio(stdout, plan);
     return run(plan, argc, argv);
 }
 
@@ -235,7 +205,6 @@ int main(int argc, char **argv)
 
     if (!failed)
         failed = act(&plan, argc, argv);
-    plan_free(&plan);
     if (fflush(stdout) || ferror(stdout))
         failed = complain("standard output: %s", strerror(errno));
     return failed ? 1 : 0;

@@ -10,10 +10,8 @@
 #define RWF_DSYNC 2
 #endif
 
-#define RANGE_ALL    (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
-#define NR_MOBIBENCH 11
+#define RANGE_ALL (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
 
-/* In the order of Mobibench's -y, then what it did not have. */
 static const struct {
     const char *name;
     struct file_mode mode;
@@ -62,21 +60,6 @@ bool mode_by_name(const char *name, struct file_mode *mode)
             return true;
         }
     return false;
-}
-
-bool mode_by_mobibench(int64_t number, struct file_mode *mode)
-{
-    if (number < 0 || number >= NR_MOBIBENCH)
-        return false;
-    *mode = modes[number].mode;
-    return true;
-}
-
-int mode_mobibench(const struct file_mode *mode)
-{
-    int index = find(mode);
-
-    return index < NR_MOBIBENCH ? index : -1;
 }
 
 static void add_word(char name[MODE_NAME], const char *word)

@@ -8,10 +8,6 @@
  * sync_file_range, rwf_dsync, fbarrier, fdatabarrier; false: no such name. */
 bool mode_by_name(const char *name, struct file_mode *mode);
 
-/* Mobibench's -y 0 … 10. */
-bool mode_by_mobibench(int64_t number, struct file_mode *mode);
-int mode_mobibench(const struct file_mode *mode); /* -1: it had none */
-
 /* The name of a combination: one of the above, or its words joined by +. */
 #define MODE_NAME 64 /* bytes */
 void mode_name(const struct file_mode *mode, char name[MODE_NAME]);

@@ -1,17 +1,17 @@
 #define _GNU_SOURCE
-#include "iobench/arguments.h"
+#include "iobench/options.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/complain.h"
+#include "common/opts.h"
 
 #define MOST_BYTES  ((int64_t)1 << 50)
 #define MOST_RECORD ((int64_t)1 << 30)
 #define MOST_COUNT  ((int64_t)1 << 40)
 #define MOST_NS     (INT64_C(366) * 86400 * 1000000000)
 
-/* What the options are parsed into, for one point of a sweep after the other. */
+/* What the options are parsed into. */
 static struct arguments arguments;
 
 /* The name of a heading tells whose options follow: those of a workload, of every one, or not of a job at all. */
@@ -42,7 +42,6 @@ static const struct opt table[] = {
      OPT_NUMBER, &arguments.rate_iops, 1, 1000000000},
     {0, "thinktime", "US", "pause of microseconds after each operation, which no latency or rate includes", OPT_NUMBER,
      &arguments.thinktime_us, 0, 3600000000},
-    {'i', NULL, "MS", "the same in milliseconds, as in Mobibench", OPT_NUMBER, &arguments.i_ms, 0, 10000},
     {0, "end_fsync", "0|1",
      "make all durable at the end, within the measured time (sqlite: the last\ncheckpoint of the WAL); default: 1, for "
      "postmark 0 (fio: 0)",
@@ -56,20 +55,17 @@ static const struct opt table[] = {
      OPT_CHOICE, &arguments.cache, 0, 0},
 
     {0, "file", NULL, "iobench file", OPT_HEADING, NULL, 0, 0},
-    {'a', "rw", "WORD",
-     "write (0, the default), randwrite (1), read (2), randread (3), append (4),\nrw, randrw: reads and writes",
+    {'a', "rw", "WORD", "write (the default), randwrite, read, randread, append; rw, randrw: reads and\nwrites",
      OPT_TEXT, &arguments.rw, 0, 0},
     {0, "rwmixread", "PCT", "per cent of reads in rw and randrw; default: 50", OPT_NUMBER, &arguments.rwmixread, 0,
      100},
-    {0, "size", "SIZE", "bytes of each file (4k, 1m, 2g)", OPT_SIZE, &arguments.size, 1, MOST_BYTES},
-    {'f', NULL, "KB", "KiB of all files together, as in Mobibench; default: 1024", OPT_NUMBER, &arguments.f_kb, 1,
-     MOST_BYTES / 1024},
+    {0, "size", "SIZE", "bytes of each file (4k, 1m, 2g); default: 1 MiB for all together", OPT_SIZE, &arguments.size,
+     1, MOST_BYTES},
     {0, "bs", "SIZE", "bytes of one record; default: 4k", OPT_SIZE, &arguments.bs, 1, MOST_RECORD},
-    {'r', NULL, "KB", "the same in KiB, as in Mobibench", OPT_NUMBER, &arguments.r_kb, 1, MOST_RECORD / 1024},
     {'y', "mode", "WORD",
-     "how writes are made durable: buffered (0, the default), osync (1),\nfsync (2), direct (3), direct_osync (4), "
-     "mmap (5), mmap_async (6),\nmmap_sync (7), fdatasync (8), fbarrier (9), fdatabarrier (10), odsync,\n"
-     "sync_file_range, rwf_dsync; or put together from the following",
+     "how writes are made durable: buffered (the default), osync, fsync, direct,\ndirect_osync, mmap, mmap_async, "
+     "mmap_sync, fdatasync, fbarrier, fdatabarrier,\nodsync, sync_file_range, rwf_dsync; or put together from the "
+     "following",
      OPT_TEXT, &arguments.mode, 0, 0},
     {0, "ioengine", "psync|mmap|io_uring", "calls that do the I/O", OPT_CHOICE, &arguments.ioengine, 0, 0},
     {0, "direct", "0|1", "O_DIRECT", OPT_NUMBER, &arguments.direct, 0, 1},
@@ -102,12 +98,11 @@ static const struct opt table[] = {
      &arguments.transactions, 1, MOST_COUNT},
 
     {0, "sqlite", NULL, "iobench sqlite", OPT_HEADING, NULL, 0, 0},
-    {'d', "sqlite-op", "WORD", "insert (0, the default), update (1), delete (2), select, mixed", OPT_TEXT,
-     &arguments.sqlite_op, 0, 0},
-    {'j', "journal-mode", "WORD", "DELETE (0), TRUNCATE (1, the default), PERSIST (2), WAL (3), MEMORY (4), OFF (5)",
-     OPT_TEXT, &arguments.journal_mode, 0, 0},
-    {'s', "synchronous", "WORD", "OFF (0), NORMAL (1), FULL (2, the default), EXTRA (3)", OPT_TEXT,
-     &arguments.synchronous, 0, 0},
+    {'d', "sqlite-op", "WORD", "insert (the default), update, delete, select, mixed", OPT_TEXT, &arguments.sqlite_op, 0,
+     0},
+    {'j', "journal-mode", "WORD", "DELETE, TRUNCATE (the default), PERSIST, WAL, MEMORY, OFF", OPT_TEXT,
+     &arguments.journal_mode, 0, 0},
+    {'s', "synchronous", "WORD", "OFF, NORMAL, FULL (the default), EXTRA", OPT_TEXT, &arguments.synchronous, 0, 0},
     {'T', "tables", "N", "tables of each database; default: 3", OPT_NUMBER, &arguments.tables, 1, 1000},
     {'D', "databases", "N", "databases of each worker, all but one attached; default: 1", OPT_NUMBER,
      &arguments.databases, 1, 126},
@@ -118,7 +113,6 @@ static const struct opt table[] = {
      &arguments.prefilled, 0, MOST_COUNT},
     {0, "page-size", "SIZE", "bytes of a page; default: 4k", OPT_SIZE, &arguments.page_size, 512, 65536},
     {0, "random-order", NULL, "insert keys in random order", OPT_FLAG, &arguments.random_order, 0, 0},
-    {'R', NULL, "X", "the same, as in Mobibench; X is anything", OPT_TEXT, &arguments.r_dummy, 0, 0},
     {0, "checkpoint", "auto|none|N", "of the WAL: SQLite's way, never, or after every N transactions", OPT_TEXT,
      &arguments.checkpoint, 0, 0},
     {0, "mix", "I:U:D:S", "weights of insert, update, delete and select in mixed; default: 1:1:1:1", OPT_TEXT,
@@ -141,26 +135,17 @@ static const struct opt table[] = {
 
     {0, NO_JOB, NULL, "statistics", OPT_HEADING, NULL, 0, 0},
     {0, "repeats", "N", "repeat each measurement; default: 1", OPT_NUMBER, &arguments.repeats, 1, 1000000},
-    {0, "sweep", "NAME=V1,V2",
-     "measure with each value of option NAME; NAME=LOW..HIGH doubles; may be given again:\n"
-     "every value with every other",
-     OPT_LIST, &arguments.sweeps, 0, 0},
     {0, "interval", "MS", "windows of the time series; default: 100", OPT_NUMBER, &arguments.interval_ms, 1, 3600000},
     {0, "log-ops", NULL, "keep the latency of each single operation, for --record", OPT_FLAG, &arguments.log_ops, 0, 0},
 
+    {0, "point", "N", "number of this configuration in the records; default: 0", OPT_NUMBER, &arguments.point, 0,
+     1000000},
+
     {0, NO_JOB, NULL, "output", OPT_HEADING, NULL, 0, 0},
-    {0, "output", "human|mobibench", "a line for each repetition (the default), or Mobibench's lines", OPT_CHOICE,
-     &arguments.output, 0, 0},
-    {'o', "record", "FILE", "write all that was found to FILE as well (probes/FORMAT.md)", OPT_TEXT, &arguments.record,
-     0, 0},
-    {'L', NULL, "FILE", "append the latency of each operation to FILE, as in Mobibench", OPT_TEXT,
-     &arguments.latency_log, 0, 0},
-    {'k', NULL, "FILE", "append the throughput of each second to FILE, as in Mobibench", OPT_TEXT, &arguments.iops_log,
-     0, 0},
+    {'o', "record", "FILE", "write all that was found to FILE (probes/FORMAT.md)", OPT_TEXT, &arguments.record, 0, 0},
     {'q', "quiet", NULL, "no progress on standard error", OPT_FLAG, &arguments.quiet, 0, 0},
-    {'g', NULL, "FILE", "refused: replaying a trace is the work of ioreplay", OPT_TEXT, &arguments.script, 0, 0},
-    {0, "to-fio", NULL, "print the same measurement as a job file of fio and do nothing else", OPT_FLAG,
-     &arguments.to_fio, 0, 0},
+    {0, "dry-run", NULL, "check the options, write to --record what they ask for, and do nothing else", OPT_FLAG,
+     &arguments.dry_run, 0, 0},
     {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &arguments.describe, 0, 0},
     {0, "version", NULL, "print the version and do nothing else", OPT_FLAG, &arguments.version, 0, 0},
     {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &arguments.help, 0, 0},
@@ -175,23 +160,26 @@ static const char about[] =
 static const char more[] =
     "examples:\n"
     "  iobench -p /data/local/tmp --rw randwrite --size 64m --mode fsync --repeats 5\n"
-    "  iobench -p /mnt --rw randread --size 1g --direct 1 --runtime 10 --sweep bs=512..1m\n"
-    "  iobench -p /mnt --rw randwrite --size 256m --direct 1 --ioengine io_uring --sweep iodepth=1..64\n"
-    "  iobench sqlite -p /mnt -n 1000 --sweep journal-mode=TRUNCATE,WAL --sweep synchronous=NORMAL,FULL\n"
+    "  iobench -p /mnt --rw randread --size 1g --direct 1 --runtime 10\n"
+    "  iobench sqlite -p /mnt -n 1000 -j WAL -s NORMAL\n"
     "  iobench postmark -p /mnt --files 1000 -n 10000 -o results.rec\n"
-    "  iobench -p /mnt -f 10240 -r 4 -a 1 -y 2 --output mobibench\n"
     "\n"
-    "Exit status: 0 when every repetition of every measurement is valid; else 1, and what was found\n"
-    "until then is printed and marked.";
+    "Exit status: 0 when every repetition is valid; else 1, and what was found until then is printed and\n"
+    "marked.";
 
-const struct opts arguments_table = {"[file|sqlite|postmark] [OPTION...]", about, more, table,
-                                     sizeof table / sizeof *table};
+static const struct opts options = {"[file|sqlite|postmark] [OPTION...]", about, more, table,
+                                    sizeof table / sizeof *table};
 
-void arguments_forget(void)
+bool given(int64_t number)
 {
-    opts_release(&arguments_table);
+    return number != NOT_GIVEN;
+}
+
+/* Numbers that are not in the command line; flags and texts are 0. */
+static void forget(void)
+{
     memset(&arguments, 0, sizeof arguments);
-    for (size_t index = 0; index < arguments_table.count; index++)
+    for (size_t index = 0; index < options.count; index++)
         switch (table[index].kind) {
         case OPT_NUMBER:
         case OPT_SIZE:
@@ -207,59 +195,37 @@ void arguments_forget(void)
         }
 }
 
-bool arguments_have(const struct opt *opt)
+static bool is_there(const struct opt *opt)
 {
-    switch (opt->kind) {
-    case OPT_FLAG:
+    if (opt->kind == OPT_FLAG)
         return *(bool *)opt->into;
-    case OPT_TEXT:
+    if (opt->kind == OPT_TEXT)
         return *(const char **)opt->into;
-    case OPT_NUMBER:
-    case OPT_SIZE:
-    case OPT_TIME:
-    case OPT_CHOICE:
-        return given(*(int64_t *)opt->into);
-    case OPT_LIST:
-        return ((struct opt_list *)opt->into)->count;
-    case OPT_HEADING:
-        break;
-    }
-    return false;
+    return opt->kind != OPT_HEADING && given(*(int64_t *)opt->into);
 }
 
-/* The name of the heading above an option. */
-static const char *heading(const struct opt *opt)
-{
-    while (opt->kind != OPT_HEADING)
-        opt--;
-    return opt->name;
-}
-
-bool arguments_of_job(const struct opt *opt)
-{
-    return strcmp(heading(opt), NO_JOB) != 0;
-}
-
+/* Refuses options of another workload: those below a heading whose name does not have this one. */
 static int check_workload(void)
 {
+    const char *whose = EVERY;
     char called[64];
 
-    for (size_t index = 0; index < arguments_table.count; index++) {
-        const char *whose = heading(&table[index]);
-
-        if (!arguments_have(&table[index]) || !strcmp(whose, EVERY) || !arguments_of_job(&table[index]) ||
+    for (const struct opt *opt = table; opt < table + options.count; opt++) {
+        if (opt->kind == OPT_HEADING)
+            whose = opt->name;
+        if (!is_there(opt) || !strcmp(whose, EVERY) || !strcmp(whose, NO_JOB) ||
             strstr(whose, bench_workloads[arguments.workload]))
             continue;
-        return complain("%s is an option of iobench %s, and this is iobench %s", opts_call(&table[index], called),
-                        whose, bench_workloads[arguments.workload]);
+        return complain("%s is an option of iobench %s, and this is iobench %s", opts_call(opt, called), whose,
+                        bench_workloads[arguments.workload]);
     }
     return 0;
 }
 
 /* Takes the first word where it is no option. Returns how many words that are, or -1 after it complained. */
-static int take_workload(int argc, char **argv)
+static int take_workload(char **argv)
 {
-    if (argc < 2 || argv[1][0] == '-')
+    if (argv[1][0] == '-')
         return 0;
     for (int index = 0; index < 3; index++)
         if (!strcmp(argv[1], bench_workloads[index])) {
@@ -269,34 +235,43 @@ static int take_workload(int argc, char **argv)
     return complain("%s: expected file, sqlite, postmark or an option; --help tells more", argv[1]);
 }
 
-/* Without the word sqlite, its options -d and --sqlite-op say as much. */
-static bool means_sqlite(void)
+static int take_words(int argc, char **argv)
 {
-    for (size_t index = 0; index < arguments.sweeps.count; index++)
-        if (!strncmp(arguments.sweeps.items[index], "sqlite-op=", strlen("sqlite-op=")))
-            return true;
-    return arguments.sqlite_op;
-}
+    int first, skipped = take_workload(argv);
 
-int arguments_parse(struct arguments *into, int argc, char **argv)
-{
-    int first, skipped;
-
-    arguments_forget();
-    skipped = take_workload(argc, argv);
     if (skipped < 0)
         return -1;
-    first = opts_parse(&arguments_table, argc - skipped, argv + skipped);
+    first = opts_parse(&options, argc - skipped, argv + skipped);
     if (first < 0)
         return -1;
     if (first < argc - skipped)
         return complain("%s: expected an option; the workload comes first", argv[skipped + first]);
-    if (!skipped && means_sqlite())
-        arguments.workload = BENCH_SQLITE;
-    if (arguments.script)
-        return complain("-g %s: iobench replays nothing; that is the work of ioreplay", arguments.script);
-    if (check_workload())
+    if (!skipped && arguments.sqlite_op)
+        arguments.workload = BENCH_SQLITE; /* the option says as much */
+    return check_workload();
+}
+
+int plan_parse(struct bench_plan *plan, int argc, char **argv)
+{
+    *plan = (struct bench_plan){0};
+    if (argc < 2)
+        return complain("say what to measure: `iobench file` measures with the defaults; --help tells more");
+    forget();
+    if (take_words(argc, argv))
         return -1;
-    *into = arguments;
-    return 0;
+    plan->point = given(arguments.point) ? (int)arguments.point : 0;
+    plan->record = arguments.record;
+    plan->dry_run = arguments.dry_run;
+    plan->describe = arguments.describe;
+    plan->help = arguments.help;
+    plan->version = arguments.version;
+    plan->quiet = arguments.quiet;
+    if (plan->help || plan->describe || plan->version)
+        return 0;
+    return job_make(&plan->job, &arguments) || job_check(&plan->job, &arguments) ? -1 : 0;
+}
+
+int plan_help(FILE *out)
+{
+    return opts_help(out, &options, "iobench");
 }

@@ -1,4 +1,4 @@
-/* From the command line to jobs. */
+/* From the command line to a job. */
 #ifndef ANDROSTEP_IOBENCH_OPTIONS_H
 #define ANDROSTEP_IOBENCH_OPTIONS_H
 
@@ -6,28 +6,50 @@
 
 #include "iobench/bench.h"
 
-enum bench_output { OUTPUT_HUMAN, OUTPUT_MOBIBENCH };
-
-/* The whole command line: the points of a sweep are jobs, and what to do with them. */
+/* The whole command line: the job, and what to do with it. */
 struct bench_plan {
-    struct bench_job *jobs;
-    int nr_jobs;
-    struct sweep *sweeps; /* what the jobs' texts may point into */
-    int nr_sweeps;
-    enum bench_output output;
-    const char *record;      /* file of records; NULL: none */
-    const char *latency_log; /* Mobibench's -L; NULL: none */
-    const char *iops_log;    /* Mobibench's -k; NULL: none */
-    bool to_fio, describe, help, version, quiet;
+    struct bench_job job;
+    int point;          /* of the host's sweep */
+    const char *record; /* file of records; NULL: none */
+    bool dry_run, describe, help, version, quiet;
 };
 
-/* Returns 0, or -1 after it complained. Strings of the plan point into argv or belong to it until plan_free. */
+/* Returns 0, or -1 after it complained. Strings of the plan point into argv. */
 int plan_parse(struct bench_plan *plan, int argc, char **argv);
 int plan_help(FILE *out);
-void plan_free(struct bench_plan *plan);
 
-/* Prints jobs as a fio job file. Returns 0, -1 where it cannot be written, or -1 after it complained that fio has no
- * such thing. */
-int plan_to_fio(FILE *out, const struct bench_plan *plan);
+#define NOT_GIVEN INT64_MIN /* of numbers; texts are NULL */
+
+/* What a command line says, before it is a job; named as the options are. */
+struct arguments {
+    enum bench_workload workload;
+    const char *directory, *filename;
+    bool raw, i_know, keep;
+    const char *rw, *mode, *sync_file_range;
+    int64_t rwmixread, verify, size, bs, ioengine, direct, sync, fsync, fdatasync, end_fsync, iodepth, overwrite,
+        fallocate, overlap, loops, compress, dedupe;
+    bool compat_rng;
+    int64_t numjobs, thread, number_ios, runtime, ramp_time, rate_iops, thinktime_us, randseed, cache;
+    bool shared;
+    const char *sqlite_op, *journal_mode, *synchronous, *checkpoint, *mix, *library;
+    int64_t transactions, tables, databases, rows, value_size, prefilled, page_size;
+    bool random_order;
+    const char *file_size;
+    int64_t files, read_block, write_block, bias_read, bias_create, subdirectories;
+    bool unbuffered;
+    int64_t repeats, interval_ms, point;
+    bool log_ops;
+    const char *record;
+    bool quiet, dry_run, describe, version, help;
+};
+
+/* Whether a number was in the command line. */
+bool given(int64_t number);
+
+/* jobs.c: what is asked for with the defaults filled in. Returns 0, or -1 after it complained. */
+int job_make(struct bench_job *job, const struct arguments *arguments);
+
+/* checks.c: refuses what contradicts itself or cannot be measured. Returns 0, or -1 after it complained. */
+int job_check(const struct bench_job *job, const struct arguments *arguments);
 
 #endif

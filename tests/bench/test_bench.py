@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from support import benched, corpus
 
 import androstep_analysis as androstep
-from androstep_analysis import bench, schema
+from androstep_analysis import bench, runs, schema
 from androstep_analysis.bench import fio, tables
 from androstep_analysis.bench.measures import QUANTILES
 from androstep_analysis.bench.tables import Part, foreign
@@ -720,8 +720,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("recorded")
     words = ["--rw", "randwrite", "--size", "1m", "--number_ios", "200", "--repeats", "3", "--numjobs", "2"]
     sweep = ["--sweep", "mode=buffered,fsync", "--cache", "any", "--log-ops", "--interval", "1"]
-    benched.run(*words, *sweep, "--directory", directory, "--record", directory / "bench.rec", variant="native")
-    return directory / "bench.rec"
+    ran = runs.bench([*words, *sweep, "--directory", str(directory)], directory / "out")
+    assert ran.status == 0
+    return directory / "out" / "raw" / "bench.rec"
 
 
 def test_iobenchs_records_become_the_tables(recorded: Path) -> None:

@@ -13,15 +13,14 @@ import polars as pl
 import pytest
 from support import benched
 
-from androstep_analysis import bench
-from androstep_analysis.bench import fio_job
+from androstep_analysis import bench, runs
+from androstep_analysis.bench import fio_job, write_fio_job
 from androstep_analysis.common.errors import InputError
 
 
 def to_fio(words: list[str]) -> str:
-    """The job file that iobench makes of its own options."""
-    done = subprocess.run([*benched.program("native"), *words, "--to-fio"], capture_output=True, text=True, check=True)
-    return done.stdout
+    """The job file of fio that means the same as options of iobench."""
+    return write_fio_job.write(runs.described(words) or [])
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def await_that(what: Callable[[], Any], process: subprocess.Popen[bytes] | None 
 @contextlib.contextmanager
 def started(*arguments: str | Path, nohup: bool = False) -> Iterator[subprocess.Popen[bytes]]:
     """A run in the background; killed at the end if it is still there."""
-    command = [built.program("iobench", "sanitized"), *arguments]
+    (command,) = benched.planned(built.program("iobench", "sanitized"), *arguments)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""iobench's command line: what it refuses, what can be swept, Mobibench's letters, and the same job for fio."""
+"""The options behind `androstep bench --`: refusals, sweeps, Mobibench's letters, and the same job for fio."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 from support import benched, built
 
+from androstep_analysis import runs
+from androstep_analysis.bench import write_fio_job, write_mobibench
+from androstep_analysis.bench.plan import HELP, plan
+from androstep_analysis.common.errors import InputError
+
 SMALL = ("--size", "64k", "--cache", "any", "-q")
 
 
@@ -25,10 +30,15 @@ def jobs(*words: str | Path) -> list[dict[str, Any]]:
     return benched.measured(built.program("iobench"), *words)[0]
 
 
+def to_fio(*words: str | Path) -> str:
+    """The job file of fio."""
+    return write_fio_job.write(runs.described([str(word) for word in words]) or [])
+
+
 def sections(*words: str | Path) -> list[dict[str, str]]:
     """The options in each section of --to-fio."""
     found: list[dict[str, str]] = []
-    for line in iobench(*words, "--to-fio").stdout.decode().splitlines():
+    for line in to_fio(*words).splitlines():
         if line.startswith("["):
             found.append({})
         elif line and not line.startswith(";"):
@@ -40,11 +50,22 @@ def sections(*words: str | Path) -> list[dict[str, str]]:
 def helped() -> Iterator[tuple[str, str, str]]:
     """Heading, name (the letter where there is no other) and argument of each option in the help."""
     heading = ""
-    for line in iobench("--help").stdout.decode().splitlines():
+    for line in f"{iobench('--help').stdout.decode()}\n{HELP}".splitlines():
         if match := re.fullmatch(r"(\S.*):", line):
             heading = match[1]
         elif match := re.match(r"  (?:-(\w), |    |-(?=\w ))(?:--)?(?<=[- ])([\w-]+)(?: (\S+))?(?:  |$)", line):
             yield heading, match[2], match[3] or ""
+
+
+def refusal(*words: str, cwd: Path) -> str:
+    """The sentence by which a command line is refused, here or by iobench, before anything is made."""
+    try:
+        (run, *_) = plan(words).runs
+    except InputError as error:
+        return str(error)
+    done = iobench(*run.words, status=1, cwd=cwd)
+    assert done.stdout == b""
+    return done.stderr.decode().removeprefix("iobench: ").removesuffix("\n")
 
 
 REFUSED = {
@@ -125,8 +146,7 @@ REFUSED = {
         ["sqlite", "--page-size", "256"],
         ["sqlite", "--page-size", "1m"],
     ],
-    "--random-order": [["-d", "1", "--random-order"], ["--random-order"]],
-    "-R": [["-R", "1"], ["-d", "2", "-R", "1"]],
+    "--random-order": [["-d", "1", "--random-order"], ["--random-order"], ["-R", "1"], ["-d", "2", "-R", "1"]],
     "--checkpoint": [
         *(["sqlite", "--checkpoint", "auto"], ["sqlite", "-j", "WAL", "--checkpoint", "0"]),
         *(["sqlite", "-j", "WAL", "--checkpoint", "often"],),
@@ -156,6 +176,7 @@ REFUSED = {
         ["--sweep", "bs=4k,8k", "--sweep", "bs=16k"],
         ["--sweep", "numjobs=1..1024", "--sweep", "randseed=" + ",".join(map(str, range(1000)))],
     ],
+    "--point": [["--point", "-1"]],
     "--interval": [["--interval", "1", "--runtime", "365d"], ["--interval", "0"], ["--interval", "-1"]],
     "--output": [["--output", "json"]],
     "--record": [["--record", "-"], ["-o", "/proc/nonexistent/file"], ["-o", "/"]],
@@ -172,11 +193,9 @@ REFUSED = {
 @pytest.mark.parametrize("option", REFUSED)
 def test_a_bad_value_is_refused_with_one_sentence(option: str, tmp_path: Path) -> None:
     for words in REFUSED[option]:
-        done = iobench(*words, status=1, cwd=tmp_path)
-        said = done.stderr.decode()
-        assert re.fullmatch(r"iobench: [^\n]+\n", said), said
-        assert option in said.split(": ", 1)[1]
-        assert done.stdout == b""
+        said = refusal(*words, cwd=tmp_path)
+        assert said and "\n" not in said
+        assert option in said
         assert list(tmp_path.iterdir()) == []
 
 
@@ -191,13 +210,13 @@ def test_words_that_are_no_options_are_refused(words: list[str], tmp_path: Path)
 
 
 def test_every_option_has_a_refusal_or_takes_anything() -> None:
-    anything = {"directory", "i-know", "keep", "to-fio", "describe", "version", "help"}
+    anything = {"directory", "i-know", "keep", "to-fio", "dry-run", "describe", "version", "help", *"aydjsR"}
     named = {name for _, name, _ in helped()}
     assert len(named) > 60
     assert {option.lstrip("-") for option in REFUSED} >= named - anything
 
 
-def test_help_teaches() -> None:
+def test_help_teaches(tmp_path: Path) -> None:
     text = iobench("--help").stdout.decode()
     assert text.startswith("usage: iobench [file|sqlite|postmark]")
     for heading in (
@@ -213,14 +232,18 @@ def test_help_teaches() -> None:
     assert "Exit status: 0 " in text
     assert max(map(len, text.splitlines())) <= 110
     examples = re.findall(r"^  (iobench .*)$", text, re.M)
-    assert len(examples) >= 5
+    assert len(examples) >= 4
     for example in examples:
         words = example.split()[1:]
-        if not {"sqlite", "postmark"} & set(words):
-            iobench(*words, "--to-fio")
+        iobench(*words, "--dry-run", cwd=tmp_path)
+    assert not (tmp_path / "results.rec").exists() or len(list(tmp_path.iterdir())) == 1
+    examples = re.findall(r"^  androstep bench /mnt .*-- (.*)$", HELP, re.M)
+    assert len(examples) >= 4
+    for example in examples:
+        assert runs.described(example.split())
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "--describe", "file --to-fio", "file"])
+@pytest.mark.parametrize("words", ["--help", "--version", "--describe", "file"])
 def test_what_cannot_be_printed_fails(words: str, tmp_path: Path) -> None:
     command = [built.program("iobench"), *words.split(), *(() if words.startswith("--") else SMALL)]
     with Path("/dev/full").open("wb") as full:
@@ -285,15 +308,14 @@ def test_each_repetition_is_there(tmp_path: Path) -> None:
 @pytest.mark.prove
 def test_progress_is_told_in_whole_per_cent(tmp_path: Path) -> None:
     words = ("--size", "64k", "--cache", "any", "-p", tmp_path, "--runtime", "500ms", "--repeats", "2")
-    lines = iobench(*words, "--sweep", "bs=4k,8k").stderr.decode().splitlines()
-    told = [re.fullmatch(r"iobench: (\d+) % point ([12])/2 repeat ([12])/2 \d+ ops/s(, done)?", line) for line in lines]
+    lines = iobench(*words).stderr.decode().splitlines()
+    told = [re.fullmatch(r"iobench: (\d+) % repeat ([12])/2 \d+ ops/s(, done)?", line) for line in lines]
     assert told
     assert all(told)
-    per_cent = [int(match[1]) for match in told if match and not match[4]]
+    per_cent = [int(match[1]) for match in told if match and not match[3]]
     assert per_cent == sorted(set(per_cent))
-    done = [(match[1], match[2], match[3]) for match in told if match and match[4]]
-    assert done == [("25", "1", "1"), ("50", "1", "2"), ("75", "2", "1"), ("100", "2", "2")]
-    assert [(match[2], match[3]) for match in told if match] == sorted((match[2], match[3]) for match in told if match)
+    assert [(match[1], match[2]) for match in told if match and match[3]] == [("50", "1"), ("100", "2")]
+    assert [match[2] for match in told if match] == sorted(match[2] for match in told if match)
     assert iobench(*words, "-q").stderr == b""
 
 
@@ -360,7 +382,7 @@ def test_the_table_has_all_that_can_be_swept() -> None:
     jobs_options = {
         name
         for heading, name, argument in helped()
-        if argument and len(name) > 1 and heading not in ("statistics", "output")
+        if argument and len(name) > 1 and heading not in ("statistics", "output") and "androstep" not in heading
     }
     assert set(SWEPT) | SWEPT_APART == jobs_options
 
@@ -429,13 +451,15 @@ def test_the_defaults_are_those_that_mobibench_documents() -> None:
     assert not job.keys() & {"direct", "sync", "fsync", "fdatasync", "thinktime", "runtime"}
 
 
-def mobibench_lines(*words: str | Path) -> dict[str, str]:
-    lines = iobench(*words, "-q", "--cache", "any", "--output", "mobibench").stdout.decode().splitlines()
+def mobibench_lines(place: Path, *words: str) -> dict[str, str]:
+    ran = runs.bench([*words, "-q", "--cache", "any", "-p", str(place)], place / "out")
+    assert ran.capture is not None
+    lines = write_mobibench.lines(ran.capture.bench).splitlines()
     return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def test_the_defaults_of_its_database_test(tmp_path: Path) -> None:
-    said = mobibench_lines("-p", tmp_path, "-d", "0")
+    said = mobibench_lines(tmp_path, "-d", "0")
     assert said["Operation"] == "0"
     assert said["Transactions per thread"] == "10"
     assert said["# of Tables"] == "3"
@@ -445,7 +469,7 @@ def test_the_defaults_of_its_database_test(tmp_path: Path) -> None:
 
 def test_its_database_options(tmp_path: Path) -> None:
     words = "-d 1 -n 8 -t 2 -j 3 -s 1 -T 2 -D 2 -i 1"
-    said = mobibench_lines(*words.split(), "-p", tmp_path)
+    said = mobibench_lines(tmp_path, *words.split())
     assert said["Operation"] == "1"
     assert said["Transactions per thread"] == "4"
     assert said["# of Tables"] == "2"
@@ -477,7 +501,7 @@ def test_fio_takes_the_job_file(words: str, tmp_path: Path) -> None:
     if shutil.which("fio") is None:
         pytest.skip("fio is not installed")
     file = tmp_path / "job.fio"
-    file.write_bytes(iobench("file", *words.split(), "--to-fio").stdout)
+    file.write_text(to_fio("file", *words.split()))
     done = subprocess.run(["fio", "--parse-only", file], capture_output=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -498,11 +522,8 @@ def test_fio_takes_the_job_file(words: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_fio_cannot_do_is_said(words: str) -> None:
-    done = iobench(
-        *(words.split() if words in ("sqlite", "postmark") else ["file", *words.split()]), "--to-fio", status=1
-    )
-    assert re.fullmatch(rb"iobench: --to-fio: fio has no [^\n]+\n", done.stderr)
-    assert done.stdout == b""
+    with pytest.raises(InputError, match=r"^--to-fio: fio has no [^\n]+$"):
+        to_fio(*words.split())
 
 
 @pytest.mark.parametrize(
@@ -519,7 +540,7 @@ def test_fio_does_the_same_work(words: str, tmp_path: Path) -> None:
         pytest.skip("fio is not installed")
     asked: list[str | Path] = [*words.split(), "--cache", "any", "-p", tmp_path]
     file = tmp_path / "job.fio"
-    file.write_bytes(iobench(*asked, "--to-fio").stdout)
+    file.write_text(to_fio(*asked))
     done = built.run("fio", "--output-format=json", file, cwd=tmp_path)
     theirs = json.loads(done.stdout)["jobs"][0]
     ours = jobs("-q", *asked)[0]
@@ -545,7 +566,7 @@ def test_fio_runs_a_sweep_to_its_end(words: str, tmp_path: Path) -> None:
         pytest.skip("fio is not installed")
     asked: list[str | Path] = [*words.split(), "--size", "256k", "--cache", "any", "-p", tmp_path]
     file = tmp_path / "job.fio"
-    file.write_bytes(iobench(*asked, "--to-fio").stdout)
+    file.write_text(to_fio(*asked))
     done = built.run("fio", "--output-format=json", file, cwd=tmp_path)
     theirs, ours = json.loads(done.stdout)["jobs"], jobs("-q", *asked)
     assert len(theirs) == len(sections(*asked)) == len(ours)

@@ -1,21 +1,29 @@
-"""What iobench writes: records that agree, Mobibench's lines and logs, and a line for each repetition."""
+"""What iobench writes, records that agree and a line for each repetition, and Mobibench's lines and logs of it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tarfile
 from collections import Counter
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from support import benched, built, corpus
 
+from androstep_analysis import bench, cli
+from androstep_analysis.bench import records, write_mobibench
 from androstep_analysis.ingest import record
 
 
@@ -174,10 +182,18 @@ def masked(text: str) -> str:
     return re.sub(r"(?<![N\d])\d+", "N", text)
 
 
+def reported(path: Path, *words: str, status: int = 0) -> tuple[str, dict[str, Any]]:
+    """What `androstep bench --mobibench` prints, and the repetition that it is of."""
+    out = path / "out"
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert cli.main(["bench", str(path), "--mobibench", "-o", str(out), "--", *words, "--cache=any"]) == status
+    (run,) = benched.repetitions(out / "raw" / "bench.rec")
+    shutil.rmtree(out)
+    return printed.getvalue().replace(str(path), "PATH"), run
+
+
 def mobibench(path: Path, *words: str) -> str:
-    """What iobench prints in Mobibench's words."""
-    done = benched.run("-p", path, *words, "--cache=any", "-q", "--output=mobibench")
-    return done.stdout.decode().replace(str(path), "PATH")
+    return reported(path, *words)[0]
 
 
 def optional(text: str, lines: str) -> str:
@@ -207,7 +223,6 @@ def test_mobibench_lines_of_files(tmp_path: Path, access: int, threads: int) -> 
 @pytest.mark.parametrize("operation", range(3))
 def test_mobibench_lines_of_databases(tmp_path: Path, operation: int) -> None:
     text = mobibench(tmp_path, "-d", str(operation), "-n", "10", "-i", "1", "-j", "1", "-s", "1", "-T", "2", "-D", "2")
-    text = re.sub(r"PATH/iobench-\w+/", "PATH/", text)
     expected = SQLITE_SETUP + READY + 2 * DATABASE + EXEC + RESULT + CPU + TRANSACTIONS + SWITCHES + END
     assert masked(text) == optional(text, expected)
     assert f"Operation : {operation}\n" in text and "synchronous=1\n" in text
@@ -243,13 +258,48 @@ def test_the_expected_lines_are_those_of_the_original() -> None:
         (("postmark",), "PostMark"),
     ],
 )
-def test_what_mobibench_cannot_tell_is_refused(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
-    done = benched.run(*words, "--directory", tmp_path, "--output=mobibench", status=1)
-    assert reason in done.stderr.decode() and not done.stdout
+def test_what_mobibench_cannot_tell_is_refused(
+    tmp_path: Path, words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["bench", str(tmp_path), "--mobibench", "-o", str(tmp_path / "out"), "--", *words]) == 1
+    printed = capsys.readouterr()
+    assert reason in printed.err and not printed.out
     assert list(tmp_path.iterdir()) == []
 
 
+RUN: dict[str, Any] = {
+    **{"workload": "file", "test": "rand_write", "sync_mode": "fsync", "after_every": 1},
+    **{"block_bytes": 4096, "file_bytes": 1 << 20},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_lacking"),
+    [
+        ({}, False),
+        ({"test": "rand_mixed"}, True),
+        ({"block_bytes": 512}, True),
+        ({"after_every": 2}, True),
+        ({"sync_mode": "sync_file_range"}, True),
+        ({"workload": "postmark"}, True),
+        ({"workload": "sqlite", "test": "sqlite_delete"}, False),
+        ({"workload": "sqlite", "test": "sqlite_select"}, True),
+    ],
+)
+def test_what_mobibench_lacks(change: dict[str, Any], is_lacking: bool) -> None:
+    assert (write_mobibench.lacks(RUN | change) is not None) == is_lacking
+
+
 # -- Mobibench's logs -------------------------------------------------------------------------------------------------
+
+
+def reported_with_log(path: Path, *words: str) -> dict[str, Any]:
+    """The repetition of `androstep bench` with these options."""
+    out = path / "out"
+    assert cli.main(["bench", str(path), "-o", str(out), "--", *words, "--cache=any"]) == 0
+    (run,) = benched.repetitions(out / "raw" / "bench.rec")
+    shutil.rmtree(out)
+    return run
 
 
 def sections(path: Path) -> list[list[str]]:
@@ -275,7 +325,7 @@ def test_the_log_of_latencies_has_every_operation(tmp_path: Path, job: str) -> N
     words, heading, ops = LOGGED[job]
     log = tmp_path / "latency"
     for run in range(2):
-        (own,) = measured(tmp_path, *words, "-L", str(log))
+        own = reported_with_log(tmp_path, *words, "-L", str(log))
         found = sections(log)[run * own["threads"] :]
         assert [part[0] for part in found] == own["threads"] * [heading]
         lines = [line for part in found for line in part[1:]]
@@ -290,7 +340,7 @@ def test_the_log_of_latencies_has_every_operation(tmp_path: Path, job: str) -> N
 def test_the_log_of_rates_adds_up(tmp_path: Path, job: str) -> None:
     words, heading, ops = LOGGED[job]
     log = tmp_path / "rates"
-    (own,) = measured(tmp_path, *words, "-k", str(log))
+    own = reported_with_log(tmp_path, *words, "-k", str(log))
     found = sections(log)
     assert [part[0] for part in found] == own["threads"] * [heading]
     unit = "Transactions/sec" if job == "sqlite" else "IOPS" if "rand" in own["test"] else "KB/s"
@@ -302,10 +352,11 @@ def test_the_log_of_rates_adds_up(tmp_path: Path, job: str) -> None:
 @pytest.mark.prove
 def test_the_log_of_rates_has_a_line_for_every_second(tmp_path: Path) -> None:
     """By the end of each operation, however late others on the machine made it."""
-    log, path = tmp_path / "rates", tmp_path / "out.rec"
-    words = ("--rw=randread", "--size=64k", "--rate_iops=40", "--number_ios=90", "-k", str(log))
+    path = tmp_path / "out.rec"
+    words = ("--rw=randread", "--size=64k", "--rate_iops=40", "--number_ios=90", "-k", str(tmp_path / "rates"))
     benched.run(*words, "--log-ops", "--record", path, "-p", tmp_path, "--cache=any", "-q")
-    (lines,) = (part[1:] for part in sections(log))
+    heading, *lines = write_mobibench.iops_log(bench.read(path).tables).splitlines()[1:]
+    assert heading == "#In 3 IO mode and 0 sync mode"
     tables = record.read(path).tables
     ops = tables["bench_op"].filter(pl.col("part") == "op")
     window = tables["bench_window"].row(0, named=True)
@@ -323,9 +374,8 @@ def test_the_log_of_rates_has_a_line_for_every_second(tmp_path: Path) -> None:
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["human", "mobibench"])
-def test_an_interrupted_run_says_so(tmp_path: Path, output: str) -> None:
-    words = ("--rw=randread", "--size=64k", "--runtime=60", "--cache=any", f"--output={output}")
+def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
+    words = ("--rw=randread", "--size=64k", "--runtime=60", "--cache=any", "--record", tmp_path / "out.rec")
     command = (built.program("iobench"), "--directory", tmp_path, *words)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stderr is not None and running.stdout is not None
@@ -333,11 +383,10 @@ def test_an_interrupted_run_says_so(tmp_path: Path, output: str) -> None:
         running.send_signal(signal.SIGINT)
         text = running.stdout.read()
         assert running.wait(timeout=60) == 1
-    if output == "mobibench":
-        assert b"setState: 4\nErr string : " in text and b"No error" not in text and b"[TIME]" not in text
-    else:
-        assert b"*** INVALID: " in text
-    assert list(tmp_path.iterdir()) == []
+    assert b"*** INVALID: " in text
+    lines = write_mobibench.lines(bench.read(tmp_path / "out.rec").tables)
+    assert "setState: 4\nErr string : " in lines and "No error" not in lines and "[TIME]" not in lines
+    assert [path.name for path in tmp_path.iterdir()] == ["out.rec"]
 
 
 def made_up(what: str, *more: str | Path) -> bytes:
@@ -345,20 +394,30 @@ def made_up(what: str, *more: str | Path) -> bytes:
     return built.run(built.program("test_results"), what, *more).stdout
 
 
-@pytest.mark.parametrize("what", ["human", "mobibench"])
-def test_nothing_that_is_no_number_is_printed(what: str) -> None:
-    assert re.search(rb"\b-?(nan|inf)", made_up(what), re.IGNORECASE) is None
+def printed(what: str, path: Path) -> bytes:
+    """What is made up as iobench prints it, and as Mobibench would."""
+    if what == "human":
+        return made_up("human")
+    made_up("record", path / "out.rec")
+    return write_mobibench.lines(bench.read(path / "out.rec").tables).encode()
 
 
 @pytest.mark.parametrize("what", ["human", "mobibench"])
-def test_names_do_no_harm_to_a_terminal(what: str) -> None:
-    text = made_up(what)
+def test_nothing_that_is_no_number_is_printed(what: str, tmp_path: Path) -> None:
+    assert re.search(rb"\b-?(nan|inf)", printed(what, tmp_path), re.IGNORECASE) is None
+
+
+@pytest.mark.parametrize("what", ["human", "mobibench"])
+def test_names_do_no_harm_to_a_terminal(what: str, tmp_path: Path) -> None:
+    text = printed(what, tmp_path)
     text.decode()
     assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", text)
-    assert "‮" not in text.decode()
+    assert "\u202e" not in text.decode()
     if what == "human":
         assert rb"disk\x1b]0;x\x07 \xe2\x80\xae\xff" in text
-    assert rb"\xff\x1b[31m\x0a" in text
+        assert rb"\xff\x1b[31m\x0a" in text
+    else:
+        assert r"\xff\x1b[31m\n" in text.decode()
 
 
 def test_records_of_hostile_and_extreme_results(tmp_path: Path) -> None:
@@ -380,21 +439,65 @@ def test_records_of_hostile_and_extreme_results(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_repetition_is_a_line(tmp_path: Path, workload: str) -> None:
-    words = (*WORKLOADS[workload], "--directory", str(tmp_path), "--repeats=2", "--cache=any", "-q")
-    heading, place, *lines = benched.run(*words).stdout.decode().splitlines()
-    rate = "IOPS" if workload == "file" else "TPS"
-    assert heading.split() == [rate, "bandwidth", "p50", "p99", "p99.9", "max", "cache"]
-    assert place.endswith(str(tmp_path))
+    """Of what would steer a terminal not as it is."""
+    hostile = tmp_path / "a\x1b[31mb"
+    words = (*WORKLOADS[workload], "--directory", str(hostile), "--repeats=2", "--cache=any", "-q")
+    lines = benched.run(*words).stdout.decode().splitlines()
     assert len(lines) == 2
     for line in lines:
-        assert re.fullmatch(r" *\d+(\.\d)? +[\d.]+ \w+/s( +[\d.]+ (ns|us|ms|s)){4}  (cold|warm|unknown) +\w+", line)
+        rates = r"\d+(\.\d)? ops/s, [\d.]+ \w+/s, latency mean [\d.]+ \w+, max [\d.]+ \w+"
+        assert re.fullmatch(rf"{rates}, cache (cold|warm|unknown): \w+, .*a\\x1b\[31mb", line), line
 
 
-def test_lines_of_a_sweep_say_where_and_what(tmp_path: Path) -> None:
-    """What would steer a terminal not as it is."""
-    one, hostile = tmp_path / "one", tmp_path / "a\x1b[31mb"
-    words = ("--size=64k", "--sweep", f"directory={one},{hostile}", "--sweep", "bs=4k,8k", "--cache=any", "-q")
-    text = benched.run(*words).stdout.decode()
-    places = [line for line in text.splitlines() if f", {tmp_path}" in line]
-    assert len(places) == 2 and "\x1b" not in text and "[31mb" in places[1]
-    assert re.findall(r"seq_write directory=\S+ bs=(\S+)$", text, re.MULTILINE) == ["4k", "8k"] * 2
+# -- steady state -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "is_steady"),
+    [
+        ((100, 100, 100, 100, 100), True),
+        ((0, 0, 0, 0, 0), False),
+        ((110, 90, 100, 110, 90), True),  # a range of 20 %
+        ((111, 90, 99, 110, 90), False),
+        ((95, 98, 99, 103, 105), True),  # a rise of 10 %
+        ((95, 97, 100, 103, 105), False),
+        ((105, 103, 100, 97, 95), False),
+        ((100, 100, 100, 100), False),
+    ],
+)
+def test_edges_of_the_steady_state(ops: tuple[int, ...], is_steady: bool) -> None:
+    assert (records.first_steady(np.array(ops)) == 0) == is_steady
+
+
+def steady_by_hand(ops: list[int]) -> int | None:
+    """SNIA's two conditions for five windows, with numpy's line of best fit, in fractions."""
+    for first in range(len(ops) - 4):
+        window = ops[first : first + 5]
+        mean = Fraction(sum(window), 5)
+        slope = Fraction(sum((x - 2) * y for x, y in enumerate(window)), 10)
+        if mean and max(window) - min(window) <= mean / 5 and abs(slope) * 4 <= mean / 10:
+            return first
+    return None
+
+
+def test_the_steady_state_is_found_where_a_calculation_by_hand_finds_it() -> None:
+    draw = random.Random(1)
+    found = set()
+    for _ in range(3000):
+        noise, drift = draw.randint(1, 60), draw.randint(-10, 10)
+        ops = [200 + draw.randrange(noise) + index * drift for index in range(draw.randint(0, 12))]
+        by_hand = steady_by_hand(ops)
+        assert records.first_steady(np.array(ops, dtype=np.int64)) == by_hand
+        found.add(by_hand)
+    assert found >= {None, 0, 1, 7}
+
+
+@pytest.mark.parametrize(("first", "steady_from_ns"), [(9, 0), (2, 1_000), (1000, 1_000)])
+def test_windows_of_the_workers_add_up(first: int, steady_from_ns: int) -> None:
+    """The first window begins before the first operation, the last one is not whole, one worker ends early."""
+    run = pl.DataFrame({"point": [0], "repeat": [0], "ts_ns": [5_300], "duration_ns": [6_000], "interval_ns": [1_000]})
+    starts = [5_300, *range(6_000, 12_000, 1_000)]
+    ops = [[first, 10, 10, 10, 10, 10, 1], [1]]
+    windows = pl.concat(pl.DataFrame({"ts_ns": starts[: len(own)], "ops": own}) for own in ops)
+    windows = windows.with_columns(point=0, repeat=0)
+    assert list(records._steady_starts(run, windows)) == [steady_from_ns]

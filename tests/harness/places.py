@@ -12,6 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from androstep_analysis.bench.plan import plan
+from androstep_analysis.ingest import record
+
 IMAGE_BYTES = 512 << 20
 
 MKFS = {
@@ -27,6 +30,33 @@ def run(*command: str | Path) -> str:
     if done.returncode:
         sys.exit(f"{shlex.join(map(str, command))}: status {done.returncode}: {done.stderr.strip()}")
     return done.stdout.strip()
+
+
+def measure(command: Sequence[str | Path], words: Sequence[str], out: Path) -> None:
+    """Runs iobench (`command`) for each run that `androstep bench -- WORDS` makes; the records come to `out`."""
+    runs = plan(words).runs
+    parts = [out.with_name(f"{out.name}.{number}") for number in range(len(runs))]
+    for asked, part in zip(runs, parts, strict=True):
+        run(*command, *asked.words, "--record", part)
+    join(parts, out)
+
+
+def measure_in_guest(words: Sequence[str], name: str) -> tuple[str, list[str]]:
+    """The same as a command of a guest's shell, which leaves its records in /tmp/out, and the names of their files."""
+    runs = plan(words).runs
+    parts = [f"{name}.{number}" for number in range(len(runs))]
+    lines = [
+        shlex.join(["iobench", *asked.words, "--record", f"/tmp/out/{part}"])
+        for asked, part in zip(runs, parts, strict=True)
+    ]
+    return " && ".join(lines), parts
+
+
+def join(parts: Sequence[Path], out: Path) -> None:
+    """Makes one file of the records of several runs, and removes theirs."""
+    record.join(parts, out)
+    for part in parts:
+        part.unlink()
 
 
 @contextmanager

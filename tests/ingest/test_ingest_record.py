@@ -292,3 +292,40 @@ def test_what_is_no_record_stream_is_refused(tmp_path: Path, data: bytes) -> Non
 def test_sniff() -> None:
     assert record.sniff(b"\xa7REC\x01")
     assert not record.sniff(b"\xa7RE") and not record.sniff(b"")
+
+
+# -- several runs of a probe ------------------------------------------------------------------------------------------
+
+
+def test_streams_are_joined(sample: bytes, tmp_path: Path) -> None:
+    """As one file: frames in order with the seed of the first, all rows, totals and losses of all."""
+    parts = [tmp_path / "first.rec", tmp_path / "second.rec"]
+    for part in parts:
+        built.run(built.program("test_record"), part)
+    record.join(parts, tmp_path / "both.rec")
+    data = (tmp_path / "both.rec").read_bytes()
+    kinds = [frame.type for frame in frames_of(data)]
+    assert (kinds[0], kinds[-2:], kinds.count(0), kinds.count(1)) == (0, [0, 1], 2, 1)
+    assert len(kinds) == 2 * len(frames_of(sample)) - 3
+    found = record.read(tmp_path / "both.rec")
+    assert found.complete
+    assert_tables(found, {name: pl.concat([table, table]) for name, table in expected().items()})
+    assert losses(found) == {kind: 2 * count for kind, count in OF_THE_PROBE.items()}
+
+
+def test_a_stream_without_an_end_makes_none(sample: bytes, tmp_path: Path) -> None:
+    parts = [tmp_path / "first.rec", tmp_path / "second.rec"]
+    parts[0].write_bytes(sample)
+    parts[1].write_bytes(sample[: frames_of(sample)[-3].end])
+    record.join(parts, tmp_path / "both.rec")
+    assert not record.read(tmp_path / "both.rec").complete
+
+
+def test_damaged_streams_are_not_joined(sample: bytes, tmp_path: Path) -> None:
+    parts = [tmp_path / "first.rec", tmp_path / "second.rec"]
+    parts[0].write_bytes(sample)
+    damaged = bytearray(sample)
+    damaged[frames_of(sample)[3].start + 100] ^= 1
+    parts[1].write_bytes(damaged)
+    with pytest.raises(InputError, match=r"second\.rec: damaged"):
+        record.join(parts, tmp_path / "both.rec")

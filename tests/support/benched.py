@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from androstep_analysis import bench
+from androstep_analysis.bench.plan import plan
 from androstep_analysis.ingest import record
 from support import built
 
@@ -25,20 +26,32 @@ def program(variant: str = "sanitized") -> list[str | Path]:
     return [*before, built.program("iobench", variant)]
 
 
+def planned(*command: str | Path) -> list[list[str | Path]]:
+    """The command lines that `androstep bench` makes of one: with iobench, what stands before it, and options."""
+    at = max(index for index, word in enumerate(command) if Path(word).name.startswith("iobench"))
+    words = [str(word) for word in command[at + 1 :]]
+    return [[*command[: at + 1], *run.words] for run in plan(words).runs]
+
+
 def run(*words: str | Path, variant: str = "sanitized", **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs iobench to its end."""
-    return built.run(*program(variant), *words, **options)
+    """Runs iobench to its end, with the options of one run."""
+    (command,) = planned(*program(variant), *words)
+    return built.run(*command, **options)
 
 
 def measured(*command: str | Path, **options: Any) -> tuple[list[dict[str, Any]], str]:
     """Runs a command, whoever it runs as: its repetitions as `repetitions` has them, and its standard error."""
-    with tempfile.TemporaryDirectory(prefix="iobench-") as scratch:
-        out = Path(scratch, "run.rec")
-        out.touch()
-        out.chmod(0o666)
-        out.parent.chmod(0o755)
-        done = built.run(*command, "--record", out, **options)
-        return repetitions(out), done.stderr.decode("utf-8", "replace")
+    found, said = [], ""
+    for of_run in planned(*command):
+        with tempfile.TemporaryDirectory(prefix="iobench-") as scratch:
+            out = Path(scratch, "run.rec")
+            out.touch()
+            out.chmod(0o666)
+            out.parent.chmod(0o755)
+            done = built.run(*of_run, "--record", out, **options)
+            found += repetitions(out)
+            said += done.stderr.decode("utf-8", "replace")
+    return found, said
 
 
 def repetitions(recorded: Path) -> list[dict[str, Any]]:
@@ -114,4 +127,5 @@ def traced(log: Path, names: str, *command: str | Path, status: int = 0) -> list
 
 def calls(log: Path, names: str, *words: str | Path, status: int = 0) -> list[Call]:
     """The system calls `names` of a run of iobench."""
-    return traced(log, names, built.program("iobench", "native"), *words, status=status)
+    commands = planned(built.program("iobench", "native"), *words)
+    return [call for command in commands for call in traced(log, names, *command, status=status)]

@@ -17,7 +17,7 @@ from androstep_analysis.device.runs import bench as run_bench
 from androstep_analysis.present.panel import history
 from androstep_analysis.present.panel.jobs import Job
 
-_PROGRESS = re.compile(r"point (\d+)/\d+ repeat (\d+)/\d+ (\d+) ops/s(, done)?")
+_PROGRESS = re.compile(r"repeat (\d+)/\d+ (\d+) ops/s(, done)?")
 
 
 class Stopped(Exception):
@@ -100,14 +100,13 @@ class Measuring(threading.Thread):
     def _watched(self, target: device.Device) -> probe.Runner:
         """iobench on the device, its progress told; it ends when the user wants no more of it."""
         runner = target.runner(PROBE, meanwhile=self._go_on)
-        of_runs = list(self._job.of_runs().values())
-        parts = [len(tests) for tests in of_runs]
-        begun: list[Sequence[str]] = []
+        left = [test for tests in self._job.of_runs().values() for test in tests]
+        nr_tests = len(left)
 
         def watched(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int:
             self._go_on()
-            tests, before = of_runs[len(begun)], sum(parts[: len(begun)])
-            begun.append(tests)
+            test = left.pop(0)
+            before = nr_tests - len(left) - 1
 
             def watch(text: str) -> None:
                 found = probe.progress(PROBE, text)
@@ -115,20 +114,19 @@ class Measuring(threading.Thread):
                     self._said = text
                     line(text)
                 else:
-                    share = (before + found[0] / 100 * len(tests)) / sum(parts)
-                    self._moved(_moved(self._progress, share, found[1], tests))
+                    self._moved(_moved(self._progress, (before + found[0] / 100) / nr_tests, found[1], test))
 
             return runner(options, path, watch)
 
         return watched
 
 
-def _moved(progress: Progress, share: float, words: str, tests: Sequence[str]) -> Progress:
-    """The progress after iobench told of its own."""
+def _moved(progress: Progress, share: float, words: str, test: str) -> Progress:
+    """The progress after iobench told of its own, which does this test."""
     progress.share = share
     if told := _PROGRESS.fullmatch(words):
-        test, repeat = tests[int(told[1]) - 1], int(told[2])
+        repeat = int(told[1])
         progress.words = f"{test}, repetition {repeat}"
-        progress.rates[test] = [*progress.rates.get(test, [])[: repeat - 1], float(told[3])]
-        progress.is_running = told[4] is None
+        progress.rates[test] = [*progress.rates.get(test, [])[: repeat - 1], float(told[2])]
+        progress.is_running = told[3] is None
     return progress

@@ -8,7 +8,7 @@
 
 /* Columns of table bench_runs, so called and in these units. */
 struct run_row {
-    int64_t ts_ns, realtime_ns, duration_ns, steady_from_ns;
+    int64_t ts_ns, realtime_ns, duration_ns;
     int64_t ops_asked, duration_asked_ns, warmup_ns, rate_asked, think_ns, seed, compress_percent, dedupe_percent,
         interval_ns;
     int64_t block_bytes, file_bytes, after_every, read_percent, depth, overlap_percent, loops;
@@ -40,7 +40,6 @@ static const struct record_field run_fields[] = {
     ALWAYS(ts_ns, "ns", "Start of the measured part, behind the warm-up."),
     ALWAYS(realtime_ns, "ns", "The same moment in CLOCK_REALTIME."),
     ALWAYS(duration_ns, "ns", "Until the last worker ended."),
-    MAYBE(steady_from_ns, "ns", "When throughput became steady, since the start of measuring."),
     MAYBE(ops_asked, "operations", "Operations asked for, of all workers together."),
     MAYBE(duration_asked_ns, "ns", "Duration asked for."),
     ALWAYS(warmup_ns, "ns", "Warm-up before the measured part."),
@@ -247,7 +246,6 @@ static void fill_outcome(struct run_row *row, const struct bench_result *result)
     row->ts_ns = result->boottime_ns;
     row->realtime_ns = result->realtime_ns;
     row->duration_ns = result->duration_ns;
-    row->steady_from_ns = or_null(result->steady_from_ns, -1);
     row->point = result->point;
     row->repeat = result->repeat;
     row->valid = result_valid(result);

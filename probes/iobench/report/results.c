@@ -9,10 +9,6 @@
 #include "common/clock.h"
 #include "common/complain.h"
 
-#define STEADY_WINDOWS       5
-#define STEADY_RANGE_PERCENT 20
-#define STEADY_SLOPE_PERCENT 10
-
 static void *copy_of(const void *items, size_t bytes)
 {
     void *copy = bytes ? malloc(bytes) : NULL;
@@ -167,57 +163,6 @@ static void drop_early_windows(struct bench_result *result)
     }
 }
 
-/* Whether the STEADY_WINDOWS windows from `windows` on are steady. Their number is odd: the middle one is at 0. */
-static bool steady_at(const struct bench_window *windows)
-{
-    int64_t sum = 0, moment = 0, spread = 0, least = windows->ops, most = least;
-
-    for (int index = 0; index < STEADY_WINDOWS; index++) {
-        int64_t ops = windows[index].ops, place = index - STEADY_WINDOWS / 2;
-
-        sum += ops;
-        moment += place * ops;
-        spread += place * place;
-        least = ops < least ? ops : least;
-        most = ops > most ? ops : most;
-    }
-    /* The line of best fit goes through the mean and rises by moment / spread from window to window. */
-    return sum > 0 && (most - least) * STEADY_WINDOWS * 100 <= STEADY_RANGE_PERCENT * sum &&
-           llabs(moment) * (STEADY_WINDOWS - 1) * STEADY_WINDOWS * 100 <= STEADY_SLOPE_PERCENT * sum * spread;
-}
-
-int64_t results_steady(const struct bench_window *windows, size_t count, int64_t interval_ns)
-{
-    for (size_t first = 0; first + STEADY_WINDOWS <= count; first++)
-        if (steady_at(&windows[first]))
-            return (int64_t)first * interval_ns;
-    return -1;
-}
-
-/* Only whole windows count: the last one is shorter as a rule. */
-static int find_steady(struct bench_result *result)
-{
-    int64_t interval_ns = result->job->interval_ns, time_ns = result->run.end_ns - result->windows_ns;
-    size_t count = interval_ns > 0 && time_ns > 0 ? (size_t)(time_ns / interval_ns) : 0;
-    struct bench_window *sums;
-
-    result->steady_from_ns = -1;
-    if (!count)
-        return 0;
-    sums = calloc(count, sizeof *sums);
-    if (!sums)
-        return -1;
-    for (int32_t index = 0; index < result->run.nr_workers; index++) {
-        const struct bench_worker *worker = &result->run.workers[index];
-
-        for (size_t window = 0; window < count && window < (size_t)worker->nr_windows; window++)
-            sums[window].ops += worker->windows[window].ops;
-    }
-    result->steady_from_ns = results_steady(sums, count, interval_ns);
-    free(sums);
-    return 0;
-}
-
 static int fill(struct bench_result *result, const struct bench_run *run)
 {
     result->parts = make_parts(run->nr_workers);
@@ -228,7 +173,7 @@ static int fill(struct bench_result *result, const struct bench_run *run)
     take_pauses(result);
     take_rates(result);
     drop_early_windows(result);
-    return find_steady(result);
+    return 0;
 }
 
 int results_add(struct bench_results *results, const struct bench_run *run, int point, const char *run_id,

@@ -22,7 +22,6 @@ struct bench_result {
     int64_t windows_ns;            /* start of the workers' first windows, CLOCK_MONOTONIC: at or before measure_ns */
     double seconds;                /* the difference of these: what rates are taken over */
     double iops, bytes_per_second; /* of PART_OP */
-    int64_t steady_from_ns;        /* since the start of measuring; -1: never reached */
 };
 
 struct bench_results {
@@ -44,21 +43,8 @@ bool result_valid(const struct bench_result *result);
  * to be done was not what was found done. */
 int result_error(const struct bench_result *result);
 
-/* Start of the first five windows in a row whose rates differ by no more than 20 % of their mean, and whose line of
- * best fit rises or falls by no more than 10 % of it (SNIA Solid State Storage Performance Test Specification, steady
- * state); -1: none. */
-int64_t results_steady(const struct bench_window *windows, size_t count, int64_t interval_ns);
-
-int results_print(FILE *out, const struct bench_results *results);           /* print.c: for people */
-int results_print_mobibench(FILE *out, const struct bench_results *results); /* mobibench.c: its lines */
-int results_record(const char *path, const struct bench_results *results);   /* record.c: FORMAT.md */
+int results_print(FILE *out, const struct bench_results *results);         /* print.c: for people */
+int results_record(const char *path, const struct bench_results *results); /* record.c: FORMAT.md */
 extern const struct record_probe bench_probe;
-
-/* Why Mobibench's lines cannot tell of `job`; NULL: they can. */
-const char *mobibench_lacks(const struct bench_job *job);
-
-/* logs.c: append to Mobibench's -L and -k, for jobs with log_ops and with a time series. 0 or -1, complain. */
-int results_latency_log(const char *path, const struct bench_results *results);
-int results_iops_log(const char *path, const struct bench_results *results);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names and numbers of the ways of making writes durable. */
+/* Names of the ways of making writes durable. */
 #define _GNU_SOURCE
 #include "iobench/modes.h"
 
@@ -12,27 +12,26 @@
 
 static const struct {
     const char *name;
-    int mobibench; /* -1: it had none */
     enum file_engine engine;
     int open_flags;
     bool dsync;
     enum file_after after;
     unsigned range_flags;
 } named[] = {
-    {"buffered", 0, ENGINE_PSYNC, 0, false, AFTER_NONE, 0},
-    {"osync", 1, ENGINE_PSYNC, O_SYNC, false, AFTER_NONE, 0},
-    {"fsync", 2, ENGINE_PSYNC, 0, false, AFTER_FSYNC, 0},
-    {"direct", 3, ENGINE_PSYNC, O_DIRECT, false, AFTER_NONE, 0},
-    {"direct_osync", 4, ENGINE_PSYNC, O_SYNC | O_DIRECT, false, AFTER_NONE, 0},
-    {"mmap", 5, ENGINE_MMAP, 0, false, AFTER_NONE, 0},
-    {"mmap_async", 6, ENGINE_MMAP, 0, false, AFTER_MSYNC_ASYNC, 0},
-    {"mmap_sync", 7, ENGINE_MMAP, 0, false, AFTER_MSYNC_SYNC, 0},
-    {"fdatasync", 8, ENGINE_PSYNC, 0, false, AFTER_FDATASYNC, 0},
-    {"fbarrier", 9, ENGINE_PSYNC, 0, false, AFTER_FBARRIER, 0},
-    {"fdatabarrier", 10, ENGINE_PSYNC, 0, false, AFTER_FDATABARRIER, 0},
-    {"odsync", -1, ENGINE_PSYNC, O_DSYNC, false, AFTER_NONE, 0},
-    {"sync_file_range", -1, ENGINE_PSYNC, 0, false, AFTER_RANGE, RANGE_ALL},
-    {"rwf_dsync", -1, ENGINE_PSYNC, 0, true, AFTER_NONE, 0},
+    {"buffered", ENGINE_PSYNC, 0, false, AFTER_NONE, 0},
+    {"osync", ENGINE_PSYNC, O_SYNC, false, AFTER_NONE, 0},
+    {"fsync", ENGINE_PSYNC, 0, false, AFTER_FSYNC, 0},
+    {"direct", ENGINE_PSYNC, O_DIRECT, false, AFTER_NONE, 0},
+    {"direct_osync", ENGINE_PSYNC, O_SYNC | O_DIRECT, false, AFTER_NONE, 0},
+    {"mmap", ENGINE_MMAP, 0, false, AFTER_NONE, 0},
+    {"mmap_async", ENGINE_MMAP, 0, false, AFTER_MSYNC_ASYNC, 0},
+    {"mmap_sync", ENGINE_MMAP, 0, false, AFTER_MSYNC_SYNC, 0},
+    {"fdatasync", ENGINE_PSYNC, 0, false, AFTER_FDATASYNC, 0},
+    {"fbarrier", ENGINE_PSYNC, 0, false, AFTER_FBARRIER, 0},
+    {"fdatabarrier", ENGINE_PSYNC, 0, false, AFTER_FDATABARRIER, 0},
+    {"odsync", ENGINE_PSYNC, O_DSYNC, false, AFTER_NONE, 0},
+    {"sync_file_range", ENGINE_PSYNC, 0, false, AFTER_RANGE, RANGE_ALL},
+    {"rwf_dsync", ENGINE_PSYNC, 0, true, AFTER_NONE, 0},
 };
 
 static const struct {
@@ -62,19 +61,6 @@ static void test_named(void)
                "%s is what it says", named[index].name);
         mode_name(&mode, name);
         tap_ok(!strcmp(name, named[index].name), "%s is named %s", named[index].name, name);
-        tap_ok(mode_mobibench(&mode) == named[index].mobibench, "%s is Mobibench's %d", name, mode_mobibench(&mode));
-    }
-}
-
-static void test_numbers(void)
-{
-    for (int number = -1; number <= 11; number++) {
-        struct file_mode mode = {0};
-        bool found = mode_by_mobibench(number, &mode);
-
-        tap_ok(found == (number >= 0 && number <= 10), "-y %d is %s", number, found ? "there" : "refused");
-        if (found)
-            tap_ok(mode_mobibench(&mode) == number, "-y %d is found again", number);
     }
 }
 
@@ -85,7 +71,6 @@ static void test_put_together(void)
 
         mode_name(&put_together[index].mode, name);
         tap_ok(!strcmp(name, put_together[index].name), "%s is named %s", put_together[index].name, name);
-        tap_ok(mode_mobibench(&put_together[index].mode) == -1, "Mobibench had no %s", name);
     }
 }
 
@@ -94,7 +79,6 @@ int main(void)
     struct file_mode mode = {.after = AFTER_FSYNC};
 
     test_named();
-    test_numbers();
     test_put_together();
     tap_ok(!mode_by_name("sync", &mode) && !mode_by_name("", &mode) && mode.after == AFTER_FSYNC,
            "an unknown name is refused and changes nothing");

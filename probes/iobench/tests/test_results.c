@@ -1,7 +1,6 @@
 /*
- * Sums and steady states. Without an argument: against calculations done another way. With one (human,
- * mobibench or record FILE): prints results made up here, hostile and extreme ones, for
- * tests/bench/test_iobench_output.py.
+ * Sums. Without an argument: against calculations done another way. With one (human or record FILE): prints results
+ * made up here, hostile and extreme ones, for tests/bench/test_iobench_output.py.
  */
 #define _GNU_SOURCE
 #include "iobench/report/results.h"
@@ -14,15 +13,6 @@
 
 #define WORKERS 2
 #define SECOND  1000000000
-
-static uint64_t random_state = 1;
-
-/* Of 31 bits; by the constants of MMIX. */
-static int64_t random_below(int64_t bound)
-{
-    random_state = random_state * 6364136223846793005U + 1442695040888963407U;
-    return (int64_t)(random_state >> 33) % bound;
-}
 
 /* -- results by hand -- */
 
@@ -105,7 +95,10 @@ static void set_windows(struct bench_worker *worker, const int64_t *ops, int64_t
 
 static void add(struct bench_results *results, struct bench_run *run, int point)
 {
-    if (results_add(results, run, point, "id", &storage))
+    char run_id[16];
+
+    snprintf(run_id, sizeof run_id, "id-%d", point);
+    if (results_add(results, run, point, run_id, &storage))
         exit(1);
     free_run(run);
 }
@@ -147,7 +140,6 @@ static void test_sums(void)
     tap_ok(result->duration_ns == 6 * (int64_t)SECOND && result->paused_ns == SECOND,
            "pauses are those of the worker that worked longest");
     tap_ok(result->iops > 0.5999 && result->iops < 0.6001, "rates are over the time without pauses");
-    tap_ok(result->steady_from_ns == 0, "windows of the workers add up");
     tap_ok(result->point == 3 && result->run.workers[1].windows[0].ops == 1, "the result has its own copies");
     results_free(&results);
 }
@@ -213,107 +205,6 @@ static void test_errors(void)
     }
 }
 
-/* -- steady state -- */
-
-/* SNIA's two conditions for five windows, with the line of best fit in its textbook form, in whole numbers. */
-static bool is_steady(const struct bench_window *windows)
-{
-    int64_t sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0, least = INT64_MAX, most = 0, slope_50;
-
-    for (int64_t x = 0; x < 5; x++) {
-        int64_t y = windows[x].ops;
-
-        sum_x += x;
-        sum_y += y;
-        sum_xx += x * x;
-        sum_xy += x * y;
-        least = y < least ? y : least;
-        most = y > most ? y : most;
-    }
-    if (5 * sum_xx - sum_x * sum_x != 50)
-        exit(1);
-    slope_50 = 5 * sum_xy - sum_x * sum_y;
-    /* 4 steps of slope_50 / 50 are at most a tenth of sum_y / 5; the range at most a fifth of it. */
-    return sum_y && 4 * llabs(slope_50) <= sum_y && 25 * (most - least) <= sum_y;
-}
-
-static int64_t steady_by_hand(const struct bench_window *windows, size_t count)
-{
-    for (size_t first = 0; first + 5 <= count; first++)
-        if (is_steady(&windows[first]))
-            return (int64_t)first;
-    return -1;
-}
-
-static void test_steady(void)
-{
-    int found[16] = {0};
-    bool same = true;
-
-    for (int trial = 0; trial < 20000; trial++) {
-        struct bench_window windows[12];
-        size_t count = (size_t)random_below(13);
-        int64_t noise = 1 + random_below(60), drift = random_below(21) - 10, by_hand;
-
-        for (size_t index = 0; index < count; index++)
-            windows[index] = (struct bench_window){200 + random_below(noise) + (int64_t)index * drift, 0};
-        by_hand = steady_by_hand(windows, count);
-        found[by_hand + 1]++;
-        same = same && results_steady(windows, count, 1) == by_hand;
-    }
-    tap_ok(same, "steady states are found where a calculation by hand finds them");
-    tap_ok(found[0] && found[1] && found[2] && found[8], "some are never steady, some at once, some late");
-}
-
-static void test_steady_edges(void)
-{
-    static const struct {
-        int64_t ops[5];
-        bool steady;
-        const char *what;
-    } cases[] = {
-        {{100, 100, 100, 100, 100}, true, "all the same"},  {{0, 0, 0, 0, 0}, false, "nothing done"},
-        {{110, 90, 100, 110, 90}, true, "a range of 20 %"}, {{111, 90, 99, 110, 90}, false, "a range of 21 %"},
-        {{95, 98, 99, 103, 105}, true, "a rise of 10 %"},   {{95, 97, 100, 103, 105}, false, "a rise of more"},
-        {{105, 103, 100, 97, 95}, false, "a fall of more"},
-    };
-
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        struct bench_window windows[5];
-
-        for (int window = 0; window < 5; window++)
-            windows[window] = (struct bench_window){cases[index].ops[window], 0};
-        tap_ok((results_steady(windows, 5, SECOND) == 0) == cases[index].steady, "%s", cases[index].what);
-    }
-}
-
-/* -- what Mobibench can tell of -- */
-
-static void test_mobibench(void)
-{
-    struct bench_job other = job;
-
-    tap_ok(!mobibench_lacks(&other), "random writes with fsync");
-    other.file.access = ACCESS_MIXED;
-    tap_ok(mobibench_lacks(&other) != NULL, "mixed reads and writes");
-    other = job;
-    other.file.record = 512;
-    tap_ok(mobibench_lacks(&other) != NULL, "half a KB");
-    other = job;
-    other.file.after_every = 2;
-    tap_ok(mobibench_lacks(&other) != NULL, "fsync after every second record");
-    other = job;
-    other.file.mode.after = AFTER_RANGE;
-    tap_ok(mobibench_lacks(&other) != NULL, "sync_file_range");
-    other.workload = BENCH_POSTMARK;
-    tap_ok(mobibench_lacks(&other) != NULL, "PostMark");
-    other.workload = BENCH_SQLITE;
-    other.sqlite.op = SQLITE_OP_DELETE;
-    tap_ok(!mobibench_lacks(&other), "deletes");
-    other.sqlite.op = SQLITE_OP_SELECT;
-    tap_ok(mobibench_lacks(&other) != NULL, "selects");
-}
-
 /* -- printing -- */
 
 /* One repetition of a single operation, one of no time, one of no operation at all, and an invalid one; names that
@@ -351,8 +242,6 @@ static int print(const char *what, const char *path)
     make_extremes(&results);
     if (!strcmp(what, "record"))
         failed = results_record(path, &results);
-    else if (!strcmp(what, "mobibench"))
-        failed = results_print_mobibench(stdout, &results);
     else
         failed = results_print(stdout, &results);
     results_free(&results);
@@ -367,8 +256,5 @@ int main(int argc, char **argv)
     test_early_windows();
     test_no_time();
     test_errors();
-    test_steady();
-    test_steady_edges();
-    test_mobibench();
     return tap_done();
 }

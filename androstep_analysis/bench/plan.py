@@ -1,0 +1,274 @@
+"""The runs of iobench that a command line asks for: sweeps, Mobibench's letters, and what to print of the results.
+
+iobench does one run with fio's option names. What needs no device is decided here: `--sweep` becomes a run for each
+value, Mobibench's letters and numbers become the options that mean the same, and `--output`, `-L`, `-k` and `--to-fio`
+say what is printed of the records. Every other word is passed on; iobench checks it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from androstep_analysis.bench import mobibench
+from androstep_analysis.common.errors import InputError
+
+HELP: Final = """\
+of androstep bench (not of iobench by itself):
+      --sweep NAME=V1,V2  measure with each value of option NAME; NAME=LOW..HIGH doubles; may be given again:
+                          every value with every other
+      --output human|mobibench
+                          a summary (the default), or Mobibench's lines, as --mobibench before --
+      --to-fio            print the same measurement as a job file of fio and do nothing else
+  -a N                    write (0), randwrite (1), read (2), randread (3), append (4)
+  -y N                    buffered (0), osync (1), fsync (2), direct (3), direct_osync (4), mmap (5),
+                          mmap_async (6), mmap_sync (7), fdatasync (8), fbarrier (9), fdatabarrier (10)
+  -d N                    insert (0), update (1), delete (2)
+  -j N                    DELETE (0), TRUNCATE (1), PERSIST (2), WAL (3), MEMORY (4), OFF (5)
+  -s N                    OFF (0), NORMAL (1), FULL (2), EXTRA (3)
+  -f KB                   KiB of all files together, as in Mobibench
+  -r KB                   --bs in KiB
+  -i MS                   --thinktime in milliseconds
+  -R X                    --random-order; X is anything
+  -L FILE                 append the latency of each operation to FILE, as Mobibench does
+  -k FILE                 append the throughput of each second to FILE, as Mobibench does
+  -g FILE                 refused: androstep replay replays
+
+examples:
+  androstep bench /mnt -- --rw randread --size 1g --direct 1 --runtime 10 --sweep bs=512..1m
+  androstep bench /mnt -- --rw randwrite --size 256m --direct 1 --ioengine io_uring --sweep iodepth=1..64
+  androstep bench /mnt -- sqlite -n 1000 --sweep journal-mode=TRUNCATE,WAL --sweep synchronous=NORMAL,FULL
+  androstep bench /mnt --mobibench -- -f 10240 -r 4 -a 1 -y 2"""
+
+MOST_RUNS: Final = 10_000
+
+_FLAGS: Final = {
+    *("raw", "i-know", "keep", "shared", "compat-rng", "random-order", "unbuffered", "log-ops", "quiet", "to-fio"),
+    *("dry-run", "describe", "version", "help"),
+}
+"""Options without a value."""
+
+_NOT_SWEPT: Final = {"repeats", "sweep", "interval", "output", "record", "point"}
+"""Options that are the same for all runs."""
+
+_LETTERS: Final = {
+    **{"p": "directory", "t": "numjobs", "a": "rw", "y": "mode", "v": "overlap", "n": "transactions"},
+    **{"d": "sqlite-op", "j": "journal-mode", "s": "synchronous", "T": "tables", "D": "databases", "o": "record"},
+    **{"q": "quiet", "h": "help"},
+}
+"""Letters that only abbreviate an option."""
+
+_OWN_LETTERS: Final = set("firRLkg")
+"""Letters of Mobibench that iobench does not have: the unit or the meaning is another."""
+
+_NUMBERED: Final = {
+    "rw": ("write", "randwrite", "read", "randread", "append"),
+    "mode": mobibench.SYNC_MODES,
+    "sqlite-op": ("insert", "update", "delete"),
+    "journal-mode": ("DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"),
+    "synchronous": mobibench.SYNCHRONOUS,
+}
+"""What Mobibench's numbers mean, from 0 on."""
+
+_LIMITS: Final = {"f": (1, 1 << 40), "r": (1, 1 << 20), "i": (0, 10_000)}
+_SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One configuration: the `words` of a command line of iobench, and the swept options in it (`NAME=VALUE`)."""
+
+    words: list[str]
+    swept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command line asks for.
+
+    `runs` are measured one after the other. `is_mobibench` asks for Mobibench's lines, `latency_log` and `iops_log` for
+    its logs (`bench.write_mobibench`), `is_to_fio` for a job file of fio instead of a measurement
+    (`bench.write_fio_job`). `is_question` is set where iobench is only asked for its help, version or record types.
+    """
+
+    runs: list[Run]
+    is_mobibench: bool = False
+    latency_log: Path | None = None
+    iops_log: Path | None = None
+    is_to_fio: bool = False
+    is_question: bool = False
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One option of a command line: its long name (its letter where it has none), value, and words as they are."""
+
+    name: str
+    value: str | None
+    words: tuple[str, ...]
+
+    @property
+    def called(self) -> str:
+        return f"-{self.name}" if self.name in _OWN_LETTERS else f"--{self.name}"
+
+
+def plan(words: Sequence[str]) -> Plan:
+    """Return the runs that a command line of `androstep bench -- WORDS` asks for.
+
+    Raises `InputError` for a sweep or a letter of Mobibench that means nothing. What iobench itself refuses is not
+    looked at.
+    """
+    options = list(_options(words))
+    given = {option.name: option.value for option in options}
+    if given.keys() & {"help", "version", "describe"}:
+        return Plan([Run(list(words))], is_question=True)
+    if "g" in given:
+        raise InputError(f"-g {given['g']}: iobench replays nothing; that is the work of `androstep replay`")
+    output = given.get("output") or "human"
+    if output not in ("human", "mobibench"):
+        raise InputError(f"--output {output}: expected one of human|mobibench")
+    logs = {letter: _log(letter, given[letter] or "") for letter in ("L", "k") if letter in given}
+    common = [option for option in options if option.name not in ("sweep", "output", "to-fio", "L", "k")]
+    common += [_long("log-ops")] if "L" in logs else []
+    common += [_long("interval", "1000")] if "k" in logs and "interval" not in given else []
+    sweeps = [_sweep(option.value or "", given) for option in options if option.name == "sweep"]
+    names = [name for name, _ in sweeps]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"--sweep {twice} is there twice: give all values at once")
+    runs: list[Run] = []
+    for values in itertools.product(*(values for _, values in sweeps)):
+        if len(runs) == MOST_RUNS:
+            raise InputError(f"--sweep: more than {MOST_RUNS} measurements; sweep fewer values")
+        swept = [_long(name, value) for name, value in zip(names, values, strict=True)]
+        of_run = _words([*common, *swept])
+        runs.append(Run([*of_run, f"--point={len(runs)}"] if runs else of_run, tuple(s.words[0][2:] for s in swept)))
+    return Plan(runs, output == "mobibench", logs.get("L"), logs.get("k"), "to-fio" in given)
+
+
+def _options(words: Sequence[str]) -> Iterator[_Option]:
+    """Yield the options in a command line. A word that belongs to none is an option without a name."""
+    left = iter(words)
+    for word in left:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            attached = value if equals else None
+        elif word.startswith("-") and len(word) > 1 and word != "--":
+            name, attached = _LETTERS.get(word[1], word[1]), word[2:] or None
+        else:
+            yield _Option("", None, (word,))
+            continue
+        following = None if name in _FLAGS or attached is not None else next(left, None)
+        yield _Option(name, attached or following, (word,) if following is None else (word, following))
+
+
+def _long(name: str, value: str | None = None) -> _Option:
+    return _Option(name, value, (f"--{name}" if value is None else f"--{name}={value}",))
+
+
+def _log(letter: str, value: str) -> Path:
+    """Return the path of a log. That it cannot be written is found out now and not after hours of measuring."""
+    path = Path(value)
+    if value in ("", "-") or path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"-{letter} {path}: cannot be written")
+    return path
+
+
+# -- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def _sweep(text: str, given: dict[str, str | None]) -> tuple[str, list[str]]:
+    """Return the option and the values of ``NAME=V1,V2`` or ``NAME=LOW..HIGH``."""
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise InputError(f"--sweep {text}: expected NAME=V1,V2,... or NAME=LOW..HIGH")
+    if name in _FLAGS or len(name) < 2:
+        raise InputError(f"--sweep {text}: {name} is no option that takes a value")
+    if name in _NOT_SWEPT:
+        raise InputError(f"--sweep {name}: this is the same for all measurements")
+    if name in given:
+        raise InputError(f"--{name} is swept: do not give it alone as well")
+    if ".." in values and "/" not in values and "," not in values:
+        low, _, high = values.partition("..")
+        return name, list(_doubling(name, low, high))
+    found = values.split(",")
+    if "" in found:
+        raise InputError(f"--sweep {name}: a value is empty; give NAME=V1,V2,... or NAME=LOW..HIGH")
+    return name, found
+
+
+def _doubling(name: str, low: str, high: str) -> Iterator[str]:
+    value, last = _size(low), _size(high)
+    if not value or not last:
+        raise InputError(f"--sweep {name}={low}..{high}: expected numbers from 1 on")
+    while value < last:
+        yield str(value)
+        value *= 2
+    if value != last:
+        raise InputError(f"--sweep {name}={low}..{high}: doubling {low} never gives {high}")
+    yield str(value)
+
+
+def _size(text: str) -> int | None:
+    """Return the bytes of a size as ``4k``, or None where it is none."""
+    found = re.fullmatch(r"([0-9]{1,18})([kmgt]?)", text.lower(), re.ASCII)
+    return int(found[1]) * _SIZES[found[2]] if found else None
+
+
+# -- Mobibench's letters ----------------------------------------------------------------------------------------------
+
+
+def _words(options: Sequence[_Option]) -> list[str]:
+    """Return the words for iobench of all options of a run."""
+    given = {option.name: option.value for option in options}
+    for letter, name in (("f", "size"), ("r", "bs"), ("i", "thinktime")):
+        if letter in given and name in given:
+            raise InputError(f"--{name} and -{letter}: give one of them")
+    return [word for option in options for word in _translated(option, given)]
+
+
+def _translated(option: _Option, given: dict[str, str | None]) -> Sequence[str]:
+    """Return an option as iobench has it."""
+    value = option.value or ""
+    if (words := _NUMBERED.get(option.name)) and value.isascii() and value.isdigit() and value == str(int(value)):
+        if int(value) >= len(words):
+            raise InputError(f"{option.called} {value}: Mobibench has 0 to {len(words) - 1}")
+        return (f"--{option.name}={words[int(value)]}",)
+    match option.name:
+        case "f":
+            return (f"--size={_of_each_file(_number(option), given)}",)
+        case "r":
+            return (f"--bs={_number(option) * 1024}",)
+        case "i":
+            return (f"--thinktime={_number(option) * 1000}",)
+        case "R":
+            return ("--random-order",)
+    return option.words
+
+
+def _number(option: _Option) -> int:
+    least, most = _LIMITS[option.name]
+    value = option.value or ""
+    if not re.fullmatch(r"[0-9]{1,15}", value, re.ASCII) or not least <= int(value) <= most:
+        raise InputError(f"{option.called} {value}: expected a number from {least} to {most}")
+    return int(value)
+
+
+def _of_each_file(all_kb: int, given: dict[str, str | None]) -> int:
+    """Return the bytes of each file, where Mobibench states the KB of all together."""
+    threads, record = (_size(given.get(name) or default) for name, default in (("numjobs", "1"), ("bs", "4k")))
+    if "r" in given:
+        record = (_size(given["r"] or "") or 0) * 1024
+    files = 1 if "shared" in given or "filename" in given else threads
+    if not files or not record:  # iobench says what is wrong with them
+        return all_kb * 1024
+    if all_kb * 1024 % (files * record):
+        raise InputError(
+            f"-f: {all_kb} KiB for all files together cannot be {files} file{'s' * (files > 1)} of whole records of"
+            f" {record} bytes; give the --size of each file"
+        )
+    return all_kb * 1024 // files
