@@ -44,7 +44,6 @@ enum bench_part {
 extern const char *const bench_parts[NR_PARTS]; /* their names: op, read, … */
 
 enum file_access { ACCESS_READ, ACCESS_WRITE, ACCESS_APPEND, ACCESS_MIXED };
-enum file_engine { ENGINE_PSYNC, ENGINE_MMAP, ENGINE_URING };
 
 /* What follows every record (fio: fsync=1 …), in modes.h the named combinations. */
 enum file_after {
@@ -59,7 +58,7 @@ enum file_after {
 };
 
 struct file_mode {
-    enum file_engine engine;
+    bool mapped;     /* records lie in memory: needs an engine that maps the file */
     int open_flags;  /* of O_SYNC, O_DSYNC, O_DIRECT */
     int write_flags; /* RWF_DSYNC or 0 */
     enum file_after after;
@@ -81,7 +80,7 @@ struct file_job {
     int64_t after_every;  /* records between two of mode.after; 1: after each */
     int64_t size, record; /* bytes: of each file, of one operation */
     enum file_layout layout;
-    int64_t depth;   /* requests in flight of one worker; more than 1 needs ENGINE_URING */
+    int64_t depth;   /* requests in flight of one worker; more than 1 only some engines can */
     int64_t overlap; /* percent of the records that revisit another one's place */
     int64_t loops;   /* how often the file is gone over, where neither operations nor a duration are given */
     bool verify_all; /* afterwards look at all records that were written, not at a sample */
@@ -117,6 +116,7 @@ struct postmark_job {
 
 struct bench_job {
     enum bench_workload workload;
+    const struct bench_engine *engine;
     const char *name;
     const char *directory; /* the run makes a directory of its own in it, and removes it */
     const char *filename;  /* instead: this file or device; NULL: none */
@@ -195,7 +195,6 @@ struct bench_worker {
 /* One repetition of one job. */
 struct bench_run {
     const struct bench_job *job;
-    const struct bench_engine *engine;
     int32_t repeat;
     char directory[4096];         /* the run's own; empty where a file was named */
     bool made_parent;             /* job->directory was not there before */
@@ -220,7 +219,10 @@ struct bench_run {
  * `load` and `verify` run in the coordinator before workers exist and after they are gone; the others in the worker.
  */
 struct bench_engine {
-    const char *name;
+    const char *name; /* of files: what --ioengine calls it */
+    enum bench_workload workload;
+    bool maps;                                  /* of files: its modes are mmap, mmap_async and mmap_sync */
+    const char *mode_word;                      /* of files: stands before the name of a mode; NULL: nothing */
     size_t state_bytes;                         /* of worker->state, zeroed before open; 0: open sets it */
     int (*check)(const struct bench_job *job);  /* refuses what cannot be done, before anything is made; or NULL */
     int (*load)(struct bench_run *run);         /* makes files and rows, brings the cache into the state asked for */
@@ -231,7 +233,26 @@ struct bench_engine {
     void (*unload)(struct bench_run *run);      /* after verify, also where load failed half-way */
 };
 
-extern const struct bench_engine file_psync, file_mmap, file_uring, sqlite_engine, postmark_engine;
+/*
+ * All engines. One more is added here, and nowhere else. The first of a workload is the one that is taken where nothing
+ * is said.
+ */
+#define BENCH_ENGINES(ENGINE)                                                                                          \
+    ENGINE(file_psync)                                                                                                 \
+    ENGINE(file_mmap)                                                                                                  \
+    ENGINE(file_uring)                                                                                                 \
+    ENGINE(sqlite_engine)                                                                                              \
+    ENGINE(postmark_engine)
+
+#define BENCH_DECLARE(engine) extern const struct bench_engine engine;
+BENCH_ENGINES(BENCH_DECLARE)
+
+/* engines.c: the engine of a workload that has this name (NULL: any); NULL where there is none. */
+const struct bench_engine *bench_engine_find(enum bench_workload workload, const char *name);
+
+/* Those of a workload, "psync, mmap, io_uring". */
+#define BENCH_NAMES 256 /* bytes */
+void bench_engine_names(enum bench_workload workload, char names[BENCH_NAMES]);
 
 /* worker.c: what engines call. */
 

@@ -121,11 +121,24 @@ static int make_named_mode(struct file_job *job, const struct arguments *argumen
         return complain("--mode %s: expected buffered, osync, odsync, fsync, fdatasync, direct, direct_osync, mmap, "
                         "mmap_async, mmap_sync, sync_file_range, rwf_dsync, fbarrier or fdatabarrier",
                         arguments->mode);
-    if (!given(arguments->ioengine))
-        return 0;
-    if ((job->mode.engine == ENGINE_MMAP) != (arguments->ioengine == ENGINE_MMAP))
+    return 0;
+}
+
+/* Also tells what it does of a mode. */
+static int make_engine(struct bench_job *job, const struct arguments *arguments)
+{
+    struct file_mode *mode = &job->file.mode;
+    const char *name = !arguments->ioengine && mode->mapped ? "mmap" : arguments->ioengine;
+    char names[BENCH_NAMES];
+
+    job->engine = bench_engine_find(job->workload, name);
+    if (!job->engine) {
+        bench_engine_names(job->workload, names);
+        return complain("--ioengine %s: expected one of %s", name, names);
+    }
+    if (arguments->mode && mode->mapped != job->engine->maps)
         return complain("--mode %s and --ioengine contradict each other", arguments->mode);
-    job->mode.engine = (enum file_engine)arguments->ioengine;
+    mode->mapped = job->engine->maps;
     return 0;
 }
 
@@ -136,7 +149,6 @@ static int make_mode(struct file_job *job, const struct arguments *arguments)
     job->after_every = 1;
     if (arguments->mode)
         return make_named_mode(job, arguments);
-    job->mode.engine = (enum file_engine)or_else(arguments->ioengine, ENGINE_PSYNC);
     job->mode.open_flags = sync_flags[or_else(arguments->sync, 0)] | (or_else(arguments->direct, 0) ? O_DIRECT : 0);
     return make_after(job, arguments);
 }
@@ -301,5 +313,5 @@ int job_make(struct bench_job *job, const struct arguments *arguments)
                               .interval_ns = or_else(arguments->interval_ms, 100) * NS_PER_MS,
                               .log_ops = arguments->log_ops};
     make_workers(job, arguments);
-    return make_workload(job, arguments);
+    return make_workload(job, arguments) || make_engine(job, arguments) ? -1 : 0;
 }

@@ -25,22 +25,6 @@ struct progress {
     int64_t shown_ns, shown_ops; /* when, and what was done of the repetition then */
 };
 
-static const struct bench_engine *engine_of(const struct bench_job *job)
-{
-    static const struct bench_engine *const engines[] = {
-        [ENGINE_PSYNC] = &file_psync, [ENGINE_MMAP] = &file_mmap, [ENGINE_URING] = &file_uring};
-
-    switch (job->workload) {
-    case BENCH_FILE:
-        return engines[job->file.mode.engine];
-    case BENCH_SQLITE:
-        return &sqlite_engine;
-    case BENCH_POSTMARK:
-        break;
-    }
-    return &postmark_engine;
-}
-
 static double rate_since_shown(struct progress *progress, int64_t ops)
 {
     int64_t now_ns = clock_now(CLOCK_MONOTONIC);
@@ -104,7 +88,7 @@ static int measure_once(struct progress *progress, struct bench_results *results
 {
     const struct bench_plan *plan = progress->plan;
     const struct bench_job *job = &plan->job;
-    struct bench_run *run = workers_make(job, engine_of(job), (int32_t)progress->repeat);
+    struct bench_run *run = workers_make(job, (int32_t)progress->repeat);
     struct storage storage = {0};
     int failed = 0;
 
@@ -148,7 +132,7 @@ static int check(const struct bench_job *job)
 {
     if (workers_check(job) < 0)
         return -1;
-    return engine_of(job)->check ? engine_of(job)->check(job) : 0;
+    return job->engine->check ? job->engine->check(job) : 0;
 }
 
 static int output(const struct bench_plan *plan, const struct bench_results *results)

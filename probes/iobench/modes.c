@@ -16,20 +16,20 @@ static const struct {
     const char *name;
     struct file_mode mode;
 } modes[] = {
-    {"buffered", {ENGINE_PSYNC, 0, 0, AFTER_NONE, 0}},
-    {"osync", {ENGINE_PSYNC, O_SYNC, 0, AFTER_NONE, 0}},
-    {"fsync", {ENGINE_PSYNC, 0, 0, AFTER_FSYNC, 0}},
-    {"direct", {ENGINE_PSYNC, O_DIRECT, 0, AFTER_NONE, 0}},
-    {"direct_osync", {ENGINE_PSYNC, O_SYNC | O_DIRECT, 0, AFTER_NONE, 0}},
-    {"mmap", {ENGINE_MMAP, 0, 0, AFTER_NONE, 0}},
-    {"mmap_async", {ENGINE_MMAP, 0, 0, AFTER_MSYNC_ASYNC, 0}},
-    {"mmap_sync", {ENGINE_MMAP, 0, 0, AFTER_MSYNC_SYNC, 0}},
-    {"fdatasync", {ENGINE_PSYNC, 0, 0, AFTER_FDATASYNC, 0}},
-    {"fbarrier", {ENGINE_PSYNC, 0, 0, AFTER_FBARRIER, 0}},
-    {"fdatabarrier", {ENGINE_PSYNC, 0, 0, AFTER_FDATABARRIER, 0}},
-    {"odsync", {ENGINE_PSYNC, O_DSYNC, 0, AFTER_NONE, 0}},
-    {"sync_file_range", {ENGINE_PSYNC, 0, 0, AFTER_RANGE, RANGE_ALL}},
-    {"rwf_dsync", {ENGINE_PSYNC, 0, RWF_DSYNC, AFTER_NONE, 0}},
+    {"buffered", {false, 0, 0, AFTER_NONE, 0}},
+    {"osync", {false, O_SYNC, 0, AFTER_NONE, 0}},
+    {"fsync", {false, 0, 0, AFTER_FSYNC, 0}},
+    {"direct", {false, O_DIRECT, 0, AFTER_NONE, 0}},
+    {"direct_osync", {false, O_SYNC | O_DIRECT, 0, AFTER_NONE, 0}},
+    {"mmap", {true, 0, 0, AFTER_NONE, 0}},
+    {"mmap_async", {true, 0, 0, AFTER_MSYNC_ASYNC, 0}},
+    {"mmap_sync", {true, 0, 0, AFTER_MSYNC_SYNC, 0}},
+    {"fdatasync", {false, 0, 0, AFTER_FDATASYNC, 0}},
+    {"fbarrier", {false, 0, 0, AFTER_FBARRIER, 0}},
+    {"fdatabarrier", {false, 0, 0, AFTER_FDATABARRIER, 0}},
+    {"odsync", {false, O_DSYNC, 0, AFTER_NONE, 0}},
+    {"sync_file_range", {false, 0, 0, AFTER_RANGE, RANGE_ALL}},
+    {"rwf_dsync", {false, 0, RWF_DSYNC, AFTER_NONE, 0}},
 };
 #define NR_MODES (int)(sizeof modes / sizeof *modes)
 
@@ -44,7 +44,7 @@ static int find(const struct file_mode *mode)
     for (int index = 0; index < NR_MODES; index++) {
         const struct file_mode *known = &modes[index].mode;
 
-        if (known->engine == mode->engine && known->open_flags == mode->open_flags &&
+        if (known->mapped == mode->mapped && known->open_flags == mode->open_flags &&
             known->write_flags == mode->write_flags && known->after == mode->after &&
             known->range_flags == mode->range_flags)
             return index;
@@ -81,7 +81,8 @@ static void add_range(char name[MODE_NAME], unsigned flags)
 
 static void add_after(char name[MODE_NAME], const struct file_mode *mode)
 {
-    struct file_mode alone = {.engine = mode->engine, .after = mode->after};
+    bool of_mapping = mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC;
+    struct file_mode alone = {.mapped = of_mapping, .after = mode->after};
 
     if (mode->after == AFTER_NONE)
         return;
@@ -91,17 +92,13 @@ static void add_after(char name[MODE_NAME], const struct file_mode *mode)
         add_word(name, modes[find(&alone)].name);
 }
 
-void mode_name(const struct file_mode *mode, char name[MODE_NAME])
+void mode_name(const struct file_mode *mode, const struct bench_engine *engine, char name[MODE_NAME])
 {
-    struct file_mode psync = *mode;
-    int known;
+    int known = find(mode);
 
     *name = '\0';
-    if (mode->engine == ENGINE_URING) {
-        add_word(name, "io_uring");
-        psync.engine = ENGINE_PSYNC;
-    }
-    known = find(&psync);
+    if (engine->mode_word)
+        add_word(name, engine->mode_word);
     if (known >= 0) {
         add_word(name, modes[known].name);
         return;
@@ -114,5 +111,5 @@ void mode_name(const struct file_mode *mode, char name[MODE_NAME])
         add_word(name, "odsync");
     if (mode->write_flags & RWF_DSYNC)
         add_word(name, "rwf_dsync");
-    add_after(name, &psync);
+    add_after(name, mode);
 }

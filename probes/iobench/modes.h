@@ -8,9 +8,9 @@
  * sync_file_range, rwf_dsync, fbarrier, fdatabarrier; false: no such name. */
 bool mode_by_name(const char *name, struct file_mode *mode);
 
-/* The name of a combination: one of the above, or its words joined by +. */
+/* The name of a combination: one of the above, or its words joined by +, behind the word of the engine. */
 #define MODE_NAME 64 /* bytes */
-void mode_name(const struct file_mode *mode, char name[MODE_NAME]);
+void mode_name(const struct file_mode *mode, const struct bench_engine *engine, char name[MODE_NAME]);
 
 /* The flags of sync_file_range, by fio's words. */
 #define MODE_RANGE_FLAGS 3

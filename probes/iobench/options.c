@@ -67,7 +67,8 @@ static const struct opt table[] = {
      "mmap_sync, fdatasync, fbarrier, fdatabarrier,\nodsync, sync_file_range, rwf_dsync; or put together from the "
      "following",
      OPT_TEXT, &arguments.mode, 0, 0},
-    {0, "ioengine", "psync|mmap|io_uring", "calls that do the I/O", OPT_CHOICE, &arguments.ioengine, 0, 0},
+    {0, "ioengine", "NAME", "what does the I/O, of the engines below; default: psync", OPT_TEXT, &arguments.ioengine, 0,
+     0},
     {0, "direct", "0|1", "O_DIRECT", OPT_NUMBER, &arguments.direct, 0, 1},
     {0, "sync", "none|sync|dsync", "O_SYNC, O_DSYNC", OPT_CHOICE, &arguments.sync, 0, 0},
     {0, "fsync", "N", "fsync after every N writes; 0: none", OPT_NUMBER, &arguments.fsync, 0, MOST_COUNT},
@@ -273,5 +274,8 @@ int plan_parse(struct bench_plan *plan, int argc, char **argv)
 
 int plan_help(FILE *out)
 {
-    return opts_help(out, &options, "iobench");
+    char names[BENCH_NAMES];
+
+    bench_engine_names(BENCH_FILE, names);
+    return opts_help(out, &options, "iobench") || fprintf(out, "\nEngines: %s.\n", names) < 0 ? -1 : 0;
 }

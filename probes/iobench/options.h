@@ -25,9 +25,9 @@ struct arguments {
     enum bench_workload workload;
     const char *directory, *filename;
     bool raw, i_know, keep;
-    const char *rw, *mode, *sync_file_range;
-    int64_t rwmixread, verify, size, bs, ioengine, direct, sync, fsync, fdatasync, end_fsync, iodepth, overwrite,
-        fallocate, overlap, loops, compress, dedupe;
+    const char *rw, *mode, *ioengine, *sync_file_range;
+    int64_t rwmixread, verify, size, bs, direct, sync, fsync, fdatasync, end_fsync, iodepth, overwrite, fallocate,
+        overlap, loops, compress, dedupe;
     bool compat_rng;
     int64_t numjobs, thread, number_ios, runtime, ramp_time, rate_iops, thinktime_us, randseed, cache;
     bool shared;

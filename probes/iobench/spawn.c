@@ -75,7 +75,7 @@ static int work_guarded(struct bench_worker *worker)
                           "a page of the mapped file cannot be read or has no room on the device (SIGBUS)");
     }
     can_rescue = 1;
-    result = worker->run->engine->work(worker);
+    result = worker->run->job->engine->work(worker);
     can_rescue = 0;
     return result;
 }
@@ -103,7 +103,7 @@ static void close_worker(struct bench_worker *worker, const struct bench_engine 
 static void serve(struct hand *hand)
 {
     struct bench_worker *worker = hand->worker;
-    const struct bench_engine *engine = worker->run->engine;
+    const struct bench_engine *engine = worker->run->job->engine;
     int opened, worked = 0;
 
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);

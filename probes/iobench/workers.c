@@ -129,7 +129,7 @@ static void prepare_workers(struct workers *workers, const struct bench_job *job
     }
 }
 
-struct bench_run *workers_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat)
+struct bench_run *workers_make(const struct bench_job *job, int32_t repeat)
 {
     struct workers *workers = shared_memory(1, sizeof *workers);
 
@@ -138,7 +138,6 @@ struct bench_run *workers_make(const struct bench_job *job, const struct bench_e
         return NULL;
     }
     workers->run.job = job;
-    workers->run.engine = engine;
     workers->run.repeat = repeat;
     workers->run.held = -1;
     workers->run.nr_workers = (int32_t)job->threads;
@@ -178,7 +177,7 @@ static int take_complaint(struct bench_run *run)
 
 static int load(struct bench_run *run)
 {
-    if (run->engine->load(run) == 0)
+    if (run->job->engine->load(run) == 0)
         return workers_check_cache(run);
     if (bench_stopping())
         return -1;
@@ -330,9 +329,9 @@ static int run_engine(struct bench_run *run, const struct storage *storage,
 
     if (result == 0)
         result = work(run, storage, show, context);
-    if (result == 0 && !run->interrupted && run->engine->verify && run->engine->verify(run) < 0)
+    if (result == 0 && !run->interrupted && run->job->engine->verify && run->job->engine->verify(run) < 0)
         result = take_complaint(run);
-    run->engine->unload(run);
+    run->job->engine->unload(run);
     return result;
 }
 

@@ -14,7 +14,7 @@ struct workers_progress {
 int workers_check(const struct bench_job *job);
 
 /* Makes the memory of a run of `job`; NULL after it complained. */
-struct bench_run *workers_make(const struct bench_job *job, const struct bench_engine *engine, int32_t repeat);
+struct bench_run *workers_make(const struct bench_job *job, int32_t repeat);
 
 /*
  * Load, open, start together, work, close, verify, unload. Calls `show` (NULL: nobody looks) about ten times a

@@ -100,6 +100,8 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_mmap = {
     .name = "mmap",
+    .workload = BENCH_FILE,
+    .maps = true,
     .state_bytes = sizeof(struct mmap_worker),
     .check = check,
     .load = file_load,

@@ -127,6 +127,7 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_psync = {
     .name = "psync",
+    .workload = BENCH_FILE,
     .state_bytes = sizeof(struct file_worker),
     .check = check,
     .load = file_load,

@@ -300,6 +300,8 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_uring = {
     .name = "io_uring",
+    .workload = BENCH_FILE,
+    .mode_word = "io_uring",
     .state_bytes = sizeof(struct uring_worker),
     .check = check,
     .load = file_load,

@@ -222,6 +222,7 @@ static void close_engine(struct bench_worker *worker)
 
 const struct bench_engine postmark_engine = {
     .name = "postmark",
+    .workload = BENCH_POSTMARK,
     .load = postmark_load,
     .open = open_engine,
     .work = work,

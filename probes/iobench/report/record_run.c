@@ -290,7 +290,7 @@ static void fill_texts(struct record_text texts[NR_RUN_TEXTS], char buffers[2][T
     bool file = job->workload == BENCH_FILE, sql = job->workload == BENCH_SQLITE;
     const char *mode = buffers[0], *mix = buffers[1];
 
-    mode_name(&job->file.mode, buffers[0]);
+    mode_name(&job->file.mode, job->engine, buffers[0]);
     snprintf(buffers[1], TEXT_BYTES, "%" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64, sqlite->mix[0], sqlite->mix[1],
              sqlite->mix[2], sqlite->mix[3]);
     const struct record_text all[NR_RUN_TEXTS] = {
@@ -299,7 +299,7 @@ static void fill_texts(struct record_text texts[NR_RUN_TEXTS], char buffers[2][T
         text(command, true),
         text(bench_workloads[job->workload], true),
         text(bench_test(job), true),
-        text(result->run.engine->name, true),
+        text(job->engine->name, true),
         text(job->filename ? job->filename : job->directory, true),
         text(mode, file),
         text(file_layouts[job->file.layout], file),

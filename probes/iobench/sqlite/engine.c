@@ -323,6 +323,7 @@ static void sqlite_close(struct bench_worker *worker)
 
 const struct bench_engine sqlite_engine = {
     .name = "sqlite",
+    .workload = BENCH_SQLITE,
     .state_bytes = sizeof(struct sqlite_worker),
     .check = sqlite_check,
     .load = sqlite_load,

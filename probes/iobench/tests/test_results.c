@@ -18,6 +18,7 @@
 
 static const struct bench_engine engine = {.name = "psync"};
 static struct bench_job job = {.workload = BENCH_FILE,
+                               .engine = &engine,
                                .name = "by hand",
                                .directory = "/data",
                                .threads = WORKERS,
@@ -43,7 +44,6 @@ static struct bench_run *make_run(int32_t repeat, int64_t seconds)
     if (!run || !workers)
         exit(1);
     run->job = &job;
-    run->engine = &engine;
     run->repeat = repeat;
     run->start_ns = SECOND;
     run->measure_ns = 2 * (int64_t)SECOND;
