@@ -24,24 +24,14 @@ extern const char *const replay_divergence_names[REPLAY_DIVERGENCES];
  * others are in a directory is not the program's. */
 enum replay_divergence replay_compare(const struct replay_operation *operation, int64_t result);
 
-/* Of the operations that were due at some time: nearest ranks. */
-struct replay_lateness {
-    int64_t p50_ns, p99_ns, most_ns;
-};
-
 /* Without the operations that the cleaner inserted, but for their number. */
 struct replay_tally {
     int64_t operations, done, inserted;
     int64_t divergences[REPLAY_DIVERGENCES], diverged;
-    int64_t read, written; /* bytes */
-    int64_t io_ns;         /* sum of the latencies */
-    int64_t nr_due;
-    struct replay_lateness late;
-    struct replay_lateness own; /* the part of it that is the replayer's (schemas/definitions.toml, replay_lateness) */
 };
 
-/* tally.c: 0, or -1 after it complained that there is no memory. */
-int replay_tally_make(struct replay_tally *tally, const struct replay_run *run);
+/* tally.c */
+void replay_tally_make(struct replay_tally *tally, const struct replay_run *run);
 
 /* Where and how it was done. */
 struct replay_report {
@@ -58,7 +48,8 @@ struct replay_report {
 int replay_record(struct record *out, const struct replay_report *report);
 extern const struct record_probe replay_probe;
 
-/* print.c: the summary. Returns 0, or -1 where it cannot be written. */
+/* print.c: a line of what was done; the host has the rest from the records. Returns 0, or -1 where it cannot be
+ * written. */
 int replay_print(FILE *out, const struct replay_report *report);
 
 #endif

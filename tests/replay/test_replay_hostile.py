@@ -30,9 +30,9 @@ LONG = "/".join(["n" * 200] * 25)
 EIB = 1 << 60
 
 OPEN = 'openat(AT_FDCWD, "/f", O_RDWR|O_CREAT, 0644) = 3'
-DONE = r"operations +(\d+) of \1 done"
+DONE = r", (\d+) of \1 operations done by"
 ROOM = r"\d+ bytes are free, but the program's files need \d+; make room\n"
-NOTHING = "operations      0 of 0 done"
+NOTHING = ", 0 of 0 operations done by"
 
 
 def lines(*calls: str) -> str:
@@ -183,7 +183,7 @@ RECORDINGS = {
     "cut in a line": (lines(OPEN, 'write(3, "x"..., 4096) = 4096', 'write(3, "x"..., 4096) = 4096')[:-30], DONE),
     "10,000 threads": (
         threads(10_000),
-        r"operations      1\d,\d+ of|by 1\d,?\d+ threads|by 10,?\d+ threads|10001? threads",
+        r", 1\d,\d+ of|by 1\d,?\d+ threads|by 10,?\d+ threads|10001? threads",
     ),
 }
 """Recordings (CANARY: the directory that must stay as it is), and what is said of each: by ioreplay, or, where no
