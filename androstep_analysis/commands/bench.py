@@ -52,7 +52,8 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.compare:
-        if arguments.directory or arguments.output or arguments.on or arguments.options or arguments.job:
+        measuring = (arguments.directory, arguments.output, arguments.on, arguments.options, arguments.job)
+        if any(measuring) or arguments.mobibench:
             arguments.wrong_usage("--compare measures nothing: leave out DIR, -o, --on and options of iobench")
         first, second = (bench.read(path).tables for path in arguments.compare)
         try:
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"kept in {visible(str(out))}", file=sys.stderr)
         else:
             print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
-    elif asked.is_question and "--help" in options:
+    elif asked.is_question and {"--help", "-h"} & set(options):
         print(HELP)
     return done.status
 

@@ -25,7 +25,7 @@ static const struct opt *by_letter(const struct opts *opts, char letter)
     return NULL;
 }
 
-const struct opt *opts_find(const struct opts *opts, const char *name, size_t length)
+static const struct opt *by_name(const struct opts *opts, const char *name, size_t length)
 {
     for (size_t index = 0; index < opts->count; index++) {
         const struct opt *opt = &opts->table[index];
@@ -74,7 +74,7 @@ static bool scaled(const char *text, const struct suffix *suffixes, int64_t *int
     return suffixes->text && !__builtin_mul_overflow(number, suffixes->factor, into);
 }
 
-bool opts_size(const char *text, int64_t *bytes)
+static bool in_bytes(const char *text, int64_t *bytes)
 {
     static const struct suffix suffixes[] = {{"", 1},        {"k", 1 << 10},          {"m", 1 << 20},
                                              {"g", 1 << 30}, {"t", INT64_C(1) << 40}, {NULL, 0}};
@@ -82,7 +82,7 @@ bool opts_size(const char *text, int64_t *bytes)
     return scaled(text, suffixes, bytes);
 }
 
-bool opts_time(const char *text, int64_t *ns)
+static bool in_ns(const char *text, int64_t *ns)
 {
     static const struct suffix suffixes[] = {{"", SECOND_NS},          {"us", 1000},
                                              {"ms", 1000000},          {"s", SECOND_NS},
@@ -97,7 +97,7 @@ static int take_size(const struct opt *opt, const char *value)
     char called[64];
     int64_t bytes;
 
-    if (!opts_size(value, &bytes) || bytes < opt->least || bytes > opt->most)
+    if (!in_bytes(value, &bytes) || bytes < opt->least || bytes > opt->most)
         return complain("%s %s: expected bytes from %" PRId64 " to %" PRId64 ", or with a suffix k, m, g or t",
                         opts_call(opt, called), value, opt->least, opt->most);
     *(int64_t *)opt->into = bytes;
@@ -109,7 +109,7 @@ static int take_time(const struct opt *opt, const char *value)
     char called[64];
     int64_t ns;
 
-    if (!opts_time(value, &ns) || ns < opt->least || ns > opt->most)
+    if (!in_ns(value, &ns) || ns < opt->least || ns > opt->most)
         return complain("%s %s: expected seconds up to %" PRId64 "%s, or with a suffix d, h, m, s, ms or us",
                         opts_call(opt, called), value, opt->most / SECOND_NS, opt->least > 0 ? " and more than 0" : "");
     *(int64_t *)opt->into = ns;
@@ -191,7 +191,7 @@ static int take_word(const struct opt *opt, const char *attached, const char *ne
 static int parse_long(const struct opts *opts, const char *word, const char *next)
 {
     size_t length = strcspn(word + 2, "=");
-    const struct opt *opt = opts_find(opts, word + 2, length);
+    const struct opt *opt = by_name(opts, word + 2, length);
 
     if (!opt)
         return complain("%s is no option; --help lists them", word);

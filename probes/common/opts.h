@@ -50,15 +50,6 @@ int opts_parse(const struct opts *opts, int argc, char **argv);
 /* Prints the help. Returns 0, or -1 where it cannot be written. */
 int opts_help(FILE *file, const struct opts *opts, const char *program);
 
-/* Takes a number of bytes with or without a suffix; false: that is none. */
-bool opts_size(const char *text, int64_t *bytes);
-
-/* Takes a number of seconds, or with a suffix of other units; false: that is none. */
-bool opts_time(const char *text, int64_t *ns);
-
-/* Finds an option by its long name, or NULL. */
-const struct opt *opts_find(const struct opts *opts, const char *name, size_t length);
-
 /* What messages call an option: --name, or its letter where it has no name. */
 const char *opts_call(const struct opt *opt, char called[64]);
 

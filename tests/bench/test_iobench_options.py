@@ -14,6 +14,7 @@ import pytest
 from support import benched, built
 
 from androstep_analysis import runs
+from androstep_analysis.bench import plan as planning
 from androstep_analysis.bench import write_fio_job, write_mobibench
 from androstep_analysis.bench.plan import HELP, plan
 from androstep_analysis.common.errors import InputError
@@ -214,6 +215,13 @@ def test_every_option_has_a_refusal_or_takes_anything() -> None:
     named = {name for _, name, _ in helped()}
     assert len(named) > 60
     assert {option.lstrip("-") for option in REFUSED} >= named - anything
+
+
+def test_the_plan_knows_letters_and_flags() -> None:
+    """What takes no value, and what a letter abbreviates, as iobench itself has it."""
+    assert {name for _, name, argument in helped() if not argument and len(name) > 1} == planning._FLAGS
+    letters = re.findall(r"^  -(\w), --([\w-]+)", iobench("--help").stdout.decode(), re.MULTILINE)
+    assert dict(letters) == planning._LETTERS
 
 
 def test_help_teaches(tmp_path: Path) -> None:

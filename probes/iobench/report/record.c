@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "iobench/report/record.h"
+#include "iobench/report/results.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <sys/sysmacros.h>
 
 #include "iobench/modes.h"
-#include "iobench/report/record.h"
+#include "iobench/report/results.h"
 
 /* Columns of table bench_runs, so called and in these units. */
 struct run_row {

@@ -47,4 +47,9 @@ int results_print(FILE *out, const struct bench_results *results);         /* pr
 int results_record(const char *path, const struct bench_results *results); /* record.c: FORMAT.md */
 extern const struct record_probe bench_probe;
 
+/* record_run.c: the record type of a repetition: what was asked for, on what, and what it did to the system. Returns 0,
+ * or -1 when the file cannot be written. `command` is the command line. */
+extern const struct record_type bench_run_type;
+int bench_run_add(struct record *out, const struct bench_result *result, const char *command);
+
 #endif
