@@ -22,7 +22,7 @@ int replay_print(FILE *out, const struct replay_report *report)
 
     fprintf(out, "%.3f s (recorded %.3f s)%s, %" PRId64 " of %" PRId64 " operations done by %" PRIu32 " threads",
             (double)run->duration_ns / 1e9, (double)run->program->duration_ns / 1e9,
-            run->interrupted ? ", ended early by a signal" : "", tally->done, tally->operations,
+            run->interrupted ? ", a signal ended it early" : "", tally->done, tally->operations,
             run->program->nr_threads);
     print_divergences(out, tally);
     return fflush(out) || ferror(out) ? -1 : 0;

@@ -73,7 +73,7 @@ def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
     expected = measures.locality(one.requests)
     assert table.columns == [
         *("capture", "capture_id", *FACTS, "kind", "repeat", "metric", "op", "class"),
-        *("value", "unit", "n", "weight", "coverage"),
+        *("value", "unit", "n", "weight", "coverage", "inferred"),
     ]
     assert table.select(expected.columns).sort("metric", "class").equals(expected.sort("metric", "class"))
     assert table.select("device", "workload", "sdk", "rooted", "kind", "repeat").unique().rows() == [
@@ -489,7 +489,7 @@ def test_a_difference_in_coverage_and_in_clocks_is_shown() -> None:
     captures = [half("one", 10, "mono"), half("two", 4, "boot")]
     row = compare.compare(shares(captures, "block_types"), by=["capture"]).to_dicts()[0]
     assert (row["coverage_first"], row["coverage_second"]) == (1.0, 0.4)
-    assert row["note"] == "known of 100% and 40% of the bytes"
+    assert row["note"] == "known of 100% and 40% of the bytes; names only inferred of 0% and 60% of the bytes"
     rates = compare.measure_all(captures, "rate", window_ns=MS)
     assert "other clocks" in compare.compare(rates, by=["capture"])["note"][0]
 

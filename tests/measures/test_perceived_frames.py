@@ -48,7 +48,7 @@ def clocks(**offsets: int) -> dict[str, Any]:
 
 
 def test_columns_are_those_of_the_schema() -> None:
-    source = (Path(decoder.__file__).parents[2] / "native" / "perfetto" / "frames.c").read_text()
+    source = (Path(decoder.__file__).parents[2] / "native" / "decode" / "perfetto" / "frames.c").read_text()
     body = source[source.index("enum frame_column {") : source.index("};")]
     names = [f"FRAME_{column.name.upper()}" for column in schema.table("frame_events").columns]
     assert [line.strip(" ,") for line in body.splitlines()[1:] if line.strip()] == names

@@ -21,7 +21,6 @@ from support import corpus
 import androstep_analysis as androstep
 from androstep_analysis import advice, compare, report
 from androstep_analysis.capture.capture import Capture
-from androstep_analysis.commands.measure import taken
 from androstep_analysis.compare.measures import known, measured
 from androstep_analysis.datasets import export
 from androstep_analysis.explore import Explorer
@@ -229,7 +228,7 @@ def results(capture: Capture, back: dict[int, int] | None = None) -> Iterator[tu
     """What the measures say; devices by the numbers that they are renamed `back` to."""
     recording = Recording.of(capture)
     for name, measure in compare.measures().items():
-        there = taken(name, measure)
+        there = measure.dimensions
         for by in {(), *((there[word],) for word in ("file", "process", "app") if word in there)}:
             chosen = known(name, None)
             try:
