@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -252,6 +251,8 @@ def compare_pairs(
     >>> both = pl.concat([measured, again])
     >>> _ = plot.compare_pairs(both.filter(op="read"), metric="count_ratio", by="capture", paired_by=["repeat"])
     """
+
+    import seaborn  # takes a second, for which no other figure has to wait
 
     chosen = measured.filter(pl.col("metric") == metric)
     if varying := [name for name in dimensions(measured) if chosen[name].n_unique() > 1]:
