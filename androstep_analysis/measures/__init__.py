@@ -91,7 +91,6 @@ REGISTRY: Final[Mapping[str, Measure]] = {
 
 __all__ = [
     "REGISTRY",
-    "Measure",
     "block_types",
     "block_uses",
     "bursts",

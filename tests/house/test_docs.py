@@ -36,7 +36,7 @@ ONE_OF_EACH_KIND = {"README.md", "docs/start.md", "docs/sql.md"}
 
 RUN = {"sh", "python"}
 OF_THE_SITE = {"{toctree}", "{eval-rst}"}
-SHOWN = {"text", "json", "toml", "yaml", "csv", "c", "bibtex"} | OF_THE_SITE
+SHOWN = {"text", "json", "diff", "toml", "yaml", "csv", "c", "bibtex"} | OF_THE_SITE
 
 
 @dataclass(frozen=True)
