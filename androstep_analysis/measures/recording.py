@@ -62,7 +62,7 @@ class Recording:
     def of(cls, capture: Captured) -> Recording:
         """Take what is compared of an open capture (`androstep_analysis.Capture`)."""
         lost = losses.Losses(capture.losses, capture.lost_events)
-        # A clock that was set, or that slept, tells no day.
+        # Nothing says which day it was where the clock was set or stood still.
         moved = abs(capture.about.get("realtime_moved_ns", 0)) > NS_PER_S or bool(capture.jumps)
         offset = None if moved else capture.about["realtime_offset_ns"]
         events = capture.manifest.events
@@ -86,7 +86,7 @@ class Recording:
     def by(self, columns: Sequence[str]) -> Tables:
         """`timed`, of which table `io` has what was known of the owner at the time, where one of the columns is that.
 
-        Raises `InputError` where nothing of the recording tells it.
+        Raises `InputError` where the recording has nothing of it.
         """
         tables = dict(self.timed)
         if "state" in columns:

@@ -51,7 +51,7 @@ def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def _known(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Leave out what is unknown: a capture that tells of no flags is not one in which nothing was synchronous."""
+    """Leave out what is unknown: without recorded flags it is not known that nothing was synchronous."""
     return sync(tables["io"], by=by).filter(pl.col("class") != "unknown")
 
 

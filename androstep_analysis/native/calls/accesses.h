@@ -20,9 +20,9 @@ struct course {
 };
 
 enum thing_order {
-    BY_TIME,     // what overlapped in time is free
-    BY_NUMBER,   // each operation comes after those before it, whatever the times say
-    BY_TIME_TOLD // by time for others; among each other the users are in order by number (see accesses_see)
+    BY_TIME,         // what overlapped in time is free
+    BY_NUMBER,       // each operation comes after those before it, whatever the times say
+    BY_TIME_REPORTED // by time for others; among each other the users are in order by number (see accesses_see)
 };
 
 struct thing {

@@ -55,7 +55,7 @@ static void end_until(struct calls *calls, int64_t ts_ns)
     struct running_calls *queue = &calls->running;
     int32_t number;
 
-    while ((number = running_next(queue, ts_ns)) != NOBODY) {
+    while ((number = running_next(queue, ts_ns)) != NO_INDEX) {
         const struct running *call = &queue->running[number];
 
         if (ts_ns != INT64_MAX && !call->is_over && call_is_early(calls, call)) {
@@ -70,7 +70,7 @@ static void end_until(struct calls *calls, int64_t ts_ns)
 // Ends the call of a thread that begins another one: times and durations are rounded apart from each other.
 static void end_thread(struct calls *calls, int32_t thread)
 {
-    if (calls->threads.threads[thread].running != NOBODY)
+    if (calls->threads.threads[thread].running != NO_INDEX)
         end_running(calls, calls->threads.threads[thread].running);
 }
 
@@ -84,13 +84,13 @@ static int32_t look_up(struct calls *calls, const struct running *call, enum num
     int32_t fd = is_first ? in->fd[call->row] : in->fd2[call->row], opener;
 
     if (number == NO_NUMBER || fd < 0)
-        return NOBODY;
+        return NO_INDEX;
     if (!descriptor_was_opened(&calls->open, call->thread, fd)) {
         opener = running_opener(&calls->running, &calls->threads, in, call->thread, fd);
-        if (opener != NOBODY)
+        if (opener != NO_INDEX)
             end_running(calls, opener);
     }
-    if (call_is_partial(calls, call->row)) // of which nothing else is told
+    if (call_is_partial(calls, call->row)) // of which nothing else is recorded
         return descriptor_at(calls, call->thread, call->row, fd, NO_STRING, NO_CODE);
     return descriptor_at(calls, call->thread, call->row, fd,
                          is_first ? in->fd_path[call->row] : in->fd2_path[call->row],
@@ -105,8 +105,8 @@ static void begin_call(struct calls *calls, uint32_t row)
         .end_ns = call_end_ns(in, row),
         .row = row,
         .thread = thread_of(calls, in->tid[row], in->pid[row]),
-        .operation = NOBODY,
-        .sized = NOBODY,
+        .operation = NO_INDEX,
+        .sized = NO_INDEX,
     };
 
     calls->row_threads[row] = call.thread;
@@ -138,7 +138,7 @@ static void prepare(struct calls *calls)
     struct storage *storage = &calls->storage;
 
     calls->program.storage = calls->threads.storage = calls->running.storage = storage;
-    calls->running.free = NOBODY;
+    calls->running.free = NO_INDEX;
     calls->open.storage = storage;
     calls->open.in = calls->in;
     calls->open.files = &calls->files;

@@ -10,16 +10,16 @@
 
 // Kinds of things, and what is their key.
 enum {
-    THING_DESCRIPTOR, // descriptor
-    THING_POSITION,   // the descriptor that others are duplicates of
-    THING_BIRTH,      // file
-    THING_FILE,       // file
-    THING_MAPPING,    // file
-    THING_NAME,       // node of the path, by operations whose results do not tell when they came to it
-    THING_TOLD_NAME,  // node of the path, by the others
-    THING_NAME_ORDER, // the same; in the order that those results tell
-    THING_ENTRIES,    // node of the directory
-    THING_ALL,        // 0: everything that can be written back
+    THING_DESCRIPTOR,    // descriptor
+    THING_POSITION,      // the descriptor that others are duplicates of
+    THING_CREATION,      // file
+    THING_FILE,          // file
+    THING_MAPPING,       // file
+    THING_NAME,          // node of the path, by operations whose results do not tell when they came to it
+    THING_REPORTED_NAME, // node of the path, by the others
+    THING_NAME_ORDER,    // the same; in the order that those results tell
+    THING_ENTRIES,       // node of the directory
+    THING_ALL,           // 0: everything that can be written back
 };
 
 enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
@@ -237,7 +237,7 @@ static bool use_told_name(struct finder *finder, uint32_t node, enum access acce
 {
     struct accesses *accesses = &finder->accesses;
     uint32_t others = accesses_known_thing(accesses, THING_NAME, node);
-    uint32_t own = accesses_thing(accesses, THING_TOLD_NAME, node, BY_TIME_TOLD);
+    uint32_t own = accesses_thing(accesses, THING_REPORTED_NAME, node, BY_TIME_REPORTED);
     uint32_t order = accesses_thing(accesses, THING_NAME_ORDER, node, BY_NUMBER);
     int64_t exclusive = newest_exclusive(finder, own, others);
     size_t nr_before = finder->nr_earlier;
@@ -254,15 +254,15 @@ static bool use_told_name(struct finder *finder, uint32_t node, enum access acce
 static bool use_other_name(struct finder *finder, uint32_t node, enum access access)
 {
     struct accesses *accesses = &finder->accesses;
-    uint32_t told = accesses_known_thing(accesses, THING_TOLD_NAME, node);
+    uint32_t reported = accesses_known_thing(accesses, THING_REPORTED_NAME, node);
     uint32_t own = accesses_thing(accesses, THING_NAME, node, BY_TIME);
-    int64_t exclusive = newest_exclusive(finder, own, told);
+    int64_t exclusive = newest_exclusive(finder, own, reported);
     size_t nr_before = finder->nr_earlier;
 
-    if (!own || !see(finder, own, access, exclusive) || !see(finder, told, access, exclusive))
+    if (!own || !see(finder, own, access, exclusive) || !see(finder, reported, access, exclusive))
         return false;
     if (waits_for_many(finder, nr_before))
-        return see(finder, own, ACCESS_EXCLUSIVE, exclusive) && see(finder, told, ACCESS_EXCLUSIVE, exclusive) &&
+        return see(finder, own, ACCESS_EXCLUSIVE, exclusive) && see(finder, reported, ACCESS_EXCLUSIVE, exclusive) &&
                accesses_gather(accesses, own, finder->operation);
     return accesses_note(accesses, own, access, finder->operation);
 }
@@ -329,13 +329,14 @@ static bool use_descriptors(struct finder *finder, uint32_t does)
 static bool follow_birth(struct finder *finder, uint32_t does, int32_t file)
 {
     size_t nr_before = finder->accesses.nr_things;
-    uint32_t birth = accesses_thing(&finder->accesses, THING_BIRTH, (uint64_t)file, BY_NUMBER);
+    uint32_t creation = accesses_thing(&finder->accesses, THING_CREATION, (uint64_t)file, BY_NUMBER);
 
-    if (!birth)
+    if (!creation)
         return false;
     if (finder->accesses.nr_things == nr_before)
-        return see(finder, birth, ACCESS_SHARED, NO_OPERATION);
-    return !(does & DOES_CHANGE_NAME) || accesses_note(&finder->accesses, birth, ACCESS_EXCLUSIVE, finder->operation);
+        return see(finder, creation, ACCESS_SHARED, NO_OPERATION);
+    return !(does & DOES_CHANGE_NAME) ||
+           accesses_note(&finder->accesses, creation, ACCESS_EXCLUSIVE, finder->operation);
 }
 
 static bool use_files(struct finder *finder, uint32_t does)

@@ -18,12 +18,12 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
         return;
     description_is(&calls->open, number, left);
     description = &calls->open.descriptions[number];
-    if (left != LEFT_NOT || description->inode != NOBODY || kind == FD_KIND_DELETED ||
+    if (left != LEFT_NOT || description->inode != NO_INDEX || kind == FD_KIND_DELETED ||
         !names_walk(&calls->names, ROOT, path, false, &place))
         return;
     names_confirm(&calls->names, &place, TYPE_UNKNOWN);
     description->inode = place.inode;
-    if (description->late == NOBODY)
+    if (description->late == NO_INDEX)
         return;
     at = names_path(&calls->names, place.dentry);
     calls->program.late[description->late].path = at;
@@ -42,12 +42,12 @@ static bool is_other(struct calls *calls, int32_t number, uint32_t path, uint8_t
         return false;
     if (description->left != LEFT_UNKNOWN && (left == LEFT_NOT) != (description->left == LEFT_NOT))
         return left == LEFT_NOT ? description->left != LEFT_PIPE && description->left != LEFT_SOCKET : true;
-    if (left != LEFT_NOT || description->inode == NOBODY || !names_walk(&calls->names, ROOT, path, false, &place))
+    if (left != LEFT_NOT || description->inode == NO_INDEX || !names_walk(&calls->names, ROOT, path, false, &place))
         return false;
     if (place.inode == inode_find(&calls->files, description->inode))
         return false;
     // A name of which nothing is known may be another one of the same file; a link or another mount leads there.
-    return place.inode != NOBODY && calls->files.inodes[place.inode].origin != ORIGIN_UNKNOWN;
+    return place.inode != NO_INDEX && calls->files.inodes[place.inode].origin != ORIGIN_UNKNOWN;
 }
 
 int32_t descriptor_at(struct calls *calls, int32_t thread, uint32_t row, int32_t fd, uint32_t path, uint8_t kind)
@@ -55,12 +55,12 @@ int32_t descriptor_at(struct calls *calls, int32_t thread, uint32_t row, int32_t
     int32_t descriptor, description;
 
     if (fd < 0)
-        return NOBODY;
+        return NO_INDEX;
     descriptor = descriptor_known(&calls->open, thread, fd);
-    if (descriptor == NOBODY) {
+    if (descriptor == NO_INDEX) {
         // What works although it was closed came to be in a way that is not recorded.
         if (descriptor_was_closed(&calls->open, thread, fd) && path == NO_STRING && calls->in->failed[row] != 0)
-            return NOBODY;
+            return NO_INDEX;
         descriptor = descriptor_before(&calls->open, thread, row, fd);
     }
     description = calls->open.descriptors[descriptor].description;

@@ -21,17 +21,17 @@ int32_t inode_new(struct files *files, uint8_t type, uint8_t origin)
 
     *inode = (struct inode){
         .same = number,
-        .dentry = NOBODY,
-        .first_dir = NOBODY,
-        .above = NOBODY,
+        .dentry = NO_INDEX,
+        .first_dir = NO_INDEX,
+        .above = NO_INDEX,
         .target = NO_STRING,
         .mode = NO_INT32,
         .dev = NO_UINT32,
         .ino = NO_INT64,
         .size = origin == ORIGIN_MADE ? 0 : NO_INT64,
         .start_size = NO_INT64,
-        .number = NOBODY,
-        .unnamed = NOBODY,
+        .number = NO_INDEX,
+        .unnamed = NO_INDEX,
         .origin = origin,
         .type = type,
         .size_from = SIZE_FROM_NOTHING,
@@ -41,7 +41,7 @@ int32_t inode_new(struct files *files, uint8_t type, uint8_t origin)
 
 int32_t inode_find(struct files *files, int32_t inode)
 {
-    while (inode != NOBODY && files->inodes[inode].same != inode) {
+    while (inode != NO_INDEX && files->inodes[inode].same != inode) {
         files->inodes[inode].same = files->inodes[files->inodes[inode].same].same;
         inode = files->inodes[inode].same;
     }

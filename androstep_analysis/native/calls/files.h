@@ -20,7 +20,7 @@ enum size_from { SIZE_FROM_STAT, SIZE_FROM_END, SIZE_FROM_READS, SIZE_FROM_NOTHI
 struct inode {
     int32_t same;      // itself, or the inode that it turned out to be
     int32_t dentry;    // a name that it has now
-    int32_t first_dir; // where it was at the start; NOBODY: its name is not known
+    int32_t first_dir; // where it was at the start; NO_INDEX: its name is not known
     uint32_t first_name;
     int32_t above; // what holds a directory of unknown name
     uint32_t nr_names;
@@ -35,7 +35,7 @@ struct inode {
     int64_t appended;    // bytes put behind an end of which the place is not known
     uint32_t busy;       // calls under way that change the size
     uint32_t version;    // counts them
-    int32_t number;      // in the tables; NOBODY so far
+    int32_t number;      // in the tables; NO_INDEX so far
     int32_t unnamed;     // of `.unnamed/N`
     uint8_t origin, type, left, size_from;
     bool is_walked; // paths lead through it

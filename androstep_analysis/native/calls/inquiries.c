@@ -18,9 +18,9 @@ static bool changes_size(uint8_t call)
 void size_recorded(struct calls *calls, const struct running *call)
 {
     int64_t size = calls->in->size[call->row];
-    int32_t inode = size == NO_INT64 ? NOBODY : descriptor_inode(&calls->open, call->descriptor);
+    int32_t inode = size == NO_INT64 ? NO_INDEX : descriptor_inode(&calls->open, call->descriptor);
 
-    if (inode != NOBODY && !calls->files.inodes[inode].version && calls->files.inodes[inode].size == NO_INT64)
+    if (inode != NO_INDEX && !calls->files.inodes[inode].version && calls->files.inodes[inode].size == NO_INT64)
         size_learn(&calls->files, inode, size, SIZE_FROM_STAT);
 }
 
@@ -37,7 +37,7 @@ void descriptor_begin(struct calls *calls, struct running *call)
     if (!changes_size(operation) && operation != FSTAT)
         return;
     inode = descriptor_inode(&calls->open, call->descriptor);
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         size_begin(&calls->files, call, inode, changes_size(operation));
 }
 
@@ -67,7 +67,7 @@ void descriptor_end(struct calls *calls, const struct running *call)
         descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
     if (operation == GETDENTS)
         position_lose(calls, call->descriptor);
-    if (call->sized == NOBODY)
+    if (call->sized == NO_INDEX)
         return;
     if (operation == FTRUNCATE)
         size_set(&calls->files, call->sized, is_steady ? calls->in->bytes[call->row] : NO_INT64);
@@ -85,7 +85,7 @@ void seek_begin(struct calls *calls, struct running *call)
 {
     int32_t inode = descriptor_inode(&calls->open, call->descriptor);
 
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         size_begin(&calls->files, call, inode, false);
     position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
 }

@@ -6,7 +6,7 @@
 struct mapping {
     uint64_t start, end;
     int64_t offset;
-    int32_t descriptor; // NOBODY: anonymous, or no file
+    int32_t descriptor; // NO_INDEX: anonymous, or no file
     bool is_copy;       // a fork's: the program has only that of the parent
 };
 

@@ -21,7 +21,7 @@ void mmap_end(struct calls *calls, const struct running *call)
 
     if (!row_succeeded(calls->in, row))
         return;
-    if (call->descriptor != NOBODY) {
+    if (call->descriptor != NO_INDEX) {
         descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
         description = description_of(&calls->open, call->descriptor);
         description->reads = true;
@@ -32,7 +32,7 @@ void mmap_end(struct calls *calls, const struct running *call)
         return;
     mapping_remove(&calls->mappings, space_of(calls, call), call->thread, row, (uint64_t)in->result[row],
                    in->bytes[row], NULL);
-    if (call->descriptor != NOBODY && description_of(&calls->open, call->descriptor)->left == LEFT_NOT)
+    if (call->descriptor != NO_INDEX && description_of(&calls->open, call->descriptor)->left == LEFT_NOT)
         mapping_add(&calls->mappings, space_of(calls, call), (uint64_t)in->result[row], in->bytes[row],
                     call->descriptor, offset);
 }

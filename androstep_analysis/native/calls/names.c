@@ -43,7 +43,7 @@ static uint8_t left_of(const struct names *names, int32_t dir, uint32_t name)
             return LEFT_DEVICE;
         return name == names->proc || name == names->sys ? LEFT_PROC : LEFT_NOT;
     }
-    if (parent->left == LEFT_DEVICE && parent->dentry != NOBODY && names->dentries[parent->dentry].dir == ROOT) {
+    if (parent->left == LEFT_DEVICE && parent->dentry != NO_INDEX && names->dentries[parent->dentry].dir == ROOT) {
         if (name == names->shm)
             return LEFT_MEMORY;
         if (name == names->ashmem)
@@ -54,9 +54,9 @@ static uint8_t left_of(const struct names *names, int32_t dir, uint32_t name)
 
 uint8_t names_left(const struct names *names, const struct place *place)
 {
-    if (place->inode != NOBODY)
+    if (place->inode != NO_INDEX)
         return names->files->inodes[place->inode].left;
-    return place->dentry == NOBODY
+    return place->dentry == NO_INDEX
                ? LEFT_NOT
                : left_of(names, names->dentries[place->dentry].dir, names->dentries[place->dentry].name);
 }
@@ -67,7 +67,7 @@ static bool is_empty(const struct names *names, int32_t dir)
     const struct inode *inode = &names->files->inodes[dir];
 
     return inode->origin == ORIGIN_MADE || inode->origin == ORIGIN_APPEARED ||
-           (inode->origin == ORIGIN_UNKNOWN && inode->dentry != NOBODY &&
+           (inode->origin == ORIGIN_UNKNOWN && inode->dentry != NO_INDEX &&
             names->dentries[inode->dentry].state == NAME_ABSENT);
 }
 
@@ -90,7 +90,7 @@ static int32_t dentry_of(struct names *names, int32_t dir, uint32_t name)
         return settle_absent(names, (int32_t)(*slot - 1));
     *slot = names->nr_dentries + 1;
     dentry = PUSH(names, dentries);
-    *dentry = (struct dentry){.dir = dir, .name = name, .inode = NOBODY, .path = NO_STRING, .changed_ns = INT64_MIN};
+    *dentry = (struct dentry){.dir = dir, .name = name, .inode = NO_INDEX, .path = NO_STRING, .changed_ns = INT64_MIN};
     return settle_absent(names, (int32_t)names->nr_dentries - 1);
 }
 
@@ -100,7 +100,7 @@ static int32_t inode_of(struct names *names, int32_t dentry, uint8_t type)
     struct dentry *name = &names->dentries[dentry];
     struct inode *inode;
 
-    if (name->inode == NOBODY) {
+    if (name->inode == NO_INDEX) {
         name->inode = inode_new(names->files, type, ORIGIN_UNKNOWN);
         inode = &names->files->inodes[name->inode];
         inode->dentry = dentry;
@@ -118,9 +118,9 @@ static int32_t parent_of(struct names *names, int32_t dir)
 
     if (dir == ROOT)
         return ROOT;
-    if (names->files->inodes[dir].dentry != NOBODY)
+    if (names->files->inodes[dir].dentry != NO_INDEX)
         return inode_find(names->files, names->dentries[names->files->inodes[dir].dentry].dir);
-    if (names->files->inodes[dir].above == NOBODY) {
+    if (names->files->inodes[dir].above == NO_INDEX) {
         above = inode_new(names->files, TYPE_DIRECTORY, ORIGIN_START);
         names->files->inodes[dir].above = above;
     }
@@ -159,10 +159,10 @@ static int32_t number_in(const uint8_t *text, size_t length)
     int32_t number = 0;
 
     if (!length || length > 9)
-        return NOBODY;
+        return NO_INDEX;
     for (size_t n = 0; n < length; n++) {
         if (text[n] < '0' || text[n] > '9')
-            return NOBODY;
+            return NO_INDEX;
         number = 10 * number + (text[n] - '0');
     }
     return number;
@@ -176,45 +176,45 @@ static int32_t shown_process(const struct names *names, int32_t dir)
     const uint8_t *name;
     size_t length;
 
-    if (names->files->inodes[dir].dentry == NOBODY)
-        return NOBODY;
+    if (names->files->inodes[dir].dentry == NO_INDEX)
+        return NO_INDEX;
     fd = &names->dentries[names->files->inodes[dir].dentry];
-    if (fd->name != names->fd || names->files->inodes[fd->dir].dentry == NOBODY)
-        return NOBODY;
+    if (fd->name != names->fd || names->files->inodes[fd->dir].dentry == NO_INDEX)
+        return NO_INDEX;
     above = &names->dentries[names->files->inodes[fd->dir].dentry];
     if (above->dir == ROOT)
-        return above->name == names->dev ? own : NOBODY;
+        return above->name == names->dev ? own : NO_INDEX;
     if (names->files->inodes[above->dir].left != LEFT_PROC)
-        return NOBODY;
+        return NO_INDEX;
     name = strings_text(names->strings, above->name, &length);
     return above->name == names->self || above->name == names->thread_self ? own : number_in(name, length);
 }
 
-// The file that is open as the descriptor that a name in such a directory is; NOBODY: it is no such name.
+// The file that is open as the descriptor that a name in such a directory is; NO_INDEX: it is no such name.
 static int32_t open_file(struct names *names, int32_t dir, const uint8_t *text, size_t length)
 {
-    int32_t fd = names->files->inodes[dir].left ? number_in(text, length) : NOBODY, pid;
+    int32_t fd = names->files->inodes[dir].left ? number_in(text, length) : NO_INDEX, pid;
 
-    if (fd == NOBODY)
-        return NOBODY;
+    if (fd == NO_INDEX)
+        return NO_INDEX;
     pid = shown_process(names, dir);
-    return pid == NOBODY ? NOBODY : descriptor_leads_to(names->open, names->now.thread, pid, fd);
+    return pid == NO_INDEX ? NO_INDEX : descriptor_leads_to(names->open, names->now.thread, pid, fd);
 }
 
 static bool walk_name(struct names *names, struct walk *walk, const uint8_t *text, size_t length, bool is_last,
                       bool follow)
 {
-    int32_t dir = walk->dir, dentry, inode = !is_last || follow ? open_file(names, dir, text, length) : NOBODY;
+    int32_t dir = walk->dir, dentry, inode = !is_last || follow ? open_file(names, dir, text, length) : NO_INDEX;
 
-    if (inode != NOBODY) {
+    if (inode != NO_INDEX) {
         walk_to(names, walk, inode);
         return true;
     }
     dentry = dentry_of(names, dir, storage_string(names->storage, names->strings, text, length));
     inode = names->dentries[dentry].inode;
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         inode = inode_find(names->files, inode);
-    if (inode != NOBODY && names->dentries[dentry].state != NAME_ABSENT &&
+    if (inode != NO_INDEX && names->dentries[dentry].state != NAME_ABSENT &&
         names->files->inodes[inode].type == TYPE_SYMLINK && names->files->inodes[inode].target != NO_STRING &&
         (!is_last || follow))
         return walk_link(names, walk, &names->files->inodes[inode], dir);
@@ -239,7 +239,7 @@ static bool walk_text(struct names *names, struct walk *walk, const uint8_t *tex
 
         while (rest < end && *rest == '/')
             rest++;
-        if (walk->dir == NOBODY) // a link led to a name that nothing is known of
+        if (walk->dir == NO_INDEX) // a link led to a name that nothing is known of
             walk->dir = walk->place.inode = inode_of(names, walk->place.dentry, TYPE_UNKNOWN);
         if (bytes == 2 && !memcmp(text, "..", 2))
             walk_to(names, walk, parent_of(names, walk->dir));
@@ -296,18 +296,18 @@ static void confirm_above(struct names *names, int32_t dentry)
 {
     size_t first = names->nr_changes;
 
-    while (dentry != NOBODY) {
+    while (dentry != NO_INDEX) {
         int32_t dir = names->dentries[dentry].dir;
         struct inode *inode = &names->files->inodes[dir];
 
         inode->type = TYPE_DIRECTORY;
         if (inode->origin != ORIGIN_UNKNOWN &&
-            (inode->dentry == NOBODY || names->dentries[inode->dentry].state == NAME_PRESENT))
+            (inode->dentry == NO_INDEX || names->dentries[inode->dentry].state == NAME_PRESENT))
             break;
         if (inode->origin == ORIGIN_UNKNOWN)
             inode->origin = ORIGIN_START;
         dentry = inode->dentry;
-        if (dentry != NOBODY) {
+        if (dentry != NO_INDEX) {
             if (names->dentries[dentry].state == NAME_ABSENT) {
                 inode->origin = ORIGIN_APPEARED;
                 changed(names, dentry, dir, false);
@@ -324,8 +324,8 @@ static void appear(struct names *names, int32_t number, uint8_t type)
     struct dentry *dentry = &names->dentries[number];
     int32_t inode;
 
-    if (dentry->inode != NOBODY && names->files->inodes[dentry->inode].origin != ORIGIN_UNKNOWN)
-        dentry->inode = NOBODY;
+    if (dentry->inode != NO_INDEX && names->files->inodes[dentry->inode].origin != ORIGIN_UNKNOWN)
+        dentry->inode = NO_INDEX;
     inode = inode_of(names, number, type);
     names->files->inodes[inode].origin = ORIGIN_APPEARED;
     confirm_above(names, number);
@@ -337,7 +337,7 @@ void names_confirm(struct names *names, struct place *place, uint8_t type)
     struct dentry *dentry;
     struct inode *inode;
 
-    if (place->dentry == NOBODY)
+    if (place->dentry == NO_INDEX)
         return;
     if (names->dentries[place->dentry].state == NAME_ABSENT)
         appear(names, place->dentry, type);
@@ -357,12 +357,12 @@ static void take_name(struct names *names, int32_t dentry)
     int32_t number = names->dentries[dentry].inode;
     struct inode *inode;
 
-    if (number == NOBODY || names->dentries[dentry].state == NAME_ABSENT)
+    if (number == NO_INDEX || names->dentries[dentry].state == NAME_ABSENT)
         return;
     number = inode_find(names->files, number);
     inode = &names->files->inodes[number];
     if (inode->dentry == dentry)
-        inode->dentry = NOBODY;
+        inode->dentry = NO_INDEX;
     if (inode->nr_names && !--inode->nr_names && inode->ino != NO_INT64 &&
         map_value(&names->inode_numbers, inode->dev, (uint64_t)inode->ino) == (uint64_t)number + 1)
         map_remove(&names->inode_numbers, inode->dev, (uint64_t)inode->ino);
@@ -370,10 +370,10 @@ static void take_name(struct names *names, int32_t dentry)
 
 void names_remove(struct names *names, const struct place *place)
 {
-    if (place->dentry == NOBODY)
+    if (place->dentry == NO_INDEX)
         return;
     take_name(names, place->dentry);
-    names->dentries[place->dentry].inode = NOBODY;
+    names->dentries[place->dentry].inode = NO_INDEX;
     names->dentries[place->dentry].state = NAME_ABSENT;
     names->tree_version++;
 }
@@ -383,7 +383,7 @@ static void disappear(struct names *names, int32_t dentry)
 {
     struct place place = {dentry, names->dentries[dentry].inode};
 
-    if (place.inode != NOBODY && names->files->inodes[inode_find(names->files, place.inode)].is_walked) {
+    if (place.inode != NO_INDEX && names->files->inodes[inode_find(names->files, place.inode)].is_walked) {
         names->conflicts++;
         return;
     }
@@ -393,7 +393,7 @@ static void disappear(struct names *names, int32_t dentry)
 
 void names_appear(struct names *names, struct place *place)
 {
-    if (place->dentry == NOBODY || names->dentries[place->dentry].state == NAME_PRESENT)
+    if (place->dentry == NO_INDEX || names->dentries[place->dentry].state == NAME_PRESENT)
         return;
     names->dentries[place->dentry].state = NAME_ABSENT;
     names_confirm(names, place, TYPE_FILE);
@@ -404,7 +404,7 @@ void names_absent(struct names *names, const struct place *place)
     struct dentry *dentry;
     const struct inode *dir;
 
-    if (place->dentry == NOBODY)
+    if (place->dentry == NO_INDEX)
         return;
     dentry = &names->dentries[place->dentry];
     dir = &names->files->inodes[dentry->dir];
@@ -430,7 +430,7 @@ void names_make(struct names *names, struct place *place, uint8_t type, uint8_t 
 {
     struct inode *inode;
 
-    if (place->dentry == NOBODY)
+    if (place->dentry == NO_INDEX)
         return;
     if (names->dentries[place->dentry].state == NAME_PRESENT)
         disappear(names, place->dentry);
@@ -446,7 +446,7 @@ void names_make(struct names *names, struct place *place, uint8_t type, uint8_t 
 // What is so deep that no path leads there counts as beneath everything: to go up from it for each call takes too long.
 static bool is_above(struct names *names, int32_t inode, int32_t dentry)
 {
-    for (int depth = 0; dentry != NOBODY; depth++) {
+    for (int depth = 0; dentry != NO_INDEX; depth++) {
         int32_t dir = inode_find(names->files, names->dentries[dentry].dir);
 
         if (dir == inode || depth > MOST_PATH_BYTES / 2)
@@ -459,9 +459,10 @@ static bool is_above(struct names *names, int32_t inode, int32_t dentry)
 // No kernel moves a directory into itself, but a recording may say so.
 void names_rename(struct names *names, const struct place *from, const struct place *to, bool exchange)
 {
-    if (from->dentry == NOBODY || to->dentry == NOBODY || from->dentry == to->dentry || from->inode == NOBODY)
+    if (from->dentry == NO_INDEX || to->dentry == NO_INDEX || from->dentry == to->dentry || from->inode == NO_INDEX)
         return;
-    if (is_above(names, from->inode, to->dentry) || (to->inode != NOBODY && is_above(names, to->inode, from->dentry))) {
+    if (is_above(names, from->inode, to->dentry) ||
+        (to->inode != NO_INDEX && is_above(names, to->inode, from->dentry))) {
         names->conflicts++;
         return;
     }
@@ -471,10 +472,10 @@ void names_rename(struct names *names, const struct place *from, const struct pl
     take_name(names, from->dentry);
     give_name(names, to->dentry, from->inode);
     // A directory that a recording gives two names can be above its own place only now.
-    if (exchange && to->inode != NOBODY && !is_above(names, to->inode, from->dentry)) {
+    if (exchange && to->inode != NO_INDEX && !is_above(names, to->inode, from->dentry)) {
         give_name(names, from->dentry, to->inode);
     } else {
-        names->dentries[from->dentry].inode = NOBODY;
+        names->dentries[from->dentry].inode = NO_INDEX;
         names->dentries[from->dentry].state = NAME_ABSENT;
     }
     names->tree_version++;
@@ -482,7 +483,7 @@ void names_rename(struct names *names, const struct place *from, const struct pl
 
 void names_link(struct names *names, int32_t inode, const struct place *to)
 {
-    if (to->dentry == NOBODY)
+    if (to->dentry == NO_INDEX)
         return;
     if (is_above(names, inode, to->dentry)) {
         names->conflicts++;
@@ -514,22 +515,22 @@ int32_t names_identify(struct names *names, struct place *place, int32_t number,
     int32_t other;
 
     number = inode_find(names->files, number);
-    if (number == NOBODY || dev == NO_UINT32 || ino == NO_INT64)
+    if (number == NO_INDEX || dev == NO_UINT32 || ino == NO_INT64)
         return number;
     inode = &names->files->inodes[number];
     if (inode->ino == ino && inode->dev == dev)
         return number;
     if (inode->ino != NO_INT64) { // another file is there now, and nobody was seen putting it there
         names->conflicts++;
-        if (!place || place->dentry == NOBODY)
+        if (!place || place->dentry == NO_INDEX)
             return number;
         names_make(names, place, inode->type, ORIGIN_START);
         number = place->inode;
         inode = &names->files->inodes[number];
     }
     slot = storage_slot(names->storage, &names->inode_numbers, dev, (uint64_t)ino);
-    other = *slot ? inode_find(names->files, (int32_t)(*slot - 1)) : NOBODY;
-    if (other != NOBODY && other != number && inode->type != TYPE_DIRECTORY &&
+    other = *slot ? inode_find(names->files, (int32_t)(*slot - 1)) : NO_INDEX;
+    if (other != NO_INDEX && other != number && inode->type != TYPE_DIRECTORY &&
         names->files->inodes[other].type != TYPE_DIRECTORY && names->files->inodes[other].nr_names &&
         inode->origin == ORIGIN_START && names->files->inodes[other].origin == ORIGIN_START) {
         join(names, other, number);
@@ -586,7 +587,7 @@ uint32_t names_unnamed_path(struct names *names, int32_t inode)
     size_t length = 9, count = 0;
     uint32_t number;
 
-    if (names->files->inodes[inode].unnamed == NOBODY)
+    if (names->files->inodes[inode].unnamed == NO_INDEX)
         names->files->inodes[inode].unnamed = (int32_t)names->nr_unnamed++;
     number = (uint32_t)names->files->inodes[inode].unnamed;
     do
@@ -602,14 +603,14 @@ static uint32_t dot(struct names *names)
     return storage_string(names->storage, names->strings, (const uint8_t *)".", 1);
 }
 
-// The path of a name now; of NOBODY that of the root. No more than one name beyond what a path can hold is gathered:
+// The path of a name now; of NO_INDEX that of the root. No more than one name beyond what a path can hold is gathered:
 // the paths of directories that are made one in the other grow with the square of their number.
 uint32_t names_path(struct names *names, int32_t dentry)
 {
     size_t used = 0;
     int32_t at = dentry, dir;
 
-    if (dentry == NOBODY)
+    if (dentry == NO_INDEX)
         return dot(names);
     if (names->dentries[dentry].path_version == names->tree_version)
         return names->dentries[dentry].path;
@@ -619,7 +620,7 @@ uint32_t names_path(struct names *names, int32_t dentry)
         if (dir == ROOT)
             break;
         at = names->files->inodes[dir].dentry;
-        if (at == NOBODY) {
+        if (at == NO_INDEX) {
             used = put_before(names, used, names_unnamed_path(names, dir));
             break;
         }
@@ -636,7 +637,7 @@ uint32_t names_first_path(struct names *names, int32_t inode)
     while (inode != ROOT && used <= MOST_PATH_BYTES) {
         if (names->files->inodes[inode].origin != ORIGIN_START)
             return NO_STRING;
-        if (names->files->inodes[inode].first_dir == NOBODY) {
+        if (names->files->inodes[inode].first_dir == NO_INDEX) {
             used = put_before(names, used, names_unnamed_path(names, inode));
             break;
         }

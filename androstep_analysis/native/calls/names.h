@@ -8,14 +8,14 @@ enum dentry_state { NAME_UNKNOWN, NAME_PRESENT, NAME_ABSENT };
 struct dentry {
     int32_t dir;
     uint32_t name;
-    int32_t inode; // NOBODY: none so far; of an absent one what its own names would be in
+    int32_t inode; // NO_INDEX: none so far; of an absent one what its own names would be in
     uint32_t path;
     uint32_t path_version;
     int64_t changed_ns; // when the call ended that made or removed it
     uint8_t state;
 };
 
-// Where a path leads: `dentry` is NOBODY for the root and for directories without a known name.
+// Where a path leads: `dentry` is NO_INDEX for the root and for directories without a known name.
 struct place {
     int32_t dentry, inode;
 };

@@ -66,7 +66,7 @@ uint8_t descriptor_control(struct calls *calls, const struct running *call)
         descriptor_cloexec(&calls->open, call->thread, in->fd[call->row], flags & (1 | FLAG_CLOEXEC));
         return LEFT_NO_EFFECT;
     case GET_FLAGS:
-        if (description->late != NOBODY && result != NO_INT64) {
+        if (description->late != NO_INDEX && result != NO_INT64) {
             description->is_append = result & FLAG_APPEND;
             description->writes |= (result & (FLAG_WRONLY | FLAG_RDWR)) != 0;
             description->reads |= !(result & FLAG_WRONLY);
@@ -100,13 +100,13 @@ void special_end(struct calls *calls, const struct running *call)
     if (!row_succeeded(calls->in, call->row))
         return;
     if (type->step == STEP_SPECIAL) {
-        made[0] = result < 0 || result > INT32_MAX ? NOBODY : (int32_t)result;
-        made[1] = NOBODY;
+        made[0] = result < 0 || result > INT32_MAX ? NO_INDEX : (int32_t)result;
+        made[1] = NO_INDEX;
     }
     for (int n = 0; n < 2; n++)
         if (made[n] >= 0)
             descriptor_install(&calls->open, call->thread, call->row, made[n],
-                               descriptor_new(&calls->open, description_new(&calls->open, NOBODY, type->left)),
+                               descriptor_new(&calls->open, description_new(&calls->open, NO_INDEX, type->left)),
                                is_cloexec);
 }
 

@@ -30,7 +30,7 @@ int32_t description_new(struct open_files *open, int32_t inode, uint8_t left)
         .inode = inode,
         .start = NO_INT64,
         .moved = NO_INT64,
-        .late = NOBODY,
+        .late = NO_INDEX,
         .checked_path = NO_STRING,
         .left = left,
     };
@@ -41,7 +41,7 @@ int32_t descriptor_new(struct open_files *open, int32_t description)
 {
     struct descriptor *descriptor = PUSH(open, descriptors);
 
-    *descriptor = (struct descriptor){.description = description, .number = NOBODY};
+    *descriptor = (struct descriptor){.description = description, .number = NO_INDEX};
     return (int32_t)open->nr_descriptors - 1;
 }
 
@@ -52,7 +52,7 @@ struct description *description_of(const struct open_files *open, int32_t descri
 
 int32_t description_inode(struct open_files *open, struct description *description)
 {
-    if (description->inode == NOBODY)
+    if (description->inode == NO_INDEX)
         description->inode = inode_new(open->files, TYPE_UNKNOWN, ORIGIN_START);
     description->inode = inode_find(open->files, description->inode);
     return description->inode;
@@ -67,7 +67,7 @@ void description_is(struct open_files *open, int32_t number, uint8_t left)
             description->left = LEFT_NOT;
     } else if (description->left == LEFT_NOT || description->left == LEFT_UNKNOWN) {
         description->left = left;
-        if (description->inode != NOBODY && !open->files->inodes[description->inode].left)
+        if (description->inode != NO_INDEX && !open->files->inodes[description->inode].left)
             open->files->inodes[description->inode].left = left;
     }
 }
@@ -82,7 +82,7 @@ int32_t descriptor_inode(struct open_files *open, int32_t descriptor)
     struct description *description = description_of(open, descriptor);
 
     return description->left == LEFT_NOT || description->left == LEFT_UNKNOWN ? description_inode(open, description)
-                                                                              : NOBODY;
+                                                                              : NO_INDEX;
 }
 
 // --- tables ---------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ int32_t fd_table_new(struct open_files *open)
 {
     struct fd_table *table = PUSH(open, tables);
 
-    *table = (struct fd_table){.users = 1, .parent = NOBODY, .fork = NOBODY};
+    *table = (struct fd_table){.users = 1, .parent = NO_INDEX, .fork = NO_INDEX};
     return (int32_t)open->nr_tables - 1;
 }
 
@@ -117,19 +117,19 @@ static int32_t entry_at(const struct open_files *open, int32_t table, int32_t fd
 {
     uint64_t value = map_value(&open->tables[table].entries, 0, (uint32_t)fd);
 
-    return value < FIRST_ENTRY ? NOBODY : (int32_t)(value - FIRST_ENTRY);
+    return value < FIRST_ENTRY ? NO_INDEX : (int32_t)(value - FIRST_ENTRY);
 }
 
 // Gives an entry that a fork copied a descriptor of its own, which the parent makes at the fork.
 static int32_t use_entry(struct open_files *open, int32_t entry)
 {
-    while (open->entries[entry].descriptor == NOBODY) {
+    while (open->entries[entry].descriptor == NO_INDEX) {
         int32_t oldest = entry;
         const struct fork *fork;
         struct operation *dup;
         int32_t from;
 
-        while (open->entries[open->entries[oldest].from].descriptor == NOBODY)
+        while (open->entries[open->entries[oldest].from].descriptor == NO_INDEX)
             oldest = open->entries[oldest].from;
         fork = &open->forks[open->entries[oldest].fork];
         from = open->entries[open->entries[oldest].from].descriptor;
@@ -150,10 +150,10 @@ static int32_t copy_entry(struct open_files *open, int32_t entry, int32_t fork)
 {
     struct entry copied = open->entries[entry];
 
-    if (copied.descriptor == NOBODY && copied.depth >= MOST_FORKS)
+    if (copied.descriptor == NO_INDEX && copied.depth >= MOST_FORKS)
         use_entry(open, entry);
-    copied.depth = open->entries[entry].descriptor == NOBODY ? (uint16_t)(copied.depth + 1) : 1;
-    copied.descriptor = NOBODY;
+    copied.depth = open->entries[entry].descriptor == NO_INDEX ? (uint16_t)(copied.depth + 1) : 1;
+    copied.descriptor = NO_INDEX;
     copied.from = entry;
     copied.fork = fork;
     return entry_new(open, copied);
@@ -185,14 +185,14 @@ int32_t fd_table_copy(struct open_files *open, int32_t table, uint32_t row, int3
 // A description that the program opens by an inserted operation, and an entry for it.
 static int32_t entry_inserted(struct open_files *open, uint32_t row, int32_t thread)
 {
-    int32_t description = description_new(open, NOBODY, LEFT_UNKNOWN);
+    int32_t description = description_new(open, NO_INDEX, LEFT_UNKNOWN);
     int32_t descriptor = descriptor_new(open, description);
 
     open->descriptions[description].position = NO_INT64;
     open->descriptions[description].moved = 0;
     open->descriptions[description].late = (int32_t)open->program->nr_late;
     operation_insert(open->program, row, thread, OPEN, RANK_OPEN)->descriptor = descriptor;
-    return entry_new(open, (struct entry){.descriptor = descriptor, .from = NOBODY, .thread = NOBODY});
+    return entry_new(open, (struct entry){.descriptor = descriptor, .from = NO_INDEX, .thread = NO_INDEX});
 }
 
 static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, uint32_t row, int32_t thread)
@@ -200,9 +200,9 @@ static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, 
     int32_t first = table, entry;
 
     // The processes that a fork separated have the number in common, as far as nobody used it otherwise.
-    for (int forks = 0;
-         forks < MOST_FORKS && open->tables[first].parent != NOBODY && open->tables[open->tables[first].parent].users &&
-         !map_value(&open->tables[open->tables[first].parent].entries, 0, (uint32_t)fd);
+    for (int forks = 0; forks < MOST_FORKS && open->tables[first].parent != NO_INDEX &&
+                        open->tables[open->tables[first].parent].users &&
+                        !map_value(&open->tables[open->tables[first].parent].entries, 0, (uint32_t)fd);
          forks++) {
         const struct fork *fork = &open->forks[open->tables[first].fork];
 
@@ -231,19 +231,19 @@ int32_t descriptor_leads_to(struct open_files *open, int32_t thread, int32_t pid
     int32_t entry = entry_at(open, open->threads->processes[process].table, fd);
     struct description *description;
 
-    if (entry == NOBODY || (!number && open->threads->processes[process].pid != pid))
-        return NOBODY;
-    while (open->entries[entry].descriptor == NOBODY)
+    if (entry == NO_INDEX || (!number && open->threads->processes[process].pid != pid))
+        return NO_INDEX;
+    while (open->entries[entry].descriptor == NO_INDEX)
         entry = open->entries[entry].from;
     description = description_of(open, open->entries[entry].descriptor);
     if (description->left != LEFT_NOT)
-        return NOBODY;
+        return NO_INDEX;
     return description_inode(open, description);
 }
 
 bool descriptor_was_opened(const struct open_files *open, int32_t thread, int32_t fd)
 {
-    return entry_at(open, table_of(open, thread), fd) != NOBODY;
+    return entry_at(open, table_of(open, thread), fd) != NO_INDEX;
 }
 
 bool descriptor_was_closed(const struct open_files *open, int32_t thread, int32_t fd)
@@ -255,7 +255,7 @@ int32_t descriptor_known(struct open_files *open, int32_t thread, int32_t fd)
 {
     int32_t entry = entry_at(open, table_of(open, thread), fd);
 
-    return entry == NOBODY ? NOBODY : use_entry(open, entry);
+    return entry == NO_INDEX ? NO_INDEX : use_entry(open, entry);
 }
 
 int32_t descriptor_before(struct open_files *open, int32_t thread, uint32_t row, int32_t fd)
@@ -272,7 +272,7 @@ void descriptor_closed(struct open_files *open, int32_t thread, int32_t fd)
 
 static void insert_close(struct open_files *open, int32_t thread, uint32_t row, int32_t entry)
 {
-    if (open->entries[entry].descriptor != NOBODY)
+    if (open->entries[entry].descriptor != NO_INDEX)
         operation_insert(open->program, row, thread, CLOSE, RANK_CLOSE)->descriptor = open->entries[entry].descriptor;
 }
 
@@ -280,7 +280,7 @@ void descriptor_close(struct open_files *open, int32_t thread, uint32_t row, int
 {
     int32_t entry = entry_at(open, table_of(open, thread), fd);
 
-    if (entry == NOBODY)
+    if (entry == NO_INDEX)
         return;
     insert_close(open, thread, row, entry);
     descriptor_closed(open, thread, fd);
@@ -292,7 +292,7 @@ static bool is_opening(const struct open_files *open, int32_t entry, int32_t thr
 {
     const struct entry *made = &open->entries[entry];
 
-    return made->from == NOBODY && made->thread != NOBODY && made->thread != thread &&
+    return made->from == NO_INDEX && made->thread != NO_INDEX && made->thread != thread &&
            open->threads->threads[made->thread].row == made->row && open->in->duration_ns[made->row] <= 0;
 }
 
@@ -300,7 +300,7 @@ static void install(struct open_files *open, int32_t thread, uint32_t row, int32
 {
     // Only dup2 gives out a number that is not closed; else a close is missing, or the order of the calls is not known.
     open->conflicts +=
-        entry_at(open, table_of(open, thread), fd) != NOBODY && call_type(open->in->call[row])->step != STEP_DUP_TO;
+        entry_at(open, table_of(open, thread), fd) != NO_INDEX && call_type(open->in->call[row])->step != STEP_DUP_TO;
     descriptor_close(open, thread, row, fd);
     put_entry(open, table_of(open, thread), fd, entry);
 }
@@ -310,18 +310,18 @@ void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, i
 {
     int32_t entry = entry_at(open, table_of(open, thread), fd);
 
-    if (entry != NOBODY && is_opening(open, entry, thread)) {
+    if (entry != NO_INDEX && is_opening(open, entry, thread)) {
         struct thread *opening = &open->threads->threads[open->entries[entry].thread];
 
         opening->late_fd = fd;
         opening->late_entry = entry;
         descriptor_closed(open, thread, fd);
     }
-    install(
-        open, thread, row, fd,
-        entry_new(open,
-                  (struct entry){
-                      .descriptor = descriptor, .from = NOBODY, .thread = thread, .row = row, .is_cloexec = cloexec}));
+    install(open, thread, row, fd,
+            entry_new(
+                open,
+                (struct entry){
+                    .descriptor = descriptor, .from = NO_INDEX, .thread = thread, .row = row, .is_cloexec = cloexec}));
 }
 
 // The last call of a thread that goes on has ended.
@@ -329,9 +329,9 @@ void descriptor_install_late(struct open_files *open, int32_t thread, uint32_t r
 {
     int32_t entry = open->threads->threads[thread].late_entry;
 
-    if (entry == NOBODY)
+    if (entry == NO_INDEX)
         return;
-    open->threads->threads[thread].late_entry = NOBODY;
+    open->threads->threads[thread].late_entry = NO_INDEX;
     install(open, thread, row, open->threads->threads[thread].late_fd, entry);
 }
 
@@ -348,7 +348,7 @@ void descriptor_cloexec(struct open_files *open, int32_t thread, int32_t fd, boo
 {
     int32_t entry = entry_at(open, table_of(open, thread), fd);
 
-    if (entry != NOBODY)
+    if (entry != NO_INDEX)
         open->entries[entry].is_cloexec = cloexec;
 }
 

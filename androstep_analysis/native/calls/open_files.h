@@ -7,13 +7,13 @@
 #include "calls/threads.h"
 
 struct description {
-    int32_t inode;    // NOBODY: none needed so far
+    int32_t inode;    // NO_INDEX: none needed so far
     int64_t position; // NO_INT64: unknown
     int64_t start;    // position at which an inserted open must stand; NO_INT64: unknown
     int64_t moved;    // since then; NO_INT64: it was placed anew
     int64_t reach;    // how far behind the start reads came
     uint32_t busy, version;
-    int32_t late;          // inserted operation that opens it; NOBODY: it was seen being opened
+    int32_t late;          // inserted operation that opens it; NO_INDEX: it was seen being opened
     uint32_t checked_path; // fd_path with which the file was last compared
     uint8_t left;
     bool is_append, is_mixed, reads, writes, is_directory;
@@ -73,17 +73,17 @@ int32_t description_new(struct open_files *open, int32_t inode, uint8_t left);
 int32_t descriptor_new(struct open_files *open, int32_t description);
 struct description *description_of(const struct open_files *open, int32_t descriptor);
 
-// The file; of one that was opened before the recording and whose path nobody told, one without a name.
+// The file; of one that was opened before the recording and whose path is not recorded, one without a name.
 int32_t description_inode(struct open_files *open, struct description *description);
 
-// The file that the descriptor is open on; NOBODY where it is none.
+// The file that the descriptor is open on; NO_INDEX where it is none.
 int32_t descriptor_inode(struct open_files *open, int32_t descriptor);
 
 // What a call that succeeded, or failed as it does on this kind of thing only, shows.
 void description_is(struct open_files *open, int32_t description, uint8_t left);
 void descriptor_is(struct open_files *open, int32_t descriptor, uint8_t left);
 
-// The descriptor of the program that a number of the thread's process is; NOBODY where it is not open.
+// The descriptor of the program that a number of the thread's process is; NO_INDEX where it is not open.
 int32_t descriptor_known(struct open_files *open, int32_t thread, int32_t fd);
 
 // The same where it must have been open before the recording, since no call opened it.
@@ -92,8 +92,8 @@ int32_t descriptor_before(struct open_files *open, int32_t thread, uint32_t row,
 // The number is open from now on, and how it came to be is not recorded: a descriptor that was received.
 int32_t descriptor_received(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, bool cloexec);
 
-// The file that a descriptor of a process is open on, as a call of the thread sees it; NOBODY where that is no file, or
-// not known.
+// The file that a descriptor of a process is open on, as a call of the thread sees it; NO_INDEX where that is no file,
+// or not known.
 int32_t descriptor_leads_to(struct open_files *open, int32_t thread, int32_t pid, int32_t fd);
 
 // Whether the number is open, and was seen being opened.

@@ -50,7 +50,7 @@ static uint8_t left_of_descriptor(struct calls *calls, int32_t descriptor)
 
     if (description->left == LEFT_UNKNOWN)
         return calls->has_unknown ? LEFT_NOT : LEFT_UNKNOWN;
-    if (description->left == LEFT_NOT && description->inode != NOBODY)
+    if (description->left == LEFT_NOT && description->inode != NO_INDEX)
         return calls->files.inodes[inode_find(&calls->files, description->inode)].left;
     return description->left;
 }
@@ -62,14 +62,14 @@ static uint8_t left_of(struct calls *calls, const struct operation *operation)
 
     if (operation->left)
         return operation->left;
-    if (operation->descriptor != NOBODY) {
+    if (operation->descriptor != NO_INDEX) {
         first = left_of_descriptor(calls, operation->descriptor);
         if (first && is_between(operation->call) && !left_of_descriptor(calls, operation->descriptor2))
             return LEFT_NOT;
         return first;
     }
-    return operation->inode == NOBODY ? (uint8_t)LEFT_NOT
-                                      : calls->files.inodes[inode_find(&calls->files, operation->inode)].left;
+    return operation->inode == NO_INDEX ? (uint8_t)LEFT_NOT
+                                        : calls->files.inodes[inode_find(&calls->files, operation->inode)].left;
 }
 
 // --- order ----------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ static void insert_seeks(struct calls *calls)
         const struct description *description = &calls->open.descriptions[n];
         struct operation open, *seek;
 
-        if (description->late == NOBODY || description->start == NO_INT64 || !description->start)
+        if (description->late == NO_INDEX || description->start == NO_INT64 || !description->start)
             continue;
         open = calls->program.late[description->late];
         seek = operation_insert(&calls->program, open.row, open.thread, LSEEK, RANK_SEEK);
@@ -98,7 +98,7 @@ static void reach_sizes(struct calls *calls)
         struct inode *inode;
         int64_t end;
 
-        if (!description->reach || description->inode == NOBODY ||
+        if (!description->reach || description->inode == NO_INDEX ||
             __builtin_add_overflow(description->reach, description->start == NO_INT64 ? 0 : description->start, &end))
             continue;
         inode = &calls->files.inodes[inode_find(&calls->files, description->inode)];
@@ -153,7 +153,7 @@ static void insert_changes(struct calls *calls)
         const struct inode *inode;
 
         change.inode = inode_find(&calls->files, change.inode);
-        if (change.inode == NOBODY)
+        if (change.inode == NO_INDEX)
             continue;
         inode = &calls->files.inodes[change.inode];
         if (change.is_gone)
@@ -262,7 +262,7 @@ static int64_t length_of(const struct calls *calls, const struct operation *oper
         return operation->bytes;
     if (requested == NO_INT64 && moves_bytes(operation->call) && result >= 0)
         return result;
-    is_one_sided = operation->descriptor == NOBODY || operation->descriptor2 == NOBODY;
+    is_one_sided = operation->descriptor == NO_INDEX || operation->descriptor2 == NO_INDEX;
     return moves_bytes(operation->call) && is_one_sided && requested > MOST_BYTES ? MOST_BYTES : requested;
 }
 
@@ -309,7 +309,7 @@ static bool is_complete(struct calls *calls, const struct operation *operation)
     bool needs_place = has_place(call) || call == PREAD || call == PWRITE || call == PREADV || call == PWRITEV ||
                        call == MAPPED_READ || call == MAPPED_WRITE || call == MMAP;
 
-    if (call == DUP && operation->descriptor2 == NOBODY && calls->in->failed[operation->row] != 1)
+    if (call == DUP && operation->descriptor2 == NO_INDEX && calls->in->failed[operation->row] != 1)
         return false;
     if ((length < 0 && (needs_length || length != NO_INT64)) || (needs_place && place == NO_INT64) ||
         (call != LSEEK && place < 0 && place != NO_INT64))
@@ -357,14 +357,14 @@ static void name_processes(struct calls *calls, const int32_t *pids, size_t nr_p
 
 static void need(struct calls *calls, int32_t descriptor)
 {
-    if (descriptor != NOBODY)
+    if (descriptor != NO_INDEX)
         calls->open.descriptors[descriptor].is_needed = true;
 }
 
 // What the operation makes.
 static int32_t made_by(const struct operation *operation)
 {
-    return operation->call == OPEN ? operation->descriptor : operation->call == DUP ? operation->descriptor2 : NOBODY;
+    return operation->call == OPEN ? operation->descriptor : operation->call == DUP ? operation->descriptor2 : NO_INDEX;
 }
 
 static int64_t result_of(const struct calls *calls, const struct operation *operation)
@@ -386,8 +386,8 @@ static int64_t result_of(const struct calls *calls, const struct operation *oper
 
 static bool ends_use(const struct operation *operation)
 {
-    return operation->descriptor != NOBODY && (operation->call == CLOSE || operation->call == MUNMAP ||
-                                               (operation->call == LSEEK && operation->offset >= 0));
+    return operation->descriptor != NO_INDEX && (operation->call == CLOSE || operation->call == MUNMAP ||
+                                                 (operation->call == LSEEK && operation->offset >= 0));
 }
 
 // From the last operation to the first: what only serves others is kept where those are.
@@ -412,13 +412,13 @@ static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
         }
         if (operation->left)
             continue;
-        if (serves && made != NOBODY && !calls->open.descriptors[made].is_needed)
+        if (serves && made != NO_INDEX && !calls->open.descriptors[made].is_needed)
             operation->left = LEFT_FILTERED;
-        if (serves && made == NOBODY && !changes_names && !ends_use(operation))
+        if (serves && made == NO_INDEX && !changes_names && !ends_use(operation))
             operation->left = LEFT_FILTERED;
         if (changes_names && !is_selected_process(calls, operation->thread, pids, nr_pids))
             operation->left = LEFT_FILTERED;
-        if (operation->left || (serves && made == NOBODY))
+        if (operation->left || (serves && made == NO_INDEX))
             continue;
         need(calls, operation->descriptor);
         if (operation->call != DUP)
@@ -430,24 +430,24 @@ static int32_t file_number(struct calls *calls, int32_t inode)
 {
     struct inode *file;
 
-    if (inode == NOBODY)
+    if (inode == NO_INDEX)
         return NO_INT32;
     file = &calls->files.inodes[inode_find(&calls->files, inode)];
-    if (file->number == NOBODY)
+    if (file->number == NO_INDEX)
         file->number = (int32_t)calls->nr_files++;
     return file->number;
 }
 
 static int32_t descriptor_number(const struct calls *calls, int32_t descriptor)
 {
-    return descriptor == NOBODY || calls->open.descriptors[descriptor].number == NOBODY
+    return descriptor == NO_INDEX || calls->open.descriptors[descriptor].number == NO_INDEX
                ? NO_INT32
                : calls->open.descriptors[descriptor].number;
 }
 
 static int32_t inode_of_operation(struct calls *calls, int32_t descriptor, int32_t inode)
 {
-    return descriptor == NOBODY ? inode : description_inode(&calls->open, description_of(&calls->open, descriptor));
+    return descriptor == NO_INDEX ? inode : description_inode(&calls->open, description_of(&calls->open, descriptor));
 }
 
 // Files that an operation is done to; of a side that is no file there is no descriptor.
@@ -455,9 +455,9 @@ static void settle(struct calls *calls, struct operation *operation)
 {
     if (is_between(operation->call)) {
         if (left_of_descriptor(calls, operation->descriptor))
-            operation->descriptor = NOBODY;
+            operation->descriptor = NO_INDEX;
         if (left_of_descriptor(calls, operation->descriptor2))
-            operation->descriptor2 = NOBODY;
+            operation->descriptor2 = NO_INDEX;
     }
     operation->inode = inode_of_operation(calls, operation->descriptor, operation->inode);
     operation->inode2 = inode_of_operation(calls, operation->descriptor2, operation->inode2);
@@ -469,7 +469,7 @@ static void settle(struct calls *calls, struct operation *operation)
 
 static bool is_usable(const struct calls *calls, int32_t descriptor)
 {
-    return calls->open.descriptors[descriptor].number != NOBODY && !calls->open.descriptors[descriptor].is_closed;
+    return calls->open.descriptors[descriptor].number != NO_INDEX && !calls->open.descriptors[descriptor].is_closed;
 }
 
 // Whether what the operation is done to is open: an operation that is kept opened it. Mappings outlive descriptors.
@@ -480,10 +480,10 @@ static bool is_open(struct calls *calls, const struct operation *operation)
     if (is_between(operation->call))
         return (left_of_descriptor(calls, descriptor) || is_usable(calls, descriptor)) &&
                (left_of_descriptor(calls, descriptor2) || is_usable(calls, descriptor2));
-    if (descriptor == NOBODY)
+    if (descriptor == NO_INDEX)
         return true;
     if (operation->call >= MUNMAP && operation->call <= MAPPED_WRITE)
-        return calls->open.descriptors[descriptor].number != NOBODY && calls->open.descriptors[descriptor].is_mapped;
+        return calls->open.descriptors[descriptor].number != NO_INDEX && calls->open.descriptors[descriptor].is_mapped;
     return is_usable(calls, descriptor);
 }
 
@@ -498,9 +498,9 @@ static void number(struct calls *calls)
 
         if (operation->left)
             continue;
-        if (operation->is_inserted && made == NOBODY && !is_open(calls, operation))
+        if (operation->is_inserted && made == NO_INDEX && !is_open(calls, operation))
             continue;
-        if (made != NOBODY && (operation->call == OPEN || is_usable(calls, operation->descriptor)))
+        if (made != NO_INDEX && (operation->call == OPEN || is_usable(calls, operation->descriptor)))
             calls->open.descriptors[made].number = (int32_t)calls->nr_numbered++;
         else if (!is_open(calls, operation)) { // by a thread that used it while another closed it
             calls->left[operation->row] = LEFT_UNKNOWN;
@@ -513,7 +513,7 @@ static void number(struct calls *calls)
         settle(calls, operation);
         file_number(calls, operation->inode);
         file_number(calls, operation->inode2);
-        if (thread->number == NOBODY)
+        if (thread->number == NO_INDEX)
             thread->number = (int32_t)calls->nr_numbered_threads++;
         calls->ordered[count++] = operation;
     }
@@ -580,7 +580,7 @@ static void put_operation(struct calls *calls, struct table *table, const struct
 {
     const struct calls_input *in = calls->in;
     size_t row = table_row(table);
-    bool is_file2 = operation->descriptor2 != NOBODY || operation->inode2 != NOBODY;
+    bool is_file2 = operation->descriptor2 != NO_INDEX || operation->inode2 != NO_INDEX;
 
     put_int64(table, OPERATION_NUMBER, row, (int64_t)row);
     put_int64(table, OPERATION_TS_NS, row, in->ts_ns[operation->row] - in->ts_ns[0]);
@@ -612,7 +612,7 @@ static bool is_population(struct calls *calls, int32_t number)
                        *itself = &calls->files.inodes[inode_find(&calls->files, number)];
 
     return number != ROOT && inode->origin == ORIGIN_START && !inode->left &&
-           (type_of(inode) == TYPE_DIRECTORY || itself->number != NOBODY);
+           (type_of(inode) == TYPE_DIRECTORY || itself->number != NO_INDEX);
 }
 
 static void put_population(struct calls *calls, struct table *table, int32_t number, uint32_t path)
@@ -629,7 +629,7 @@ static void put_population(struct calls *calls, struct table *table, int32_t num
         put_uint32(table, FILE_TARGET, row, itself->target);
     if (type != TYPE_FILE || type_of(inode) == TYPE_DIRECTORY)
         return;
-    put_int32(table, FILE_NUMBER, row, itself->number == NOBODY ? NO_INT32 : itself->number);
+    put_int32(table, FILE_NUMBER, row, itself->number == NO_INDEX ? NO_INT32 : itself->number);
     put_int64(table, FILE_SIZE_BYTES, row, first_size(itself));
     put_code(table, FILE_SIZE_FROM, row,
              itself->start_size != NO_INT64 ? itself->size_from
@@ -676,7 +676,7 @@ API bool calls_tables(struct calls *calls, struct table *operations, struct tabl
         const struct thread *thread = &calls->threads.threads[n];
         size_t row;
 
-        if (thread->number == NOBODY)
+        if (thread->number == NO_INDEX)
             continue;
         row = table_row(threads);
         put_int32(threads, THREAD_NUMBER, row, thread->number);

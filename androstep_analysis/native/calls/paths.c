@@ -48,7 +48,7 @@ static int32_t start_of(struct calls *calls, const struct running *call, bool is
     struct place place;
     int32_t *working, made;
 
-    if (descriptor != NOBODY) {
+    if (descriptor != NO_INDEX) {
         description = description_of(&calls->open, descriptor);
         description->is_directory = true;
         descriptor_is(&calls->open, descriptor, LEFT_NOT);
@@ -60,7 +60,7 @@ static int32_t start_of(struct calls *calls, const struct running *call, bool is
         return *working_directory(&calls->threads, call->thread) = place.inode;
     }
     working = working_directory(&calls->threads, call->thread);
-    if (*working == NOBODY) {
+    if (*working == NO_INDEX) {
         made = inode_new(&calls->files, TYPE_DIRECTORY, ORIGIN_START);
         *working_directory(&calls->threads, call->thread) = made;
         return made;
@@ -74,7 +74,7 @@ static bool walk_path(struct calls *calls, const struct running *call, uint32_t 
     const uint8_t *at;
     size_t length;
 
-    *place = (struct place){NOBODY, NOBODY};
+    *place = (struct place){NO_INDEX, NO_INDEX};
     if (!text_of(calls->in, text, &at, &length) || !length)
         return false;
     return names_walk(&calls->names, *at == '/' ? ROOT : start_of(calls, call, is_second), text, follow, place);
@@ -82,22 +82,22 @@ static bool walk_path(struct calls *calls, const struct running *call, uint32_t 
 
 static uint32_t place_path(struct calls *calls, const struct place *place)
 {
-    return place->dentry == NOBODY && place->inode != ROOT ? names_unnamed_path(&calls->names, place->inode)
-                                                           : names_path(&calls->names, place->dentry);
+    return place->dentry == NO_INDEX && place->inode != ROOT ? names_unnamed_path(&calls->names, place->inode)
+                                                             : names_path(&calls->names, place->dentry);
 }
 
 static bool is_present(const struct calls *calls, const struct place *place)
 {
-    return place->dentry == NOBODY || calls->names.dentries[place->dentry].state == NAME_PRESENT;
+    return place->dentry == NO_INDEX || calls->names.dentries[place->dentry].state == NAME_PRESENT;
 }
 
 // A file that has no name in the replay, either; calls reach it through the directory of descriptors in /proc.
 static bool is_nowhere(const struct calls *calls, const struct place *place)
 {
-    return place->dentry == NOBODY && place->inode != ROOT &&
+    return place->dentry == NO_INDEX && place->inode != ROOT &&
            calls->files.inodes[place->inode].type != TYPE_DIRECTORY &&
            (calls->files.inodes[place->inode].origin != ORIGIN_START ||
-            calls->files.inodes[place->inode].first_dir != NOBODY);
+            calls->files.inodes[place->inode].first_dir != NO_INDEX);
 }
 
 // Puts the path into the operation, and the file that is there.
@@ -107,7 +107,7 @@ static void put_place(struct calls *calls, const struct running *call, const str
     struct operation *operation = operation_of(calls, call);
 
     operation->path = path;
-    operation->inode = is_present(calls, place) ? place->inode : NOBODY;
+    operation->inode = is_present(calls, place) ? place->inode : NO_INDEX;
     operation->left = is_nowhere(calls, place) ? LEFT_UNSUPPORTED : names_left(&calls->names, place);
     if (path == NO_STRING)
         operation->left = LEFT_NO_PATH;
@@ -172,7 +172,7 @@ static bool follows(int64_t flags)
     return !(flags & FLAG_NOFOLLOW) && (flags & (FLAG_CREAT | FLAG_EXCL)) != (FLAG_CREAT | FLAG_EXCL);
 }
 
-// Where the opened file is: as the kernel told, or by the text of the call.
+// Where the opened file is: as the kernel reported it, or by the text of the call.
 static bool opened_at(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
 {
     uint32_t kernel_path = calls->in->result_path[call->row];
@@ -193,7 +193,7 @@ static bool is_temporary(int64_t flags)
 // The file that a successful open leads to, made or found.
 static int32_t opened(struct calls *calls, struct place *place, int64_t flags)
 {
-    uint8_t state = place->dentry == NOBODY ? (uint8_t)NAME_PRESENT : calls->names.dentries[place->dentry].state;
+    uint8_t state = place->dentry == NO_INDEX ? (uint8_t)NAME_PRESENT : calls->names.dentries[place->dentry].state;
 
     if ((flags & FLAG_CREAT) && (state == NAME_ABSENT || (flags & FLAG_EXCL)))
         names_make(&calls->names, place, TYPE_FILE, ORIGIN_MADE);
@@ -221,7 +221,7 @@ static int32_t number_opened(const struct calls *calls, uint32_t row)
 {
     int64_t result = calls->in->result[row];
 
-    return result == NO_INT64 ? calls->in->fd[row] : result < 0 || result > INT32_MAX ? NOBODY : (int32_t)result;
+    return result == NO_INT64 ? calls->in->fd[row] : result < 0 || result > INT32_MAX ? NO_INDEX : (int32_t)result;
 }
 
 static void install_opened(struct calls *calls, const struct running *call, int32_t inode, uint8_t left, int64_t flags)
@@ -318,7 +318,7 @@ void path_begin(struct calls *calls, struct running *call)
 
     if (is_sized(calls, call->row, &changes) &&
         walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place) &&
-        place.inode != NOBODY)
+        place.inode != NO_INDEX)
         size_begin(&calls->files, call, place.inode, changes);
 }
 
@@ -337,7 +337,7 @@ static void path_reached(struct calls *calls, const struct running *call, struct
         names_confirm(&calls->names, place, TYPE_SYMLINK);
         // An answer that fills the buffer may be cut. The root and the working directory are no links.
         if (text_of(calls->in, target, &text, &length) && text_is_path(text, length) &&
-            calls->in->result[row] != calls->in->bytes[row] && place->dentry != NOBODY &&
+            calls->in->result[row] != calls->in->bytes[row] && place->dentry != NO_INDEX &&
             !calls->files.inodes[place->inode].left) {
             uint32_t number = storage_string(&calls->storage, calls->strings, text, length);
 
@@ -347,7 +347,7 @@ static void path_reached(struct calls *calls, const struct running *call, struct
         break;
     case TRUNCATE:
         names_confirm(&calls->names, place, TYPE_FILE);
-        size_set(&calls->files, place->inode, is_steady || call->sized == NOBODY ? calls->in->bytes[row] : NO_INT64);
+        size_set(&calls->files, place->inode, is_steady || call->sized == NO_INDEX ? calls->in->bytes[row] : NO_INT64);
         break;
     default:
         names_confirm(&calls->names, place, TYPE_UNKNOWN);
@@ -378,8 +378,8 @@ void path_end(struct calls *calls, const struct running *call)
         operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
     }
-    if (call->sized == NOBODY)
-        is_steady = place.inode == NOBODY || !calls->files.inodes[place.inode].version;
+    if (call->sized == NO_INDEX)
+        is_steady = place.inode == NO_INDEX || !calls->files.inodes[place.inode].version;
     else
         is_steady = is_steady && call->sized == place.inode;
     if (row_succeeded(calls->in, call->row))
@@ -436,7 +436,7 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
         names_confirm(&calls->names, place, TYPE_UNKNOWN);
         if (is_rename && (flags & FLAG_EXCHANGE))
             names_confirm(&calls->names, &to, TYPE_UNKNOWN);
-    } else if (error == ERROR_NOENT && to.dentry != NOBODY &&
+    } else if (error == ERROR_NOENT && to.dentry != NO_INDEX &&
                calls->files.inodes[calls->names.dentries[to.dentry].dir].origin != ORIGIN_UNKNOWN) {
         names_absent(&calls->names, place);
     } else if (error == ERROR_EXIST || error == ERROR_NOTEMPTY) {
@@ -455,7 +455,7 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
         names_rename(&calls->names, place, &to, flags & FLAG_EXCHANGE);
     else if (is_nowhere(calls, place))
         names_appear(&calls->names, &to);
-    else if (place->inode != NOBODY)
+    else if (place->inode != NO_INDEX)
         names_link(&calls->names, place->inode, &to);
 }
 
@@ -476,7 +476,7 @@ static void symlink_end(struct calls *calls, const struct running *call)
         target = storage_string(&calls->storage, calls->strings, text, length);
     if (row_succeeded(calls->in, call->row)) {
         names_make(&calls->names, &place, TYPE_SYMLINK, ORIGIN_MADE);
-        if (place.inode != NOBODY)
+        if (place.inode != NO_INDEX)
             calls->files.inodes[place.inode].target = target;
     } else if (error_of(calls, call->row) == ERROR_EXIST) {
         names_confirm(&calls->names, &place, TYPE_UNKNOWN);
@@ -492,7 +492,7 @@ static void mknod_end(struct calls *calls, const struct running *call, struct pl
     int32_t mode = calls->in->mode[call->row];
 
     operation_of(calls, call)->left = LEFT_UNSUPPORTED;
-    if (!row_succeeded(calls->in, call->row) || place->dentry == NOBODY)
+    if (!row_succeeded(calls->in, call->row) || place->dentry == NO_INDEX)
         return;
     names_make(&calls->names, place, TYPE_FILE, ORIGIN_MADE);
     if (mode != NO_INT32 && !calls->files.inodes[place->inode].left)
@@ -536,7 +536,7 @@ void directory_changed(struct calls *calls, const struct running *call)
     if (!row_succeeded(calls->in, call->row))
         return;
     if (call_type(in->call[call->row])->step == STEP_FCHDIR) {
-        if (call->descriptor != NOBODY) {
+        if (call->descriptor != NO_INDEX) {
             description_of(&calls->open, call->descriptor)->is_directory = true;
             descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
             place.inode = description_inode(&calls->open, description_of(&calls->open, call->descriptor));

@@ -50,7 +50,7 @@ void position_reach(struct calls *calls, int32_t descriptor)
 {
     struct description *description = description_of(&calls->open, descriptor);
 
-    if (description->late != NOBODY && description->moved != NO_INT64 && description->moved > description->reach)
+    if (description->late != NO_INDEX && description->moved != NO_INT64 && description->moved > description->reach)
         description->reach = description->moved;
 }
 
@@ -103,7 +103,7 @@ void position_seek(struct calls *calls, const struct running *call)
         if (whence != CURRENT || offset)
             description->moved = NO_INT64;
         inode = description->inode;
-        if (whence == END && position != NO_INT64 && offset != NO_INT64 && call->is_sized_alone && inode != NOBODY &&
+        if (whence == END && position != NO_INT64 && offset != NO_INT64 && call->is_sized_alone && inode != NO_INDEX &&
             !__builtin_sub_overflow(position, offset, &size))
             size_learn(&calls->files, inode_find(&calls->files, inode), size, SIZE_FROM_END);
     }

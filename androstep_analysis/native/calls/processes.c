@@ -21,7 +21,7 @@ int32_t thread_of(struct calls *calls, int32_t tid, int32_t pid)
     process = process_new(&calls->threads, (struct process){.pid = pid,
                                                             .table = fd_table_new(&calls->open),
                                                             .space = space_new(&calls->mappings),
-                                                            .directory = directory_new(&calls->threads, NOBODY)});
+                                                            .directory = directory_new(&calls->threads, NO_INDEX)});
     return thread_new(&calls->threads, tid, process);
 }
 

@@ -49,7 +49,7 @@ void running_add(struct running_calls *queue, struct threads *threads, const str
 {
     int32_t number = queue->free;
 
-    if (number == NOBODY) {
+    if (number == NO_INDEX) {
         PUSH(queue, running);
         number = (int32_t)queue->nr_running - 1;
     } else {
@@ -65,7 +65,7 @@ int32_t running_next(struct running_calls *queue, int64_t ts_ns)
     int32_t number;
 
     if (!queue->nr_heap || queue->heap[0].end_ns > ts_ns)
-        return NOBODY;
+        return NO_INDEX;
     number = queue->heap[0].call;
     queue->heap[0] = queue->heap[--queue->nr_heap];
     sink(queue->heap, queue->nr_heap);
@@ -92,7 +92,7 @@ bool running_end(struct running_calls *queue, struct threads *threads, int32_t n
         return false;
     queue->running[number].is_over = true;
     if (threads->threads[call->thread].running == number)
-        threads->threads[call->thread].running = NOBODY;
+        threads->threads[call->thread].running = NO_INDEX;
     return true;
 }
 
@@ -108,5 +108,5 @@ int32_t running_opener(const struct running_calls *queue, const struct threads *
         if (!call->is_over && in->result[call->row] == fd && process_of(threads, call->thread)->table == table)
             return queue->heap[at].call;
     }
-    return NOBODY;
+    return NO_INDEX;
 }

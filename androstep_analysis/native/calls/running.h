@@ -35,7 +35,7 @@ struct running_calls {
 void running_free(struct running_calls *queue);
 void running_add(struct running_calls *queue, struct threads *threads, const struct running *call);
 
-// The next call that ended until then, which leaves the heap; NOBODY where there is none.
+// The next call that ended until then, which leaves the heap; NO_INDEX where there is none.
 int32_t running_next(struct running_calls *queue, int64_t ts_ns);
 
 // The call that left the heap comes again after all others.
@@ -47,6 +47,6 @@ void running_forget(struct running_calls *queue, int32_t number);
 // Ends the call; false where it has ended before.
 bool running_end(struct running_calls *queue, struct threads *threads, int32_t number, struct running *call);
 
-// The call that returns the descriptor `fd` to the process of the thread, where it is about to; NOBODY where none is.
+// The call that returns the descriptor `fd` to the process of the thread, where it is about to; NO_INDEX where none is.
 int32_t running_opener(const struct running_calls *queue, const struct threads *threads, const struct calls_input *in,
                        int32_t thread, int32_t fd);

@@ -17,7 +17,7 @@ bool size_end(struct files *files, const struct running *call)
 {
     struct inode *inode;
 
-    if (call->sized == NOBODY)
+    if (call->sized == NO_INDEX)
         return false;
     inode = &files->inodes[call->sized];
     if (call->changes_size && inode->busy)

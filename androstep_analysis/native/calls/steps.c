@@ -23,7 +23,7 @@ static void leave(struct calls *calls, uint32_t row, uint8_t left)
 // Why a row about a descriptor is left out: what the descriptor is, where that is no file.
 static uint8_t left_of(struct calls *calls, int32_t descriptor, uint8_t otherwise)
 {
-    uint8_t left = descriptor == NOBODY ? (uint8_t)LEFT_NOT : description_of(&calls->open, descriptor)->left;
+    uint8_t left = descriptor == NO_INDEX ? (uint8_t)LEFT_NOT : description_of(&calls->open, descriptor)->left;
 
     return left == LEFT_NOT || left == LEFT_UNKNOWN ? otherwise : left;
 }
@@ -57,7 +57,7 @@ static void begin_on_descriptor(struct calls *calls, struct running *call, uint8
 {
     call->operation = (int32_t)calls->program.nr_operations;
     operation_new(&calls->program, call->row, call->thread, operation)->descriptor = call->descriptor;
-    if (call->descriptor == NOBODY)
+    if (call->descriptor == NO_INDEX)
         operation_of(calls, call)->left = LEFT_UNKNOWN;
     else if (operation != FSTAT)
         size_recorded(calls, call);
@@ -114,7 +114,7 @@ void call_resume(struct calls *calls, const struct running *call)
     if (!is_resumed(calls, row))
         return;
     if (step == STEP_SEEK && in->fd[row] >= 0) {
-        if (call->descriptor != NOBODY)
+        if (call->descriptor != NO_INDEX)
             description_of(&calls->open, call->descriptor)->position =
                 description_of(&calls->open, call->descriptor)->start = result;
     } else if (step == STEP_CHDIR && in->path[row] != NO_STRING &&
@@ -131,8 +131,8 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
 {
     if (type->step == STEP_FCNTL && !is_duplicate(calls, call->row)) {
         leave(calls, call->row,
-              call->descriptor == NOBODY ? (uint8_t)LEFT_UNKNOWN
-                                         : left_of(calls, call->descriptor, descriptor_control(calls, call)));
+              call->descriptor == NO_INDEX ? (uint8_t)LEFT_UNKNOWN
+                                           : left_of(calls, call->descriptor, descriptor_control(calls, call)));
         return false;
     }
     if (type->step == STEP_DUP_TO && !is_duplicate(calls, call->row)) {
@@ -140,7 +140,7 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
         return false;
     }
     begin_on_descriptor(calls, call, type->call);
-    if (call->descriptor == NOBODY)
+    if (call->descriptor == NO_INDEX)
         return false;
     switch (type->step) {
     case STEP_CLOSE:
@@ -180,7 +180,7 @@ static bool begin_memory(struct calls *calls, struct running *call, const struct
     }
     if (type->step == STEP_MMAP && is_of_file(calls, call->row)) {
         begin_on_descriptor(calls, call, MMAP);
-        return call->descriptor != NOBODY;
+        return call->descriptor != NO_INDEX;
     }
     if (type->step == STEP_MMAP) {
         leave(calls, call->row, LEFT_MEMORY);
@@ -211,8 +211,8 @@ static void begin_left(struct calls *calls, struct running *call, const struct c
     uint8_t left = type->step == STEP_UNSUPPORTED ? (uint8_t)LEFT_UNSUPPORTED : type->left;
 
     if (type->step == STEP_IOCTL)
-        left = call->descriptor == NOBODY ? LEFT_UNKNOWN : device_control(calls, call);
-    if (type->step == STEP_ON_SPECIAL && row_succeeded(calls->in, call->row) && call->descriptor != NOBODY)
+        left = call->descriptor == NO_INDEX ? LEFT_UNKNOWN : device_control(calls, call);
+    if (type->step == STEP_ON_SPECIAL && row_succeeded(calls->in, call->row) && call->descriptor != NO_INDEX)
         descriptor_is(&calls->open, call->descriptor, type->left);
     leave(calls, call->row, left_of(calls, call->descriptor, left));
 }
@@ -273,9 +273,9 @@ bool call_begin(struct calls *calls, struct running *call)
 
     if (on_descriptor != NO_CALL) {
         begin_on_descriptor(calls, call, on_descriptor);
-        if (call->descriptor != NOBODY)
+        if (call->descriptor != NO_INDEX)
             descriptor_begin(calls, call);
-        return call->descriptor != NOBODY;
+        return call->descriptor != NO_INDEX;
     }
     if (needs_path(type->step)) {
         begin_on_path(calls, call, type);
@@ -385,7 +385,7 @@ void call_end(struct calls *calls, const struct running *begun)
         open_end(calls, &call);
         break;
     case STEP_PATH:
-        if (call.descriptor != NOBODY && call_on_descriptor(calls, call.row) != NO_CALL)
+        if (call.descriptor != NO_INDEX && call_on_descriptor(calls, call.row) != NO_CALL)
             end_on_descriptor(calls, &call, STEP_DESCRIPTOR);
         else
             path_end(calls, &call);

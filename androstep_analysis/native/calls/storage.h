@@ -6,7 +6,7 @@
 
 #include <setjmp.h>
 
-enum { NOBODY = -1 }; // the index of no object
+enum { NO_INDEX = -1 }; // the index of no object
 
 struct storage {
     jmp_buf exhausted; // where to go on when memory is short

@@ -47,7 +47,7 @@ void transfer_begin(struct calls *calls, struct running *call)
         description->writes |= transfer_is_write(operation);
         description->reads |= !transfer_is_write(operation);
     }
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         size_begin(&calls->files, call, inode, transfer_is_write(operation));
     if (transfer_is_at_position(calls, call->row))
         position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
@@ -81,7 +81,7 @@ void transfer_end(struct calls *calls, const struct running *call)
         }
         return;
     }
-    if (writes && moved > 0 && call->sized != NOBODY && appends(calls, call)) {
+    if (writes && moved > 0 && call->sized != NO_INDEX && appends(calls, call)) {
         offset = append_end(calls, call, moved, is_steady);
         if (transfer_is_at_position(calls, row))
             operation_of(calls, call)->offset = offset;
@@ -96,7 +96,7 @@ void transfer_end(struct calls *calls, const struct running *call)
     } else if (row_succeeded(calls->in, row)) {
         descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
     }
-    if (call->sized == NOBODY || !row_succeeded(calls->in, row))
+    if (call->sized == NO_INDEX || !row_succeeded(calls->in, row))
         return;
     if (writes)
         size_write(&calls->files, call->sized, offset, moved);
@@ -120,9 +120,9 @@ static void leave_between(struct calls *calls, struct running *call)
     operation_of(calls, call)->left = LEFT_UNSUPPORTED;
     position_lose(calls, call->descriptor);
     position_lose(calls, call->descriptor2);
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         size_set(&calls->files, inode, NO_INT64);
-    call->descriptor = NOBODY;
+    call->descriptor = NO_INDEX;
 }
 
 void between_begin(struct calls *calls, struct running *call)
@@ -139,7 +139,7 @@ void between_begin(struct calls *calls, struct running *call)
     operation->descriptor2 = call->descriptor2;
     operation->offset = from_offset;
     operation->offset2 = to_offset;
-    if (call->descriptor == NOBODY || call->descriptor2 == NOBODY) {
+    if (call->descriptor == NO_INDEX || call->descriptor2 == NO_INDEX) {
         operation->left = LEFT_UNKNOWN;
         return;
     }
@@ -154,7 +154,7 @@ void between_begin(struct calls *calls, struct running *call)
     if (to_offset == NO_INT64)
         position_begin(calls, call->descriptor2, &call->is_alone2, &call->position_version2);
     inode = descriptor_inode(&calls->open, call->descriptor2);
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         size_begin(&calls->files, call, inode, true);
 }
 
@@ -164,7 +164,7 @@ void between_end(struct calls *calls, const struct running *call)
     bool is_steady = size_end(&calls->files, call);
     int32_t inode;
 
-    if (call->descriptor == NOBODY || call->descriptor2 == NOBODY)
+    if (call->descriptor == NO_INDEX || call->descriptor2 == NO_INDEX)
         return;
     from = operation_of(calls, call)->offset;
     to = operation_of(calls, call)->offset2;
@@ -182,9 +182,9 @@ void between_end(struct calls *calls, const struct running *call)
     if (!row_succeeded(calls->in, call->row))
         return;
     inode = descriptor_inode(&calls->open, call->descriptor);
-    if (inode != NOBODY)
+    if (inode != NO_INDEX)
         size_read(&calls->files, inode, from, NO_INT64, moved, false);
-    if (call->sized == NOBODY)
+    if (call->sized == NO_INDEX)
         return;
     if (description_of(&calls->open, call->descriptor2)->is_append) {
         size_append(&calls->files, call->sized, is_steady, moved);
