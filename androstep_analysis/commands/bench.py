@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(write_mobibench.lines(done.capture.bench), end="")
             print(f"kept in {visible(str(out))}", file=sys.stderr)
         else:
-            print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+            print(f"{terminal.summary(done.capture, str(out))}\n\nkept in {visible(str(out))}")
     elif asked.is_question and {"--help", "-h"} & set(options):
         print(HELP)
     return done.status

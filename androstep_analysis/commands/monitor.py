@@ -41,5 +41,5 @@ def run(arguments: argparse.Namespace) -> int:
         notify(f"sampling {connected.name}; Ctrl-C ends it")
         monitoring.wait()
     assert monitoring.capture is not None
-    print(f"{terminal.summary(monitoring.capture)}\n\nkept in {visible(str(out))}")
+    print(f"{terminal.summary(monitoring.capture, str(out))}\n\nkept in {visible(str(out))}")
     return 0

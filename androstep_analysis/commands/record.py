@@ -77,5 +77,5 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 recording.add(done.run(connected))
     assert recording.capture is not None
-    print(f"{terminal.summary(recording.capture)}\n\nkept in {visible(str(out))}")
+    print(f"{terminal.summary(recording.capture, str(out))}\n\nkept in {visible(str(out))}")
     return 0

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         done = runs.replay(program, directory, options, out=out, repeats=repeats)
     if done.capture is not None:
-        print(f"{terminal.summary(done.capture)}\n\nkept in {visible(str(out))}")
+        print(f"{terminal.summary(done.capture, str(out))}\n\nkept in {visible(str(out))}")
     return done.status
 
 

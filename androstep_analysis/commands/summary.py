@@ -40,6 +40,6 @@ def run(arguments: argparse.Namespace) -> None:
         for name, content in most.viewer_tables(most.counts(export.most.lines(opened))).items():
             print(f"{name}\n{content}")
     else:
-        print(terminal.summary(opened))
+        print(terminal.summary(opened, arguments.path))
         if arguments.all:
             print(f"\n{terminal.tables(opened)}")

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.save is not None:
                 notify("making the capture")
     if live.capture is not None:
-        print(f"{terminal.summary(live.capture)}\n\nkept in {visible(str(arguments.save))}")
+        print(f"{terminal.summary(live.capture, str(arguments.save))}\n\nkept in {visible(str(arguments.save))}")
     return ended_by
 
 

@@ -17,6 +17,7 @@ from typing import Final
 from androstep_analysis.measures.bio_steps import BIO_STEPS, steps
 from androstep_analysis.measures.block_types import BLOCK_TYPES, block_types, metadata_fraction
 from androstep_analysis.measures.bursts import BURSTS, bursts
+from androstep_analysis.measures.causes import CAUSE, causes, largest
 from androstep_analysis.measures.command_latency import COMMAND_LATENCY, command_latency
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
@@ -56,6 +57,7 @@ from androstep_analysis.measures.working_set import WORKING_SET, working_set
 from androstep_analysis.measures.write_cost import WRITE_COST, write_cost
 
 REGISTRY: Final[Mapping[str, Measure]] = {
+    "causes": CAUSE,
     "mix": MIX,
     "rate": RATE,
     "locality": LOCALITY,
@@ -98,6 +100,7 @@ __all__ = [
     "called_paths",
     "callers",
     "calls",
+    "causes",
     "clipped",
     "command_latency",
     "commands",
@@ -115,6 +118,7 @@ __all__ = [
     "fsyncs",
     "hotness",
     "idle",
+    "largest",
     "latency",
     "latency_distribution",
     "levels",

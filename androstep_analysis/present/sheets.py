@@ -31,11 +31,15 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """Rows under a title. Of `rows` the `columns` are shown, in their order; null is unknown."""
+    """Rows under a title. Of `rows` the `columns` are shown, in their order; null is unknown.
+
+    `note` says below them what is not obvious.
+    """
 
     title: str
     rows: pl.DataFrame
     columns: Mapping[str, Column]
+    note: str = ""
 
     def texts(self, name: str) -> list[str | None]:
         """The cells of a column."""
@@ -111,6 +115,36 @@ def quantiles(title: str, table: pl.DataFrame) -> Sheet:
         **{name: Column(name, quantities.duration) for name in names},
     }
     return Sheet(title, wide, columns)
+
+
+def causes(largest: pl.DataFrame) -> Sheet:
+    """Lay out `measures.largest`."""
+    kind = pl.col("block_type").cast(pl.String)
+    unplaced = pl.when(kind == "free").then(pl.lit("(free blocks)")).otherwise(pl.format("({})", kind))
+    why = [_why(cause, inferred) for cause, inferred in largest.select("cause", "inferred").iter_rows()]
+    rows = largest.with_columns(
+        pl.Series("why", why, pl.String),
+        file=pl.coalesce("path", pl.format("inode {}", "ino"), pl.when(kind != "unknown").then(unplaced)),
+    )
+    columns = {
+        "bytes": Column("Bytes", quantities.size),
+        "share": Column("Share", quantities.per_cent),
+        "owner": Column("By"),
+        "file": Column("File"),
+        "why": Column("Why", pick=True),
+        "count": Column("Count", quantities.count),
+        "p99_ns": Column("p99", quantities.duration),
+    }
+    note = "Share: of all bytes moved. Count: of requests. p99: of their latency from issue to completion."
+    return Sheet("Who moved most, of which file, and why", rows, columns, note)
+
+
+def _why(cause: str | None, inferred: float | None) -> str | None:
+    """Return a cause for a reader, with how much of its row is only inferred."""
+    if cause is not None:
+        return quantities.marked(cause.replace("_", " "), inferred)
+    words = quantities.certainty(inferred)
+    return f"unknown (names {words})" if words else None
 
 
 def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:

@@ -28,7 +28,8 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.compare.measures import Recording as Measured
 from androstep_analysis.compare.measures import measured
 from androstep_analysis.datasets import export
-from androstep_analysis.present import terminal
+from androstep_analysis.present import headline
+from androstep_analysis.present.sheets import Sheet
 from harness import oplog
 from harness.judge import Recording
 from harness.oplog import Key, Op
@@ -466,6 +467,7 @@ _UNSEEN = "names nothing but threads, by the number that the event has"
 
 JUDGES: Final[dict[str, Callable[[Known, Capture], Iterator[str]]]] = {
     "volume": volumes("volume"),
+    "causes": volumes("causes"),
     "daily": volumes("daily"),
     "sync": sync,
     "block_types": block_types,
@@ -504,18 +506,14 @@ UNJUDGED: Final = {
 
 
 def summary(known: Known, capture: Capture) -> Iterator[str]:
-    """The process and the file that moved most in each direction: no other one may certainly have moved more."""
-    text = re.sub(r"\n {10}", " ", terminal.summary(capture))  # a line for each sentence
-    data = _data(known)
-    for about, by, rows in (("who", "owner_comm", known.moved), ("files", "path", data)):
-        for op, verb in (("write", "written"), ("read", "read")):
-            found = re.search(rf"(?m)^{about}\s.*?\b{verb} (?:unknown [^;]*?, )?(\S+) ", text)
-            if found is None or found[1] == "unknown" or re.match(UNLOGGED, found[1]):
-                continue
-            of_op = ranges(rows.filter(op=op), [by])
-            most = max(low for low, _ in of_op.values())
-            if of_op.get((found[1],), (0, 0))[1] + known.open_bytes < most:
-                yield f"summary {about}: {verb} {found[1]}, which has at most {of_op.get((found[1],), (0, 0))[1]:,}"
+    """Judge the summary's table of who moved how much of which file."""
+    (causes,) = (table for table in headline.of(capture).tables if isinstance(table, Sheet))
+    is_logged = ~pl.col("owner").str.contains(UNLOGGED).fill_null(False)
+    rows = causes.rows.filter(is_logged, pl.col("inferred").fill_null(0) == 0, pl.col("op").is_in(["read", "write"]))
+    groups = ["op", "owner_comm", "path"]
+    said = rows.with_columns(pl.col("op").cast(pl.String)).group_by("op", "path", owner_comm="owner")
+    said_bytes = said.agg(value=pl.sum("bytes"))
+    yield from wrong("summary", said_bytes, groups, ranges(known.moved, groups), known.open_bytes, is_whole=False)
 
 
 def advice(known: Known, capture: Capture) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from support.tree import ROOT
 
+import androstep_analysis
 from androstep_analysis import cli, schema
 
 CLICKS = 2

@@ -27,6 +27,8 @@ from androstep_analysis.present import headline, terminal
 from androstep_analysis.present.advice import words
 from androstep_analysis.present.live import KEYS, Moment, ranking
 from androstep_analysis.present.live.words import cells
+from androstep_analysis.present.sheets import Sheet
+from androstep_analysis.present.terminal import text
 from androstep_analysis.present.terminal.headline import shown
 
 DEMO = Path(__file__).parents[2] / "datasets/demo"
@@ -65,12 +67,12 @@ def names(capture: Capture) -> set[str]:
 def check(certainty: str, pieces: Iterable[str]) -> None:
     """Of the pieces of a surface, those that name anything say that it is inferred, or none does."""
     every = list(pieces)
-    naming = [text for text in every if any(name in text for name in names(as_all(certainty)))]
+    naming = [piece for piece in every if any(name in piece for name in names(as_all(certainty)))]
     assert naming
     if certainty == "inferred":
-        assert not [text for text in naming if "inferred" not in text]
+        assert not [piece for piece in naming if "inferred" not in piece]
     else:
-        assert not [text for text in every if "inferred" in text]
+        assert not [piece for piece in every if "inferred" in piece]
 
 
 OF_PIECES = [name for name, one in compare.measures().items() if one.needs == ("io",) and name != "write_cost"]
@@ -82,9 +84,11 @@ both = pytest.mark.parametrize("certainty", ["inferred", "fact"])
 @both
 def test_the_summary(certainty: str) -> None:
     capture = as_all(certainty)
-    sentences = [one for one in headline.of(capture).sentences if one.about in ("who", "apps", "files", "types")]
-    assert len(sentences) == 4
-    clauses = [clause for one in sentences for clause in re.split(r"; |\), ", str(one))]
+    told = headline.of(capture)
+    (types,) = (one for one in told.sentences if one.about == "types")
+    (causes,) = (one for one in told.tables if isinstance(one, Sheet))
+    clauses = re.split(r"; |\), ", str(types))
+    clauses += [line for line in text.sheet(causes, width=140).splitlines()[3:-1] if "unknown" not in line]
     assert all("inferred" in one for one in clauses) == (certainty == "inferred")
     check(certainty, clauses)
     tables = terminal.tables(capture).split("\n\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from androstep_analysis.present.headline import beside, recorded, requests, results, unknown, unusual
-from androstep_analysis.present.headline.requests import RESULTS
+from androstep_analysis.present.headline.requests import RESULTS, largest
 from androstep_analysis.present.headline.results import configuration, dimension
 from androstep_analysis.present.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
@@ -31,24 +31,25 @@ __all__ = [
     "Sentence",
     "configuration",
     "dimension",
+    "largest",
     "of",
 ]
 
 
 def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Headline:
-    """What a reader wants to know first of a capture; the table is of what it has most to tell of.
+    """Return what a reader wants to know first of a capture, with the tables of what it is mainly of.
 
     `found` is what `requests.results` gives, where that is known already.
     """
     if found is None and capture.about["rows"]["requests"]:
         found = requests.results(capture)
     parts = [*([] if found is None else [requests.headline(capture, found)]), *_beside_requests(capture)]
-    said = [sentence for part in parts for sentence in part.sentences]
     gaps = tuple(gap for part in parts for gap in part.gaps)
-    said += [unknown.sentence(gaps)] if gaps else []
+    main = next((part for part in parts if part.tables), None)
+    said = [one for part in parts for one in (part.parts if part is main else part.sentences)]
+    missing = [unknown.sentence(gaps)] if gaps else []
     first = (recorded.recorded(capture), recorded.complete(capture))
-    grid = next((part.grid for part in parts if part.grid is not None), None)
-    return Headline((*first, *said, *unusual.sentences(capture, found)), grid, gaps)
+    return Headline((*first, *said, *missing, *unusual.sentences(capture, found)), gaps)
 
 
 def _beside_requests(capture: Capture) -> Iterator[Headline]:

@@ -32,11 +32,11 @@ def headlines(capture: Capture) -> Iterator[Headline]:
     if has["samples"]:
         yield _sampled(capture.samples)
     if not has["requests"] and (has["syscalls"] or has["commands"] or has["samples"] or capture.events):
-        yield Headline((), gaps=(unknown.requests(),))
+        yield Headline((), (unknown.requests(),))
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")) and capture.events:
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
         rows = tuple((Name(name), Amount(count, "events")) for name, count in counts[:ROWS])
-        yield Headline((), grid(("event", "events"), rows, _more(len(counts), "kinds of events")))
+        yield Headline((grid(("event", "events"), rows, _more(len(counts), "kinds of events")),))
 
 
 def _more(number: int, what: str) -> str:
@@ -65,7 +65,7 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
     else:
         gaps.append(unknown.call_times())
     header = ("call", "calls", "failed", "bytes", "time")
-    return Headline(tuple(sentences), grid(header, rows, _more(calls.height, "system calls")), tuple(gaps))
+    return Headline((*sentences, grid(header, rows, _more(calls.height, "system calls"))), tuple(gaps))
 
 
 def _most_time(table: pl.DataFrame, name: str) -> list[Part]:
@@ -103,7 +103,7 @@ def _commands(commands: pl.LazyFrame) -> Headline:
         for device, event, step, opcode, count, size in counted.head(ROWS).iter_rows()
     )
     header = ("device", "event", "step", "opcode", "events", "bytes")
-    return Headline((), grid(header, rows, _more(counted.height, "kinds of commands")))
+    return Headline((grid(header, rows, _more(counted.height, "kinds of commands")),))
 
 
 def _sampled(samples: pl.LazyFrame) -> Headline:
@@ -127,7 +127,7 @@ def _sampled(samples: pl.LazyFrame) -> Headline:
         for row in counters.head(ROWS).iter_rows(named=True)
     )
     small = grid(("counter", "of", "least", "greatest", "last"), rows, _more(counters.height, "counters"))
-    return Headline(tuple(sentences), small)
+    return Headline((*sentences, small))
 
 
 def _of(dev: int | None, instance: str | None, pid: int | None) -> Part | None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from androstep_analysis import measures
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.present import sheets
 from androstep_analysis.present.headline import unknown
 from androstep_analysis.present.headline.words import VERBS, Amount, Grid, Headline, Part, Sentence, grid, listed, named
 
@@ -29,11 +31,20 @@ STEPS: Final = {
 
 QUANTILES: Final = ("p50", "p99", "p99.9", "max")
 
+CAUSES: Final = 10
+"""Rows of the table of causes."""
+
+_FRACTIONS: Final = {"metadata": "bytes_ratio", "journal": "journal_bytes_ratio"}
+"""Metrics of `measures.metadata_fraction`."""
+
 Values = dict[tuple[str | None, ...], float]
 """Values of one metric by its dimensions."""
 
 
-RESULTS: Final = ("mix", "block_types", "file_types", "processes", "apps", "files", "locality", "sync", "latency")
+RESULTS: Final = (
+    *("causes", "mix", "block_types", "metadata_fraction", "file_types", "processes", "files"),
+    *("locality", "sync", "latency"),
+)
 """The measures that a headline rests on, by the names that a report has for them."""
 
 
@@ -42,11 +53,12 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
     requests, io = measures.counted(capture.requests), measures.counted(capture.io)
     data = io.filter(pl.col("block_type") == "data")
     return {
+        "causes": largest(capture),
         "mix": measures.mix(requests),
         "block_types": measures.block_types(io),
+        "metadata_fraction": measures.metadata_fraction(io),
         "file_types": measures.file_types(io),
         "processes": measures.volume(io, by=("owner_comm",)),
-        "apps": measures.volume(data, by=("package",)),
         "files": measures.volume(data, by=("path",)),
         "locality": measures.locality(requests),
         "sync": measures.sync(io),
@@ -54,26 +66,29 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
     }
 
 
+def largest(capture: Capture) -> pl.DataFrame:
+    """Return who moved most, of which file, and why (`measures.largest`)."""
+    lost = Losses(capture.losses, capture.lost_events)
+    return measures.largest(capture.tables, CAUSES, recorded=capture.manifest.events, lost=lost)
+
+
 def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
-    """The answers of a capture that has requests, of which these are the `results`."""
+    """Return the answers of a capture that has requests, of which these are the `results`."""
     sync = values(found["sync"], "count_ratio", "class")
-    who, files = _most(found["processes"], "owner_comm", "who"), _most(found["files"], "path", "files")
-    sentences = [
-        who,
-        _most(found["apps"], "package", "apps"),
-        files,
+    parts = [
+        sheets.causes(found["causes"]),
         _kinds(found["block_types"], found["file_types"]),
-        _order(found["locality"], sync),
+        _ratios(found["locality"], sync, found["metadata_fraction"]),
+        _grid(found["mix"], found["latency"]),
     ]
     gaps = [
-        None if who else unknown.owners(capture),
-        None if files else unknown.files(capture),
+        None if found["processes"]["owner_comm"].count() else unknown.owners(capture),
+        None if found["files"]["path"].count() else unknown.files(capture),
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
     ]
     return Headline(
-        tuple(one for one in sentences if one is not None),
-        _grid(found["mix"], found["latency"]),
+        tuple(one for one in parts if one is not None),
         tuple(one for one in gaps if one is not None),
     )
 
@@ -83,22 +98,6 @@ def values(table: pl.DataFrame, metric: str, *dimensions: str, column: str = "va
     rows = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col(column).is_not_null())
     names = [pl.col(name).cast(pl.String) for name in dimensions]
     return {tuple(key): value for *key, value in rows.select(*names, column).iter_rows()}
-
-
-def _most(volume: pl.DataFrame, column: str, about: str) -> Sentence | None:
-    """Who or what moved most in each direction; None where no name is known."""
-    moved, inferred = (values(volume, "bytes", column, "op", column=what) for what in ("value", "inferred"))
-    told: list[list[Part]] = []
-    for op, verb in VERBS.items():
-        of_op = {name: size for (name, its_op), size in moved.items() if its_op == op}
-        known = sorted((item for item in of_op.items() if item[0] is not None), key=_largest_first)[:1]
-        if not known:
-            continue
-        # Files of no app are unknown here; that is no gap in what is known of apps.
-        is_larger = about != "apps" and of_op.get(None, 0) > known[0][1]
-        shown = [(None, of_op[None]), *known] if is_larger else known
-        told.append([f"{verb} ", *listed(named(name, size, "B", inferred.get((name, op))) for name, size in shown)])
-    return Sentence(about, tuple(listed(told, "; "))) if told else None
 
 
 def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
@@ -135,8 +134,8 @@ def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
     return named(kind.replace("_", " "), share, "1", inferred)
 
 
-def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
-    """How many requests do not follow another, and how many writes are synchronous."""
+def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sentence | None:
+    """Return the shares of random requests, of synchronous writes, and of metadata in what is written."""
     random = values(locality, "count_ratio", "op", "class")
     told: list[list[Part]] = [
         [Amount(random[op, "random"], "1"), f" of {noun}"]
@@ -147,6 +146,12 @@ def _order(locality: pl.DataFrame, sync: Values) -> Sentence | None:
     if ("sync",) in sync or ("buffered",) in sync:
         known: list[Part] = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
         told.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
+    metadata = {name: values(fraction, metric, "op").get(("write",)) for name, metric in _FRACTIONS.items()}
+    shares: list[list[Part]] = [
+        [f"{name} ", Amount(share, "1")] for name, share in metadata.items() if share is not None
+    ]
+    if shares:
+        told.append([*listed(shares), " of bytes written of known type"])
     return Sentence("pattern", tuple(listed(told, "; "))) if told else None
 
 

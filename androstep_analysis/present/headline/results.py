@@ -58,7 +58,8 @@ def of_bench(capture: Capture) -> Headline:
         *([_fastest(rows, of_test)] if len(rows) > 1 else []),
         *([_few(few, configurations.height)] if few else []),
     ]
-    return Headline(tuple(sentences), _configurations(rows, summary, dims, of_test) if rows else None)
+    tables = (_configurations(rows, summary, dims, of_test),) if rows else ()
+    return Headline((*sentences, *tables))
 
 
 def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
@@ -200,7 +201,7 @@ def of_replay(capture: Capture) -> Headline:
     runs = tables["replay_runs"].height
     more = f"The first {ROWS} of {runs:,} replays. " if runs > ROWS else ""
     header = ("on", "mode", "took", "recorded", "I/O time", "late p50", "late p99")
-    return Headline(tuple(sentences), grid(header, rows, f"{more}Late: how long after it was due an operation began."))
+    return Headline((*sentences, grid(header, rows, f"{more}Late: how long after it was due an operation began.")))
 
 
 # -- waits ------------------------------------------------------------------------------------------------------------
@@ -228,4 +229,4 @@ def of_waits(capture: Capture) -> Headline:
     )
     header = ("action", "inputs", "stable", "mean", "from", "to")
     small = grid(header, rows, "From and to: the 95 % interval of the mean wait.")
-    return Headline((Sentence("waits", tuple(said)),), small)
+    return Headline((Sentence("waits", tuple(said)), small))

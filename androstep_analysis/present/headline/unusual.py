@@ -113,17 +113,8 @@ def _tails(latency: pl.DataFrame) -> Iterator[list[Part]]:
     for op, count in number.items():
         middle, tail = (took.get((op, name), 0) for name in ("p50", "p99.9"))
         if middle and _is("tail", tail / middle, count):
-            told.append(
-                [
-                    f"{op}{'es' if op == 'flush' else 's'} ",
-                    Amount(tail, "ns"),
-                    " or longer (median ",
-                    Amount(middle, "ns"),
-                    ")",
-                ]
-            )
-    if told:
-        yield ["one in a thousand took, of ", *listed(told)]
+            told.append([f"{op} latency: median ", Amount(middle, "ns"), ", p99.9 ", Amount(tail, "ns")])
+    yield from told
 
 
 def _is(rule: str, value: float, number: float) -> bool:

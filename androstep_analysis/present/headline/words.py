@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from androstep_analysis.common import quantities
+from androstep_analysis.present.sheets import Sheet
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Grid:
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[Part | None]], note: str = "") -> Grid:
-    """A table without the columns that have no value."""
+    """Return a table without the columns that have no value."""
     kept = [i for i in range(len(header)) if any(row[i] is not None for row in rows)]
     return Grid(tuple(header[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows), note)
 
@@ -94,9 +95,18 @@ class Gap:
 class Headline:
     """The answers that a capture gives, the first ones first, and what it cannot answer."""
 
-    sentences: tuple[Sentence, ...]
-    grid: Grid | None = None
+    parts: tuple[Sentence | Grid | Sheet, ...]
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Return the sentences alone."""
+        return tuple(part for part in self.parts if isinstance(part, Sentence))
+
+    @property
+    def tables(self) -> tuple[Grid | Sheet, ...]:
+        """Return the tables alone."""
+        return tuple(part for part in self.parts if not isinstance(part, Sentence))
 
 
 def named(name: str | None, value: float, unit: str, inferred: float | None = None) -> list[Part]:

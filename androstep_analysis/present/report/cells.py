@@ -55,6 +55,7 @@ def sheet(shown: Sheet) -> Element:
             aria_label=f"{label}: table",
         ),
         *rest,
+        *([el("p", shown.note)] if shown.note else []),
         island([{"pick": column.pick, "texts": one, "values": other} for column, one, other in parts]),
         class_="sheet wide" if any(len(text or "") > _LONG for text in texts[0][:PAGE]) else "sheet",
     )

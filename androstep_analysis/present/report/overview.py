@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.ingest import clock
-from androstep_analysis.present import headline, sheets
+from androstep_analysis.present import headline
 from androstep_analysis.present.headline import Sentence
-from androstep_analysis.present.plot import text
 from androstep_analysis.present.report import cells
 from androstep_analysis.present.report.section import Results
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
-_LEADERS: Final = 5
-"""Names of a list of who moved most."""
-
-_NAME: Final = 30
-"""Characters of a name in such a list: of a path, the end tells most (`text.elide`)."""
-
 _MINUTES: Final = 5
 """From so many minutes on the length of a recording is told in minutes or hours."""
 
-SHOWN: Final = frozenset({"complete", "missing", "who", "apps", "files", "pattern"})
-"""What of a headline with requests is shown as bars, lists and tiles."""
+SHOWN: Final = frozenset({"complete", "missing", "pattern"})
+"""What of a headline with requests is shown as bars and tiles."""
 
 
 def frames(results: Results) -> dict[str, pl.DataFrame]:
@@ -89,6 +81,10 @@ def numbers(capture: Capture, results: Results) -> Element:
         op: _values(results, "locality", op=op, **{"class": "random"}).get("count_ratio") for op in ("write", "read")
     }
     shown += _of_both("Random {}", {op: cells.per_cent(share) for op, share in random.items() if share is not None})
+    fraction = _values(results, "metadata_fraction", op="write")
+    if "bytes_ratio" in fraction:
+        journal = f"of known bytes written, journal {cells.per_cent(fraction['journal_bytes_ratio'])}"
+        shown.append(tile("Metadata", cells.per_cent(fraction["bytes_ratio"]), journal))
     latency = _frame(results, "latency").filter(pl.col("step").cast(pl.String) == "D2C")
     took = {}
     for op in ("write", "read"):
@@ -146,36 +142,6 @@ def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
             el("p", el("a", "What was lost or is unknown", href="#trust")),
         )
     ]
-
-
-def leaders(results: Results) -> Element:
-    """Who moved most: apps, files and processes, as far as any is known."""
-    lists = []
-    for name, column, title, part in (
-        ("apps", "package", "Top apps", "who"),
-        ("files", "path", "Top files", "files"),
-        ("processes", "owner_comm", "Top processes", "who"),
-    ):
-        table = _frame(results, name)
-        rows = sheets.moved(table).drop_nulls(column) if table.height else table
-        if rows.is_empty():
-            continue
-        most = max(rows["share"][0], 1e-9)
-        first = [
-            el(
-                "li",
-                el("span", text.elide(who, _NAME), title=who),
-                el("b", ", ".join(filter(None, [cells.size(read + written), cells.per_cent(share), certainty]))),
-                _bar(share / most),
-            )
-            for who, read, written, share, inferred in rows.select(column, "read", "written", "share", "inferred")
-            .head(_LEADERS)
-            .iter_rows()
-            for certainty in [quantities.certainty(inferred)]
-        ]
-        more = [el("p", el("a", f"All {rows.height:,}", href=f"#{part}"))] if rows.height > _LEADERS else []
-        lists.append(el("div", el("h2", title), el("ol", *first, class_="top"), *more))
-    return el("div", *lists, class_="columns lists")
 
 
 def _bar(share: float, missing: float = 0.0) -> Element:

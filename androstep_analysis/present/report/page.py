@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from androstep_analysis.common import files, units
 from androstep_analysis.common.markup import Element, el
-from androstep_analysis.present import headline, waits
+from androstep_analysis.present import headline, sheets, waits
 from androstep_analysis.present.report import (
     advised,
     benchmarks,
     beside,
+    cells,
     coverage,
     document,
     overview,
@@ -87,11 +88,12 @@ def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> li
         if drawn is not None
         else el("div")
     ]
+    causes = sheets.causes(results["causes"].lazy().collect())
     return [
         overview.sentences([one for one in told if one.about not in overview.SHOWN]),
+        el("div", el("h2", f"{causes.title}?"), cells.sheet(causes)),
         overview.numbers(capture, results),
         el("div", *over_time, *overview.completeness(capture, told), class_="columns"),
-        overview.leaders(results),
     ]
 
 

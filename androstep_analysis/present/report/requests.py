@@ -12,7 +12,7 @@ from androstep_analysis import measures
 from androstep_analysis.common import units
 from androstep_analysis.common.markup import Element
 from androstep_analysis.ingest import clock
-from androstep_analysis.present import plot, sheets
+from androstep_analysis.present import headline, plot, sheets
 from androstep_analysis.present.plot.series import STEPS
 from androstep_analysis.present.report import behaviour, cells, layouts
 from androstep_analysis.present.report.section import Figure, Section
@@ -35,6 +35,7 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
     apps = measures.volume(of_files, by=("package",))
     distribution = measures.latency_distribution(requests, columns=STEPS)
     tables: dict[str, pl.DataFrame | pl.LazyFrame] = {
+        "causes": headline.largest(capture),
         "mix": measures.mix(requests),
         "rwbs": measures.rwbs(requests),
         "sizes": measures.sizes(requests),

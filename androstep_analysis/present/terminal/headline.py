@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shlex
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from androstep_analysis.common.markup import visible
 from androstep_analysis.present import headline
 from androstep_analysis.present.headline import Amount, Grid, Headline, Name, Part, Sentence
-from androstep_analysis.present.terminal.text import GLUE, WIDTH, shortened, table, wrapped
+from androstep_analysis.present.sheets import Sheet
+from androstep_analysis.present.terminal.text import GLUE, WIDTH, sheet, shortened, table, wrapped
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _LABEL: Final = 10
 """Columns of the questions, with the space behind them."""
+
+_WIDE: Final = 100
+"""Columns of the table of causes where the output is no terminal."""
+
+_WIDEST: Final = 140
 
 _NAME: Final = 44
 """Columns of a name within a sentence."""
@@ -25,9 +34,29 @@ _STYLES: Final = {"fact": "", "unknown": "2", "unusual": "33"}
 """How sentences are drawn, by their kind: as parameters of the terminal's sequence SGR."""
 
 
-def summary(capture: Capture) -> str:
-    """What a capture answers, in about ten lines of at most `WIDTH` columns; coloured where a terminal has colours."""
-    return shown(headline.of(capture), coloured=has_colours())
+def summary(capture: Capture, path: str) -> str:
+    """Return what a capture answers, and the commands to type next for the file or directory `path`.
+
+    It is as wide as the terminal allows, and coloured where that has colours.
+    """
+    coloured = has_colours()
+    answers = shown(headline.of(capture), coloured=coloured, width=terminal_width())
+    label = _painted("next".ljust(_LABEL), "1", coloured)
+    commands = f"\n{' ' * _LABEL}".join(_next(capture, visible(shlex.quote(path))))
+    return f"{answers}\n\n{label}{commands}"
+
+
+def _next(capture: Capture, path: str) -> Iterator[str]:
+    """Yield what a reader of the summary may type next."""
+    if capture.about["rows"]["requests"]:
+        yield f"androstep advise {path}"
+        yield f"androstep compare {path} OTHER"
+    yield f"androstep report {path} -o report.html"
+
+
+def terminal_width() -> int:
+    """Return the columns that the table of causes may take."""
+    return min(max(shutil.get_terminal_size((_WIDE, 0)).columns, WIDTH), _WIDEST)
 
 
 def has_colours() -> bool:
@@ -35,15 +64,18 @@ def has_colours() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def shown(told: Headline, *, coloured: bool = False) -> str:
-    """The headline as text."""
-    parts = ["\n".join(_lines(told.sentences, coloured))]
-    if told.grid is not None and told.grid.rows:
-        parts.append(_grid(told.grid))
-    return "\n\n".join(parts)
+def shown(told: Headline, *, coloured: bool = False, width: int = WIDTH) -> str:
+    """Return the headline as text: lines of sentences, and tables with an empty line before and behind them."""
+    parts = []
+    for kind, members in itertools.groupby(told.parts, type):
+        if kind is Sentence:
+            parts.append("\n".join(_lines([one for one in members if isinstance(one, Sentence)], coloured)))
+        else:
+            parts += [_table(one, width) for one in members if not isinstance(one, Sentence)]
+    return "\n\n".join(filter(None, parts))
 
 
-def _lines(sentences: tuple[Sentence, ...], coloured: bool) -> Iterator[str]:
+def _lines(sentences: Iterable[Sentence], coloured: bool) -> Iterator[str]:
     before = ""
     for sentence in sentences:
         label = "" if sentence.about == before else sentence.about
@@ -58,6 +90,13 @@ def _text(part: Part) -> str:
     if isinstance(part, Name):
         return shortened(visible(part.text), _NAME).replace(" ", GLUE) or "(empty)"
     return str(part).replace(" ", GLUE) if isinstance(part, Amount) else visible(str(part))
+
+
+def _table(told: Grid | Sheet, width: int) -> str:
+    """Return a table as text; nothing where it has no rows."""
+    if isinstance(told, Sheet):
+        return sheet(told, width=width)
+    return _grid(told) if told.rows else ""
 
 
 def _grid(grid: Grid) -> str:

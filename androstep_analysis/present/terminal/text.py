@@ -65,10 +65,10 @@ def wrapped(text: str, most: int) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: bool = False) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: bool = False, width: int = WIDTH) -> str:
     """Aligned columns with a rule below the header; columns of numbers are aligned to the right.
 
-    It fits `WIDTH`: names are shortened, and where that is not enough, further columns stand below, beside the first
+    It fits `width`: names are shortened, and where that is not enough, further columns stand below, beside the first
     one once more. One that `is_whole` is as wide as what it says, for sentences, and names to be copied.
     """
     cells = [[visible(cell) for cell in row] for row in (header, *rows)]
@@ -81,13 +81,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
     if is_whole:
         return _aligned(cells, widths, right)
     return "\n\n".join(
-        _fitting([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part])
-        for part in _parts(least)
+        _fitting([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part], width)
+        for part in _parts(least, width)
     )
 
 
-def sheet(shown: Sheet, *, top: int | None = None) -> str:
-    """The first rows of a table under its title; nothing where it has none.
+def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH) -> str:
+    """Return the first rows of a table under its title, and its note; nothing where it has no rows.
 
     Columns of numbers without a value in any of these rows are left out.
     """
@@ -99,7 +99,8 @@ def sheet(shown: Sheet, *, top: int | None = None) -> str:
     kept = [name for name, column in shown.columns.items() if column.format is None or any(texts[name])]
     unknown = {name: "–" if shown.columns[name].format else "unknown" for name in kept}
     rows = zip(*([unknown[name] if cell is None else cell for cell in texts[name]] for name in kept), strict=True)
-    return f"{title}\n{table([_heading(shown.columns[name].title) for name in kept], rows)}"
+    drawn = table([_heading(shown.columns[name].title) for name in kept], rows, width=width)
+    return "\n".join([title, drawn, *wrapped(shown.note, width)])
 
 
 def _heading(title: str) -> str:
@@ -114,20 +115,20 @@ _NUMBER = 24
 """Columns of the widest number; what is wider is a name that begins like one."""
 
 
-def _parts(least: Sequence[int]) -> list[list[int]]:
+def _parts(least: Sequence[int], width: int) -> list[list[int]]:
     """The columns that stand beside each other, each time with the first one."""
-    parts, width = [[0]], least[0]
+    parts, taken = [[0]], least[0]
     for i in range(1, len(least)):
-        if width + 2 + least[i] > WIDTH and len(parts[-1]) > 1:
+        if taken + 2 + least[i] > width and len(parts[-1]) > 1:
             parts.append([0])
-            width = least[0]
+            taken = least[0]
         parts[-1].append(i)
-        width += 2 + least[i]
+        taken += 2 + least[i]
     return parts
 
 
-def _fitting(cells: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool]) -> str:
-    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and (names := _names(widths, right)):
+def _fitting(cells: Sequence[Sequence[str]], widths: list[int], right: Sequence[bool], width: int) -> str:
+    while sum(widths) + 2 * (len(widths) - 1) > width and (names := _names(widths, right)):
         widths[max(names, key=lambda i: widths[i])] -= 1
     return _aligned(cells, widths, right)
 

@@ -1,0 +1,255 @@
+"""Who moved how much of which file, and why (definitions.toml, cause)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.parts import of_requests
+from androstep_analysis.measures.quantiles import quantiles
+from androstep_analysis.measures.tables import Table, counted, lazy, ordered, shares, tidy, with_known_share
+
+CAUSES: Final = (
+    *("fsync", "direct", "synchronous", "writeback"),
+    *("journal", "metadata", "metadata_or_journal", "swap"),
+    *("read", "readahead", "fault", "discard", "other"),
+)
+"""Why a request was made, in the order of definitions.toml."""
+
+BY: Final = ("owner", "path")
+"""The default grouping: `owner` is the package of the process where that is known, else the name of the process."""
+
+_UNPLACED: Final = ("dev", "ino", "incarnation", "block_type")
+"""What tells groups without a path apart."""
+
+_P99: Final = {"p99": 0.99}
+
+
+def causes(
+    tables: Mapping[str, Table],
+    *,
+    by: Sequence[str] = BY,
+    recorded: Collection[str] | None = None,
+    lost: Losses | None = None,
+) -> pl.DataFrame:
+    """Add up requests and bytes by who caused them, of which file, and why.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        Tables `io`, `requests` and `fs_events` of one capture (`Capture.tables`).
+    by : sequence of str
+        The columns to group by: ``owner``, and any of table `io`.
+    recorded, lost : optional
+        As in `with_cause`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Dimensions `by`, op (Enum) and cause (Enum of `CAUSES`). Metrics count [requests], bytes [B], count_ratio and
+        bytes_ratio [1], shares of all that was moved. `coverage` is the share of the bytes of the operation of which
+        everything in `by` is known as a fact; `inferred` the share of a row's bytes of which a name or the type of the
+        blocks is only inferred. Empty flushes move nothing and have no row.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, cause.
+
+    Examples
+    --------
+    >>> table = measures.causes(capture.tables, by=())
+    >>> table.filter(metric="bytes", op="write").select("cause", "value").rows()[:2]
+    [('fsync', 17104896.0), ('direct', 4194304.0)]
+    """
+    dimensions = [*by, "op", "cause"]
+    pieces = with_cause(tables, recorded=recorded, lost=lost)
+    is_named = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by))
+    groups = _sums(pieces.with_columns(named=is_named), dimensions, known=pl.col("bytes").filter(~_INFERRED, "named"))
+    table = shares(with_known_share(tidy(groups, dimensions), groups), dimensions, within=())
+    inferred = groups.select(*dimensions, _share_inferred())
+    return ordered(table.join(inferred, on=dimensions, how="left", nulls_equal=True), dimensions)
+
+
+def largest(
+    tables: Mapping[str, Table],
+    most: int,
+    *,
+    recorded: Collection[str] | None = None,
+    lost: Losses | None = None,
+) -> pl.DataFrame:
+    """Return the owner, file and cause that moved most, for a reader.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        As in `causes`.
+    most : int
+        Rows, at most.
+    recorded, lost : optional
+        As in `with_cause`.
+
+    Returns
+    -------
+    polars.DataFrame
+        The rows with most bytes, the largest first. Columns owner and path (String), dev (UInt32), ino (Int64),
+        incarnation (Int32) and block_type (Enum; these four only where there is no path), op and cause (Enum), count
+        and bytes (Int64), share (Float64, of all bytes moved), p99_ns (Int64: latency from issue, else from queueing,
+        to completion; null where no request has both ends) and inferred (Float64, as in `causes`).
+
+    Examples
+    --------
+    >>> measures.largest(capture.tables, 1).select("owner", "cause", "bytes").row(0)
+    (None, 'discard', 20066304)
+    """
+    unplaced = pl.col("path").is_null()
+    # ext4's journal is an inode, whose number says less than its name.
+    has_number = unplaced & pl.col("ino").is_not_null() & (pl.col("block_type") != "journal").fill_null(True)
+    pieces = with_cause(tables, recorded=recorded, lost=lost).with_columns(
+        *(pl.when(has_number).then(name).alias(name) for name in _UNPLACED[:-1]),
+        block_type=pl.when(unplaced & ~has_number).then("block_type"),
+    )
+    groups = ["owner", "path", *_UNPLACED, "op", "cause"]
+    sums = _sums(pieces, groups)
+    rows = sums.with_columns(_share_inferred(), share=pl.col("bytes") / pl.col("bytes").sum())
+    # Rows of equal size keep one order whatever the order of the groups was.
+    rows = rows.sort("bytes", *groups, descending=[True, *[False] * len(groups)], nulls_last=True).head(most)
+    rows = rows.with_row_index("row")
+    begin = pl.coalesce("issue_ns", "queue_ns")
+    ends = pieces.join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
+    ends = ends.select("row", "request_id", span=pl.col("complete_ns") - begin).drop_nulls("span")
+    spans = ends.unique(["row", "request_id"])
+    of_rows = spans.group_by("row").agg(n=pl.len().cast(pl.Int64), least=pl.col("span").min()).collect()
+    p99 = quantiles(spans, "span", of_rows, _P99).select("row", p99_ns="value")
+    rows = rows.join(p99, on="row", how="left", maintain_order="left")
+    return rows.select(*groups, "count", "bytes", "share", "p99_ns", "inferred")
+
+
+def with_cause(
+    tables: Mapping[str, Table], *, recorded: Collection[str] | None = None, lost: Losses | None = None
+) -> pl.LazyFrame:
+    """Return the pieces of I/O that move data, with their owner and why they were moved.
+
+    Parameters
+    ----------
+    tables : mapping of str to Table
+        Tables `io`, `requests` and `fs_events` of one capture.
+    recorded : collection of str, optional
+        Names of the events that were recorded (``capture.manifest.events``); by default those that came.
+    lost : Losses, optional
+        What the recording lost: a read after lost events is not said to be a page fault.
+
+    Returns
+    -------
+    polars.LazyFrame
+        Table `io` as it is `counted`, without what carries no bytes, with columns owner (String: the package of the
+        owner where that is known, else its process; null: unknown) and cause (Enum of `CAUSES`).
+    """
+    flags = ("readahead", "meta", "swap", "submit_tid", "part_dev")
+    pieces = counted(tables["io"]).filter(pl.col("bytes") > 0)
+    pieces = pieces.join(
+        lazy(tables["requests"]).select("request_id", *flags), on="request_id", how="left", maintain_order="left"
+    )
+    faults = _faults(pieces, lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",)), recorded, lost)
+    if faults is None:
+        pieces = pieces.with_columns(is_fault=pl.lit(False))
+    else:
+        marked = faults.lazy().with_columns(is_fault=pl.lit(True))
+        pieces = pieces.join(marked, on=["request_id", "piece"], how="left", maintain_order="left")
+    return pieces.with_columns(
+        owner=pl.coalesce("owner_package", "owner_comm"), cause=_cause().cast(pl.Enum(CAUSES))
+    ).drop(*flags, "is_fault")
+
+
+def _cause() -> pl.Expr:
+    """Return why a piece was moved, by the first line that applies; null for a write without flags."""
+    op, block_type, via = pl.col("op"), pl.col("block_type"), pl.col("owner_via")
+    is_data = block_type == "data"
+    # A buffered write's page was seen to be written or dirtied; a direct one has none, so that its owner submits it.
+    is_buffered = via.is_in(["write_begin", "dirty_folio"])
+    is_flagged = pl.col("meta") & (block_type.is_null() | (block_type == "unknown"))
+    lines = [
+        (op.is_in(["discard", "secure_erase"]), "discard"),
+        (~op.is_in(["read", "write"]), "other"),
+        (pl.col("swap"), "swap"),
+        (block_type == "journal", "journal"),
+        (block_type.is_in(["metadata", "directory"]), "metadata"),
+        (is_flagged, "metadata_or_journal"),
+        ((op == "read") & pl.col("is_fault"), "fault"),
+        ((op == "read") & pl.col("readahead"), "readahead"),
+        (op == "read", "read"),
+        (is_data & (via == "submitter"), "direct"),
+        (is_data & is_buffered & pl.col("sync"), "fsync"),
+        (pl.col("sync"), "synchronous"),
+        (~pl.col("sync"), "writeback"),
+    ]
+    return pl.coalesce(*(pl.when(holds.fill_null(False)).then(pl.lit(cause)) for holds, cause in lines))
+
+
+def _faults(
+    pieces: pl.LazyFrame, fs_events: pl.LazyFrame, recorded: Collection[str] | None, lost: Losses | None
+) -> pl.DataFrame | None:
+    """Return the pieces (request_id, piece) that a page fault read; None where the recording cannot tell.
+
+    Linux 6.12 and later report both ways into the page cache before it reads: ``filemap_fault`` and
+    ``filemap_get_pages``. The last of the two in the thread that submits a read says which one it was.
+    """
+    reads = (tracepoints.READ_CALL, tracepoints.READ)
+    there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
+    if tracepoints.FAULTED not in there or there.isdisjoint(reads):
+        return None
+    asked = fs_events.filter(pl.col("event").cast(pl.String).is_in([*reads, tracepoints.FAULTED]))
+    wanted = asked.select(
+        "tid", "dev", "ino", asked_ns="ts_ns", is_fault=pl.col("event").cast(pl.String) == tracepoints.FAULTED
+    )
+    data = pieces.filter(pl.col("op") == "read", pl.col("block_type") == "data").drop_nulls(["submit_tid", "queue_ns"])
+    of_thread = data.select("request_id", "piece", "queue_ns", "part_dev", "submit_tid", of_ino="ino").collect()
+    found = of_thread.sort("queue_ns").join_asof(
+        wanted.drop_nulls("tid").sort("asked_ns").collect(),
+        left_on="queue_ns", right_on="asked_ns", by_left="submit_tid", by_right="tid", check_sortedness=False,
+    )  # fmt: skip
+    found = found.filter(pl.col("is_fault"), pl.col("of_ino") == pl.col("ino"), pl.col("part_dev") == pl.col("dev"))
+    if lost is not None and found.height:
+        is_lost = lost.between(found["asked_ns"], found["queue_ns"], found["part_dev"], "fs_events")
+        found = found.filter(~is_lost)
+    return found.select("request_id", "piece")
+
+
+_INFERRED: Final = (
+    ((pl.col("owner_via") == "inferred") & pl.col("owner").is_not_null())
+    | ((pl.col("map_source") == "inferred") & (pl.col("path").is_not_null() | (pl.col("block_type") != "unknown")))
+).fill_null(False)
+"""A name of the piece, or what its blocks hold, is only inferred."""
+
+
+def _sums(pieces: pl.LazyFrame, dimensions: Sequence[str], known: pl.Expr | None = None) -> pl.DataFrame:
+    """Return requests (count), bytes, the bytes that are inferred, and those that are known, of each group."""
+    rows = pieces.with_columns(inferred=_INFERRED)
+    return of_requests(
+        rows,
+        dimensions,
+        count=pl.col("request_id").n_unique().cast(pl.Int64),
+        bytes=pl.col("bytes").sum(),
+        inferred=pl.col("bytes").filter("inferred").sum(),
+        **({} if known is None else {"known": known.sum()}),
+    )
+
+
+def _share_inferred() -> pl.Expr:
+    return (pl.col("inferred") / pl.col("bytes")).alias("inferred")
+
+
+CAUSE: Final = Measure(
+    "who moved what of which file, and why: fsync, writeback, direct, journal, metadata, read, readahead, discard",
+    ("io", "requests", "fs_events"),
+    lambda t, by, recording: causes(t, by=by or BY, recorded=recording.events, lost=recording.losses),
+    own=("op", "cause"),
+    within=(),
+    has_windows=False,
+    asks_recording=True,
+)

@@ -1,0 +1,151 @@
+"""Who moved how much of which file, and why, against plain Python that can be checked by reading."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from typing import Any
+
+import polars as pl
+import pytest
+from support import made
+from support.tree import ROOT
+
+from androstep_analysis import capture, measures, schema
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.measures.causes import CAUSES
+
+FLAGS = ("readahead", "meta", "swap")
+
+
+def cause(row: dict[str, Any]) -> str | None:
+    """Return the cause of a piece, in the words of definitions.toml."""
+    if row["op"] == "discard":
+        return "discard"
+    if row["swap"]:
+        return "swap"
+    if row["block_type"] == "journal":
+        return "journal"
+    if row["block_type"] in ("metadata", "directory"):
+        return "metadata"
+    if row["meta"] and row["block_type"] in (None, "unknown"):
+        return "metadata_or_journal"
+    if row["op"] == "read":
+        return "readahead" if row["readahead"] else "read"
+    if row["block_type"] == "data" and row["owner_via"] == "submitter":
+        return "direct"
+    if row["sync"] is None:
+        return None
+    if not row["sync"]:
+        return "writeback"
+    is_buffered = row["block_type"] == "data" and row["owner_via"] in ("write_begin", "dirty_folio")
+    return "fsync" if is_buffered else "synchronous"
+
+
+def some_pieces(seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return requests, and the pieces of each with everything that a cause depends on."""
+    choose = random.Random(seed).choice
+    requests, pieces = [], []
+    for number in range(300):
+        request = {
+            **{"op": choose(["read", "write", "write", "discard"]), "sync": choose([True, False, None])},
+            **{flag: choose([True, False, False, None]) for flag in FLAGS},
+            **{"issue_ns": number * 10, "complete_ns": choose([number * 10 + number % 7, None])},
+        }
+        requests.append(request)
+        for piece in range(choose([1, 2])):
+            path = choose(["/a", "/b", None])
+            pieces.append(request | {
+                "request_id": number, "piece": piece, "path": path, "nr_sectors": 8, "bytes": 4096,
+                "block_type": choose(["data", "data", "metadata", "directory", "journal", "unknown", None]),
+                "owner_via": choose(["write_begin", "dirty_folio", "submitter", "inferred", "unknown", "handle"]),
+                "map_source": choose(["tracepoint", "inferred"]),
+                "owner_comm": choose(["app", "two", None]), "owner_package": choose(["com.app", None, None]),
+            })  # fmt: skip
+    return requests, pieces
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_causes_are_those_of_the_definition(seed: int) -> None:
+    requests, pieces = some_pieces(seed)
+    tables = made.capture(requests, pieces).tables
+    sizes: Counter[tuple[Any, ...]] = Counter()
+    inferred: Counter[tuple[Any, ...]] = Counter()
+    spans: dict[tuple[Any, ...], dict[int, int]] = {}
+    for row in pieces:
+        owner = row["owner_package"] or row["owner_comm"]
+        key = (owner, row["path"], row["op"], cause(row))
+        sizes[key] += row["bytes"]
+        is_owner_inferred = row["owner_via"] == "inferred" and owner is not None
+        is_place_inferred = row["path"] is not None or row["block_type"] not in (None, "unknown")
+        inferred[key] += row["bytes"] * (is_owner_inferred or (row["map_source"] == "inferred" and is_place_inferred))
+        if row["complete_ns"] is not None:
+            spans.setdefault(key, {})[row["request_id"]] = row["complete_ns"] - row["issue_ns"]
+    dimensions = ("owner", "path", "op", "cause")
+    found = measures.causes(tables).filter(metric="bytes")
+    assert {tuple(row[name] for name in dimensions): row["value"] for row in found.to_dicts()} == sizes
+    for row in found.to_dicts():
+        key = tuple(row[name] for name in dimensions)
+        assert row["inferred"] == pytest.approx(inferred[key] / sizes[key])
+    of_paths = measures.largest(tables, 1000).filter(pl.col("path").is_not_null())
+    for row in of_paths.to_dicts():
+        key = tuple(row[name] for name in dimensions)
+        assert row["bytes"] == sizes[key]
+        took = sorted(spans.get(key, {}).values())
+        assert row["p99_ns"] == (took[math.ceil(0.99 * len(took)) - 1] if took else None)
+
+
+def test_everything_that_moved_has_one_row() -> None:
+    of = capture.open(ROOT / "datasets/demo")
+    whole = measures.largest(of.tables, 10**6)
+    assert whole["bytes"].sum() == of.population["bytes"] and whole["share"].sum() == pytest.approx(1)
+    assert whole["bytes"].to_list() == sorted(whole["bytes"], reverse=True)
+    assert measures.largest(of.tables, 5).equals(whole.head(5))
+    ratios = measures.causes(of.tables).filter(metric="bytes_ratio")
+    assert ratios["value"].sum() == pytest.approx(1)
+
+
+def fault_tables(events: list[dict[str, Any]]) -> dict[str, pl.LazyFrame]:
+    """Return a read of file 7 by thread 5 at 100 ns, with these events of the page cache before it."""
+    request = {"op": "read", "readahead": True, "queue_ns": 100, "issue_ns": 101, "submit_tid": 5}
+    piece = request | {"request_id": 0, "bytes": 4096, "block_type": "data", "ino": 7, "owner_via": "submitter"}
+    tables = made.capture([request], [piece]).tables
+    rows = made.table("fs_events", [{"dev": made.DEV, "ino": 7, "tid": 5, **event} for event in events])
+    return {**tables, "fs_events": rows.lazy()}
+
+
+FAULT, GET_PAGES = "mm_filemap_fault", "mm_filemap_get_pages"
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([(FAULT, 90, {})], "fault"),
+        ([(GET_PAGES, 80, {}), (FAULT, 90, {})], "fault"),
+        ([(FAULT, 80, {}), (GET_PAGES, 90, {})], "readahead"),  # a read call came later
+        ([(FAULT, 90, {"tid": 6})], "readahead"),
+        ([(FAULT, 90, {"ino": 8})], "readahead"),
+        ([(FAULT, 110, {})], "readahead"),
+    ],
+)
+def test_a_page_fault_is_the_last_thing_that_its_thread_did(
+    events: list[tuple[str, int, dict[str, Any]]], expected: str
+) -> None:
+    tables = fault_tables([{"event": name, "ts_ns": ts_ns, **of} for name, ts_ns, of in events])
+    found = measures.causes(tables, by=(), recorded=(FAULT, GET_PAGES))
+    assert found.filter(metric="bytes")["cause"].to_list() == [expected]
+    lost = Losses([Loss("overwritten", 1, "lost", ("fs_events",), spans=((85, 99),))])
+    doubted = measures.causes(tables, by=(), recorded=(FAULT, GET_PAGES), lost=lost)
+    assert doubted["cause"].unique().to_list() == ["readahead"]
+
+
+def test_without_events_of_read_calls_nothing_is_a_fault() -> None:
+    tables = fault_tables([{"event": FAULT, "ts_ns": 90}])
+    assert measures.causes(tables, by=())["cause"].unique().to_list() == ["readahead"]
+
+
+def test_the_definition_names_every_cause() -> None:
+    words = schema.definitions()["cause"]["text"]
+    assert [name for name in CAUSES if name.replace("_", " ") not in words] == []
