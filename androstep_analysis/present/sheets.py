@@ -121,7 +121,9 @@ def causes(largest: pl.DataFrame) -> Sheet:
     """Lay out `measures.largest`."""
     kind = pl.col("block_type").cast(pl.String)
     unplaced = pl.when(kind == "free").then(pl.lit("(free blocks)")).otherwise(pl.format("({})", kind))
-    why = [_why(cause, inferred) for cause, inferred in largest.select("cause", "inferred").iter_rows()]
+    # Of a write whose flags are unknown, only that is known.
+    reasons = largest.select(pl.coalesce(pl.col("cause", "op").cast(pl.String)).str.replace_all("_", " "), "inferred")
+    why = [quantities.marked(reason, inferred) for reason, inferred in reasons.iter_rows()]
     rows = largest.with_columns(
         pl.Series("why", why, pl.String),
         file=pl.coalesce("path", pl.format("inode {}", "ino"), pl.when(kind != "unknown").then(unplaced)),
@@ -135,16 +137,8 @@ def causes(largest: pl.DataFrame) -> Sheet:
         "count": Column("Count", quantities.count),
         "p99_ns": Column("p99", quantities.duration),
     }
-    note = "Share: of all bytes moved. Count: of requests. p99: of their latency from issue to completion."
+    note = "Share: of all bytes moved. Count: of requests. p99: of their latency, from issue (else queueing)."
     return Sheet("Who moved most, of which file, and why", rows, columns, note)
-
-
-def _why(cause: str | None, inferred: float | None) -> str | None:
-    """Return a cause for a reader, with how much of its row is only inferred."""
-    if cause is not None:
-        return quantities.marked(cause.replace("_", " "), inferred)
-    words = quantities.certainty(inferred)
-    return f"unknown (names {words})" if words else None
 
 
 def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:

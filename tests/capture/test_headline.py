@@ -201,7 +201,7 @@ def test_what_is_unknown_says_what_would_tell_it() -> None:
     assert [gap.about for gap in told.gaps] == ["who", "files", "sync", "times"]
     assert "types" not in {one.about for one in told.sentences}
     (causes,) = (table for table in told.tables if isinstance(table, Sheet))
-    assert causes.rows.select("owner", "file", "cause").rows() == [(None, None, None)]
+    assert causes.rows.select("owner", "file", "why").rows() == [(None, None, "write")]
 
 
 def test_without_requests_that_is_said() -> None:
