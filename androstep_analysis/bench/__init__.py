@@ -12,6 +12,7 @@ from androstep_analysis.bench.measures import measures, write_amplification
 from androstep_analysis.bench.read import read
 from androstep_analysis.bench.summarise import distribution, latencies, series, summarise, written
 from androstep_analysis.bench.tables import TABLES
+from androstep_analysis.bench.words import in_words
 from androstep_analysis.common.results import Results
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Results",
     "compare",
     "distribution",
+    "in_words",
     "latencies",
     "measures",
     "read",

@@ -12,9 +12,14 @@ from androstep_analysis.bench.tables import ALWAYS, JOB, MACHINE, RUN
 QUANTILES: Final = {"p50": 500_000, "p90": 900_000, "p99": 990_000, "p99.9": 999_000, "p99.99": 999_900}
 """Quantiles of latency, in millionths of the operations."""
 
-UNITS: Final = {"iops": "1/s", "tps": "1/s", "bandwidth": "B/s"} | dict.fromkeys(
-    (f"latency_{name}" for name in QUANTILES), "ns"
-)
+_CPU: Final = ("active", "idle", "iowait", "steal")
+"""What the time of all CPUs is divided into (columns cpu_…_ns of bench_runs)."""
+
+UNITS: Final = {
+    **{"iops": "1/s", "tps": "1/s", "bandwidth": "B/s"},
+    **dict.fromkeys((f"latency_{name}" for name in QUANTILES), "ns"),
+    **{"cpu_active": "1", "cpu_iowait": "1", "context_switches": "count"},
+}
 """The metrics of a repetition and their units."""
 
 
@@ -37,7 +42,9 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         The columns of bench_runs, then metric (String), value (Float64), unit; a row for each repetition and metric.
         iops of files and tps of SQLite and PostMark [1/s] are whole operations of all workers; bandwidth [B/s] the
         bytes they moved, which SQLite's rows are not; latency_p50, latency_p90, latency_p99, latency_p99.9 and
-        latency_p99.99 [ns] quantiles of whole operations. What a tool did not tell has no row.
+        latency_p99.99 [ns] quantiles of whole operations. cpu_active and cpu_iowait [1] are shares of the time of all
+        CPUs of the machine, context_switches [count] those of the workers, voluntary or not. What a tool did not
+        state has no row.
 
     Notes
     -----
@@ -58,17 +65,21 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     whole = tables["bench"].filter(thread=-1, part="op")
     seconds = (pl.col("duration_ns") - pl.col("paused_ns").fill_null(0)) / 1e9
     per_second = pl.when(seconds > 0).then(pl.lit(1.0) / seconds)
-    columns = [*RUN, *(f"latency_{name}" for name in QUANTILES), "iops", "bandwidth"]
+    columns = [*RUN, *(f"latency_{name}" for name in QUANTILES), "iops", "bandwidth", "context_switches"]
     found = whole.with_columns(
         *(pl.lit(None, pl.Float64).alias(f"latency_{name}") for name in QUANTILES),
         iops=pl.coalesce(pl.col("ops") * per_second, pl.col("stated_ops_rate") / 1000),
         bandwidth=pl.coalesce(pl.col("bytes") * per_second, pl.col("stated_bytes_rate")),
+        context_switches=(pl.col("ctx_voluntary") + pl.col("ctx_involuntary")).cast(pl.Float64),
     ).select(columns)
     latencies = _latencies(whole)
     found = found.update(latencies, on=list(RUN)) if not latencies.is_empty() else found
     runs = tables["bench_runs"].join(found, on=RUN, how="left", maintain_order="left")
     of_files = pl.col("workload") == "file"
+    times = {name: pl.col(f"cpu_{name}_ns") for name in _CPU}
+    whole_ns = pl.sum_horizontal(times.values())
     runs = runs.with_columns(
+        *((pl.when(whole_ns > 0).then(times[name] / whole_ns)).alias(f"cpu_{name}") for name in ("active", "iowait")),
         tps=pl.when(~of_files).then("iops"),
         iops=pl.when(of_files).then("iops"),
         bandwidth=pl.when(pl.col("workload") != "sqlite").then("bandwidth"),

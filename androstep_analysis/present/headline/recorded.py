@@ -95,10 +95,10 @@ def complete(capture: Capture) -> Sentence:
     if len(missing) > _MESSAGES:
         lost.append([Amount(len(missing) - _MESSAGES, "losses"), " more in `androstep summary --all`"])
     has_requests = bool(capture.about["rows"]["requests"])
-    said: list[list[Part]] = lost or [["no loss reported" if has_requests else "no request of block I/O is in it"]]
+    is_other = not (has_requests or any(capture.about[part] for part in ("bench", "replay", "steps", "gui")))
+    said: list[list[Part]] = lost or [["no request of block I/O is in it" if is_other else "no loss reported"]]
     if has_requests:
         said += [*_seen(capture.population), *_known(capture)]
-    is_other = not (has_requests or any(capture.about[part] for part in ("bench", "replay", "steps", "gui")))
     is_empty = is_other and not any(capture.about["rows"][table] for table in _ROWS)
     about = "missing" if is_other or lost else "complete"
     return Sentence(about, tuple(listed(said, "; ")), "unusual" if lost or is_empty else "fact")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -35,7 +35,7 @@ RELIABLE: Final = 6
 """Repetitions from which on an interval holds the median with 95 % confidence (`bench.summarise`)."""
 
 _RATES: Final = ("iops", "tps")
-_BESIDE: Final = ("bandwidth", "latency_p50", "latency_p99")
+_BESIDE: Final = ("bandwidth", "latency_p50", "latency_p99", "cpu_active", "cpu_iowait", "context_switches")
 
 Row = dict[str, Any]
 
@@ -51,6 +51,8 @@ def of_bench(capture: Capture) -> Headline:
     of_test = {str(test): telling(rows, dims) for (test,), rows in summary.group_by("test")}
     rows = summary.filter(pl.col("metric").is_in(_RATES)).sort("value", descending=True).to_dicts()
     configurations = summary.filter(metric="invalid_runs")
+    if configurations.height == 1:
+        return Headline((*_single(capture.bench["bench_runs"], summary), _validity(capture.bench["bench_runs"])))
     few = configurations.filter(pl.col("n") - pl.col("value") < RELIABLE).height
     sentences = [
         _tests(configurations, told),
@@ -60,6 +62,44 @@ def of_bench(capture: Capture) -> Headline:
     ]
     tables = (_configurations(rows, summary, dims, of_test),) if rows else ()
     return Headline((*sentences, *tables))
+
+
+def _single(runs: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Sentence]:
+    """Yield what one configuration measured: what was done, how fast, and what it cost the machine."""
+    run = runs.row(0, named=True)
+    yield Sentence("measured", (bench.in_words(run),))
+    found = {row["metric"]: row for row in summary.iter_rows(named=True)}
+    for about, metrics_of in _OUTPUTS.items():
+        shown = [found[name] for name in metrics_of if name in found and found[name]["value"] is not None]
+        parts = [[*_LABELS[row["metric"]], Amount(row["value"], row["unit"]), *_interval(row)] for row in shown]
+        if parts:
+            yield Sentence(about, tuple(listed(parts, "; ")))
+    repetitions = runs.filter("valid").height
+    if repetitions > 1:
+        yield Sentence("of", ("medians of ", Amount(repetitions, "repetitions"), " valid repetitions"))
+    if 1 < repetitions < RELIABLE:
+        yield _few(1, 1)
+
+
+_OUTPUTS: Final = {
+    "rates": ("iops", "tps", "bandwidth"),
+    "latency": ("latency_p50", "latency_p99", "latency_p99.9"),
+    "CPU": ("cpu_active", "cpu_iowait", "context_switches"),
+}
+"""The outputs of a benchmark (Mobibench's three, and latency) by what they are about."""
+
+_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("iops", "tps", "bandwidth"), ()),
+    **{name: (f"{name.removeprefix('latency_')} ",) for name in _OUTPUTS["latency"]},
+    **{"cpu_active": ("active ",), "cpu_iowait": ("waiting for I/O ",), "context_switches": ("context switches ",)},
+}
+
+
+def _interval(row: Row) -> list[Part]:
+    """Return the interval of a median, where there is one."""
+    if row["lo"] is None:
+        return []
+    return [" (", Amount(row["lo"], row["unit"]), " to ", Amount(row["hi"], row["unit"]), ")"]
 
 
 def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
@@ -136,9 +176,9 @@ def _configurations(
         else ""
     )
     return grid(
-        ("configuration", "operations", "bytes", "p50", "p99", "n"),
+        ("configuration", "operations", "bytes", "p50", "p99", "CPU", "iowait", "switches", "n"),
         tuple(cells),
-        f"{more}Medians of n valid repetitions.",
+        f"{more}Medians of n valid repetitions. CPU and iowait: of the time of all CPUs. Switches: of context.",
     )
 
 

@@ -96,13 +96,13 @@ def _table(told: Grid | Sheet, width: int) -> str:
     """Return a table as text; nothing where it has no rows."""
     if isinstance(told, Sheet):
         return sheet(told, width=width)
-    return _grid(told) if told.rows else ""
+    return _grid(told, width) if told.rows else ""
 
 
-def _grid(grid: Grid) -> str:
+def _grid(grid: Grid, width: int) -> str:
     rows = [["–" if cell is None else str(cell) for cell in row] for row in grid.rows]
     note = ["", *wrapped(grid.note, WIDTH)] if grid.note else []
-    return "\n".join([table(grid.header, rows), *note[1:]])
+    return "\n".join([table(grid.header, rows, width=width), *note[1:]])
 
 
 def _painted(text: str, style: str, coloured: bool) -> str:
