@@ -1,13 +1,19 @@
-"""Where the programs of probes/ are, for this machine and for the processors of devices."""
+"""Where the programs of probes/ are, for this machine and for the processors of devices.
+
+A checkout compiles a program when it is first needed, for the processor that needs it.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.device.transport.notices import notify
 
 VARIABLE = "ANDROSTEP_PROBES"
 """Names the directory that is searched instead of all others. Like those, it has a directory for every target."""
@@ -51,7 +57,38 @@ def _find(name: str, targets: list[str]) -> Path:
         for directory in [Path(named)] if named else _directories():
             if os.access(path := directory / target / name, os.X_OK) and path.is_file():
                 return path
+    if named is None and _is_checkout():
+        return _built(name, targets[-1])
     raise InputError(f"there is no program {name} for {targets[-1]}{f' in {named}' if named else ''}; {advice()}")
+
+
+def _built(name: str, target: str) -> Path:
+    """Compile one program in the checkout; `InputError` with make's last line where that fails.
+
+    Of two that want it at once, one compiles and the other waits.
+    """
+    goal = Path("build", "probes", target, name)
+    (_CHECKOUT / "build").mkdir(exist_ok=True)
+    with (_CHECKOUT / "build" / ".compiling").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        notify(f"compiling {name} for {target}, once; this takes about half a minute")
+        command = ["make", "--no-print-directory", f"--jobs={os.cpu_count() or 1}", str(goal)]
+        # A make that runs us would share its job slots with this one.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
+        try:
+            done = subprocess.run(
+                command, cwd=_CHECKOUT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+        except OSError as error:
+            raise InputError(f"cannot compile {name}: make cannot be run ({error}); {advice()}") from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
+        raise InputError(f"cannot compile {name} for {target} ({said[0] if said else 'make failed'}); {advice()}")
+    return _CHECKOUT / goal
+
+
+def _is_checkout() -> bool:
+    return (_CHECKOUT / "Makefile").is_file()
 
 
 def _directories() -> list[Path]:
@@ -63,5 +100,5 @@ def _directories() -> list[Path]:
 
 def advice() -> str:
     """What brings the programs of this version."""
-    how = "build it with `make probes`" if (_CHECKOUT / "Makefile").is_file() else "`pip install androstep-probes`"
+    how = "build it with `make probes`" if _is_checkout() else "`pip install androstep-probes`"
     return f"{how}, or name a directory that has it in {VARIABLE}"

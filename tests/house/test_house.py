@@ -145,7 +145,8 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"cli"},
     ),
     f"{PACKAGE}.device": (
-        {"doctor", "programs", "transport"},
+        {"doctor", "transport"},
+        {"programs"},
         {"probe", "session"},
         {"runs", "workloads"},
         {"record"},

@@ -74,9 +74,26 @@ def test_what_to_do_without(checkout: Path) -> None:
         InputError, match=r"there is no program iotrace for .*; `pip install androstep-probes`, or name"
     ):
         programs.for_this_machine("iotrace")
+
+
+def test_a_checkout_compiles_what_is_needed(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkout.mkdir()
-    (checkout / "Makefile").touch()
-    with pytest.raises(InputError, match=r"; build it with `make probes`, or name"):
+    (checkout / "Makefile").write_text("build/probes/%/iotrace:\n\tmkdir -p $(@D)\n\tinstall -m 755 /dev/null $@\n")
+    made = programs.for_processor("iotrace", "aarch64")
+    assert made == checkout / "build/probes/aarch64-linux-musl/iotrace" and made.is_file()
+    assert "compiling iotrace for aarch64-linux-musl" in capsys.readouterr().err
+    assert programs.for_processor("iotrace", "aarch64") == made
+    assert capsys.readouterr().err == ""
+    assert sorted(path.name for path in (checkout / "build/probes").iterdir()) == ["aarch64-linux-musl"]
+
+
+def test_what_cannot_be_compiled_is_said(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout.mkdir()
+    (checkout / "Makefile").write_text("build/probes/%/iotrace:\n\t@echo no such host >&2; exit 1\n")
+    with pytest.raises(InputError, match=r"cannot compile iotrace .*\(no such host\); build it with `make probes`, or"):
+        programs.for_processor("iotrace", "aarch64")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InputError, match=r"cannot compile iotrace: make cannot be run .*; build it with `make probes`"):
         programs.for_processor("iotrace", "aarch64")
 
 
