@@ -350,6 +350,17 @@ def test_all_prints_the_tables_below(capsys: pytest.CaptureFixture[str]) -> None
     assert every.startswith(first) and "\nLatency\n" in every and "<Capture" not in every
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/summary.md"])
+def test_pages_show_what_is_printed(
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert cli.main(["summary", str(ROOT / "datasets/demo")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    shown_there = re.findall(r"```text\n(.*?)```", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)[0].splitlines()
+    assert len(shown_there) >= 5 and [line for line in shown_there if line not in printed] == []
+
+
 WIDE = (
     ["summary", "--all", "demo"],
     ["summary", "--all", "bench/ext4_disk"],
