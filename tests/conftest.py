@@ -16,8 +16,14 @@ from androstep_analysis.device import programs
 
 pytest_plugins = ("limits",)
 
-# Examples of properties are the same in every run, and may take their time; --hypothesis-profile=default draws new.
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Examples of properties are the same in every run, and may take their time; --hypothesis-profile=new draws new ones.
+settings.register_profile(
+    "same",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("new", settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
 
 built.use()

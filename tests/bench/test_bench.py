@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import benched, corpus
 
@@ -603,7 +603,6 @@ def with_histograms(*repetitions: Sequence[int]) -> dict[str, pl.DataFrame]:
 
 
 @pytest.mark.prove
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 1 << 38), min_size=1, max_size=60), min_size=1, max_size=4))
 def test_quantiles_of_merged_histograms_are_those_of_the_values_to_the_width_of_a_bucket(values: Any) -> None:
     found = with_histograms(*values)

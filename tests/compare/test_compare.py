@@ -83,7 +83,7 @@ def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
 
 
 @pytest.mark.prove
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(st.integers(0, 400), st.sampled_from(["read", "write", "flush"]), st.integers(0, 40)),

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from androstep_analysis.stats import exact
 from androstep_analysis.stats.blocks import (
@@ -45,7 +45,7 @@ def two_sided(found: Fraction, every: list[Fraction]) -> float:
     return min(1.0, 2 * min(below, above) / len(every))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(VALUES, VALUES)
 def test_the_rank_test_counts_all_ways_to_deal_the_values(first: list[float], second: list[float]) -> None:
     ranks = midranks([*first, *second])
@@ -54,7 +54,7 @@ def test_the_rank_test_counts_all_ways_to_deal_the_values(first: list[float], se
     assert exact.rank_test(first, second) == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=8))
 def test_the_signed_rank_test_counts_all_ways_to_exchange_pairs(pairs: list[tuple[int, int]]) -> None:
     first, second = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
@@ -77,10 +77,10 @@ def test_the_tests_are_those_of_scipy(nr_first: int, nr_second: int) -> None:
     is_counted = nr_first + nr_second <= exact.COUNTED
     method = "exact" if is_counted else "asymptotic"
     assert exact.rank_test(first, second) == pytest.approx(
-        stats.mannwhitneyu(first, second, method=method).pvalue, rel=1e-9
+        scipy.stats.mannwhitneyu(first, second, method=method).pvalue, rel=1e-9
     )
     assert exact.signed_rank_test(first, second[:nr_first]) == pytest.approx(
-        stats.wilcoxon(first, second[:nr_first], method="exact").pvalue, rel=1e-9
+        scipy.stats.wilcoxon(first, second[:nr_first], method="exact").pvalue, rel=1e-9
     )
 
 
@@ -199,7 +199,7 @@ def test_three_recordings_are_blocks_themselves() -> None:
 def test_independent_repeats_have_the_error_of_every_textbook() -> None:
     values = [3.0, 4.0, 8.0, 9.0, 1.0]
     found = of_repeats(values)
-    assert found.error == pytest.approx(stats.sem(values)) and found.effective == 5
+    assert found.error == pytest.approx(scipy.stats.sem(values)) and found.effective == 5
     assert not of_repeats(values[:2]).is_known
 
 
@@ -239,7 +239,7 @@ MEANS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MEANS, MEANS, st.sampled_from([Scale.SHARE, Scale.POSITIVE]), st.floats(0.5, 0.999))
 def test_intervals_and_tests_say_the_same(first: Mean, second: Mean, scale: Scale, level: float) -> None:
     """Values stay where values can be; the interval leaves zero out exactly where the test's p-value is below."""
@@ -288,7 +288,7 @@ def test_a_burst_that_holds_nearly_all_leaves_little_known() -> None:
 def test_a_share_reaches_no_further_than_shares_can_vary() -> None:
     """However little its blocks say of their spread: Wilson's interval, beside the one of scipy."""
     spread = Mean(value=0.9, error=0.1, freedom=1.0, windows=500, effective=100.0, burst=0.1, blocks=20.0)
-    oracle = stats.binomtest(18, 20).proportion_ci(0.95, "wilson")
+    oracle = scipy.stats.binomtest(18, 20).proportion_ci(0.95, "wilson")
     assert interval(spread, Scale.SHARE) == pytest.approx((oracle.low, oracle.high))
     steady = replace(spread, error=0.001, freedom=19.0)
     lo, hi = interval(steady, Scale.SHARE) or (0, 1)
@@ -320,7 +320,7 @@ def test_a_ratio_is_a_difference_of_logarithms() -> None:
     second = mean([Series(random.uniform(2, 6, 500), np.ones(500))])
     lo, hi = Difference(first, second, Scale.POSITIVE).ratio() or (0, 0)
     error = math.hypot(first.error / first.value, second.error / second.value)
-    far = stats.t.ppf(0.975, Difference(first, second, Scale.POSITIVE).freedom)
+    far = scipy.stats.t.ppf(0.975, Difference(first, second, Scale.POSITIVE).freedom)
     assert math.log(hi / lo) == pytest.approx(2 * far * error)
     assert lo < second.value / first.value < hi
 
@@ -336,7 +336,7 @@ def test_a_longer_recording_shows_what_this_one_does_not() -> None:
     assert Difference(*longer, Scale.POSITIVE).p() == pytest.approx(0.05, rel=0.05)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.floats(0.001, 0.999), st.floats(0.001, 0.999), st.floats(0.001, 0.5), st.floats(0.001, 0.5),
     st.floats(1, 40), st.floats(1, 40), st.floats(3, 32), st.sampled_from([0.05, 0.01, 0.001]),
@@ -390,6 +390,6 @@ def test_without_a_difference_few_are_shown() -> None:
         few = [of_repeats(random.exponential(size=4)) for _ in range(2)]
         found["means"].append(Difference(*few, Scale.POSITIVE).p())
     for name in ("ranks", "pairs"):
-        assert stats.kstest(found[name], "uniform").pvalue > 0.001
+        assert scipy.stats.kstest(found[name], "uniform").pvalue > 0.001
     for values in found.values():
         assert np.mean(np.array(values) <= 0.05) < 0.09

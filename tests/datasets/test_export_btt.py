@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support import corpus, made
 
@@ -125,9 +125,7 @@ EVENTS = st.lists(
 
 
 @pytest.mark.sanitized
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.generate]
-)
+@settings(max_examples=60, phases=[Phase.generate])
 @given(EVENTS)
 def test_whatever_the_events(tmp_path: Path, events: list[tuple[str, int, int, int, int]]) -> None:
     """Bios are of a block each, so that none lies in another: which of two btt takes depends on its tree."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import made
 from support.tree import ROOT
@@ -78,7 +78,7 @@ PIECE = st.fixed_dictionaries(
 
 
 @pytest.mark.prove
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(PIECE, max_size=15),
     st.sampled_from([512, 4096, 10_000]),

@@ -11,7 +11,7 @@ from typing import Any
 import perfetto_slices
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from perfetto_slices import Slice, Trace
 from support import made
@@ -196,7 +196,7 @@ def requests(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]
 
 
 @pytest.mark.prove
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40)
 @given(requests(), st.integers(1, 5))
 def test_any_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: tuple[list[dict[str, Any]], list[dict[str, Any]]], size: int

@@ -162,7 +162,7 @@ NAMES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(NAMES)
 def test_of_no_list_of_names_anything_survives(names: list[str]) -> None:
     hidden = Anonymiser(KEY)

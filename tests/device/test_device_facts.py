@@ -227,7 +227,7 @@ PARTS = (
 
 
 @pytest.mark.prove
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.fixed_dictionaries(dict.fromkeys(PARTS, TEXTS)), TEXTS)
 def test_nonsense_is_left_out(answers: dict[str, str], clock: str) -> None:
     known = facts_from(answers, clock)

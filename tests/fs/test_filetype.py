@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus
 
@@ -302,7 +302,6 @@ PIECES = [
 
 
 @pytest.mark.prove
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), min_size=1, max_size=20))
 def test_most_viewer_class_equals_a_loop_over_paths(paths: list[str]) -> None:
     assert viewer(paths) == [naive_viewer_class(path.encode()) for path in paths]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from androstep_analysis import native, schema
@@ -37,7 +37,6 @@ def test_actions_are_those_of_the_schema() -> None:
     assert enumerators(CORE, "action") == [f"ACTION_{value.upper()}" for value in values]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=600))
 def test_strings_are_a_dictionary(texts: list[bytes]) -> None:
     strings = native.Strings()

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import corpus, readers
 
@@ -143,7 +143,6 @@ COMM = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"
     ),
 )
 @example(0, [("Q", 0, "] 3", 1, 1), ("P", 0, "[x] 3", 1, 1), ("D", -1, "a-1 [000] b", 1, 1), ("X", 0, "(8,0) 1", 1, 1)])
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_blkparse_writes_is_read_back(
     tmp_path: Path, since: int, events: list[tuple[str, int, str, int, int]]
 ) -> None:

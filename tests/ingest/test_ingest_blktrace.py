@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import blktrace_files as records
 from support import corpus, readers
@@ -395,7 +395,7 @@ SOME = st.builds(
 @given(
     st.lists(st.tuples(SOME, st.integers(0, 3), st.integers(0, 50)), min_size=1, max_size=30), st.sampled_from(ORDERS)
 )
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 def test_whatever_blkparse_reads(tmp_path: Path, some: Sequence[tuple[Record, int, int]], order: str) -> None:
     for old in tmp_path.iterdir():
         old.unlink()

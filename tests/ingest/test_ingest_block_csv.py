@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, readers
 
@@ -113,7 +113,6 @@ COMM = st.text(st.characters(exclude_characters='\n\0"', exclude_categories=["Cs
 
 @pytest.mark.prove
 @given(st.lists(st.tuples(COMM, st.integers(0, 2**22), st.integers(0, 2**40)), min_size=1, max_size=8))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_names_may_hold_anything(tmp_path: Path, rows: list[tuple[str, int, int]]) -> None:
     text = HEADER + "".join(
         f"{comm}-{tid},8388608,R,{sector},8,{1000 + i}.25\r\n" for i, (comm, tid, sector) in enumerate(rows)
@@ -274,7 +273,6 @@ def test_columns_that_make_no_sense(words: str) -> None:
     st.sampled_from(["s", "ms", "us", "ns"]),
     st.sampled_from(["B", "sectors", "4096"]),
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_numbers_of_any_size(tmp_path: Path, rows: list[tuple[int, int, int, int, str]], unit: str, block: str) -> None:
     text = "".join(f"{time}.{part:06d},{op},{offset},{size}\n" for time, part, offset, size, op in rows)
     read, losses = columns(tmp_path, f"time:{unit},op,offset:{block},size:{block}", text)

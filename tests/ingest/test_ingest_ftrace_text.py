@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import corpus, readers, tracing
 
@@ -302,7 +302,7 @@ def test_truncation(tmp_path: Path, name: str, packed: bool) -> None:
 
 @pytest.mark.prove
 @given(st.integers(0, 137_000), st.binary(min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_overwritten_bytes_cost_only_their_lines(tmp_path: Path, place: int, junk: bytes) -> None:
     data = corpus.path("androstep/ftrace_sqlite.txt").read_bytes()
     damaged = data[:place] + junk + data[place + len(junk) :]
@@ -366,7 +366,6 @@ def kernel_lines(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.prove
 @given(kernel_lines())
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_the_kernel_writes_is_read_back(tmp_path: Path, lines: list[tuple[str, dict[str, Any]]]) -> None:
     staging = readers.read_bytes(tmp_path, "".join(line + "\n" for line, _ in lines).encode())
     expected = sorted((fields for _, fields in lines), key=lambda fields: fields["ts_ns"])

@@ -161,7 +161,7 @@ def test_cut_anywhere(layout: str, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @given(st.binary(max_size=200), st.integers(0, 600), st.sampled_from(sorted(LAYOUTS)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes, place: int, layout: str) -> None:
     data = bytearray(LAYOUTS[layout])
     data[place : place + len(garbage)] = garbage

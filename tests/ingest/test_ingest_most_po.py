@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, readers
 
@@ -129,7 +129,6 @@ NAME = st.text(st.characters(exclude_characters="\n\t\0", exclude_categories=["C
 @given(
     st.lists(st.tuples(NAME, NAME.map("/{}".format), st.integers(1, 32_768), st.integers(0, 5)), min_size=1, max_size=8)
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_names_may_hold_anything(tmp_path: Path, rows: list[tuple[str, str, int, int]]) -> None:
     text = "".join(
         f"{i:5d}.{0:09d}\tC\tWS\t{i:8d}\t{8:4d}\t{kind * 100_000 + tid:4d}\t{comm:>20}\tD\t{path}\n"

@@ -265,7 +265,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=400), st.integers(0, 255))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes, place: int) -> None:
     good = packed(*(io(n, n, lba=n, operation=1) for n in range(1, 6)))
     data = good[: place % len(good)] + garbage

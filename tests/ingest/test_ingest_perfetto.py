@@ -218,7 +218,7 @@ def test_damage_costs_what_it_hits() -> None:
 
 
 @pytest.mark.prove
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=30), st.randoms())
 def test_no_bytes_are_too_wrong(changes: list[tuple[int, int]], chance: random.Random) -> None:
     """Random changes anywhere, and random bytes: something comes back, and nothing raises."""
@@ -534,7 +534,7 @@ def test_commands() -> None:
 
 
 @given(st.integers(0, 4095), st.integers(0, (1 << 20) - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_devices(major: int, minor: int) -> None:
     rows = read(trace(bundle(event(1, 1, block_rq_issue={**ISSUE, "dev": userland(major, minor)})))).table(
         "block_events"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus
 
@@ -198,7 +198,6 @@ def test_no_file_and_a_directory(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_garbage_is_refused(tmp_path: Path, contents: bytes) -> None:
     path = tmp_path / "garbage"
     path.write_bytes(contents)

@@ -873,7 +873,7 @@ def quoted(path: bytes, hexadecimal: bool) -> str:
 
 
 @given(st.lists(st.tuples(PATHS, PATHS, st.integers(-1, (1 << 31) - 1), st.booleans()), min_size=1, max_size=20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_path(tmp_path_factory: pytest.TempPathFactory, renames: list[tuple[bytes, bytes, int, bool]]) -> None:
     lines = [f"rename({quoted(old, in_hex)}, {quoted(new, in_hex)}) = {n}\n" for old, new, n, in_hex in renames]
     staging, table = of_text(tmp_path_factory.mktemp("path"), "".join(lines))
@@ -909,7 +909,7 @@ CALLS = st.tuples(
 
 
 @given(st.lists(CALLS, min_size=1, max_size=20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_arguments(tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, list[str]]]) -> None:
     lines = [f"{call}({', '.join(arguments)}) = {number}\n" for number, (call, arguments) in enumerate(calls)]
     staging, table = of_text(tmp_path_factory.mktemp("arguments"), "".join(lines))
@@ -921,7 +921,7 @@ def test_any_arguments(tmp_path_factory: pytest.TempPathFactory, calls: list[tup
 @given(st.binary(max_size=300))
 @example(b"clone(flags=) = 5\n[pid 5] <... clone resumed>) = 4")
 @example(b'write(1, "\\')
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes) -> None:
     text = b"5 close(1) = 0\n" + garbage + b"\n5 close(2) = 0\n"
     staging, table = of_text(tmp_path_factory.mktemp("garbage"), text)

@@ -13,7 +13,7 @@ from unittest import mock
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import corpus, readers
 
@@ -124,7 +124,6 @@ def test_more_names_of_events_than_any_kernel_has() -> None:
         max_size=30,
     )
 )
-@settings(deadline=None)
 def test_names_of_threads(rows: list[tuple[int, str, str]]) -> None:
     lines = [f"  {comm}-{tid} ({pid}) [000]  {at}.000000: x: y\n" for at, (tid, comm, pid) in enumerate(rows)]
     staging, _ = read(ftrace_text.read, iter(["".join(lines).encode()]))
@@ -181,7 +180,7 @@ def lines_of_a_form(draw: st.DrawFn) -> tuple[str, str, str]:
 @pytest.mark.prove
 @given(lines_of_a_form())
 @example(("x{name:text}, {*}{end}", r"^x(?P<name>.*), .*" + PLACES["{end}"][0], "xa, b, c"))
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_forms_match_as_regular_expressions_do(made: tuple[str, str, str]) -> None:
     form, pattern, line = made
     with mock.patch.dict(fs_events_text.FIELDS, {"ext4_write_begin": (form,)}):
@@ -345,7 +344,7 @@ READERS: Sequence[Callable[[Source, Spool], Staging]] = (
 
 @pytest.mark.prove
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_garbage(pieces: list[bytes]) -> None:
     for reader in READERS:
         staging, _ = read(reader, iter(pieces))

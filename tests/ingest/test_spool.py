@@ -11,14 +11,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from androstep_analysis import schema
 from androstep_analysis.ingest import Spool, spool
-
-FUNCTION_FIXTURE = [HealthCheck.function_scoped_fixture]
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +57,7 @@ PARTS = st.lists(st.lists(st.integers(-3, 12), max_size=12), max_size=16)
 
 @pytest.mark.prove
 @given(PARTS)
-@settings(deadline=None, max_examples=50, suppress_health_check=FUNCTION_FIXTURE)
+@settings(max_examples=50)
 def test_any_order_comes_out_sorted(parts: list[list[int]]) -> None:
     made = Spool()
     expected = appended(parts, made)
@@ -69,7 +67,7 @@ def test_any_order_comes_out_sorted(parts: list[list[int]]) -> None:
 
 @pytest.mark.prove
 @given(PARTS, st.data())
-@settings(deadline=None, max_examples=50, suppress_health_check=FUNCTION_FIXTURE)
+@settings(max_examples=50)
 def test_settling_changes_nothing_even_if_it_is_not_true(parts: list[list[int]], data: st.DataObject) -> None:
     made = Spool()
     frames, first = [rows([])], 0
@@ -84,7 +82,7 @@ def test_settling_changes_nothing_even_if_it_is_not_true(parts: list[list[int]],
 
 @pytest.mark.prove
 @given(parts=PARTS)
-@settings(deadline=None, max_examples=25, suppress_health_check=FUNCTION_FIXTURE)
+@settings(max_examples=25)
 def test_a_directory_keeps_the_tables(tmp_path: Path, parts: list[list[int]]) -> None:
     made = Spool(tmp_path)
     expected = appended(parts, made)
@@ -281,7 +279,7 @@ def test_the_file_is_sorted_by_row_group(tmp_path: Path) -> None:
 
 @pytest.mark.unit
 @given(times=st.lists(st.integers(0, 30), max_size=40).map(sorted), size=st.integers(1, 9))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_batches_are_the_rows_in_order_and_equal_times_together(times: list[int], size: int) -> None:
     table = rows(times).lazy().filter(pl.col("ts_ns") % 7 != 3)
     batches = [*spool.batches(table, size)]

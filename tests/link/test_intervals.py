@@ -29,7 +29,7 @@ def oracle(queries, rows, sector_query, sector):
     return best
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(query, max_size=6), st.lists(row, max_size=10), st.sampled_from([1, 3, intervals.PART]))
 def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows, part):
     columns = [np.array(c, np.int64) for c in zip(*queries, strict=True)] or [np.empty(0, np.int64)] * 4
@@ -76,7 +76,7 @@ def test_parts_hold_every_run_once_and_share_no_sector(runs, most):
 statement = st.tuples(st.integers(0, 12), st.integers(1, 8), st.integers(1, 2), st.none() | st.integers(0, 15))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(statement, max_size=12))
 def test_statements_succeed_each_other_alike_in_parts_and_as_a_whole(statements):
     rows = [

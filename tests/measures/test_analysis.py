@@ -566,7 +566,7 @@ OF_IO: dict[str, tuple[Callable[..., pl.DataFrame], Callable[..., oracle.Facts]]
 
 @pytest.mark.prove
 @pytest.mark.parametrize("at_once", [None, 2])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=request_rows())
 def test_random_requests(at_once, rows):
     for name, (measure, naive) in OF_REQUESTS.items():
@@ -577,7 +577,7 @@ def test_random_requests(at_once, rows):
 
 @pytest.mark.prove
 @pytest.mark.parametrize("at_once", [None, 2])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=io_rows())
 def test_random_pieces(at_once, rows):
     for name, (measure, naive) in OF_IO.items():
@@ -586,7 +586,7 @@ def test_random_pieces(at_once, rows):
             assert_same(measure(from_rows("io", rows)), naive(rows))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=io_rows())
 def test_the_inferred_part_of_a_volume_is_that_of_its_named_bytes(rows):
     by = ("ino", "owner_comm")
@@ -599,7 +599,7 @@ def test_the_inferred_part_of_a_volume_is_that_of_its_named_bytes(rows):
 
 
 @pytest.mark.parametrize("at_once", [None, 2])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=request_rows())
 def test_random_cumulative(at_once, rows):
     """Row by row: at equal times the sums still rise in the order in which they are drawn."""

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from androstep_analysis import measures
@@ -52,7 +52,6 @@ def accesses(rows: list[Row]) -> list[tuple[tuple[int, int], str, str | None, st
     ]
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_the_hottest_blocks_are_those_that_plain_python_counts(rows: list[Row]) -> None:
     uses: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
@@ -70,7 +69,6 @@ def test_the_hottest_blocks_are_those_that_plain_python_counts(rows: list[Row]) 
     assert not told
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_the_hottest_files_are_those_of_a_known_path(rows: list[Row]) -> None:
     counts = Counter(path for _, _, path, _, _ in accesses(rows) if path is not None)
@@ -82,7 +80,6 @@ def test_the_hottest_files_are_those_of_a_known_path(rows: list[Row]) -> None:
     assert by_op["coverage"].unique().to_list() == ([pytest.approx(sum(known) / len(known))] if counts else [])
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_a_block_is_of_one_class_in_the_whole_capture(rows: list[Row]) -> None:
     writes: dict[tuple[int, int], set[int]] = defaultdict(set)

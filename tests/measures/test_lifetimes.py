@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from androstep_analysis import measures
@@ -73,7 +73,6 @@ def ends(rows: list[Row]) -> dict[str | None, list[tuple[str, int]]]:
 
 
 @pytest.mark.prove
-@settings(deadline=None)
 @pytest.mark.sanitized
 @given(ROWS)
 def test_every_write_ends_as_plain_python_finds(rows: list[Row]) -> None:

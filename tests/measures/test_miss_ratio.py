@@ -8,7 +8,7 @@ from typing import cast
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from androstep_analysis import measures
@@ -150,7 +150,6 @@ def assert_misses(policy: Policy, blocks: Blocks) -> None:
 @pytest.mark.sanitized
 @pytest.mark.parametrize("policy", CACHES)
 @pytest.mark.prove
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 15)), max_size=150))
 def test_a_cache_misses_what_one_of_plain_python_misses(policy: Policy, blocks: Blocks) -> None:
     assert_misses(policy, blocks)

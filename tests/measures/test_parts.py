@@ -35,7 +35,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows=ROWS, order=st.sampled_from(["request_id", "time"]), at_once=st.integers(1, 20))
 def test_parts_are_in_order_and_hold_whole_requests(rows: list[Any], order: str, at_once: int) -> None:
     table = pl.DataFrame(rows, {"request_id": pl.Int64, "time": pl.Int64, "kind": pl.String}, orient="row")
@@ -55,7 +55,7 @@ def test_parts_of_a_table_in_order_are_as_small_as_can_be() -> None:
             assert max(part.height for part in parts(table, order)) <= 12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=ROWS, is_sorted=st.booleans(), at_once=st.integers(1, 20))
 def test_groups_count_every_request_once(rows: list[Any], is_sorted: bool, at_once: int) -> None:
     table = pl.DataFrame(rows, {"request_id": pl.Int64, "bytes": pl.Int64, "kind": pl.String}, orient="row")
@@ -84,7 +84,7 @@ OF_BLOCKS: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", OF_BLOCKS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=TOUCHED, at_once=st.integers(1, 20))
 def test_measures_of_blocks_read_in_parts_are_those_of_the_whole(name: str, rows: list[Any], at_once: int) -> None:
     times = np.arange(len(rows))
@@ -104,7 +104,7 @@ def test_measures_of_blocks_read_in_parts_are_those_of_the_whole(name: str, rows
 
 
 @pytest.mark.prove
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(values=st.lists(st.tuples(st.sampled_from([None, "x", "y"]), VALUES), max_size=200), at_once=st.integers(1, 300))
 @example(values=[("x", 7)] * 50, at_once=1)
 @example(values=[("x", LEAST), ("x", GREATEST)], at_once=1)
@@ -178,7 +178,7 @@ def lines(ax: Axes) -> dict[str, list[Any]]:
 
 
 @pytest.mark.prove
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 400), st.booleans()), min_size=1, max_size=200),
     at_once=st.integers(1, 50),

@@ -436,7 +436,6 @@ def instants(rows: list[tuple[int, int]]) -> set[int]:
     return {time for start, end in rows for time in range(start, end)}
 
 
-@settings(deadline=None)
 @given(SPANS, SPANS, st.integers(1, 10))
 def test_spans_are_sets_of_instants(rows: list[tuple[int, int]], windows: list[tuple[int, int]], gap: int) -> None:
     covered = spans.covered(*arrays(rows), *arrays(windows)).tolist()

@@ -50,7 +50,7 @@ def test_few_changes_are_found_where_there_are_none(length: int, correlation: fl
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=0, max_size=150), st.sampled_from([1.0, 8.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_phases_are_never_shorter_than_blocks_allow(values: list[float], scale: float) -> None:
     series = np.array(values)
     found = changes([series])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from androstep_analysis import measures
@@ -48,7 +48,6 @@ def missed(blocks: list[tuple[int, int]], room: int) -> list[bool]:
 
 
 @pytest.mark.sanitized
-@settings(deadline=None)
 @given(ROWS)
 def test_an_lru_cache_misses_what_one_of_plain_python_misses(rows: list[tuple[int, int, int, str]]) -> None:
     accesses = touched(rows)

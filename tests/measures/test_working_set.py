@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from androstep_analysis import compare, measures
@@ -37,7 +37,6 @@ def table(rows: list[Row]) -> pl.DataFrame:
 
 @pytest.mark.parametrize("batch", [1 << 17, 4])
 @pytest.mark.prove
-@settings(deadline=None)
 @given(rows=ROWS)
 def test_a_working_set_is_what_plain_python_counts(batch: int, rows: list[Row]) -> None:
     blocks: dict[tuple[int, str], set[tuple[int, int]]] = defaultdict(set)

@@ -486,7 +486,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @pytest.mark.prove
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(ROWS, max_size=60))
 def test_made_up_calls(rows: list[dict[str, Any]]) -> None:
     """Calls that no kernel would do, in any order: what comes out is a whole program all the same."""

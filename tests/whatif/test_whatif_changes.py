@@ -266,7 +266,7 @@ def anything(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.prove
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(anything())
 def test_every_change_tells_of_every_byte(rows: list[dict[str, Any]]) -> None:
     opened = made(rows)

@@ -88,7 +88,7 @@ def counted(made: whatif.Flash) -> tuple[dict[Any, int], dict[Any, int], list[in
 
 @pytest.mark.sanitized
 @pytest.mark.prove
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(requests, st.sampled_from(POLICIES), uses)
 def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Policy, in_use: Use) -> None:
     plain = Layer(PAGES, BLOCK_PAGES, BLOCKS, held(asked, in_use), policy=policy)
@@ -119,7 +119,7 @@ def test_the_device_counts_what_the_plainest_one_does(asked: Asked, policy: Poli
 
 @pytest.mark.sanitized
 @pytest.mark.prove
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(requests, uses, st.sampled_from([PAGES, PAGES + 2]), st.integers(1, 3))
 def test_a_hybrid_device_counts_what_the_plainest_one_does(asked: Asked, in_use: Use, pages: int, logs: int) -> None:
     filled = math.ceil(pages / BLOCK_PAGES)

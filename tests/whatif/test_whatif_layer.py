@@ -66,7 +66,7 @@ def joined(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.sanitized
 @pytest.mark.prove
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(requests)
 def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
     plain = Layer(PAGES, SEGMENT_PAGES, SEGMENTS, range(PAGES))
@@ -77,7 +77,7 @@ def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
 
 @pytest.mark.sanitized
 @pytest.mark.prove
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(requests, st.sampled_from(["all", "read"]))
 def test_every_sector_reads_back_what_was_written_last(asked: Asked, in_use: str) -> None:
     """A device that only stores what the layer tells it gives the host what the host wrote."""

@@ -128,7 +128,7 @@ def test_between_sizes_time_is_on_a_line_and_outside_extrapolated() -> None:
 
 
 @pytest.mark.prove
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 400), min_size=2, max_size=30))
 def test_a_longer_request_never_takes_less_of_whatever_size(blocks: list[int]) -> None:
     model = whatif.fit(bench_tables())
@@ -258,7 +258,7 @@ def expected(program: Program, model: pl.DataFrame, mode: str) -> list[tuple[int
 
 @pytest.mark.sanitized
 @pytest.mark.prove
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(trace(), st.sampled_from(["as_fast", "as_recorded"]))
 def test_times_are_those_of_the_plainest_queue(rows: list[dict[str, Any]], mode: Any) -> None:
     program, model = device.program(table("requests", rows).lazy()), small_model()
