@@ -68,8 +68,9 @@ cppcheck:
 pytest: setup build/.test-programs probes-tests
 	$(BIN)/python -m pytest -n 3 -m "not prove"
 
+# tests/house/test_sanitized.py runs those that are left out here, in a library with the sanitizers.
 prove: setup build/.prove-programs probes-prove
-	$(BIN)/python -m pytest -n 3 -m prove
+	$(BIN)/python -m pytest -n 3 -m "prove and (not sanitized or browser or qemu or root)"
 
 fuzz: setup build/.test-programs
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/session.py $(FUZZ_SECONDS)

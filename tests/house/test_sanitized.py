@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import corpus, sanitized
+from support.tree import ROOT
 
 pytestmark = [pytest.mark.prove, pytest.mark.compiler]
 
@@ -39,6 +40,11 @@ def test_the_sanitizers_end_a_test_that_reads_too_far(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in ran.stdout
     assert "test_a_text_is_longer_than_its_bytes" in ran.stdout
     assert "AddressSanitizer: heap-buffer-overflow" in reports(tmp_path)
+
+
+def test_prove_runs_no_test_twice() -> None:
+    """What runs with the sanitizers asserts the same as without; `make prove` leaves only those out."""
+    assert f'-m "prove and (not sanitized or {" or ".join(sanitized.LEFT_OUT)})"' in (ROOT / "Makefile").read_text()
 
 
 def test_no_access_is_out_of_bounds(tmp_path: Path) -> None:

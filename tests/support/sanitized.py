@@ -29,6 +29,9 @@ _FLAGS = (
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 )
 
+LEFT_OUT = ("browser", "qemu", "root")
+"""Tests with these markers run without the sanitizers: what a browser or a guest does would not be sanitized."""
+
 _REPORTS = "SANITIZER_REPORTS"
 """The variable that names the directory for the reports of the sanitizers and for the names of called functions."""
 
@@ -72,8 +75,7 @@ def run(files: list[Path], reports: Path) -> subprocess.CompletedProcess[str]:
         "PYTHONPATH": str(TESTS),
         _REPORTS: str(reports),
     }
-    # What a browser or a guest does would not be sanitized.
-    chosen = "sanitized and not browser and not qemu and not root"
+    chosen = " and not ".join(("sanitized", *LEFT_OUT))
     plugins = ("-p", "support.sanitized", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-n", "2", *plugins, "-m", chosen, *files]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
