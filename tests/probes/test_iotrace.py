@@ -482,20 +482,6 @@ def test_without_root(tmp_path: Path) -> None:
     assert done.stderr == b"iotrace: tracing needs root; run iotrace as root (on Android: su, or adb root)\n"
 
 
-def test_help_teaches() -> None:
-    text = built.run(built.program("iotrace"), "--help").stdout.decode()
-    for word in ("usage: iotrace -o DIR", "--device", "--finish", "block+fs+syscalls", "examples:", "Exit status"):
-        assert word in text
-
-
-@pytest.mark.parametrize("option", ["--help", "--describe"])
-def test_the_build_for_phones_says_the_same(option: str) -> None:
-    if shutil.which("qemu-aarch64-static") is None:
-        pytest.skip("no qemu-aarch64-static")
-    arm = built.run("qemu-aarch64-static", built.program("iotrace", "aarch64-linux-musl"), option)
-    assert arm.stdout == built.run(built.program("iotrace"), option).stdout
-
-
 # -- system calls: what strace sees of the same run -------------------------------------------------------------------
 
 

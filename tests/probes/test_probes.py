@@ -67,38 +67,58 @@ def test_records_fit_the_tables_they_become(name: str) -> None:
             assert field["dtype"] in FITS[column.dtype], where
 
 
-def test_help_teaches() -> None:
-    text = built.run(built.program("extmap"), "--help").stdout.decode()
-    for word in ("usage: extmap -o FILE", "--tasks", "--same-filesystem", "examples:", "Exit status"):
-        assert word in text
+HELP = {
+    "extmap": ("usage: extmap -o FILE", "--tasks", "--same-filesystem"),
+    "ioreplay": ("usage: ioreplay [OPTION...] PROGRAM DIRECTORY", "--dry-run", "--allow-device"),
+    "iotrace": ("usage: iotrace -o DIR", "--device", "--finish", "block+fs+syscalls"),
+    "procmon": ("usage: procmon -o FILE", "--hz", "--groups", "pressure"),
+}
+"""What the help of each probe must say; iobench's is longer (tests/bench/test_iobench_options.py)."""
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_help_teaches(name: str) -> None:
+    text = built.run(built.program(name), "--help").stdout.decode()
+    assert [word for word in (*HELP[name], "examples:", "Exit status") if word not in text] == []
+    assert max(map(len, text.splitlines())) <= 120
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("name", "words", "told"),
     [
-        ([], "name the file to write: -o FILE"),
-        (["-o", "x.rec"], "name a directory to list"),
-        (["-o", "x.rec", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be listed"),
-        (["-o", "/proc/nowhere/at/all", "--tasks"], "/proc/nowhere/at/all: cannot be written"),
-        (["-o", "x.rec", "/proc/self/fd"], "no block device lies below it"),
-        (["-o", "/dev/full", "--tasks"], "/dev/full: not all of it could be written"),
-        (["--colour"], "--colour is no option"),
-        (["-o"], "--output needs a value: FILE"),
+        ("extmap", [], "name the file to write: -o FILE"),
+        ("extmap", ["-o", "x.rec"], "name a directory to list"),
+        ("extmap", ["-o", "x.rec", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be listed"),
+        ("extmap", ["-o", "/proc/nowhere/at/all", "--tasks"], "/proc/nowhere/at/all: cannot be written"),
+        ("extmap", ["-o", "x.rec", "/proc/self/fd"], "no block device lies below it"),
+        ("extmap", ["-o", "/dev/full", "--tasks"], "/dev/full: not all of it could be written"),
+        ("extmap", ["--colour"], "--colour is no option"),
+        ("extmap", ["-o"], "--output needs a value: FILE"),
+        ("procmon", [], "name the file to write: -o FILE"),
+        ("procmon", ["-o", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be written"),
+        ("procmon", ["-o", "/dev/full", "--time", "10"], "/dev/full: not all of it could be written (No space left"),
+        ("procmon", ["-o", "x.rec", "--hz", "0"], "--hz 0: expected a number from 1 to 1000"),
+        ("procmon", ["-o", "x.rec", "--groups", "cpu,gpu"], "gpu: no group"),
+        ("procmon", ["-o", "x.rec", "--groups", ""], ": no group"),
+        ("procmon", ["-o", "x.rec", "--", "/proc/no/such/program"], "/proc/no/such/program: no such program"),
+        ("procmon", ["-o", "x.rec", "--time", "soon"], "--time soon: expected seconds"),
     ],
 )
-def test_a_failure_is_one_sentence(tmp_path: Path, arguments: list[str], told: str) -> None:
-    done = built.run(built.program("extmap"), *arguments, status=1, cwd=tmp_path)
-    assert done.stderr.startswith(b"extmap: ") and done.stderr.count(b"\n") == 1
+def test_a_failure_is_one_sentence(tmp_path: Path, name: str, words: list[str], told: str) -> None:
+    quiet = ["-q"] if name == "procmon" else []
+    done = built.run(built.program(name), *quiet, *words, status=1, cwd=tmp_path)
+    assert done.stderr.startswith(f"{name}: ".encode()) and done.stderr.count(b"\n") == 1
     assert told in done.stderr.decode()
 
 
 @pytest.mark.parametrize("option", ["--help", "--describe"])
-def test_the_device_build_says_the_same(option: str) -> None:
+@pytest.mark.parametrize("name", ["extmap", "iotrace"])
+def test_the_device_build_says_the_same(name: str, option: str) -> None:
     emulator = shutil.which("qemu-aarch64-static")
     if emulator is None:
         pytest.skip("qemu-aarch64-static is not installed")
-    emulated = built.run(emulator, built.program("extmap", "aarch64-linux-musl"), option)
-    assert emulated.stdout == built.run(built.program("extmap", "native"), option).stdout
+    emulated = built.run(emulator, built.program(name, "aarch64-linux-musl"), option)
+    assert emulated.stdout == built.run(built.program(name), option).stdout
 
 
 def test_a_link_is_not_followed_to_what_it_leads_to(tmp_path: Path) -> None:

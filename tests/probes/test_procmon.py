@@ -495,32 +495,6 @@ def test_what_only_root_may_read_is_counted(tmp_path: Path) -> None:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_help_teaches() -> None:
-    text = built.run(built.program("procmon"), "--help").stdout.decode()
-    for word in ("usage: procmon -o FILE", "--hz", "--groups", "pressure", "examples:", "Exit status"):
-        assert word in text
-    assert max(map(len, text.splitlines())) <= 120
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ([], "name the file to write: -o FILE"),
-        (["-o", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be written"),
-        (["-o", "/dev/full", "--time", "10"], "/dev/full: not all of it could be written (No space left on device)"),
-        (["-o", "x.rec", "--hz", "0"], "--hz 0: expected a number from 1 to 1000"),
-        (["-o", "x.rec", "--groups", "cpu,gpu"], "gpu: no group"),
-        (["-o", "x.rec", "--groups", ""], ": no group"),
-        (["-o", "x.rec", "--", "/proc/no/such/program"], "/proc/no/such/program: no such program"),
-        (["-o", "x.rec", "--time", "soon"], "--time soon: expected seconds"),
-    ],
-)
-def test_a_failure_is_one_sentence(tmp_path: Path, words: list[str], told: str) -> None:
-    done = built.run(built.program("procmon"), "-q", *words, status=1, cwd=tmp_path)
-    assert done.stderr.startswith(b"procmon: ") and done.stderr.count(b"\n") == 1
-    assert told in done.stderr.decode()
-
-
 def test_records_go_to_standard_output(tmp_path: Path) -> None:
     done = built.run(built.program("procmon"), "-q", "-o", "-", "--time", "100ms")
     path = tmp_path / "x.rec"

@@ -56,18 +56,6 @@ def across(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_help_teaches() -> None:
-    text = built.run(*command(), "--help").stdout.decode()
-    for word in (
-        "usage: ioreplay [OPTION...] PROGRAM DIRECTORY",
-        "--dry-run",
-        "--allow-device",
-        "examples:",
-        "Exit status",
-    ):
-        assert word in text
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
