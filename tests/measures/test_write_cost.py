@@ -62,7 +62,7 @@ def test_every_rule_is_met() -> None:
 
 @pytest.mark.parametrize("by", [(), ("owner_pid",), ("owner_comm", "path"), ("dev", "file_type"), BY])
 def test_all_costs_together_are_what_was_written(by: tuple[str, ...]) -> None:
-    for seed in range(15):
+    for seed in range(5):
         tables = recording(seed)
         result = measures.write_cost(tables, by=by, page_bytes=PAGE).filter(metric="cost")
         is_discard = pl.col("part") == "discard"
@@ -132,8 +132,8 @@ def test_the_demo() -> None:
 )
 def test_five_kernels(path: Path) -> None:
     requests, io = (pl.read_parquet(path.parents[1] / name / path.name) for name in ("requests", "io"))
-    for capture_id in io["capture_id"].unique().sort().head(3):
-        holds({"io": io.filter(capture_id=capture_id), "requests": requests.filter(capture_id=capture_id)})
+    capture_id = io["capture_id"].min()
+    holds({"io": io.filter(capture_id=capture_id), "requests": requests.filter(capture_id=capture_id)})
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -152,7 +152,8 @@ def by_oracle(
 @pytest.mark.sanitized
 @pytest.mark.parametrize("rows", [None, 1, 7])
 def test_fates_are_those_of_the_oracle(rows: int | None) -> None:
-    for seed in range(40):
+    every: Counter[str] = Counter()
+    for seed in range(40 if rows is None else 10):
         events, outs, unplaced, lost = recording(seed)
         with read_in_parts(rows):
             writers, repeated = write_fates.follow(events.lazy(), outs, unplaced, page_bytes=PAGE, lost=lost)
@@ -162,15 +163,8 @@ def test_fates_are_those_of_the_oracle(rows: int | None) -> None:
         told = {row[:4]: dict(zip(names, row[4:], strict=True)) for row in
                 writers.select("dev", "ino", "life", "tid", *names).iter_rows()}  # fmt: skip
         assert told == {key: {name: counts[name] for name in names} for key, counts in found.items()}, seed
-
-
-def test_every_fate_occurs() -> None:
-    """Otherwise the test above would prove little."""
-    tables = [
-        write_fates.follow(events.lazy(), outs, unplaced, page_bytes=PAGE, lost=lost)[0]
-        for events, outs, unplaced, lost in map(recording, range(20))
-    ]
-    assert (pl.concat(tables).select(pl.col(write_fates.FATES).sum()).row(0)) > (0,) * len(write_fates.FATES)
+        every.update({name: count for counts in told.values() for name, count in counts.items() if count})
+    assert every.keys() == set(names)
 
 
 def test_a_thread_with_the_number_of_one_that_ended_is_another_writer() -> None:
