@@ -1,7 +1,4 @@
-"""Every file of the corpus opens, with the counts that other tools found in it; every difference is explained here.
-
-``PYTHONPATH=tests python tests/capture/test_corpus.py`` prints all of them as a table.
-"""
+"""Every file of the corpus opens, with the counts that other tools found in it; every difference is explained here."""
 
 from __future__ import annotations
 
@@ -318,28 +315,3 @@ def normal(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): count for name, count in value.items() if count}
     return value
-
-
-def report() -> Iterator[str]:
-    """The table of all files."""
-    yield "| file | format | events | rows | losses | compared with its expected.json |"
-    yield "|---|---|---|---|---|---|"
-    for name in files():
-        if why := why_not(name):
-            if not name.endswith(".expected.json"):
-                yield f"| {name} | no recording: {why} | | | | |"
-            continue
-        staging = read(name).staging
-        rows = ", ".join(f"{table.select(pl.len()).collect().item()} {what}" for what, table in staging.tables.items())
-        losses = "; ".join(f"{loss.count} {loss.kind}" for loss in staging.losses)
-        checks = []
-        for what, expected, found in compared(name):
-            same = normal(expected) == normal(found)
-            explained = EXPLAINED.get((name, what), "NOT EXPLAINED")
-            checks.append(f"{what} =" if same else f"**{what}**: {expected} there, {found} here ({explained})")
-        verdict = "; ".join(checks) or "no counts there"
-        yield f"| {name} | {staging.format} | {sum(staging.events.values())} | {rows} | {losses} | {verdict} |"
-
-
-if __name__ == "__main__":
-    print(*report(), sep="\n")
