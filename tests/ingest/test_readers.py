@@ -197,13 +197,13 @@ def test_the_name_does_not_matter(name: str, path: Path) -> None:
         assert_frame_equal(frame, tables(other)[table])
 
 
-def test_a_directory_and_an_empty_file_are_no_recording(path: Path, tmp_path: Path) -> None:
+def test_a_directory_and_an_empty_file_are_no_recording(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a file was expected"):
         ingest.read(tmp_path)
-    empty = tmp_path / path.name
-    empty.write_bytes(b"")
-    with pytest.raises(InputError, match="the file is empty"):
-        ingest.read(empty)
+    for name in ("trace.dat", "sda.blktrace.0", "trace.pb", "wl.tar", "a.tgz", "a.zip", "a.csv.gz", "a.zst", "a.txt"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(InputError, match="the file is empty"):
+            ingest.read(tmp_path / name)
 
 
 @pytest.mark.prove
