@@ -11,7 +11,9 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import polars as pl
 import pytest
 from support import corpus
@@ -21,7 +23,7 @@ from support.filesystems import assert_covers
 from androstep_analysis import fs
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.fs import f2fs
-from androstep_analysis.fs.f2fs import layout
+from androstep_analysis.fs.f2fs import layout, nodes
 from androstep_analysis.fs.filesystem import Filesystem
 from androstep_analysis.fs.image import Image
 
@@ -398,6 +400,18 @@ def test_a_filesystem_on_several_devices_is_refused(crashed: Path) -> None:
     crashed.write_bytes(raw)
     with pytest.raises(InputError, match="over 2 devices"):
         read(crashed)
+
+
+@pytest.mark.parametrize("block_bytes", [64, 4096])
+def test_direct_nodes_are_numbered_in_the_order_of_their_places(block_bytes: int) -> None:
+    """An inode's nodes in the order of get_node_path (fs/f2fs/node.c): with two, one and no node above each."""
+    superblock = mock.Mock(block_bytes=block_bytes)
+    width = nodes.ids(superblock)
+    below = [False, *[True] * width]
+    is_direct = np.array([False, True, True, *below, *below, False, *below * width, False, True])
+    is_direct[-2:] = False  # an inode has no more
+    number = nodes.direct_number(superblock, np.arange(len(is_direct)))
+    assert np.array_equal(number, np.where(is_direct, np.cumsum(is_direct) - 1, -1))
 
 
 @pytest.mark.parametrize("field", [20, 72])
