@@ -191,9 +191,8 @@ def test_a_generated_volume_reads_as_the_sleuth_kit_reads_it(generated: tuple[Pa
     assert assert_as_sleuthkit(image, filesystem, kind) > 600
 
 
-def test_a_generated_volume_holds_what_was_put_in(generated: tuple[Path, dict[str, bytes]]) -> None:
-    image, files = generated
-    filesystem = read(image)
+def held(image: Path, filesystem: Filesystem, files: dict[str, bytes]) -> pl.DataFrame:
+    """Check that the volume holds these files, and return their rows of `files`."""
     table = filesystem.files.filter(file_type="unknown")
     assert dict(table.select("path", "size_bytes").iter_rows()) == {name: len(data) for name, data in files.items()}
     raw = image.read_bytes()
@@ -201,6 +200,13 @@ def test_a_generated_volume_holds_what_was_put_in(generated: tuple[Path, dict[st
         own = filesystem.extents.filter(ino=ino).sort("file_offset_bytes")
         content = b"".join(raw[s * 512 : (s + n) * 512] for s, n in own.select("sector", "nr_sectors").iter_rows())
         assert content[: len(files[path])] == files[path]
+    return table
+
+
+def test_a_generated_volume_holds_what_was_put_in(generated: tuple[Path, dict[str, bytes]]) -> None:
+    image, files = generated
+    filesystem = read(image)
+    table = held(image, filesystem, files)
     heads = filesystem.heads(table["ino"])
     expected = [files[path][:64] or None for path in table["path"]]
     assert heads["head"].to_list() == expected
@@ -344,15 +350,9 @@ def test_exfat_reads_as_the_sleuth_kit_reads_it(exfat: tuple[Path, dict[str, byt
 
 def test_exfat_holds_what_was_put_in(exfat: tuple[Path, dict[str, bytes]]) -> None:
     image, files = exfat
-    filesystem = read(image)
-    table = filesystem.files.filter(file_type="unknown")
-    assert dict(table.select("path", "size_bytes").iter_rows()) == {name: len(data) for name, data in files.items()}
-    raw = image.read_bytes()
-    for ino, path in table.select("ino", "path").iter_rows():
-        own = filesystem.extents.filter(ino=ino).sort("file_offset_bytes")
-        content = b"".join(raw[s * 512 : (s + n) * 512] for s, n in own.select("sector", "nr_sectors").iter_rows())
-        assert content[: len(files[path])] == files[path]
-        assert raw[ino * 32] == 0x85
+    filesystem, raw = read(image), image.read_bytes()
+    table = held(image, filesystem, files)
+    assert {raw[ino * 32] for ino in table["ino"]} == {0x85}
     heads = dict(zip(table["path"], filesystem.heads(table["ino"])["head"], strict=True))
     assert heads["/dir/preallocated"] is None
     assert heads["/dir/half written"] == files["/dir/half written"][:64]

@@ -340,34 +340,26 @@ def test_absolute_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "shift"),
+    ("options", "shift", "realtime_ns"),
     [
-        ([(7, b"1000\0")], 1000),
-        ([(7, b"-500\0"), (7, b"0x10\0")], -484),
-        ([(7, b"nothing\0")], 0),
-        ([(99, b"unknown")], 0),
+        ([(7, b"1000\0")], 1000, None),
+        ([(7, b"-500\0"), (7, b"0x10\0")], -484, None),
+        ([(7, b"nothing\0")], 0, None),
+        ([(99, b"unknown")], 0, None),
+        ([(1, b"0x5f5e100\0")], 0, 0x5F5E100 * 1000),
     ],
 )
-def test_offsets_as_trace_cmd_adds_them(tmp_path: Path, options: list[tuple[int, bytes]], shift: int) -> None:
+def test_offsets_and_time_of_day_as_trace_cmd_adds_them(
+    tmp_path: Path, options: list[tuple[int, bytes]], shift: int, realtime_ns: int | None
+) -> None:
     machine = Machine()
     path = tmp_path / "trace.dat"
     clock = (4, b"[mono]")
     path.write_bytes(File(machine, [("made", FORMAT)], [plain_page(machine, 10**12)], "", [clock, *options]).v6())
     staging = readers.read(path)
-    assert staging.first_ns == 10**12 + 5 + shift
+    assert (staging.first_ns, staging.realtime_offset_ns) == (10**12 + 5 + shift, realtime_ns)
     line = LINE.match(trace_cmd("report", "-t", "-i", path).splitlines()[1])
-    assert line is not None and readers.ns(line["time"]) == staging.first_ns
-
-
-def test_time_of_day_as_trace_cmd_adds_it(tmp_path: Path) -> None:
-    machine = Machine()
-    path = tmp_path / "trace.dat"
-    options = [(4, b"[mono]"), (1, b"0x5f5e100\0")]
-    path.write_bytes(File(machine, [("made", FORMAT)], [plain_page(machine, 10**12)], "", options).v6())
-    staging = readers.read(path)
-    assert (staging.first_ns, staging.realtime_offset_ns) == (10**12 + 5, 0x5F5E100 * 1000)
-    line = LINE.match(trace_cmd("report", "-t", "-i", path).splitlines()[1])
-    assert line is not None and readers.ns(line["time"]) == staging.first_ns + staging.realtime_offset_ns
+    assert line is not None and readers.ns(line["time"]) == staging.first_ns + (realtime_ns or 0)
 
 
 @pytest.mark.parametrize("zero", [0, 5000])
