@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from androstep_analysis.common import csvfile, files, manifest, schema, units
+from androstep_analysis.common import conditions, csvfile, files, manifest, schema, units
 from androstep_analysis.common.errors import InputError
 
 
@@ -56,6 +56,26 @@ def add_format(command: argparse.ArgumentParser) -> None:
 def add_rest(command: argparse.ArgumentParser, rest: str) -> None:
     """Show in the usage what stands behind ``--`` (`cli`). Call it when all arguments are added."""
     command.usage = f"{command.format_usage().removeprefix('usage: ').rstrip()} [-- {rest}]"
+
+
+def add_where(command: argparse.ArgumentParser) -> None:
+    """Argument --where, for commands that filter rows (`conditions.matching`)."""
+    command.add_argument(
+        "--where",
+        metavar="COLUMN=VALUE",
+        type=_condition,
+        action="append",
+        default=[],
+        help="only what has this value: patterns as path=*.db, != >= <= > <, and times from the start of the recording"
+        " as time=2s..5s; all that are given must hold",
+    )
+
+
+def _condition(text: str) -> conditions.Condition:
+    try:
+        return conditions.parse(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def keep_source(arguments: argparse.Namespace) -> None:
@@ -129,10 +149,7 @@ def fact(text: str) -> tuple[str, Any]:
 def duration(text: str) -> int:
     """An argument such as ``10s``, ``500ms`` or ``2min``, in nanoseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ns|us|ms|s|min|h)", text)
-    nanoseconds = 0 if match is None else round(Fraction(match[1]) * _NS[match[2]])
+    nanoseconds = 0 if match is None else round(Fraction(match[1]) * units.NS[match[2]])
     if nanoseconds <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no length of time; write 10s, 500ms, 2min or 1h")
     return nanoseconds
-
-
-_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}

@@ -9,6 +9,15 @@ SECTOR_BYTES = 512
 
 NS_PER_S = 1_000_000_000
 
+NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S, "min": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
+"""Units of time as people write them, in nanoseconds."""
+
+BYTES = {
+    **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
+    **{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40},
+}
+"""Units of size as people write them, in bytes; the letters are fio's."""
+
 MINOR_BITS = 20
 """Minor bits of the kernel's own dev_t (include/linux/kdev_t.h), the encoding of every `dev` column."""
 

@@ -1,0 +1,252 @@
+"""Conditions on the rows of a table, as ``--where COLUMN=VALUE`` states them.
+
+| condition | rows that it keeps |
+|---|---|
+| ``op=read`` | the value is this one; of a list, one of its values is |
+| ``path=*/databases/*`` | the text matches the pattern: ``*`` any characters, ``?`` one, ``[abc]`` one of these |
+| ``app=`` | there is no value |
+| ``app!=com.example`` | every row that ``app=com.example`` leaves out, those without a value included |
+| ``bytes>=64KiB`` | the number compares so; rows without a value are left out |
+| ``time=2s..5s`` | the number is 2 s or more and less than 5 s; either end may be left out |
+
+The name of a column decides its unit, as in all tables: times (``…_ns``) take ``10ms`` or nanoseconds, sizes
+(``bytes``, ``…_bytes``) ``64KiB`` or bytes, devices (``dev``, ``…_dev``) ``MAJOR:MINOR``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final, NamedTuple, TypeVar
+
+import polars as pl
+
+from androstep_analysis.common import quantities, units
+from androstep_analysis.common.errors import InputError
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+MOST_NAMED: Final = 8
+"""Values that a message names, at the most."""
+
+_WRITTEN: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(!=|>=|<=|=|>|<)(.*)", re.DOTALL)
+
+_NUMBER: Final = re.compile(r"(-?[0-9]{1,19}(?:\.[0-9]{1,18})?)([A-Za-zµ]*)")
+
+_COMPARED: Final[Mapping[str, Callable[[pl.Expr, float], pl.Expr]]] = {
+    "=": lambda values, limit: values == limit,
+    ">=": lambda values, limit: values >= limit,
+    "<=": lambda values, limit: values <= limit,
+    ">": lambda values, limit: values > limit,
+    "<": lambda values, limit: values < limit,
+}
+
+
+class Condition(NamedTuple):
+    """A condition as it was written: a column, an operator (``= != >= <= > <``) and a value."""
+
+    column: str
+    operator: str
+    value: str
+
+    def __str__(self) -> str:
+        return "".join(self)
+
+
+def parse(text: str) -> Condition:
+    """Return the condition that `text` states; `InputError` for a text that states none."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is no condition; write COLUMN=VALUE, or one of != >= <= > < between them")
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise InputError(f"{text!r} is no UTF-8, and the texts of tables are")
+    return Condition(*match.groups())
+
+
+def matching(
+    table: Frame, conditions: Iterable[Condition | str], columns: Mapping[str, pl.Expr] | None = None
+) -> Frame:
+    """Return the rows for which all conditions hold, in their order.
+
+    Parameters
+    ----------
+    table : DataFrame or LazyFrame
+        Any table; of a LazyFrame one matching row is looked for.
+    conditions : iterable of Condition or str
+        What must hold.
+    columns : mapping of str to Expr, optional
+        More names for conditions, or other meanings of the table's own. The output name of an expression decides its
+        unit: ``{"time": (pl.col("issue_ns") - first).alias("time_ns")}``.
+
+    Raises
+    ------
+    InputError
+        For a column that is none, with those that there are; for a value that cannot be one of its column; and where
+        no row of a table with rows matches, with the values that there are.
+    """
+    stated = [parse(one) if isinstance(one, str) else one for one in conditions]
+    named = {**{name: pl.col(name) for name in table.collect_schema().names()}, **(columns or {})}
+    tests = [_test(condition, table, named) for condition in stated]
+    kept = table.filter(tests) if tests else table
+    if tests and not _has_rows(kept) and _has_rows(table):
+        raise InputError(_unmatched(table, stated, tests, named))
+    return kept
+
+
+def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
+    """Raise `InputError`, with all columns, for a condition on a column that is none of them."""
+    there = list(columns)
+    for condition in conditions:
+        if condition.column not in there:
+            close = difflib.get_close_matches(condition.column, there, 1)
+            meant = f" (did you mean {close[0]}?)" if close else ""
+            raise InputError(
+                f"where {condition}: there is no column {condition.column}{meant}; there are {', '.join(there)}"
+            )
+
+
+def _test(condition: Condition, table: pl.DataFrame | pl.LazyFrame, named: Mapping[str, pl.Expr]) -> pl.Expr:
+    """The condition as an expression that is true or false, never null."""
+    check(named, [condition])
+    values = named[condition.column]
+    name, dtype = next(iter(table.lazy().select(values).collect_schema().items()))
+    if not condition.value and condition.operator in ("=", "!="):
+        holds = values.is_null()
+    elif isinstance(dtype, pl.List):
+        holds = values.list.eval(_holds(condition, pl.element(), name, dtype.inner)).list.any().fill_null(False)
+    else:
+        holds = _holds(condition, values, name, dtype)
+    return ~holds if condition.operator == "!=" else holds
+
+
+def _holds(condition: Condition, values: pl.Expr, name: str, dtype: Any) -> pl.Expr:
+    """Whether the condition holds for each value, with ``=`` for ``!=``; false where there is no value."""
+    if isinstance(dtype, pl.String | pl.Enum | pl.Categorical):
+        _only_equal(condition, "text")
+        categories = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
+        if categories is not None and not any(_is_like(one, condition.value) for one in categories):
+            raise InputError(f"where {condition}: {condition.column} is {' or '.join(categories)}")
+        text = values.cast(pl.String)
+        return ((text == condition.value) | text.str.contains(_pattern(condition.value))).fill_null(False)
+    if dtype == pl.Boolean:
+        _only_equal(condition, "true or false")
+        if condition.value not in ("true", "false"):
+            raise InputError(f"where {condition}: {condition.column} is true or false")
+        return (values == (condition.value == "true")).fill_null(False)
+    if not dtype.is_numeric():
+        raise InputError(f"where {condition}: values of {condition.column} cannot be compared ({dtype})")
+    begin, dots, end = condition.value.partition("..")
+    if dots and condition.operator in ("=", "!="):
+        limits = [(">=", begin), ("<", end)]
+        tests = [_compared(condition, values, name, dtype, how, limit) for how, limit in limits if limit]
+        return pl.all_horizontal(values.is_not_null(), *tests)
+    how = "=" if condition.operator == "!=" else condition.operator
+    return _compared(condition, values, name, dtype, how, condition.value)
+
+
+def _only_equal(condition: Condition, kind: str) -> None:
+    if condition.operator not in ("=", "!="):
+        raise InputError(f"where {condition}: {condition.column} is {kind}; it takes = and !=")
+
+
+def _compared(condition: Condition, values: pl.Expr, name: str, dtype: Any, how: str, text: str) -> pl.Expr:
+    limit = _number(condition, name, text)
+    if dtype.is_float():
+        return _COMPARED[how](values, float(limit)).fill_null(False)
+    # Whole numbers are compared with whole numbers: a float would round both.
+    whole = math.floor(limit) if how in (">", "<=") else math.ceil(limit)
+    if how == "=" and whole != limit:
+        return values.is_null() & values.is_not_null()
+    if not -(1 << 63) <= whole < 1 << 63:
+        raise InputError(f"where {condition}: {text} is too large")
+    return _COMPARED[how](values, whole).fill_null(False)
+
+
+def _number(condition: Condition, name: str, text: str) -> Fraction:
+    """The number that `text` states in the unit of the column called `name`."""
+    unit = _unit(name)
+    try:
+        if unit == "dev":
+            return Fraction(units.parse_dev(text)) if not text.isdecimal() else Fraction(text)
+        if match := _NUMBER.fullmatch(text):
+            return Fraction(match[1]) * {"": 1, **_FACTORS.get(unit, {})}[match[2]]
+    except (KeyError, ValueError):
+        pass
+    takes = {"ns": "a time such as 10ms", "B": "a size such as 64KiB", "dev": "a device MAJOR:MINOR"}
+    raise InputError(f"where {condition}: {condition.column} takes {takes.get(unit, 'a number')}, not {text!r}")
+
+
+_FACTORS: Final[Mapping[str, Mapping[str, int]]] = {"ns": units.NS, "B": units.BYTES}
+
+
+def _unit(name: str) -> str:
+    """``ns``, ``B``, ``dev`` or nothing: what the values of a column of this name are."""
+    if name.endswith("_ns"):
+        return "ns"
+    if name == "bytes" or name.endswith("_bytes"):
+        return "B"
+    return "dev" if name == "dev" or name.endswith("_dev") else ""
+
+
+def _pattern(glob: str) -> str:
+    """The glob as a regular expression of Rust, which polars takes."""
+    parts = re.findall(r"\[!?\][^\]]*\]|\[(?!!\])!?[^\]]+\]|.", glob, re.DOTALL)
+    return f"(?s)^{''.join(map(_part, parts))}$"
+
+
+def _part(part: str) -> str:
+    if part in ("*", "?"):
+        return {"*": ".*", "?": "."}[part]
+    if len(part) == 1:
+        return re.escape(part)
+    is_not = part[1] == "!"
+    # Each is written by its number: characters such as && mean something to Rust within brackets.
+    ranges = re.findall(r"(.)-(.)|(.)", part[2 if is_not else 1 : -1], re.DOTALL)
+    pairs = [(first or one, last or one) for first, last, one in ranges]
+    inside = "".join(f"\\x{{{ord(first):x}}}-\\x{{{ord(last):x}}}" for first, last in pairs if first <= last)
+    if not inside:  # as [z-a], which is no character, or with ! any
+        return "." if is_not else r"[^\x{0}-\x{10ffff}]"
+    return f"[{'^' if is_not else ''}{inside}]"
+
+
+def _is_like(value: str, glob: str) -> bool:
+    return value == glob or pl.Series([value]).str.contains(_pattern(glob)).item()
+
+
+def _has_rows(table: pl.DataFrame | pl.LazyFrame) -> bool:
+    return not table.lazy().head(1).collect().is_empty()
+
+
+def _unmatched(
+    table: Frame, stated: Sequence[Condition], tests: Sequence[pl.Expr], named: Mapping[str, pl.Expr]
+) -> str:
+    """Why no row matches: the first condition that none does, or all of them together."""
+    for condition, test in zip(stated, tests, strict=True):
+        if not _has_rows(table.filter(test)):
+            return f"where {condition}: no row matches; {_values(table, condition, named[condition.column])}"
+    return f"where {', '.join(map(str, stated))}: each matches some rows, and no row matches all of them"
+
+
+def _values(table: pl.DataFrame | pl.LazyFrame, condition: Condition, values: pl.Expr) -> str:
+    """What there is in the column of a condition, in words."""
+    column = values.alias("value")
+    found = table.lazy().select(column).filter(pl.col("value").is_not_null())
+    found = found.explode("value") if isinstance(found.collect_schema()["value"], pl.List) else found
+    name, dtype = values.meta.output_name(), found.collect_schema()["value"]
+    if dtype.is_numeric() and _unit(name) != "dev":
+        least, most = found.select(pl.col("value").min(), pl.col("value").max().alias("most")).collect().row(0)
+        if least is None:
+            return f"{condition.column} has no values"
+        first, last = (quantities.in_unit(value, _unit(name)) for value in (least, most))
+        return f"{condition.column} is {first} to {last}"
+    counts = found.group_by("value").agg(n=pl.len()).sort("n", "value", descending=[True, False]).collect()
+    texts = [units.format_dev(value) if _unit(name) == "dev" else str(value) for value in counts["value"]]
+    if not texts:
+        return f"{condition.column} has no values"
+    close = difflib.get_close_matches(condition.value, texts, 3)
+    shown = list(dict.fromkeys([*close, *texts]))[:MOST_NAMED]
+    more = len(texts) - len(shown)
+    return f"{condition.column} is {', '.join(shown)}{f' and {more:,} more' if more else ''}"
