@@ -35,6 +35,14 @@ def add_on(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json(command: argparse.ArgumentParser, what: str) -> None:
+    """Argument --json, for commands that also print their answer as JSON (`answers.to_json`).
+
+    `schemas/answers/` has a schema for each of them, which tests hold against what they print.
+    """
+    command.add_argument("--json", action="store_true", help=f"{what}, as schemas/answers/ has it")
+
+
 def add_traced_device(command: argparse.ArgumentParser) -> None:
     """Argument --device, for commands that record."""
     command.add_argument(
@@ -46,10 +54,14 @@ def add_traced_device(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_format(command: argparse.ArgumentParser) -> None:
-    """Argument --format, for commands that open traces."""
+def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> None:
+    """Argument --trace-format, for commands that open traces; also called --format, unless it is to be alone."""
     command.add_argument(
-        "--format", metavar="TITLE", help="format of the trace, as 'blkparse text', where its first bytes mislead"
+        "--trace-format",
+        *([] if is_alone else ["--format"]),
+        metavar="TITLE",
+        dest="format",
+        help="format of the trace, as 'blkparse text', where its first bytes mislead",
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
+from dataclasses import replace
 
 import polars as pl
 
@@ -12,17 +12,23 @@ from androstep_analysis import capture, compare
 from androstep_analysis.commands.command import (
     add_format,
     add_table_output,
+    add_where,
     complete,
     duration,
     keep_source,
+    positive,
     write_table,
 )
-from androstep_analysis.common import schema
+from androstep_analysis.common import csvfile, schema
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare.measures import dimensions, known, measured
 from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.ranked import ranked
 from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present import wide
+
+FORMATS = ("text", "csv", "json", "md")
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -34,17 +40,31 @@ The measures (docs/definitions.md says what each counts, docs/measure.md how to 
 
 {_list()}
 
-example: androstep measure mycapture block_types --by app
+example: androstep measure mycapture volume --by app,file --where path=*.db* --top 10
         """,
     )
     command.add_argument("path", metavar="CAPTURE", nargs="?", help="capture directory or trace file")
     command.add_argument("name", metavar="NAME", nargs="?", help="of a measure; without one they are listed")
-    add_format(command)
     command.add_argument(
         "--by", metavar="DIMENSION,…", type=lambda text: text.split(","), default=[], help="what to tell apart, as app"
     )
+    add_where(command)
     command.add_argument("--window", metavar="TIME", type=duration, help="for each window of so much time, as 10s")
-    command.add_argument("--json", action="store_true", help="one JSON array of rows instead of a table")
+    command.add_argument(
+        "--sort",
+        metavar="COLUMN",
+        help="a metric or quantile, largest first, or a dimension (default: by value, and what has an order of its own,"
+        " such as time or classes of sizes, in that)",
+    )
+    command.add_argument("--reverse", action="store_true", help="the other way round")
+    command.add_argument("--top", metavar="N", type=positive, help="only the first N rows (of each window)")
+    command.add_argument(
+        "--format", dest="output_format", choices=FORMATS, default=FORMATS[0], help="what is printed (default: text)"
+    )
+    command.add_argument(
+        "--json", dest="output_format", action="store_const", const="json", help="as --format json: an array of rows"
+    )
+    add_format(command, is_alone=True)
     add_table_output(command)
 
 
@@ -59,14 +79,26 @@ def run(arguments: argparse.Namespace) -> None:
     chosen = known(arguments.name, arguments.window)
     by = _columns(arguments.name, chosen, arguments.by)
     opened = capture.open(arguments.path, format=arguments.format)
-    found = measured(Recording.of(opened), chosen, arguments.window, by).table
-    table = _tidy(found, arguments.window)
+    found = measured(Recording.of(opened), chosen, arguments.window, by, arguments.where).table
+    table, left = _in_order(_tidy(found, arguments.window), chosen, arguments)
     if arguments.output is not None:
         write_table(table.lazy(), arguments.output)
-    elif arguments.json:
-        print(json.dumps(table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts(), indent=2))
+    elif arguments.output_format == "json":
+        print(to_json(table))
+    elif arguments.output_format == "csv":
+        print(csvfile.text(table), end="")
     else:
-        print(wide.show(table))
+        shown = wide.show(table, max(wide.MOST, arguments.top or 0))
+        shown = replace(shown, more=shown.more + left)
+        print(shown.markdown() if arguments.output_format == "md" else shown)
+
+
+def _in_order(table: pl.DataFrame, chosen: Measure, arguments: argparse.Namespace) -> tuple[pl.DataFrame, int]:
+    """The rows as --sort, --reverse and --top want them, and how many are left out."""
+    order = {"sort": arguments.sort, "is_reversed": arguments.reverse, "top": arguments.top}
+    # Results of benchmarks come in the order in which they were measured.
+    natural = table.columns if chosen.has_repetitions else ("window", *chosen.natural)
+    return ranked(table, natural=natural, words=chosen.dimensions, **order)
 
 
 def _list() -> str:

@@ -89,7 +89,7 @@ def matching(
     """
     stated = [parse(one) if isinstance(one, str) else one for one in conditions]
     named = {**{name: pl.col(name) for name in table.collect_schema().names()}, **(columns or {})}
-    tests = [_test(condition, table, named) for condition in stated]
+    tests = [holds(table, condition, named) for condition in stated]
     kept = table.filter(tests) if tests else table
     if tests and not _has_rows(kept) and _has_rows(table):
         raise InputError(_unmatched(table, stated, tests, named))
@@ -108,18 +108,37 @@ def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
             )
 
 
-def _test(condition: Condition, table: pl.DataFrame | pl.LazyFrame, named: Mapping[str, pl.Expr]) -> pl.Expr:
-    """The condition as an expression that is true or false, never null."""
+def interval(conditions: Iterable[Condition], column: str) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value in whole ns that conditions leave of a column of times; None: no limit.
+
+    What lies between them need not match: ``!=`` is left out.
+    """
+    least: list[int] = []
+    greatest: list[int] = []
+    for condition in conditions:
+        if condition.column != column or condition.operator == "!=":
+            continue
+        begin, dots, end = condition.value.partition("..")
+        if condition.operator == "=":
+            end = end if dots else begin
+        least += [math.floor(_number(condition, "_ns", begin))] if begin and condition.operator in "=>=" else []
+        upper = end if condition.operator == "=" else begin
+        greatest += [math.ceil(_number(condition, "_ns", upper))] if upper and condition.operator in "=<=" else []
+    return max(least, default=None), min(greatest, default=None)
+
+
+def holds(table: pl.DataFrame | pl.LazyFrame, condition: Condition, named: Mapping[str, pl.Expr]) -> pl.Expr:
+    """Return the condition as an expression of the table that is true or false, never null."""
     check(named, [condition])
     values = named[condition.column]
     name, dtype = next(iter(table.lazy().select(values).collect_schema().items()))
     if not condition.value and condition.operator in ("=", "!="):
-        holds = values.is_null()
+        found = values.is_null()
     elif isinstance(dtype, pl.List):
-        holds = values.list.eval(_holds(condition, pl.element(), name, dtype.inner)).list.any().fill_null(False)
+        found = values.list.eval(_holds(condition, pl.element(), name, dtype.inner)).list.any().fill_null(False)
     else:
-        holds = _holds(condition, values, name, dtype)
-    return ~holds if condition.operator == "!=" else holds
+        found = _holds(condition, values, name, dtype)
+    return ~found if condition.operator == "!=" else found
 
 
 def _holds(condition: Condition, values: pl.Expr, name: str, dtype: Any) -> pl.Expr:

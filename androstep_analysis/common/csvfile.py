@@ -26,6 +26,11 @@ def write(table: pl.DataFrame | pl.LazyFrame, path: Path) -> None:
         table.lazy().with_columns(_cells(table.collect_schema())).sink_csv(file)
 
 
+def text(table: pl.DataFrame) -> str:
+    """Return a table as `write` writes it."""
+    return table.with_columns(_cells(table.schema)).write_csv()
+
+
 def _cells(columns: pl.Schema) -> list[pl.Expr]:
     lists = [
         pl.col(name).cast(pl.List(pl.String)).list.eval(guarded(pl.element())).list.join("\n")

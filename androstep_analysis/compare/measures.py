@@ -16,12 +16,13 @@ from androstep_analysis import bench, replay
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import losses, schema
+from androstep_analysis.common.conditions import Condition, check, parse
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.manifest import FACTS
 from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.compare.windows import Windows
-from androstep_analysis.measures import REGISTRY
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures import REGISTRY, where
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.recording import Recording, Tables
 
 KINDS: Final = ("capture", "window", "repetition")
@@ -118,7 +119,11 @@ def _typed(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
 
 
 def measure_all(
-    captures: Sequence[Capture | Recording], measure: str | Measure, *, window_ns: int | None = None
+    captures: Sequence[Capture | Recording],
+    measure: str | Measure,
+    *,
+    window_ns: int | None = None,
+    where: Sequence[str] = (),
 ) -> pl.DataFrame:
     """One tidy table of a measure of all captures, with their facts.
 
@@ -135,6 +140,8 @@ def measure_all(
         A name of `measures`, or one's own.
     window_ns : int, optional
         Length of a window, in ns; by default there are none.
+    where : sequence of str
+        What is measured, as ``["app=com.example.*", "bytes>=64KiB"]``; all must hold (docs/measure.md).
 
     Returns
     -------
@@ -151,8 +158,8 @@ def measure_all(
     Raises
     ------
     InputError
-        Where there is no capture or the same recording twice, a capture lacks a table the measure takes, or windows
-        have no length or are too many.
+        Where there is no capture or the same recording twice, a capture lacks a table the measure takes, windows
+        have no length or are too many, or a condition is of no column or leaves nothing.
 
     References
     ----------
@@ -166,7 +173,9 @@ def measure_all(
     """
     chosen = known(measure, window_ns)
     recordings = [one if isinstance(one, Recording) else Recording.of(one) for one in captures]
-    return together([measured(recording, chosen, window_ns) for recording in recordings], chosen, window_ns)
+    stated = [parse(one) for one in where]
+    parts = [measured(recording, chosen, window_ns, conditions=stated) for recording in recordings]
+    return together(parts, chosen, window_ns)
 
 
 def known(measure: str | Measure, window_ns: int | None) -> Measure:
@@ -241,18 +250,41 @@ def _named(parts: Sequence[Measured]) -> list[Measured]:
     ]
 
 
-def measured(recording: Recording, measure: Measure, window_ns: int | None, by: tuple[str, ...] = ()) -> Measured:
+def measured(
+    recording: Recording,
+    measure: Measure,
+    window_ns: int | None,
+    by: tuple[str, ...] = (),
+    conditions: Sequence[Condition] = (),
+) -> Measured:
     """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last.
 
     `by` are further columns of the measure's table (`Measure.needs`) to group by. Column `inferred`, where the measure
-    has it, is the share of a row's bytes of which its names are only inferred.
+    has it, is the share of a row's bytes of which its names are only inferred. `conditions` choose what is measured
+    (`Measure.applied`); on columns that only the result has, such as metric or class, they choose its rows.
     """
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
         raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
-    tables = recording.by(by)
+    words = measure.dimensions
+    asked = [words.get(one.column, one.column) for one in conditions]
+    by = by or measure.by
+    if measure.applied is Applied.RESULT:
+        by = (*by, *(name for name in dict.fromkeys(asked) if name in words.values() and name not in by))
+    tables = recording.by((*by, *asked))
+    first_ns = None if span is None else span[0]
+    of_rows = {**where.columns(measure, tables, first_ns), **where.pieces(measure, tables, first_ns)}
+    of_table = [one for one in conditions if one.column in of_rows]
+    if windows is not None and any(one.column == "time" for one in of_table):
+        raise InputError("where time: windows are of the whole recording; leave out the windows or the time")
+    kept: tuple[str, ...] = ()
+    if of_table:
+        tables = where.applied(measure, tables, of_table, first_ns)
+        span = where.span(of_table, span)
+        kept = (where.KEPT,) if measure.applied is Applied.AFTER else ()
+    by = (*kept, *by)
     of = partial(measure.of, recording=recording) if measure.asks_recording else measure.of
     if measure.cuts_time:
         result = of(tables, by, window_ns=windows and windows.length_ns)
@@ -262,9 +294,15 @@ def measured(recording: Recording, measure: Measure, window_ns: int | None, by: 
         result = of(tables, by)
     else:
         result = of(windows.apart(tables), ("window", *by)).rename({"window": "repeat"})
+    if kept:
+        result = result.filter(where.KEPT).drop(where.KEPT)
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
         result = _rates(result, seconds) if windows is None else _window_rates(result, windows)
+    of_result = [one for one in conditions if one not in of_table]
+    check([*of_rows, *words, *result.columns], of_result)
+    if of_result:
+        result = where.of_result(result, of_result, words)
     kind = "repetition" if measure.has_repetitions else "window" if windows is not None else "capture"
     added = {"repeat": pl.Int64, "n": pl.Int64, "weight": pl.Float64, "coverage": pl.Float64}
     told = {name: recording.facts[name] for name in ("capture_id", *FACTS)}
@@ -379,6 +417,10 @@ def _replay(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
     )
 
 
-BENCH: Final = Measure("results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True)
+BENCH: Final = Measure(
+    "results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True, applied=Applied.RESULT
+)
 
-REPLAY: Final = Measure("results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True)
+REPLAY: Final = Measure(
+    "results of replays", ("replay_runs", "replay_ops"), _replay, has_repetitions=True, applied=Applied.RESULT
+)

@@ -37,7 +37,7 @@ def found(head: bytes) -> str:
         odd = next((line for line in lines if not dict(_TEXTS)[title].match(line)), lines[0])
         return (
             f"{matches[title]} of its first {len(lines)} lines look like {title}, but none is an event that is known; "
-            f"one of them: {_quoted(odd)}; state the format with --format, or record block events too"
+            f"one of them: {_quoted(odd)}; state the format with --trace-format, or record block events too"
         )
     for separator in _SEPARATORS:
         counts = {line.count(separator) for line in lines}

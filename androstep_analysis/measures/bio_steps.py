@@ -213,4 +213,4 @@ class _Steps:
         return table.with_columns(names, tid=pl.when(pl.col("tid") != _NO_TID).then("tid"))
 
 
-BIO_STEPS: Final = of_events("steps of bios, as of btt", steps)
+BIO_STEPS: Final = of_events("steps of bios, as of btt", steps, natural=("step", "quantile"))

@@ -117,8 +117,10 @@ def _cut(whole: pl.DataFrame, total: pl.DataFrame, groups: Sequence[str]) -> pl.
 BURSTS: Final = Measure(
     "runs of requests of each process or app",
     ("io",),
-    lambda t, by, recording: bursts(t["io"], by=by or BY, lost=recording.lost),
+    lambda t, by, recording: bursts(t["io"], by=by, lost=recording.lost),
     own=("dev",),
+    by=BY,
     has_windows=False,
     asks_recording=True,
+    natural=("period", "duration_up_to_ns"),
 )

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.common.losses import Losses
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 BY: Final = ("controller", "operation", "opcode")
@@ -147,7 +147,9 @@ def _most(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 COMMAND_LATENCY: Final = Measure(
     "how long commands take on the device, and how many are under way",
     ("commands",),
-    lambda t, by, recording: command_latency(t["commands"], by=by or NAMES, lost=recording.losses),
+    lambda t, by, recording: command_latency(t["commands"], by=by, lost=recording.losses),
+    by=NAMES,
     has_windows=False,
     asks_recording=True,
+    applied=Applied.RESULT,
 )

@@ -11,7 +11,7 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner.processes import Processes
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 from androstep_analysis.measures.write_causes import FILE, OWNER
 
@@ -109,8 +109,10 @@ def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:
 FSYNCS: Final = Measure(
     "who calls fsync, on which file, and how long it takes",
     ("fs_events", "files", "tasks"),
-    lambda t, by, recording: fsyncs(t, by=by or NAMES, lost=recording.losses),
+    lambda t, by, recording: fsyncs(t, by=by, lost=recording.losses),
+    by=NAMES,
     takes=BY,
     has_windows=False,
     asks_recording=True,
+    applied=Applied.RESULT,
 )

@@ -11,7 +11,7 @@ import polars as pl
 
 from androstep_analysis.measures.blocks import BLOCK_BYTES, bounds, known_touches, of_groups, ranges, runs
 from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import REQUEST, summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -188,6 +188,7 @@ HOTNESS: Final = Measure(
     lambda t, by: hotness(t["io"], by=(*by, "op")),
     own=("op",),
     has_windows=False,
+    natural=("top",),
 )
 
 BLOCK_USES: Final = Measure(
@@ -196,4 +197,5 @@ BLOCK_USES: Final = Measure(
     lambda t, by: block_uses(t["io"], by=by),
     within=(),
     has_windows=False,
+    applied=Applied.AFTER,
 )

@@ -16,7 +16,7 @@ from androstep_analysis.common import scratch
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.blocks import BLOCK_BYTES, places, ranges, simulated
 from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import REQUEST
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -171,5 +171,9 @@ def _library() -> ctypes.CDLL:
 
 
 LIFETIMES: Final = Measure(
-    "how soon what is written is written again", ("io",), lambda t, by: lifetimes(t["io"], by=by), has_windows=False
+    "how soon what is written is written again",
+    ("io",),
+    lambda t, by: lifetimes(t["io"], by=by),
+    has_windows=False,
+    applied=Applied.AFTER,
 )

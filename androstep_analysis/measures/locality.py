@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share, lazy, ordered, tidy
 
@@ -145,4 +145,6 @@ LOCALITY: Final = Measure(
     lambda t, by: locality(t["requests"], by=(*by, "op")),
     own=("op",),
     within=("op",),
+    applied=Applied.AFTER,
+    natural=("class",),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import polars as pl
@@ -31,6 +32,19 @@ DIMENSIONS: Final[Mapping[str, Mapping[str, str]]] = {
 """For each table that measures are of, the words that people group by and the columns that they are."""
 
 
+class Applied(Enum):
+    """When the conditions of --where choose what a measure is of."""
+
+    BEFORE = "before"
+    """Rows count each for itself: those that do not match are left out before the measure."""
+
+    AFTER = "after"
+    """What a row counts as depends on those around it: all are classified, and those that match are counted."""
+
+    RESULT = "result"
+    """The measure puts its rows together itself: conditions choose rows of its result."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """Something to be measured and compared.
@@ -43,6 +57,8 @@ class Measure:
     ----------
     own : tuple of str
         Columns that tell the rows of the result apart without being asked for.
+    by : tuple of str
+        The columns that it is grouped by where nobody asks for any.
     takes : tuple of str, optional
         The columns that `of` can group by; by default all in `DIMENSIONS` of its table.
     within : tuple of str, optional
@@ -58,12 +74,18 @@ class Measure:
     cuts_time : bool
         `of` takes the length of windows, ``window_ns`` (None without), instead of tables of windows: its result has
         column ts_ns, the begin of each.
+    applied : Applied
+        When conditions apply.
+    natural : tuple of str
+        Dimensions of the result that have an order of their own, as days or classes of sizes: its rows are not sorted
+        by value within them.
     """
 
     description: str
     needs: tuple[str, ...]
     of: Callable[..., pl.DataFrame]
     own: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
     takes: tuple[str, ...] | None = None
     within: tuple[str, ...] | None = None
     is_rate: bool = False
@@ -72,6 +94,8 @@ class Measure:
     instead: str = ""
     asks_recording: bool = False
     cuts_time: bool = False
+    applied: Applied = Applied.BEFORE
+    natural: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> dict[str, str]:
@@ -80,13 +104,27 @@ class Measure:
         return {word: column for word, column in words.items() if self.takes is None or column in self.takes}
 
 
-def of_events(description: str, measure: Callable[..., pl.DataFrame], within: tuple[str, ...] | None = None) -> Measure:
+def of_events(
+    description: str,
+    measure: Callable[..., pl.DataFrame],
+    within: tuple[str, ...] | None = None,
+    natural: tuple[str, ...] = ("step",),
+) -> Measure:
     """Make a measure of table block_events, which leaves out what touches lost time."""
 
     def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
         return measure(tables["block_events"], by=by, lost=recording.lost)
 
-    return Measure(description, ("block_events",), of, within=within, has_windows=False, asks_recording=True)
+    return Measure(
+        description,
+        ("block_events",),
+        of,
+        within=within,
+        has_windows=False,
+        asks_recording=True,
+        applied=Applied.RESULT,
+        natural=natural,
+    )
 
 
 def of_costs(
@@ -98,4 +136,13 @@ def of_costs(
         page_bytes = recording.facts.get("page_bytes")
         return measure(tables, by=by, page_bytes=page_bytes, recorded=recording.events, lost=recording.losses)
 
-    return Measure(description, needs, of, takes=takes, has_windows=False, asks_recording=True)
+    return Measure(
+        description,
+        needs,
+        of,
+        takes=takes,
+        has_windows=False,
+        asks_recording=True,
+        applied=Applied.RESULT,
+        natural=("part",),
+    )

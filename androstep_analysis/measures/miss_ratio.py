@@ -16,7 +16,7 @@ from androstep_analysis import native
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.reuse import distances, stack
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -177,5 +177,10 @@ def _library() -> ctypes.CDLL:
 
 
 MISS_RATIO: Final = Measure(
-    "what a cache would miss, by its size", ("io",), lambda t, by: miss_ratio(t["io"], by=by), has_windows=False
+    "what a cache would miss, by its size",
+    ("io",),
+    lambda t, by: miss_ratio(t["io"], by=by),
+    has_windows=False,
+    applied=Applied.AFTER,
+    natural=("cache_bytes",),
 )

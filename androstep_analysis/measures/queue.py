@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.lost import Lost, touched
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
@@ -381,6 +381,8 @@ QUEUE: Final = Measure(
     within=("dev",),
     asks_recording=True,
     cuts_time=True,
+    applied=Applied.AFTER,
+    natural=("depth",),
 )
 
 DEPTH: Final = Measure(
@@ -390,6 +392,7 @@ DEPTH: Final = Measure(
     own=("dev",),
     asks_recording=True,
     cuts_time=True,
+    applied=Applied.AFTER,
 )
 
 IDLE: Final = Measure(
@@ -400,4 +403,6 @@ IDLE: Final = Measure(
     has_windows=False,
     instead=", or take depth, whose idle_ratio is of windows",
     asks_recording=True,
+    applied=Applied.AFTER,
+    natural=("period", "duration_up_to_ns"),
 )

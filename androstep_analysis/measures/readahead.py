@@ -20,7 +20,7 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import pagesize
 from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import in_step
 from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, counted, is_known, lazy, ordered
@@ -272,10 +272,11 @@ def _of_recording(tables: Tables, by: tuple[str, ...], recording: Recording) -> 
     """Take the tables as they are: events and requests have to be in one order."""
     facts = {"page_bytes": recording.facts["page_bytes"], "recorded": recording.events, "lost": recording.losses}
     io = recording.tables["io"]
-    if of_owner := [name for name in by if name in ("state", "uid")]:
+    there = io.collect_schema().names()
+    if added := [name for name in by if name not in there]:
         # Events of the page cache stay in the recording's own clock, and so must the pieces.
         keys = ["request_id", "piece"]
-        io = io.lazy().join(tables["io"].lazy().select(*keys, *of_owner), on=keys, how="left", maintain_order="left")
+        io = io.lazy().join(tables["io"].lazy().select(*keys, *added), on=keys, how="left", maintain_order="left")
     return readahead({**recording.tables, "io": io}, by=by, **facts)
 
 
@@ -287,4 +288,5 @@ READAHEAD: Final = Measure(
     within=(),
     has_windows=False,
     asks_recording=True,
+    applied=Applied.AFTER,
 )

@@ -14,7 +14,7 @@ import polars as pl
 from androstep_analysis import native
 from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
@@ -114,4 +114,5 @@ REUSE: Final = Measure(
     lambda t, by: reuse(t["io"], by=(*by, "op")),
     own=("op",),
     has_windows=False,
+    applied=Applied.AFTER,
 )

@@ -521,4 +521,6 @@ def _means_and_rises(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     )
 
 
-SAMPLES: Final = Measure("counters over time", ("samples",), _means_and_rises)
+SAMPLES: Final = Measure(
+    "counters over time", ("samples",), _means_and_rises, natural=("scope", "counter", "unit", "instance", "dev")
+)

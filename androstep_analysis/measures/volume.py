@@ -13,6 +13,7 @@ from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.locality import classify, order_ns
 from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import by_group, summed
+from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
 
 NS_PER_DAY = 86_400 * NS_PER_S
@@ -51,7 +52,13 @@ def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
     return table.join(shares, on=dimensions, how="left", nulls_equal=True, maintain_order="left")
 
 
-def daily(io: Table, *, by: Sequence[str] = ("owner_comm",), realtime_offset_ns: int | None = None) -> pl.DataFrame:
+def daily(
+    io: Table,
+    *,
+    by: Sequence[str] = ("owner_comm",),
+    realtime_offset_ns: int | None = None,
+    first_ns: int | None = None,
+) -> pl.DataFrame:
     """Requests and bytes of each day.
 
     Parameters
@@ -62,7 +69,9 @@ def daily(io: Table, *, by: Sequence[str] = ("owner_comm",), realtime_offset_ns:
         The columns to group by, as owner_package for totals by app.
     realtime_offset_ns : int, optional
         CLOCK_REALTIME minus the clock of the table (``capture.about``). Days are those of the calendar in UTC then;
-        without it they are of 24 h each, from the first request on.
+        without it they are of 24 h each.
+    first_ns : int, optional
+        From when on these are counted, in the clock of the table; by default from the first request on.
 
     Returns
     -------
@@ -82,11 +91,17 @@ def daily(io: Table, *, by: Sequence[str] = ("owner_comm",), realtime_offset_ns:
     """
     rows = counted(io)
     if realtime_offset_ns is None:
-        first = rows.select(order_ns().min()).collect().item()
+        first = _first(rows) if first_ns is None else first_ns
         day = ((order_ns() - pl.lit(first, pl.Int64)) // NS_PER_DAY).alias("day_from_start")
     else:
         day = pl.from_epoch(order_ns() + realtime_offset_ns, time_unit="ns").dt.strftime("%Y-%m-%d").alias("date")
     return volume(rows.with_columns(day), by=(day.meta.output_name(), *by))
+
+
+def _first(rows: pl.LazyFrame) -> int | None:
+    """Return the time of the first request."""
+    found: int | None = rows.select(order_ns().min()).collect().item()
+    return found
 
 
 def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
@@ -221,11 +236,20 @@ VOLUME: Final = Measure(
     "requests and bytes of whatever one asks for", ("io",), lambda t, by: volume(t["io"], by=by), own=("op",)
 )
 
+
+def _of_recording(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
+    """Count days from the first request of the recording, also of a part of its requests."""
+    offset = recording.realtime_offset_ns
+    first_ns = _first(counted(recording.timed["io"])) if offset is None else None
+    return daily(tables["io"], by=by, realtime_offset_ns=offset, first_ns=first_ns)
+
+
 DAILY: Final = Measure(
     "requests and bytes of each day",
     ("io",),
-    lambda t, by, recording: daily(t["io"], by=by, realtime_offset_ns=recording.realtime_offset_ns),
+    _of_recording,
     own=("op",),
     has_windows=False,
     asks_recording=True,
+    natural=("date", "day_from_start"),
 )

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from androstep_analysis.common import quantities, schema
-from androstep_analysis.common.markup import Element, el
+from androstep_analysis.common.markup import Element, el, visible
 from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
 from androstep_analysis.present.terminal.rows import cell
 from androstep_analysis.present.terminal.text import table
@@ -32,6 +32,10 @@ _WHOLES: Final = ("count", "bytes")
 """Metrics of which a metric called _ratio is the share."""
 
 _NUMBER: Final = re.compile(r"(-|[<>] )?\d[\d,.]*(e[+-]?\d+)?( ?[%µA-Za-z/]{1,5})?( \(.*\))?")
+
+
+_MARKUP: Final = re.compile(r"[\\\\`*_\[\]<>|&~$]")
+"""What may mean something to Markdown within a cell."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,20 @@ class Shown:
         body = el("tbody", *(_row("td", row, sides) for row in self.rows))
         return "".join(map(str, [el("table", head, body), *(el("p", words) for words in self._rest())]))
 
+    def markdown(self) -> str:
+        """Return the table as Markdown of GitHub, in which no text can become markup."""
+        if not self.rows:
+            return "No rows."
+        sides = ["--:" if _are_numbers(column) else ":--" for column in zip(*self.rows, strict=True)]
+        lines = ([_MARKUP.sub(r"\\\g<0>", visible(text)) for text in row] for row in (self.header, *self.rows))
+        head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
+        return "\n".join([head, f"|{'|'.join(sides)}|", *body, *(f"\n{words}" for words in self._rest())])
+
     def _rest(self) -> list[str]:
         return [f"… and {self.more:,} more rows"] if self.more else []
 
 
-def show(table: Table) -> Shown:
+def show(table: Table, most: int = MOST) -> Shown:
     """A table for people: a result of a measure in its wide shape, with units; the first rows of any other table.
 
     A tidy result (columns metric or quantile, value, unit) has a row for each combination of its dimensions and a
@@ -77,7 +90,9 @@ def show(table: Table) -> Shown:
     Parameters
     ----------
     table : Table
-        A result of a measure or of a comparison, or any other table; of more than 50 rows the first are shown.
+        A result of a measure or of a comparison, or any other table.
+    most : int
+        So many rows are shown, the first.
 
     Returns
     -------
@@ -105,9 +120,9 @@ def show(table: Table) -> Shown:
     wide = _wide(_with_factors(frame(table), ["metric"])) if is_tidy else None
     if wide is not None:
         header, texts = wide
-        return Shown(header, texts[:MOST], max(0, len(texts) - MOST))
+        return Shown(header, texts[:most], max(0, len(texts) - most))
     number = rows.select(pl.len()).collect().item()
-    return Shown(*_plain(_with_factors(frame(rows.head(MOST)), [])), max(0, number - MOST))
+    return Shown(*_plain(_with_factors(frame(rows.head(most)), [])), max(0, number - most))
 
 
 def _with_factors(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
