@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, complete
+from androstep_analysis.commands.command import add_format, add_json, complete
 from androstep_analysis.commands.whatif import device_model
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.markup import visible
 from androstep_analysis.present import advice
 from androstep_analysis.present.advice import words
@@ -30,9 +30,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
     command.add_argument("--all", action="store_true", help="also why what found nothing, or cannot tell, does so")
-    command.add_argument(
-        "--json", action="store_true", help="one JSON array of all rows, as androstep.advise gives them"
-    )
+    add_json(command, "one JSON array of all rows of androstep.advise")
     command.add_argument(
         "--model",
         metavar="MODEL",
@@ -49,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = None if arguments.model is None else device_model(arguments.model)
     found = advice.advise(opened, model)
     if arguments.json:
-        print(json.dumps(found.to_dicts(), indent=2))
+        print(to_json(found))
         return
     told = words.told(found, advice.triggers(), opened.first_ns, every=arguments.all)
     print(shown(told, coloured=has_colours()))

@@ -15,7 +15,8 @@ from androstep_analysis import bench, device
 from androstep_analysis.bench import fio_job, write_fio_job, write_mobibench
 from androstep_analysis.bench.plan import HELP, plan
 from androstep_analysis.bench.records import PROBE
-from androstep_analysis.commands.command import add_on, add_rest, complete
+from androstep_analysis.commands.command import add_json, add_on, add_rest, complete
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device import probe, runs
@@ -47,6 +48,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--mobibench", action="store_true", help="print the results in Mobibench's lines")
     command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
+    add_json(command, "one JSON object: medians with intervals, or with --compare the ratios")
     add_rest(command, "OPTION…")
 
 
@@ -57,10 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.wrong_usage("--compare measures nothing: leave out DIR, -o, --on and options of iobench")
         first, second = (bench.read(path).tables for path in arguments.compare)
         try:
-            print(terminal.comparison(first, second))
+            print(_compared(arguments.compare, first, second) if arguments.json else terminal.comparison(first, second))
         except ValueError as error:
             raise InputError(f"{' and '.join(arguments.compare)}: {error}") from None
         return 0
+    if arguments.json and arguments.mobibench:
+        arguments.wrong_usage("--mobibench prints Mobibench's lines; leave out --json")
     place = ["--directory", arguments.directory] if arguments.directory else []
     options = [*arguments.options, *place, *(["--output", "mobibench"] if arguments.mobibench else [])]
     asked = plan(options)
@@ -84,11 +88,18 @@ def run(arguments: argparse.Namespace) -> int:
         if asked.is_mobibench:
             print(write_mobibench.lines(done.capture.bench), end="")
             print(f"kept in {visible(str(out))}", file=sys.stderr)
+        elif arguments.json:
+            measures = bench.summarise(done.capture.bench)
+            print(to_json({"capture": out, **done.capture.about["bench"], "measures": measures}))
         else:
             print(f"{terminal.summary(done.capture, str(out))}\n\nkept in {visible(str(out))}")
     elif asked.is_question and {"--help", "-h"} & set(options):
         print(HELP)
     return done.status
+
+
+def _compared(names: Sequence[str], first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:
+    return to_json({"first": names[0], "second": names[1], "comparisons": bench.compare(first, second)})
 
 
 def append(

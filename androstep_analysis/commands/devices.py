@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import complete
+from androstep_analysis.commands.command import add_json, complete
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.present import terminal
 
 _KINDS = {"local": "this machine", "usb": "on USB", "adb": "by adb"}
@@ -22,8 +23,12 @@ def add(command: argparse.ArgumentParser) -> None:
         example: androstep devices
         """,
     )
+    add_json(command, "a JSON array of places")
 
 
-def run(_: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
     rows = [[where, _KINDS[where.partition(":")[0]]] for where in device.reachable()]
+    if arguments.json:
+        print(to_json([{"where": where, "what": what} for where, what in rows]))
+        return
     print(terminal.table(["where", "what"], rows, is_whole=True))

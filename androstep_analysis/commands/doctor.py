@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, complete
+from androstep_analysis.commands.command import add_json, add_on, complete
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.device import doctor
 from androstep_analysis.present import terminal
 
@@ -25,6 +26,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("path", nargs="?", metavar="CAPTURE", type=Path, help="capture directory to check")
     add_on(command)
+    add_json(command, "a JSON array of all that was looked at")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,6 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
             findings = connected.doctor()
     else:
         findings = doctor.machine() if arguments.path is None else doctor.capture(arguments.path)
+    status = int(any(finding.needed and not finding.ok for finding in findings))
+    if arguments.json:
+        print(to_json(findings))
+        return status
     rows = [["ok" if finding.ok else "NO", finding.what, finding.advice] for finding in findings]
     print(terminal.table(["", "what", "advice"], rows, is_whole=True))
-    return int(any(finding.needed and not finding.ok for finding in findings))
+    return status

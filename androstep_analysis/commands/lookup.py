@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-import polars as pl
-
 from androstep_analysis import fs, link
-from androstep_analysis.commands.command import complete
+from androstep_analysis.commands.command import add_json, complete
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.present import terminal
 
@@ -27,7 +25,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("image", metavar="IMAGE", help="filesystem image, also .gz, .xz or .zst")
     command.add_argument("sectors", nargs="+", metavar="SECTOR", help="sector number, or @FILE with many")
-    command.add_argument("--json", action="store_true", help="a JSON list instead of a table")
+    add_json(command, "a JSON array of sectors")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -37,11 +35,10 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"{image}: no such file; give a filesystem image")
     with fs.opened(image) as plain:
         found = fs.lookup(link.classified(fs.read(plain, dev=0, source="image_after")), sectors)
-    rows = found.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
     if arguments.json:
-        print(json.dumps(rows, indent=2))
+        print(to_json(found))
     else:
-        cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+        cells = [["" if value is None else str(value) for value in row.values()] for row in found.iter_rows(named=True)]
         print(terminal.table(found.columns, cells, is_whole=True))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, complete
+from androstep_analysis.commands.command import add_format, add_json, complete
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.datasets import export
 from androstep_analysis.datasets.export import most_viewer as most
 from androstep_analysis.present import terminal
@@ -28,14 +28,14 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="PATH", help="capture directory or trace file")
     add_format(command)
     command.add_argument("--all", action="store_true", help="also every table")
-    command.add_argument("--json", action="store_true", help="one JSON object with all counts")
+    add_json(command, "one JSON object with all counts")
     command.add_argument("--compat", choices=["most"], help="count as this older tool did")
 
 
 def run(arguments: argparse.Namespace) -> None:
     opened = capture.open(arguments.path, format=arguments.format)
     if arguments.json:
-        print(json.dumps(summary(opened, compat=arguments.compat), indent=2))
+        print(to_json(summary(opened, compat=arguments.compat)))
     elif arguments.compat == "most":
         for name, content in most.viewer_tables(most.counts(export.most.lines(opened))).items():
             print(f"{name}\n{content}")

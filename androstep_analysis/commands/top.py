@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, add_traced_device, complete, positive
+from androstep_analysis.commands.command import add_json, add_on, add_traced_device, complete, positive
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device.transport.notices import notify
@@ -44,7 +44,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--count", metavar="N", type=positive, help="end after N pictures")
     command.add_argument("--rows", metavar="N", type=positive, default=20, help="rows of --batch (default: 20)")
     command.add_argument("--batch", action="store_true", help="print tables, one after the other, for scripts and logs")
-    command.add_argument("--json", action="store_true", help="with --batch: a line of JSON for each picture")
+    add_json(command, "with --batch: a line of JSON for each picture")
     add_traced_device(command)
     command.add_argument("--save", metavar="CAPTURE", type=Path, help="keep all of it as a capture in this directory")
 
@@ -109,5 +109,4 @@ def _text(moment: Moment, rows: pl.DataFrame, by: str) -> str:
 def _json(moment: Moment, rows: pl.DataFrame) -> str:
     about = {name: getattr(moment, name) for name in ("start_ns", "end_ns", "events", "lost_events", "history_s")}
     cost = {name: getattr(moment, name) for name in ("recorder_ratio", "analysis_ratio")}
-    of_rows = rows.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
-    return json.dumps({**about, **cost, "totals": totals(moment), "rows": of_rows})
+    return to_json({**about, **cost, "totals": totals(moment), "rows": rows}, indent=None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import datasets
-from androstep_analysis.commands.command import complete
+from androstep_analysis.commands.command import add_json, complete
+from androstep_analysis.common.answers import plain, to_json
 from androstep_analysis.common.markup import visible
 
 
@@ -28,10 +29,14 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--allow", action="append", default=[], metavar="NAME", help="a name that is not searched for; repeat"
     )
+    add_json(command, "one JSON object with all sentences")
 
 
 def run(arguments: argparse.Namespace) -> int:
     found = datasets.verify(arguments.directory, without=arguments.no_strings_of, allow=arguments.allow)
+    if arguments.json:
+        print(to_json({"directory": arguments.directory, "is_whole": not found.problems, **plain(found)}))
+        return 1 if found.problems else 0
     for sentence in (*found.problems, *found.notes):
         print(visible(sentence))
     if not found.problems:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from androstep_analysis import bench, capture, measures, whatif
 from androstep_analysis.capture import population
-from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
+from androstep_analysis.commands.command import add_format, add_json, block_device, complete, keep_source
 from androstep_analysis.common import files, units
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.measure import DIMENSIONS
 from androstep_analysis.present import terminal, wide
@@ -90,6 +92,15 @@ def add(command: argparse.ArgumentParser) -> None:
         type=_parquet,
         help="write the requests after the change (table requests)",
     )
+    add_json(command, "one JSON object with the tables of all that is asked for")
+
+
+class _Told(NamedTuple):
+    """A part of the answer: its name and its tables in JSON, and its text."""
+
+    name: str
+    tables: dict[str, Any]
+    text: str
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -100,13 +111,17 @@ def run(arguments: argparse.Namespace) -> None:
     before = _of_device(opened, arguments.device)
     model = device_model(arguments.model) if arguments.model else None
     after, changes = _changed(before, opened, arguments)
-    told = [population.sentence(measures.population(before), opened.losses, opened.lost_events), *changes]
     if model is not None:
-        told.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
+        changes.append(_predicted(before, after, model, arguments.mode.replace("-", "_")))
+    counted = measures.population(before)
     if arguments.output is not None:
         with files.replacing(arguments.output) as new:
             after.write_parquet(new)
-        told.append(f"{after.height:,} requests are in {arguments.output}")
+    if arguments.json:
+        print(to_json({"population": counted, **{one.name: one.tables for one in changes}}))
+        return
+    told = [population.sentence(counted, opened.losses, opened.lost_events), *(one.text for one in changes)]
+    told += [] if arguments.output is None else [f"{after.height:,} requests are in {arguments.output}"]
     print("\n\n".join(told))
 
 
@@ -132,17 +147,18 @@ def device_model(paths: list[Path]) -> pl.DataFrame:
 
 def _changed(
     before: pl.DataFrame, opened: capture.Capture, arguments: argparse.Namespace
-) -> tuple[pl.DataFrame, list[str]]:
+) -> tuple[pl.DataFrame, list[_Told]]:
     """The requests after all changes, and what each did."""
     io = opened.io.filter(pl.col("request_id").is_in(before["request_id"].implode())).collect()
-    after, told = before, []
+    after, told = before, list[_Told]()
     for name in _WITHOUT:
         if name not in arguments.without:
             continue
         extents = opened.extents.collect()
         made = whatif.without_journal(after, io) if name == "fs-journal" else whatif.without_fsync(after, io, extents)
         after, io = made.requests, made.io
-        told.append(f"Without {name}\n{_account(made)}")
+        text = f"Without {name}\n{_account(made)}"
+        told.append(_Told(f"without_{name.replace('-', '_')}", {"account": made.account}, text))
     if arguments.flash:
         told.append(_flash(io, arguments))
     if arguments.log_structured:
@@ -150,11 +166,13 @@ def _changed(
         amplified = whatif.write_amplification(made)
         ratio = "" if amplified is None else f"; {amplified:.3f} bytes written for each one of the host"
         after = made.requests
-        told.append(f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(made)}")
+        text = f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(made)}"
+        tables = {"spare_ratio": arguments.spare / 100, "write_amplification": amplified, "account": made.account}
+        told.append(_Told("log_structured", tables, text))
     return after, told
 
 
-def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
+def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> _Told:
     by = DIMENSIONS["io"][arguments.flash]
     options = {"mapping": arguments.mapping, "policy": arguments.policy}
     made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, **options)
@@ -165,7 +183,9 @@ def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> str:
     ).row(0)
     head = f"On flash, {arguments.spare:g} % to spare; a block is erased {mean:.2f} times ({least} to {most})"
     merges = "".join(f"; {count:,} {kind} merges" for kind, count in made.merges.iter_rows())
-    return f"{head}{merges}\n{wide.show(made.costs)}"
+    erases = {"mean": mean, "least": least, "most": most}
+    tables = {"spare_ratio": arguments.spare / 100, "erases": erases, "merges": made.merges, "costs": made.costs}
+    return _Told("flash", tables, f"{head}{merges}\n{wide.show(made.costs)}")
 
 
 def _account(made: whatif.Changed) -> str:
@@ -176,7 +196,7 @@ def _account(made: whatif.Changed) -> str:
     return terminal.table(["", "what", "op", "requests", "KiB"], rows)
 
 
-def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, mode: whatif.Mode) -> str:
+def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, mode: whatif.Mode) -> _Told:
     """Times before and after, side by side, and what the model says nothing of."""
     sides = [whatif.predict(device_replay.program(requests.lazy()), model, mode) for requests in (before, after)]
     first, second = (side.totals.iter_rows(named=True) for side in sides)
@@ -187,13 +207,16 @@ def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, m
         rows.append([name, *cells, f"{other['value'] / one['value']:.3f}" if one["value"] else "–"])
     header = ["ms", "before", "from", "to", "after", "from", "to", "ratio"]
     parts = [f"Predicted, {mode.replace('_', ' ')}\n{terminal.table(header, rows)}"]
+    tables: dict[str, Any] = {"mode": mode}
     for name, side in zip(("before", "after"), sides, strict=True):
-        for why, counts in ((_UNKNOWN, whatif.unknown(side)), (_EXTRAPOLATED, whatif.extrapolated(side))):
+        unknown, extrapolated = whatif.unknown(side), whatif.extrapolated(side)
+        tables[name] = {"totals": side.totals, "unknown": unknown, "extrapolated": extrapolated}
+        for why, counts in ((_UNKNOWN, unknown), (_EXTRAPOLATED, extrapolated)):
             for call, access, count, size in counts.rows():
                 is_flush = access == "flush"
                 what = f"{count:,} × {call}" if is_flush else f"{count:,} × {call} ({(size or 0) / 1024:,.0f} KiB)"
                 parts.append(f"{name}: {what} {why[is_flush]}")
-    return "\n".join(parts)
+    return _Told("predicted", tables, "\n".join(parts))
 
 
 _UNKNOWN = (

@@ -47,7 +47,7 @@ def plain(answer: Any) -> Any:
         return plain(answer.value)
     if isinstance(answer, str | PurePath):
         # A path that is no UTF-8 has bytes as lone surrogates, which are no text of JSON.
-        return str(answer).encode(errors="surrogateescape").decode(errors="backslashreplace")
+        return str(answer).encode(errors="backslashreplace").decode()
     if isinstance(answer, float):
         return answer if math.isfinite(answer) else None
     if dataclasses.is_dataclass(answer) and not isinstance(answer, type):

@@ -98,7 +98,7 @@ def matching(
 
 def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
     """Raise `InputError`, with all columns, for a condition on a column that is none of them."""
-    there = list(columns)
+    there = list(dict.fromkeys(columns))
     for condition in conditions:
         if condition.column not in there:
             close = difflib.get_close_matches(condition.column, there, 1)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import polars as pl
 import pytest
 from support import built
@@ -65,6 +66,17 @@ def test_a_run_is_a_capture(place: Path, tmp_path: Path, capsys: pytest.CaptureF
     summary = json.loads(capsys.readouterr().out)["bench"]
     assert (summary["runs"], summary["invalid"]) == (6, 0)
     assert {row["value"] for row in summary["measures"] if row["metric"] == "iops"} == set(medians.values())
+
+
+def test_a_run_as_json(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["bench", str(place), "-o", str(out), "--json", "--", *SMALL]) == 0
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, json.loads((ROOT / "schemas/answers/bench.json").read_text()))
+    assert (told["capture"], told["runs"]) == (str(out), 3)
+    found = {row["metric"]: (row["value"], row["lo"]) for row in told["measures"]}
+    expected = bench.summarise(androstep.open(out).bench)
+    assert found == {row["metric"]: (row["value"], row["lo"]) for row in expected.iter_rows(named=True)}
 
 
 def test_the_rates_are_those_that_iobench_prints(place: Path, tmp_path: Path) -> None:
