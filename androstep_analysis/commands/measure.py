@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _in_order(table: pl.DataFrame, chosen: Measure, arguments: argparse.Namespace) -> tuple[pl.DataFrame, int]:
     """The rows as --sort, --reverse and --top want them, and how many are left out."""
     order = {"sort": arguments.sort, "is_reversed": arguments.reverse, "top": arguments.top}
-    # Results of benchmarks come in the order in which they were measured.
+    # Configurations of benchmarks are looked up by what they are.
     natural = table.columns if chosen.has_repetitions else ("window", *chosen.natural)
     return ranked(table, natural=natural, words=chosen.dimensions, **order)
 

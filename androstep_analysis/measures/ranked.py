@@ -36,8 +36,8 @@ def ranked(
     words : mapping of str to str, optional
         Other names that `sort` may use for dimensions.
     sort : str, optional
-        Instead of that: a metric, a quantile, n, coverage or inferred, the largest first; or a dimension, the least
-        first.
+        Instead of that: value (whatever the dimensions), a metric, a quantile, n, coverage or inferred, the largest
+        first; or a dimension, the least first.
     is_reversed : bool
         The other way round.
     top : int, optional
@@ -54,14 +54,16 @@ def ranked(
         Where there is nothing of the name to sort by, with what there is.
     """
     dims = [name for name in result.columns if name not in (*MEASURES, "quantile")]
+    dims.sort(key="repeat".__eq__)  # Repetitions of the same stay together.
     if not dims or result.is_empty():
         return result, 0
     metrics = result["metric"].unique(maintain_order=True).to_list()
+    first = _PREFERRED if _PREFERRED in metrics else metrics[0]
     if sort is None:
-        first = _PREFERRED if _PREFERRED in metrics else metrics[0]
         groups = _by_value(_keyed(result, dims, pl.col("metric") == first, "value"), dims, natural)
     else:
-        groups = _sorted(result, dims, metrics, (words or {}).get(sort, sort))
+        name = first if sort == "value" else (words or {}).get(sort, sort)
+        groups = _sorted(result, dims, metrics, name)
     groups = (groups.reverse() if is_reversed else groups).select(dims).with_row_index(_RANK)
     whole = groups.height
     if top is not None:
@@ -95,7 +97,9 @@ def _by_value(groups: pl.DataFrame, dims: list[str], natural: Collection[str]) -
 
 
 def _sorted(result: pl.DataFrame, dims: list[str], metrics: list[str], name: str) -> pl.DataFrame:
-    quantiles = result["quantile"].cast(pl.String).unique().to_list() if "quantile" in result.columns else []
+    quantiles = (
+        result["quantile"].cast(pl.String).unique(maintain_order=True).to_list() if "quantile" in result.columns else []
+    )
     numbers = [one for one in _NUMBERS if one in result.columns]
     if name in dims:
         return result.select(dims).unique(maintain_order=True).sort(name, nulls_last=True, maintain_order=True)
@@ -106,6 +110,6 @@ def _sorted(result: pl.DataFrame, dims: list[str], metrics: list[str], name: str
     elif name in numbers:
         groups = _keyed(result, dims, pl.lit(True), name)
     else:
-        there = ", ".join(map(str, dict.fromkeys([*metrics, *quantiles, *dims, *numbers])))
+        there = ", ".join(map(str, dict.fromkeys(["value", *metrics, *quantiles, *dims, *numbers])))
         raise InputError(f"cannot sort by {name}; there are {there}")
     return groups.sort("_key", descending=True, nulls_last=True, maintain_order=True)

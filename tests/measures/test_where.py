@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -105,6 +106,7 @@ def test_columns_of_the_result_choose_its_rows(capsys: pytest.CaptureFixture[str
         ("volume --by op --where metric=bytes", "op", ["write", "discard", "read"]),
         ("volume --by op --where metric=bytes --reverse", "op", ["read", "discard", "write"]),
         ("volume --by op --where metric=bytes --sort op", "op", ["read", "write", "discard"]),
+        ("daily --by op --where metric=bytes --sort value --top 2", "op", ["write", "discard"]),
         ("volume --by op --where metric=bytes --sort n --top 2", "op", ["write", "read"]),
         ("mix --where metric=count --sort count --top 1", "op", ["write"]),
         ("queue --where depth=..3 --where metric=time", "depth", [0, 1, 2]),
@@ -118,6 +120,15 @@ def test_the_largest_comes_first_and_what_has_an_order_keeps_it(
     words: str, column: str, values: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert [row[column] for row in asked(words.split(), capsys)] == values
+
+
+def test_repetitions_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
+    results = str(ROOT / "datasets/bench/ext4_disk/modes.rec.xz")
+    assert cli.main(["measure", results, "bench", "--where", "metric=iops", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    runs = [(row["test"], row["sync_mode"], row["engine"], row["after_every"]) for row in rows]
+    assert len(list(itertools.groupby(runs))) == len(set(runs))
+    assert rows[0]["repeat"] == 0 and rows[1]["repeat"] == 1
 
 
 def test_what_is_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +156,7 @@ def test_formats_have_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
         (["mix", "--where", "op=discard", "--where", "app=com.example.mail"], "no request matches all of them"),
         (["fsyncs", "--where", "time=1s..2s"], "there is no column time"),
         (["rate", "--where", "time=1s..2s", "--window", "1s"], "leave out the windows or the time"),
-        (["volume", "--sort", "colour"], "cannot sort by colour; there are count, bytes, "),
+        (["volume", "--sort", "colour"], "cannot sort by colour; there are value, count, bytes, "),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
