@@ -245,7 +245,7 @@ def _share_inferred() -> pl.Expr:
 
 
 CAUSE: Final = Measure(
-    "who moved what of which file, and why: fsync, writeback, direct, journal, metadata, read, readahead, discard",
+    "who moved what, and why: fsync, writeback, journal, read, readahead",
     ("io", "requests", "fs_events"),
     lambda t, by, recording: causes(t, by=by or BY, recorded=recording.events, lost=recording.losses),
     own=("op", "cause"),
