@@ -11,7 +11,7 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.common import losses
 from androstep_analysis.datasets.export import most_viewer as most
 from androstep_analysis.datasets.export.most import lines
-from androstep_analysis.present import waits
+from androstep_analysis.present import headline, waits
 from androstep_analysis.replay.metrics import metrics
 
 
@@ -23,6 +23,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     call: count, failed, duration_ns), requests (per operation: count, bytes),
     block_types and file_types (per operation and type: count, bytes), population (of which requests the numbers
     are: see `measures.population`), coverage (per operation: shares of its bytes matched, mapped, inferred and owned),
+    largest (a list with the rows of `measures.largest`),
     map_sources and owners_via (per operation and kind of evidence: count, bytes; `unknown` where nothing tells),
     snapshots (a list: role, proven, agreements, contradictions and kinds of each image and listing),
     bench (None, or runs, invalid and measures: a list with the
@@ -50,6 +51,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "syscalls": {row.pop("call"): row for row in measures.calls(capture.syscalls).to_dicts()},
         "requests": {op: counts for op, counts in _by(measures.mix(capture.requests), "op").items() if op is not None},
         **types,
+        "largest": _rows(headline.largest(capture)) if capture.about["rows"]["requests"] else [],
         "map_sources": _nested(_told(measures.evidence(capture.io, "map_source"), "map_source"), "map_source"),
         "owners_via": _nested(measures.evidence(capture.io, "owner_via"), "owner_via"),
         "snapshots": capture.about.get("snapshots", []),
