@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from androstep_analysis.present import advice, panel, plot, report
     from androstep_analysis.present.advice import advise
     from androstep_analysis.present.wide import show
+    from androstep_analysis.slowest import slow
 
 __all__ = [
     "Capture",
@@ -53,6 +54,7 @@ __all__ = [
     "runs",
     "schema",
     "show",
+    "slow",
     "units",
     "whatif",
 ]
@@ -63,6 +65,7 @@ _HOME = {
     **dict.fromkeys(("InputError", "LossWarning"), "common.errors"),
     "advise": "present.advice",
     "show": "present.wide",
+    "slow": "slowest",
 }
 """The module that has it."""
 

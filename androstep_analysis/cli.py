@@ -28,6 +28,7 @@ start here:
   androstep ingest trace.txt --image-after data.img -o mycapture
   androstep summary mycapture                       who caused which I/O, to which file
   androstep report mycapture -o report.html         the same as a page with figures
+  androstep slow mycapture                          what was slow, and why
   androstep advise mycapture                        what could be mended, and what that would save
   androstep lookup data.img 81920                   what sector 81920 of an image holds
   androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
@@ -45,6 +46,7 @@ COMMANDS = {
     "sql": "Ask the tables of a capture in SQL.",
     "summary": "Print what a capture holds and who caused what.",
     "measure": "Measure a capture by app, file type or whatever its tables tell.",
+    "slow": "Show the slowest operations of a capture, and why each was slow.",
     "advise": "Say what could be mended in a capture, and what that would save.",
     "lookup": "Say what sectors of a filesystem image hold.",
     "report": "Write a capture's figures and tables as one self-contained HTML page.",

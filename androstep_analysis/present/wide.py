@@ -13,6 +13,9 @@ import polars as pl
 from androstep_analysis.common import quantities, schema
 from androstep_analysis.common.markup import Element, el, visible
 from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
+from androstep_analysis.present import slow
+from androstep_analysis.present.headline import Headline
+from androstep_analysis.present.terminal.headline import shown
 from androstep_analysis.present.terminal.rows import cell
 from androstep_analysis.present.terminal.text import table
 
@@ -80,12 +83,32 @@ class Shown:
         return [f"… and {self.more:,} more rows"] if self.more else []
 
 
-def show(table: Table, most: int = MOST) -> Shown:
+@dataclass(frozen=True)
+class ShownBlocks:
+    """The slowest operations, a block for each (`androstep.slow`), as a notebook shows them; printed they are text.
+
+    Attributes
+    ----------
+    blocks : tuple of present.slow.Block
+        The blocks.
+    """
+
+    blocks: tuple[slow.Block, ...]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(shown(Headline(block.sentences)) for block in self.blocks) or "No rows."
+
+    def _repr_html_(self) -> str:
+        return "".join(str(slow.element(block)) for block in self.blocks) or str(el("p", "No rows."))
+
+
+def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
     """A table for people: a result of a measure in its wide shape, with units; the first rows of any other table.
 
     A tidy result (columns metric or quantile, value, unit) has a row for each combination of its dimensions and a
     column for each metric and quantile; an interval (lo, hi) stands behind its value. Of other tables each row stays
-    one, and columns without any value are left out. What is null in a column of table `io` is unknown.
+    one, and columns without any value are left out. What is null in a column of table `io` is unknown. The rows of
+    `androstep.slow` are blocks, as `androstep slow` prints them.
 
     Parameters
     ----------
@@ -96,7 +119,7 @@ def show(table: Table, most: int = MOST) -> Shown:
 
     Returns
     -------
-    Shown
+    Shown or ShownBlocks
         Its `_repr_html_` is what a notebook shows; printed it is text.
 
     Raises
@@ -116,6 +139,8 @@ def show(table: Table, most: int = MOST) -> Shown:
     """
     rows = lazy(table, ())
     names = rows.collect_schema().names()
+    if names == schema.table("slow").polars.names():
+        return ShownBlocks(tuple(slow.blocks(frame(table))))
     is_tidy = {"value", "unit"} <= set(names) and {"metric", "quantile"} & set(names)
     wide = _wide(_with_factors(frame(table), ["metric"])) if is_tidy else None
     if wide is not None:

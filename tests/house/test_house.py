@@ -139,7 +139,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"bench", "perceived"},
         {"explore", "replay"},
         {"capture", "whatif"},
-        {"compare", "datasets", "device"},
+        {"compare", "datasets", "device", "slowest"},
         {"present"},
         {"commands"},
         {"cli"},
@@ -155,6 +155,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
         {"beside", "headline"},
+        {"slow"},
         {"advice", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel"},

@@ -21,6 +21,7 @@ from androstep_analysis.present.report import (
     replays,
     requests,
     section,
+    slow,
     timeline,
     waiting,
 )
@@ -62,6 +63,8 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
             Part(name, title, _answer(name, sections, context, drawn))
             for name, (title, sections) in requests.QUESTIONS.items()
         ]
+    parts.append(Part("slow", "What was slow, and why?", slow.elements(context, has_figures=drawn is not None)))
+    if has_requests:
         parts.append(Part("advice", "What could be mended?", advised.elements(capture)))
     parts += beside.parts(capture, context.glossary)
     parts += [

@@ -1,0 +1,47 @@
+"""`androstep slow`: the slowest operations of a capture, and why each was slow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import polars as pl
+
+from androstep_analysis import capture
+from androstep_analysis.commands.command import add_format, complete, positive
+from androstep_analysis.common.errors import InputError
+from androstep_analysis.present import slow as layout
+from androstep_analysis.present.headline import Headline
+from androstep_analysis.present.terminal.headline import has_colours, shown
+from androstep_analysis.slowest import OPERATIONS, slow
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
+        run,
+        """
+        A block of text for each of the slowest operations: how long, when, how unusual, which process and file, its
+        stages over time, and what else the device had to do (docs/slow.md). By default these are the slowest waits:
+        calls of fsync, and requests that are no part of a wait that is listed already.
+
+        example: androstep slow mycapture --op fsync --top 10
+        """,
+    )
+    command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
+    add_format(command)
+    command.add_argument("--op", choices=OPERATIONS, help="only these operations (default: the slowest waits)")
+    command.add_argument("--top", metavar="N", type=positive, default=5, help="how many (default: 5)")
+    command.add_argument("--json", action="store_true", help="one JSON array of rows (schemas/slow.json)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    opened = capture.open(arguments.path, format=arguments.format)
+    table = slow(opened, arguments.op, arguments.top)
+    if table.is_empty():
+        raise InputError(f"{arguments.path}: {layout.nothing(opened, arguments.op)}")
+    if arguments.json:
+        print(json.dumps(table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts(), indent=2))
+        return
+    coloured = has_colours()
+    print("\n\n".join(shown(Headline(block.sentences), coloured=coloured) for block in layout.blocks(table)))

@@ -1,0 +1,246 @@
+"""The slowest operations laid out, each as one block: a line that answers, what is known of it, and its time line.
+
+A terminal, a page and a notebook show the same blocks. `line` gives the first line alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from androstep_analysis.common import quantities
+from androstep_analysis.common.markup import Element, el
+from androstep_analysis.present.headline.words import Amount, Name, Part, Quote, Sentence, listed, mark
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+Row = Mapping[str, Any]
+"""A row of `androstep.slow`."""
+
+BAR: Final = 60
+"""Characters of a time line."""
+
+_SHARE: Final = 20
+"""The line tells of stages that took at least this fraction of the duration: a twentieth."""
+
+_STAGES: Final = {
+    "Q2G": (":", "waiting for a free request"),
+    "G2I": (".", "before the scheduler"),
+    "Q2I": (".", "before the scheduler"),
+    "I2D": ("-", "in the scheduler"),
+    "G2D": ("-", "before the device"),
+    "Q2D": ("-", "before the device"),
+    "D2C": ("#", "in the device"),
+    "Q2C": ("?", "from queueing to completion"),
+    "requests": ("=", "its requests"),
+    "journal": ("+", "journal commit"),
+    "flush": ("#", "device flush"),
+    "rest": (".", "unaccounted for"),
+    "unknown": ("?", "stages unknown"),
+}
+"""How a stage is drawn, and what it is called."""
+
+_VERBS: Final = {"read": "read", "write": "wrote", "discard": "discarded", "secure_erase": "erased"}
+
+_BLOCKS: Final = {"journal": "the journal", "metadata": "metadata", "free": "free blocks"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One operation: `sentences` of which the first one answers; `bar` is its time line, and one of them.
+
+    `span_ns` is its begin and its end, from the start of the capture.
+    """
+
+    sentences: tuple[Sentence, ...]
+    bar: str
+    span_ns: tuple[int, int]
+
+
+def blocks(table: pl.DataFrame) -> list[Block]:
+    """Lay out the rows of `androstep.slow`."""
+    return [_block(row) for row in table.iter_rows(named=True)]
+
+
+def element(block: Block, *, is_linked: bool = False) -> Element:
+    """Return a block for a page; if it `is_linked`, with a link to its time in the figures (page.js knows such)."""
+    cells: list[Element] = []
+    for one in block.sentences:
+        about = el("a", one.about, href="#t={},{}".format(*block.span_ns)) if is_linked and not cells else one.about
+        words = el("code", block.bar) if one.parts == (block.bar,) else str(one)
+        cells += [el("dt", about), el("dd", words, class_=one.kind)]
+    return el("dl", *cells, class_="told")
+
+
+def line(row: Row) -> tuple[Part, ...]:
+    """Return an operation in one line: how long who waited for what, in which stages, and who was busy meanwhile."""
+    return (Amount(row["duration_ns"], "ns"), " ", *_answer(row))
+
+
+def nothing(capture: Capture, op: str | None) -> str:
+    """Say why no operation can be listed, and what would tell it."""
+    has = capture.about["rows"]
+    what = "operation" if op is None else "call of fsync" if op == "fsync" else op
+    if op == "fsync" and not has["requests"] + has["syscalls"] + has["fs_events"]:
+        return "nothing was recorded that waits until data is on the device"
+    how = (
+        "ext4_sync_file_enter and _exit, f2fs_sync_file_enter and _exit, or system calls with their duration"
+        if op == "fsync"
+        else "block_rq_issue and block_rq_complete; of fsync also system calls with their duration"
+    )
+    return f"no {what} has both its begin and its end in the recording; the events that tell it: {how}"
+
+
+def _block(row: Row) -> Block:
+    answer = Sentence(quantities.duration(row["duration_ns"]), tuple(_answer(row)))
+    bar, span_ns = _bar(row), (row["at_ns"], row["at_ns"] + row["duration_ns"])
+    drawn = (Sentence("stages", (bar,)), Sentence("stages", _legend(row)))
+    return Block((answer, _when(row), _process(row), _file(row), *drawn, _meanwhile(row)), bar, span_ns)
+
+
+# -- the line ---------------------------------------------------------------------------------------------------------
+
+
+def _answer(row: Row) -> Iterator[Part]:
+    who, what = _who(row), _what(row)
+    if row["op"] == "fsync":
+        yield from (*who, " waited in ", *what) if who else what
+    elif row["role"] == "submitter":
+        yield from (*what, ", submitted by ", *who)
+    else:
+        yield from (*what, " for ", *who) if who else what
+    times = _times(row)
+    long = sorted((name for name in times if times[name] * _SHARE >= row["duration_ns"]), key=lambda name: -times[name])
+    said = listed(_took(name, times[name]) for name in long)
+    if row["op"] != "fsync" and row["flush_ns"] * _SHARE >= max(row["duration_ns"], 1):
+        said += [", beside a device flush for ", Amount(row["flush_ns"], "ns")]
+    yield from (": ", *said)
+    if row["others_process"]:
+        yield from ("; ", *_moved(row, 0), " meanwhile")
+
+
+def _who(row: Row) -> list[Part]:
+    name = row["package"] or row["comm"]
+    if name is None and row["pid"] is None and row["tid"] is None:
+        return []
+    number = f"process {row['pid']}" if row["pid"] is not None else f"thread {row['tid']}"
+    return [number if name is None else Name(name), *mark(1.0 if row["process_certainty"] == "inferred" else None)]
+
+
+def _what(row: Row) -> list[Part]:
+    """Return the operation and what it is of: the last name of a path, which tells most."""
+    op = row["call"] or str(row["op"]).replace("_", " ")
+    if row["path"] is not None and row["block_type"] not in _BLOCKS:
+        name: list[Part] = [Name(row["path"].rstrip("/").rpartition("/")[2] or row["path"])]
+        return [f"{op} of ", *name, *mark(1.0 if row["file_certainty"] == "inferred" else None)]
+    if row["block_type"] in _BLOCKS:
+        return [f"{op} of {_BLOCKS[row['block_type']]}"]
+    return [op if row["ino"] is None else f"{op} of inode {row['ino']}"]
+
+
+def _times(row: Row) -> dict[str, int]:
+    """Return how long each stage took in all, in the order in which they first come."""
+    times: dict[str, int] = {}
+    for name, length_ns in zip(row["stages"], row["stages_ns"], strict=True):
+        times[name] = times.get(name, 0) + length_ns
+    return times
+
+
+def _took(name: str, length_ns: int) -> list[Part]:
+    return [Amount(length_ns, "ns"), f" {_STAGES[name][1]}"]
+
+
+def _moved(row: Row, at: int) -> list[Part]:
+    """Return what the process at this place moved meanwhile."""
+    name, op, size = (row[f"others_{column}"][at] for column in ("process", "op", "bytes"))
+    who: Part = "an unknown process" if name is None else Name(name)
+    inferred = row["others_inferred_bytes"][at] / size if size else None
+    return [who, f" {_VERBS.get(op, f'moved by {op}')} ", Amount(size, "B"), *mark(inferred)]
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def _when(row: Row) -> Sentence:
+    kind = "call of fsync" if row["op"] == "fsync" else str(row["op"]).replace("_", " ")
+    kinds = "calls of fsync" if row["op"] == "fsync" else {"flush": "flushes"}.get(row["op"], f"{kind}s")
+    peers, faster = row["peers"], row["faster"]
+    said: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
+    if peers == 1:
+        return Sentence("when", (*said, f"the only {kind}"))
+    than = f"all {faster:,} other" if faster == peers - 1 else f"{quantities.per_cent(faster / peers)} of {peers:,}"
+    return Sentence("when", (*said, f"slower than {than} {kinds} (median ", Amount(row["median_ns"], "ns"), ")"))
+
+
+def _process(row: Row) -> Sentence:
+    who = _who(row)
+    if not who:
+        return Sentence("process", ("unknown",), "unknown")
+    roles = {"caller": "made the call", "owner": "owner of the bytes", "submitter": "submitter; the owner is unknown"}
+    number = [f" (pid {row['pid']})"] if row["pid"] is not None and (row["package"] or row["comm"]) else []
+    certainty = "" if row["process_certainty"] == "inferred" else f", {row['process_certainty']}"
+    return Sentence("process", (*who, *number, f", {roles[row['role']]}{certainty}"))
+
+
+def _file(row: Row) -> Sentence:
+    place = [] if row["sector"] is None else [f"; {quantities.size(row['bytes'])} at sector {row['sector']:,}"]
+    flags = [] if row["rwbs"] is None else [f", flags {row['rwbs']}"]
+    if row["block_type"] in _BLOCKS:
+        return Sentence("file", (f"none: {_BLOCKS[row['block_type']]}", *place, *flags))
+    if row["file_certainty"] == "unknown":
+        return Sentence("file", ("unknown", *place, *flags), "unknown")
+    known: list[Part] = [f"inode {row['ino']}, path unknown"]
+    if row["path"] is not None:
+        known = [Quote(row["path"]), *([] if row["ino"] is None else [f" (inode {row['ino']})"])]
+    more = [f" and {row['files'] - 1} more"] if row["files"] is not None and row["files"] > 1 else []
+    return Sentence("file", (*known, *more, f", {row['file_certainty']}", *place, *flags))
+
+
+def _meanwhile(row: Row) -> Sentence:
+    begun = "when it began" if row["op"] == "fsync" else "at its issue, with it"
+    said: list[list[Part]] = []
+    if row["depth"] is not None:
+        said.append([f"{_requests(row['depth'])} in the device {begun}"])
+    said.append(
+        [f"{_requests(row['others'], 'other ')} in it meanwhile" if row["others"] else "no other in it meanwhile"]
+    )
+    if row["flush_ns"]:
+        said.append(["a device flush for ", Amount(row["flush_ns"], "ns")])
+    said += [_moved(row, at) for at in range(len(row["others_process"]))]
+    if row["error"]:
+        said.append([f"it failed with error {row['error']}"])
+    if row["lost"]:
+        said.append(["events may have been lost meanwhile"])
+    return Sentence("meanwhile", tuple(listed(said, "; ")), "unusual" if row["lost"] or row["error"] else "fact")
+
+
+def _requests(number: int, which: str = "") -> str:
+    return f"{number:,} {which}request{'' if number == 1 else 's'}"
+
+
+def _bar(row: Row) -> str:
+    """Return the time line: each character is the stage at the middle of its part of the duration."""
+    whole, ends = max(row["duration_ns"], 1), _ends(row["stages_ns"])
+    drawn = []
+    for cell in range(BAR):
+        middle = (2 * cell + 1) * whole // (2 * BAR)
+        at = next((i for i, end in enumerate(ends) if middle < end), len(ends) - 1)
+        drawn.append(_STAGES[row["stages"][at]][0])
+    return "".join(drawn)
+
+
+def _ends(lengths_ns: Sequence[int]) -> list[int]:
+    ends: list[int] = []
+    for length_ns in lengths_ns:
+        ends.append(length_ns + (ends[-1] if ends else 0))
+    return ends
+
+
+def _legend(row: Row) -> tuple[Part, ...]:
+    """Return what the characters mean, with how long each stage took in all."""
+    told = listed([f"{_STAGES[name][0]} ", *_took(name, length_ns)] for name, length_ns in _times(row).items())
+    return (*told, "; inferred: the only disk") if row["stages_certainty"] == "inferred" else tuple(told)

@@ -1,0 +1,5 @@
+"""Find the slowest operations of a capture, and say of each why it was slow (docs/slow.md)."""
+
+from androstep_analysis.slowest.table import OPERATIONS, slow
+
+__all__ = ["OPERATIONS", "slow"]

@@ -1,0 +1,105 @@
+"""Say what else the device had to do during an operation, and how many requests it held."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from androstep_analysis.slowest.stages import Span
+
+TOP: Final = 3
+"""Processes that are named."""
+
+Times = npt.NDArray[np.int64]
+
+
+class Others(NamedTuple):
+    """Columns others_process, others_op, others_bytes and others_inferred_bytes of an operation."""
+
+    process: list[str | None]
+    op: list[str]
+    bytes: list[int]
+    inferred_bytes: list[int]
+
+
+class Disks:
+    """The requests of a capture (`operations.requests`) as arrays, to be asked what was going on at a time."""
+
+    def __init__(self, requests: pl.DataFrame) -> None:
+        whole = requests.drop_nulls("duration_ns")
+        begin, end, issue = pl.col("begin_ns"), pl.col("end_ns"), pl.col("issue_ns")
+        in_device = pl.when(issue.is_between(begin, end)).then(issue).otherwise(begin)
+        self._rows = whole.with_columns(device_ns=in_device)
+        self._dev, self._begin, self._device, self._end = (
+            self._rows[name].to_numpy() for name in ("dev", "begin_ns", "device_ns", "end_ns")
+        )
+        halves = requests.filter(pl.col("duration_ns").is_null())
+        self._unended = halves.drop_nulls("issue_ns").select("dev", "issue_ns")
+        self._unbegun = halves.drop_nulls("complete_ns").select("dev", "complete_ns")
+        self._pairs = requests.select("part_dev", "dev").unique()
+
+    def of_filesystem(self, dev: int | None) -> tuple[frozenset[int], str]:
+        """Return the disks below the device of a filesystem, and how certain that is.
+
+        They are those that carried its requests. Where no request shows it, and all requests are of one disk, that is
+        inferred.
+        """
+        if dev is None:
+            return frozenset(), "unknown"
+        below = self._pairs.filter(pl.col("part_dev") == dev)["dev"].to_list()
+        if below or self._pairs["dev"].eq(dev).any():
+            return frozenset(below) or frozenset({dev}), "fact"
+        every = frozenset(self._pairs["dev"].to_list())
+        return (every, "inferred") if len(every) == 1 else (frozenset(), "unknown")
+
+    def during(self, disks: Collection[int], span: Span) -> pl.DataFrame:
+        """Return the requests that were queued and not completed, or in the device (from device_ns on), in the span."""
+        at = np.flatnonzero((self._begin < _after(span)) & (self._end > span[0]))
+        return self._rows[at[np.isin(self._dev[at], list(disks))]]
+
+    def depth(self, disk: int, time_ns: int) -> int | None:
+        """Return how many requests the disk had then, with what was issued then; None where that is unknown.
+
+        A request of which one end was not seen may have been in the device from its issue on, or until its completion.
+        """
+        ends = (("issue_ns", self._unended, pl.col("issue_ns") <= time_ns),
+                ("complete_ns", self._unbegun, pl.col("complete_ns") > time_ns))  # fmt: skip
+        if any(halves.filter(pl.col("dev") == disk, may_be).height for _, halves, may_be in ends):
+            return None
+        is_there = (self._device <= time_ns) & (self._end > time_ns) & (self._dev == disk)
+        return int(np.count_nonzero(is_there))
+
+
+def in_device(requests: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """Return those of the requests that were in the device during the span."""
+    return requests.filter(pl.col("device_ns") < _after(span), pl.col("end_ns") > span[0])
+
+
+def spans(requests: pl.DataFrame, begin: str) -> list[Span]:
+    """Return the times of the requests, each from column `begin` to its completion."""
+    return list(requests.select(begin, "end_ns").iter_rows())
+
+
+def others(requests: pl.DataFrame, parts: pl.DataFrame) -> Others:
+    """Return who moved most bytes with these requests, whose pieces are among `parts` (`details.pieces`)."""
+    of_these = parts.join(requests.select("request_id", "op"), on="request_id", how="inner", maintain_order="left")
+    inferred = pl.when(pl.col("process_certainty") == "inferred").then("bytes").otherwise(0)
+    groups = of_these.group_by(process=pl.coalesce("package", "comm"), op="op").agg(
+        pl.col("bytes").sum(), inferred_bytes=inferred.sum()
+    )
+    most = groups.sort("bytes", "process", "op", descending=[True, False, False]).filter(pl.col("bytes") > 0).head(TOP)
+    return Others(*(most[name].to_list() for name in ("process", "op", "bytes", "inferred_bytes")))
+
+
+def ids(tables: Iterable[pl.DataFrame]) -> pl.Series:
+    """Return the request ids of all tables, each once."""
+    return pl.concat([pl.Series("request_id", [], pl.Int64), *(one["request_id"] for one in tables)]).unique()
+
+
+def _after(span: Span) -> int:
+    """Return the end of the span; one without length is a point in time."""
+    return max(span[1], span[0] + 1)

@@ -1,0 +1,255 @@
+"""Choose the slowest operations of a capture, and lay what is known of each into one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from androstep_analysis.common import schema
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.ingest import clock
+from androstep_analysis.link.owner import handles
+from androstep_analysis.slowest import details, meanwhile, operations, stages
+from androstep_analysis.slowest.meanwhile import Disks
+from androstep_analysis.slowest.stages import Span, Stages
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
+OPERATIONS: Final = ("fsync", "read", "write", "discard", "flush")
+"""What `slow` can be asked for."""
+
+_CALL: Final = "fsync"
+_CANDIDATES: Final = 64
+"""Requests that are looked at first, beside those asked for; most of the rest are waits that are listed already."""
+
+Row = dict[str, Any]
+
+
+def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
+    """Find the slowest operations: how long, whose, which file, in which stages, and what else the device had to do.
+
+    Parameters
+    ----------
+    capture : Capture
+        The capture.
+    op : {"fsync", "read", "write", "discard", "flush"}, optional
+        Only these operations; fsync are all calls that wait until data is on the device. By default the slowest waits:
+        such calls, and requests that something waits for and that are no part of a wait that is listed already.
+    top : int, optional
+        How many operations, at most.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each operation, the slowest first, with the columns of ``schemas/slow.json``. No rows where no
+        operation has both a begin and an end.
+
+    Raises
+    ------
+    ValueError
+        For an operation that there is not.
+
+    References
+    ----------
+    ``schemas/definitions.toml``, slow and stage; ``docs/slow.md``.
+
+    Examples
+    --------
+    >>> table = androstep.slow(capture, top=1)
+    >>> table.select("op", "comm", "duration_ns", "stages").row(0)
+    ('write', '.example.mail', 80994064, ['Q2D', 'D2C'])
+    """
+    if op is not None and op not in OPERATIONS:
+        raise ValueError(f"there is no operation {op!r}; there are {', '.join(OPERATIONS)}")
+    lost = Losses(capture.losses, capture.lost_events)
+    requests = operations.requests(capture)
+    calls = operations.calls(capture, lost) if op in (None, _CALL) else None
+    known = requests.drop_nulls("duration_ns")
+    slowest_calls = [] if calls is None else _slowest(calls, top).to_dicts()
+    disks = Disks(requests)
+    if op is None:
+        chosen = _waits(capture, disks, known, slowest_calls, top)
+    else:
+        of_op = _slowest(known.filter(op=op), top)
+        chosen = slowest_calls or details.of_requests(capture, of_op).to_dicts()
+    chosen = sorted(chosen, key=lambda row: (-row["duration_ns"], row["begin_ns"]))[:top]
+    if not chosen:
+        return schema.empty("slow")
+    durations = pl.concat([one.select("op", "duration_ns") for one in (known, *([] if calls is None else [calls]))])
+    durations = durations.filter(pl.col("op").is_in({row["op"] for row in chosen})).sort("duration_ns")
+    told = zip(chosen, _meanwhile(capture, disks, chosen), strict=True)
+    rows = [
+        row | more | _peers(durations, row) | {"at_ns": _at(capture, row), "lost": _is_lost(lost, row)}
+        for row, more in told
+    ]
+    columns = schema.table("slow").polars
+    return schema.conform(pl.DataFrame([{name: row.get(name) for name in columns} for row in rows], columns), "slow")
+
+
+def _slowest(rows: pl.DataFrame, top: int) -> pl.DataFrame:
+    return rows.sort("duration_ns", "begin_ns", descending=[True, False], maintain_order=True).head(top)
+
+
+# -- one wait is listed once ------------------------------------------------------------------------------------------
+
+
+def _waits(capture: Capture, disks: Disks, requests: pl.DataFrame, calls: list[Row], top: int) -> list[Row]:
+    """Return the calls, and the slowest requests that something waits for and that are part of none of these waits.
+
+    Where nothing waits for any request, all requests count.
+    """
+    listed = [(call, _place(disks, call)[0]) for call in calls]
+    awaited = requests.filter("is_awaited")
+    ranked = awaited if awaited.height or calls else requests
+    count = _CANDIDATES + top
+    while True:
+        rows = details.of_requests(capture, _slowest(ranked, count)).to_dicts()
+        found: list[tuple[Row, frozenset[int]]] = []
+        for row in rows:
+            if len(found) < top and not any(_is_same(*one, row) for one in (*listed, *found)):
+                found.append((row, _place(disks, row)[0]))
+        if len(found) == top or count >= ranked.height:
+            return [*calls, *(row for row, _ in found)]
+        count *= 8
+
+
+def _is_same(wait: Row, disks: frozenset[int], request: Row) -> bool:
+    """Whether a request is part of a wait on these disks: half of it lies within, and it is that process's or its work.
+
+    Flushes and the journal's writes are work of a call; a flush is that of a write with PREFLUSH or FUA.
+    """
+    within = min(wait["end_ns"], request["end_ns"]) - max(wait["begin_ns"], request["begin_ns"])
+    if within < 0 or within * 2 < request["duration_ns"]:
+        return False
+    if any(wait[name] is not None and wait[name] == request[name] for name in ("pid", "tid")):
+        return True
+    is_call: bool = wait["op"] == _CALL
+    if request["op"] == "flush":
+        return request["dev"] in disks and (is_call or wait["is_barrier"] is True)
+    return is_call and request["block_type"] == "journal" and bool(request["part_dev"] == wait["dev"])
+
+
+def _peers(durations: pl.DataFrame, row: Row) -> Row:
+    """Return how the operation compares with all of its kind, whose `durations` are in order."""
+    of_kind = durations.filter(op=row["op"])["duration_ns"]
+    median = of_kind.quantile(0.5, "equiprobable")
+    return {"peers": len(of_kind), "faster": of_kind.search_sorted(row["duration_ns"], "left"), "median_ns": median}
+
+
+def _at(capture: Capture, row: Row) -> int:
+    first = row["begin_ns"] if capture.first_ns is None else capture.first_ns
+    return int(clock.continued(row["begin_ns"], capture.jumps) - first)
+
+
+def _is_lost(lost: Losses, row: Row) -> bool:
+    begin, end = (pl.Series([row[name]], dtype=pl.Int64) for name in ("begin_ns", "end_ns"))
+    return bool(lost.between(begin, end, pl.Series([None], dtype=pl.UInt32), "block_events").item())
+
+
+# -- stages, and what competed ----------------------------------------------------------------------------------------
+
+
+def _meanwhile(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Row]:
+    """Return for each operation its stages, depth, flush_ns, and the columns of others."""
+    places = [_place(disks, row) for row in chosen]
+    around = [disks.during(on, _span(row)) for row, (on, _) in zip(chosen, places, strict=True)]
+    parts = details.pieces(capture, meanwhile.ids(around))
+    commits = handles.commits(capture.fs_events) if any(row["op"] == _CALL for row in chosen) else None
+    allocated = _allocations(capture, chosen)
+    for row, (on, certainty), near in zip(chosen, places, around, strict=True):
+        if row["op"] == _CALL:
+            work = _Work(row, near, parts)
+            told, own = work.stages(commits, certainty), work.own
+            depths = [disks.depth(disk, row["begin_ns"]) for disk in on]
+            depth = sum(one for one in depths if one is not None) if depths and None not in depths else None
+        else:
+            times = (row["queue_ns"], allocated.get(row["request_id"]), row["insert_ns"], row["issue_ns"])
+            told, own = stages.of_request(*times, row["complete_ns"]), pl.Series([row["request_id"]])
+            depth = None if row["issue_ns"] is None else disks.depth(row["dev"], row["issue_ns"])
+        rest = meanwhile.in_device(near.filter(~pl.col("request_id").is_in(own.implode())), _span(row))
+        flushes = meanwhile.spans(rest.filter(op="flush"), "device_ns")
+        who = meanwhile.others(rest, parts)
+        yield {
+            "stages": told.names,
+            "stages_ns": told.lengths_ns,
+            "stages_certainty": told.certainty,
+            "depth": depth,
+            "flush_ns": stages.covered_ns(_span(row), flushes),
+            "others": rest.height,
+            **{f"others_{name}": values for name, values in who._asdict().items()},
+        }
+
+
+def _place(disks: Disks, row: Row) -> tuple[frozenset[int], str]:
+    """Return the disks that an operation was on, and how certain that is."""
+    return disks.of_filesystem(row["dev"]) if row["op"] == _CALL else (frozenset({row["dev"]}), "fact")
+
+
+def _span(row: Mapping[str, Any]) -> Span:
+    return row["begin_ns"], row["end_ns"]
+
+
+class _Work:
+    """What the requests `near` a call, of which `parts` are the pieces, are to it: `own` are those of its stages."""
+
+    def __init__(self, call: Row, near: pl.DataFrame, parts: pl.DataFrame) -> None:
+        self._call = call
+        of_filesystem = near.clear() if call["dev"] is None else near.filter(part_dev=call["dev"])
+        here = parts.join(of_filesystem.select("request_id"), on="request_id", how="semi")
+        journal = here.filter(block_type="journal")["request_id"]
+        file = (here.clear() if call["ino"] is None else here.filter(ino=call["ino"]))["request_id"]
+        is_journal = pl.col("request_id").is_in(journal.implode()) & (pl.col("op") == "write")
+        is_of_file = pl.col("request_id").is_in(file.implode()) & (pl.col("op") == "write")
+        begun = pl.col("begin_ns").is_between(call["begin_ns"], call["end_ns"])
+        is_of_thread = pl.lit(False) if call["tid"] is None else (pl.col("submit_tid") == call["tid"]) & begun
+        self._flushes = near.filter(op="flush")
+        self._journal = near.filter(is_journal)
+        self._requests = near.filter(is_of_file | is_of_thread.fill_null(False), ~is_journal, pl.col("op") != "flush")
+        self.own = meanwhile.ids([self._flushes, self._journal, self._requests])
+
+    def stages(self, commits: pl.DataFrame | None, certainty: str) -> Stages:
+        """Return the stages of the call (definitions.toml, stage); a single unknown one where nothing shows them."""
+        call = self._call
+        running = [] if commits is None or call["dev"] is None else _commits(commits, call)
+        if certainty == "unknown" and not running:
+            return Stages(["unknown"], [call["duration_ns"]], certainty)
+        requests = self._requests
+        waiting = list(requests.select("begin_ns", "device_ns").iter_rows())
+        layers = [
+            ("requests", meanwhile.spans(requests, "device_ns")),
+            ("flush", meanwhile.spans(self._flushes, "device_ns")),
+            ("journal", [*running, *meanwhile.spans(self._journal, "begin_ns")]),
+            ("requests", waiting),
+        ]
+        return stages.of_call(_span(call), layers, certainty)
+
+
+def _commits(commits: pl.DataFrame, call: Row) -> list[Span]:
+    """Return when the journal of the call's filesystem was committed during the call."""
+    end = pl.col("end_ns").fill_null(call["end_ns"])
+    near = commits.filter(pl.col("dev") == call["dev"], pl.col("start_ns") < call["end_ns"], end > call["begin_ns"])
+    return list(near.select("start_ns", end).iter_rows())
+
+
+def _allocations(capture: Capture, chosen: list[Row]) -> dict[int, int]:
+    """Return when each of these requests was allocated (G), where the recording has the event."""
+    queued = [row for row in chosen if row.get("queue_ns") is not None and row["sector"] is not None]
+    if not queued:
+        return {}
+    begin, end = min(row["queue_ns"] for row in queued), max(row["end_ns"] for row in queued)
+    events = capture.block_events.filter(pl.col("action") == "getrq", pl.col("ts_ns").is_between(begin, end))
+    found = events.select("ts_ns", "dev", "sector").sort("ts_ns").collect()
+    allocated = {}
+    for row in queued:
+        last_ns = row["end_ns"] if row["issue_ns"] is None else row["issue_ns"]
+        own = found.filter(
+            pl.col("ts_ns").is_between(row["queue_ns"], last_ns if row["insert_ns"] is None else row["insert_ns"]),
+            pl.col("dev") == row["dev"],
+            pl.col("sector").is_between(row["sector"], row["sector"] + row["nr_sectors"], closed="left"),
+        )
+        if own.height:
+            allocated[row["request_id"]] = int(own["ts_ns"][0])
+    return allocated
