@@ -8,7 +8,7 @@ import json
 import polars as pl
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, complete, positive
+from androstep_analysis.commands.command import add_format, add_where, complete, positive
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.present import slow as layout
 from androstep_analysis.present.headline import Headline
@@ -25,19 +25,20 @@ def add(command: argparse.ArgumentParser) -> None:
         stages over time, and what else the device had to do (docs/slow.md). By default these are the slowest waits:
         calls of fsync, and requests that are no part of a wait that is listed already.
 
-        example: androstep slow mycapture --op fsync --top 10
+        example: androstep slow mycapture --op fsync --top 10 --where path=*.db
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
     command.add_argument("--op", choices=OPERATIONS, help="only these operations (default: the slowest waits)")
     command.add_argument("--top", metavar="N", type=positive, default=5, help="how many (default: 5)")
+    add_where(command)
     command.add_argument("--json", action="store_true", help="one JSON array of rows (schemas/slow.json)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     opened = capture.open(arguments.path, format=arguments.format)
-    table = slow(opened, arguments.op, arguments.top)
+    table = slow(opened, arguments.op, arguments.top, where=arguments.where)
     if table.is_empty():
         raise InputError(f"{arguments.path}: {layout.nothing(opened, arguments.op)}")
     if arguments.json:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from androstep_analysis.common import schema
+from androstep_analysis.common import conditions, schema
+from androstep_analysis.common.conditions import Condition
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.ingest import clock
 from androstep_analysis.link.owner import handles
@@ -28,7 +29,9 @@ _CANDIDATES: Final = 64
 Row = dict[str, Any]
 
 
-def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
+def slow(
+    capture: Capture, op: str | None = None, top: int = 5, *, where: Sequence[Condition | str] = ()
+) -> pl.DataFrame:
     """Find the slowest operations: how long, whose, which file, in which stages, and what else the device had to do.
 
     Parameters
@@ -40,6 +43,9 @@ def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
         such calls, and requests that something waits for and that are no part of a wait that is listed already.
     top : int, optional
         How many operations, at most.
+    where : sequence of str, optional
+        Only operations for which all of these hold, as ``["app=com.example.*", "time=2s..5s"]``: on columns of the
+        result up to `file_certainty`, and on app, process, file and time (since the start of the capture).
 
     Returns
     -------
@@ -51,6 +57,8 @@ def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
     ------
     ValueError
         For an operation that there is not.
+    InputError
+        For a condition on a column that there is not, or that leaves nothing.
 
     References
     ----------
@@ -68,6 +76,9 @@ def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
     requests = operations.requests(capture)
     calls = operations.calls(capture, lost) if op in (None, _CALL) else None
     known = requests.drop_nulls("duration_ns")
+    durations = pl.concat([one.select("op", "duration_ns") for one in (known, *([] if calls is None else [calls]))])
+    if where:
+        calls, known = _matching(capture, calls, known if op is None else known.filter(op=op), where)
     slowest_calls = [] if calls is None else _slowest(calls, top).to_dicts()
     disks = Disks(requests)
     if op is None:
@@ -78,7 +89,6 @@ def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
     chosen = sorted(chosen, key=lambda row: (-row["duration_ns"], row["begin_ns"]))[:top]
     if not chosen:
         return schema.empty("slow")
-    durations = pl.concat([one.select("op", "duration_ns") for one in (known, *([] if calls is None else [calls]))])
     durations = durations.filter(pl.col("op").is_in({row["op"] for row in chosen})).sort("duration_ns")
     told = zip(chosen, _meanwhile(capture, disks, chosen), strict=True)
     rows = [
@@ -91,6 +101,27 @@ def slow(capture: Capture, op: str | None = None, top: int = 5) -> pl.DataFrame:
 
 def _slowest(rows: pl.DataFrame, top: int) -> pl.DataFrame:
     return rows.sort("duration_ns", "begin_ns", descending=[True, False], maintain_order=True).head(top)
+
+
+def _matching(
+    capture: Capture, calls: pl.DataFrame | None, requests: pl.DataFrame, where: Sequence[Condition | str]
+) -> tuple[pl.DataFrame | None, pl.DataFrame]:
+    """Return the calls and requests for which all conditions hold."""
+    columns = schema.table("slow").polars.names()
+    parts = [details.of_requests(capture, requests), *([] if calls is None else [calls])]
+    told = [one.select(name for name in columns if name in one.columns) for one in parts]
+    both = pl.concat(told, how="diagonal_relaxed")
+    first_ns = capture.first_ns or 0
+    words = {
+        "app": pl.col("package"),
+        "process": pl.coalesce("package", "comm"),
+        "file": pl.col("path"),
+        "time": (clock.continued(pl.col("begin_ns"), capture.jumps) - first_ns).alias("time_ns"),
+    }
+    found = conditions.matching(both, where, words)
+    if calls is not None:
+        calls = calls.join(found.filter(op=_CALL), on=["tid", "begin_ns", "end_ns"], how="semi", nulls_equal=True)
+    return calls, requests.join(found.select("request_id").drop_nulls(), on="request_id", how="semi")
 
 
 # -- one wait is listed once ------------------------------------------------------------------------------------------

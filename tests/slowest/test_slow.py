@@ -16,6 +16,7 @@ from support.tree import ROOT
 import androstep_analysis as androstep
 from androstep_analysis import cli, schema
 from androstep_analysis.capture import Capture, derivation
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.present import slow as layout
 from androstep_analysis.slowest import OPERATIONS, stages
 
@@ -312,3 +313,16 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         assert cli.main(["slow", str(tmp_path / "trace.csv"), *arguments]) == 1
         said = capsys.readouterr()
         assert said.out == "" and "begin and its end in the recording" in said.err
+
+
+def test_where_chooses_before_the_slowest_are_taken() -> None:
+    capture = androstep.open(ROOT / "datasets/demo")
+    whole = androstep.slow(capture, "read", 1000)
+    files = androstep.slow(capture, "read", 1000, where=["process=.example.c*", "path=*/DCIM*"])
+    is_wanted = pl.col("comm").str.starts_with(".example.c") & pl.col("path").str.contains("/DCIM")
+    assert files.equals(whole.filter(is_wanted)) and 0 < files.height < whole.height
+    late = androstep.slow(capture, "read", 1000, where=["time>=5s"])
+    assert late.equals(whole.filter(pl.col("at_ns") >= 5 * 10**9))
+    assert androstep.slow(one_call(), where=["op=fsync"])["comm"].to_list() == ["mail"]
+    with pytest.raises(InputError, match="there is no column nope"):
+        androstep.slow(capture, where=["nope=1"])
