@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.output_format == "csv":
         print(csvfile.text(table), end="")
     else:
-        shown = wide.show(table, max(wide.MOST, arguments.top or 0))
+        shown = wide.laid_out(table, max(wide.MOST, arguments.top or 0))
         shown = replace(shown, more=shown.more + left)
         print(shown.markdown() if arguments.output_format == "md" else shown)
 

@@ -10,8 +10,8 @@ import polars as pl
 from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, add_where, complete, positive
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.present import slow as layout
 from androstep_analysis.present.headline import Headline
+from androstep_analysis.present.headline import slow as layout
 from androstep_analysis.present.terminal.headline import has_colours, shown
 from androstep_analysis.slowest import OPERATIONS, slow
 

@@ -13,8 +13,7 @@ import polars as pl
 from androstep_analysis.common import quantities, schema
 from androstep_analysis.common.markup import Element, el, visible
 from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
-from androstep_analysis.present import slow
-from androstep_analysis.present.headline import Headline
+from androstep_analysis.present.headline import Headline, slow
 from androstep_analysis.present.terminal.headline import shown
 from androstep_analysis.present.terminal.rows import cell
 from androstep_analysis.present.terminal.text import table
@@ -89,7 +88,7 @@ class ShownBlocks:
 
     Attributes
     ----------
-    blocks : tuple of present.slow.Block
+    blocks : tuple of present.headline.slow.Block
         The blocks.
     """
 
@@ -137,10 +136,15 @@ def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
     flush       1,195            –        0 B         –
     discard       208        6.2 %  19.14 MiB    27.9 %
     """
+    if lazy(table, ()).collect_schema().names() == schema.table("slow").polars.names():
+        return ShownBlocks(tuple(slow.blocks(frame(table))))
+    return laid_out(table, most)
+
+
+def laid_out(table: Table, most: int = MOST) -> Shown:
+    """Return a table as `show` lays it out, in rows and columns."""
     rows = lazy(table, ())
     names = rows.collect_schema().names()
-    if names == schema.table("slow").polars.names():
-        return ShownBlocks(tuple(slow.blocks(frame(table))))
     is_tidy = {"value", "unit"} <= set(names) and {"metric", "quantile"} & set(names)
     wide = _wide(_with_factors(frame(table), ["metric"])) if is_tidy else None
     if wide is not None:

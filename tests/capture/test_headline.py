@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from support import corpus, made, waiting
 from support.tree import ROOT
 
-from androstep_analysis import bench, capture, cli, measures
+from androstep_analysis import bench, capture, cli, measures, slowest
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import quantities
 from androstep_analysis.common.errors import Loss, LossWarning
@@ -102,6 +103,12 @@ def known(of: Capture) -> set[float]:
         found.update(numbers_in(table))
     if of.lost_events:
         found.add(of.lost_events / (of.lost_events + sum(of.events.values())))
+    for row in slowest.slow(of).to_dicts():
+        found.update(numbers(row))
+        stages: Counter[str] = Counter()
+        for name, length_ns in zip(row["stages"], row["stages_ns"], strict=True):
+            stages[name] += length_ns
+        found.update(map(float, stages.values()))
     if of.about["bench"]:
         table = bench.summarise(of.bench).filter(metric="invalid_runs")
         few = table.filter(pl.col("n") - pl.col("value") < 6).height
@@ -124,7 +131,7 @@ def check(told: Headline, of: Capture) -> None:
     wrong = [amount for amount in amounts(told) if float(amount.value) not in numbers_known]
     assert wrong == [], "numbers that no measure has"
     plain = [part for sentence in told.sentences for part in sentence.parts if type(part) is str]
-    constant = re.compile(r"95 %|fewer than 6|--repeats 6|jbd2|process \d+")
+    constant = re.compile(r"95 %|fewer than 6|--repeats 6|jbd2|(process|thread|inode) \d+")
     assert [part for part in plain if re.search(r"\d", constant.sub("", part))] == [], "numbers that nothing checks"
     has_more = of.about["rows"]["requests"] or any(of.about[part] for part in ("bench", "replay", "steps", "gui"))
     is_complete = has_more and not of.lost_events and not any(is_missing(loss) for loss in of.losses)

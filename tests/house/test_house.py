@@ -155,7 +155,6 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
         {"beside", "headline"},
-        {"slow"},
         {"advice", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel"},

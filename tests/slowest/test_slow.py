@@ -17,7 +17,7 @@ import androstep_analysis as androstep
 from androstep_analysis import cli, schema
 from androstep_analysis.capture import Capture, derivation
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.present import slow as layout
+from androstep_analysis.present.headline import slow as layout
 from androstep_analysis.slowest import OPERATIONS, stages
 
 pytestmark = pytest.mark.unit

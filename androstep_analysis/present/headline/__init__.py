@@ -5,9 +5,10 @@ Nothing here is for a terminal or a page: both show the same `Headline`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from androstep_analysis.present.headline import beside, recorded, requests, results, unknown, unusual
+from androstep_analysis import slowest
+from androstep_analysis.present.headline import beside, recorded, requests, results, slow, unknown, unusual
 from androstep_analysis.present.headline.requests import RESULTS, largest
 from androstep_analysis.present.headline.results import configuration, dimension
 from androstep_analysis.present.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from androstep_analysis.capture import Capture
+
+WAITS: Final = 5
+"""Slow operations that are listed."""
 
 __all__ = [
     "RESULTS",
@@ -47,9 +51,17 @@ def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Hea
     gaps = tuple(gap for part in parts for gap in part.gaps)
     main = next((part for part in parts if part.tables), None)
     said = [one for part in parts for one in (part.parts if part is main else part.sentences)]
+    at = next((number for number, one in enumerate(said, 1) if not isinstance(one, Sentence)), len(said))
+    said[at:at] = _slowest(capture)
     missing = [unknown.sentence(gaps)] if gaps else []
     first = (recorded.recorded(capture), recorded.complete(capture))
     return Headline((*first, *said, *missing, *unusual.sentences(capture, found)), gaps)
+
+
+def _slowest(capture: Capture) -> Iterator[Sentence]:
+    """Yield the slowest waits, a line each (`androstep_analysis.slow`)."""
+    for row in slowest.slow(capture, top=WAITS).iter_rows(named=True):
+        yield Sentence("slowest", slow.line(row))
 
 
 def _beside_requests(capture: Capture) -> Iterator[Headline]:

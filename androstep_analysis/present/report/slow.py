@@ -6,7 +6,7 @@ from typing import Final
 
 from androstep_analysis import slowest
 from androstep_analysis.common.markup import Element
-from androstep_analysis.present import slow
+from androstep_analysis.present.headline import slow
 from androstep_analysis.present.report.section import Context
 
 TOP: Final = 5

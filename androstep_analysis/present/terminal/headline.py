@@ -49,6 +49,7 @@ def summary(capture: Capture, path: str) -> str:
 def _next(capture: Capture, path: str) -> Iterator[str]:
     """Yield what a reader of the summary may type next."""
     if capture.about["rows"]["requests"]:
+        yield f"androstep slow {path}"
         yield f"androstep advise {path}"
         yield f"androstep compare {path} OTHER"
     yield f"androstep report {path} -o report.html"
