@@ -23,7 +23,7 @@ _LABEL: Final = 10
 """Columns of the questions, with the space behind them."""
 
 _WIDE: Final = 100
-"""Columns of the table of causes where the output is no terminal."""
+"""Columns where the output is no terminal."""
 
 _WIDEST: Final = 140
 
@@ -56,7 +56,7 @@ def _next(capture: Capture, path: str) -> Iterator[str]:
 
 
 def terminal_width() -> int:
-    """Return the columns that the table of causes may take."""
+    """Return the columns that a summary may take."""
     return min(max(shutil.get_terminal_size((_WIDE, 0)).columns, WIDTH), _WIDEST)
 
 
@@ -70,18 +70,18 @@ def shown(told: Headline, *, coloured: bool = False, width: int = WIDTH) -> str:
     parts = []
     for kind, members in itertools.groupby(told.parts, type):
         if kind is Sentence:
-            parts.append("\n".join(_lines([one for one in members if isinstance(one, Sentence)], coloured)))
+            parts.append("\n".join(_lines([one for one in members if isinstance(one, Sentence)], coloured, width)))
         else:
             parts += [_table(one, width) for one in members if not isinstance(one, Sentence)]
     return "\n\n".join(filter(None, parts))
 
 
-def _lines(sentences: Iterable[Sentence], coloured: bool) -> Iterator[str]:
+def _lines(sentences: Iterable[Sentence], coloured: bool, width: int) -> Iterator[str]:
     before = ""
     for sentence in sentences:
         label = "" if sentence.about == before else sentence.about
         before = sentence.about
-        for line in wrapped("".join(map(_text, sentence.parts)), WIDTH - _LABEL):
+        for line in wrapped("".join(map(_text, sentence.parts)), width - _LABEL):
             yield f"{_painted(label.ljust(_LABEL), '1', coloured)}{_painted(line, _STYLES[sentence.kind], coloured)}"
             label = ""
 
@@ -102,7 +102,7 @@ def _table(told: Grid | Sheet, width: int) -> str:
 
 def _grid(grid: Grid, width: int) -> str:
     rows = [["–" if cell is None else str(cell) for cell in row] for row in grid.rows]
-    note = ["", *wrapped(grid.note, WIDTH)] if grid.note else []
+    note = ["", *wrapped(grid.note, width)] if grid.note else []
     return "\n".join([table(grid.header, rows, width=width), *note[1:]])
 
 
