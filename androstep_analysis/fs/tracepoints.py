@@ -22,6 +22,7 @@ from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.ingest.spool import batches
 
 WRITES = ("ext4_write_begin", "ext4_da_write_begin", "f2fs_write_begin")
+WRITE_ENDS = ("ext4_write_end", "ext4_da_write_end", "ext4_journalled_write_end", "f2fs_write_end")
 DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
 DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter", "direct_begin")
 NAMED_IO = ("f2fs_datawrite_start", "f2fs_dataread_start", "android_fs_datawrite_start", "android_fs_dataread_start")
@@ -75,7 +76,7 @@ _FORMAT = stat.S_IFMT(0o177777)
 _KEY = ["dev", "ino", "incarnation"]
 
 
-PAGES = (*WRITES, *STORES, *DIRTIED, CACHED, UNCACHED, *ASKED, *INVALIDATED)
+PAGES = (*WRITES, *WRITE_ENDS, *STORES, *DIRTIED, CACHED, UNCACHED, *ASKED, *INVALIDATED)
 """Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
 
 NEVER_WRITTEN = ("erofs", "squashfs")

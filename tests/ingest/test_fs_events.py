@@ -75,6 +75,11 @@ FORMS = {
     "f2fs_write_begin: dev = (254,7), ino = 57, pos = 4096, len = 12, flags = 0": {
         **{"ino": 57, "offset_bytes": 4096, "nr_bytes": 12}
     },
+    "f2fs_write_end: dev = (254,7), ino = 57, pos = 4096, len = 12, copied = 8": {
+        **{"ino": 57, "offset_bytes": 4096, "nr_bytes": 8}
+    },
+    "ext4_da_write_end: dev 254,7 ino 57 pos 4096 len 12 copied 8": {"ino": 57, "offset_bytes": 4096, "nr_bytes": 8},
+    "ext4_load_inode: dev 254,7 ino 57": {"ino": 57},
     "f2fs_direct_IO_enter: dev = (254,7), ino = 265 pos = 65536 len = 512 rw = 1": {
         **{"ino": 265, "offset_bytes": 65536, "nr_bytes": 512}
     },

@@ -33,6 +33,7 @@ F2FS_TYPES = {0: "DATA", 1: "NODE", 2: "META"}
 _INODE = {"dev": "dev", "ino": "ino"}
 _EXTENT = {**_INODE, "file_block": "lblk", "nr_blocks": "len", "block": "pblk", "status": "status"}
 _WRITE = {**_INODE, "offset_bytes": "pos ki_pos", "nr_bytes": "len"}
+_WRITTEN = {**_INODE, "offset_bytes": "pos", "nr_bytes": "copied"}
 _DIRTY = {"bdi": "name", "ino": "ino", "page": "index"}
 _PAGE = {"dev": "s_dev", "ino": "i_ino", "page": "index"}
 _CACHE = {**_PAGE, "page_order": "order"}
@@ -64,6 +65,10 @@ FIELDS: dict[str, dict[str, str]] = {
     "ext4_unlink_enter": {**_INODE, "parent": "parent"},
     "ext4_write_begin": _WRITE,
     "ext4_da_write_begin": _WRITE,
+    "ext4_write_end": _WRITTEN,
+    "ext4_da_write_end": _WRITTEN,
+    "ext4_journalled_write_end": _WRITTEN,
+    "ext4_load_inode": _INODE,
     "ext4_direct_IO_enter": _WRITE,
     "writeback_dirty_folio": _DIRTY,
     "writeback_dirty_page": _DIRTY,
@@ -102,6 +107,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "f2fs_evict_inode": _F2FS_INODE,
     "f2fs_iget": _F2FS_INODE,
     "f2fs_write_begin": _WRITE,
+    "f2fs_write_end": _WRITTEN,
     "f2fs_direct_IO_enter": _WRITE,
     "f2fs_datawrite_start": _TRANSFER,
     "f2fs_dataread_start": _TRANSFER,

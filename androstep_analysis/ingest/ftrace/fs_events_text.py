@@ -13,6 +13,7 @@ from androstep_analysis.ingest.ftrace.fs_events import LEVELS
 _INODE = "dev {dev:device} ino {ino}"
 _INSERT = f"{_INODE} es [{{file_block}}/{{nr_blocks}}) mapped {{block}} status {{status:flags}}"
 _WRITE = f"{_INODE} pos {{offset_bytes}} len {{nr_bytes}}"
+_WRITTEN = f"{_INODE} pos {{offset_bytes}} len {{#}} copied {{nr_bytes}}"
 _DIRTY = (
     "bdi {dev:device}: ino={ino} index={page}",
     "bdi {*}: ino={ino} index={page}",  # a backing device that is no disk has a name without numbers
@@ -22,6 +23,7 @@ _COMMIT = "dev {dev:device} transaction {transaction}"
 _F2FS_DEV = "dev = ({dev:device})"
 _F2FS_INODE = f"{_F2FS_DEV}, ino = {{ino}}"
 _F2FS_WRITE = f"{_F2FS_INODE}{{?,}} pos = {{offset_bytes}}{{?,}} len = {{nr_bytes}}"
+_F2FS_WRITTEN = f"{_F2FS_INODE}{{?,}} pos = {{offset_bytes}}{{?,}} len = {{#}}{{?,}} copied = {{nr_bytes}}"
 _F2FS_STATE = f"{_F2FS_INODE}, pino = {{parent}}, i_mode = 0x{{mode:x}}, i_size = {{#}}, i_nlink = {{nlink}}"
 _F2FS_BLOCK = (
     f"{_F2FS_INODE}, {{*}}index = 0x{{file_block:x}}, oldaddr = 0x{{old_block:x}}, newaddr = 0x{{block:x}},"
@@ -68,6 +70,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "ext4_unlink_enter": (f"{_INODE} size {{#}} parent {{parent}}",),
     "ext4_write_begin": (_WRITE,),
     "ext4_da_write_begin": (_WRITE,),
+    "ext4_write_end": (_WRITTEN,),
+    "ext4_da_write_end": (_WRITTEN,),
+    "ext4_journalled_write_end": (_WRITTEN,),
+    "ext4_load_inode": (_INODE,),
     "ext4_direct_IO_enter": (_WRITE,),
     "writeback_dirty_folio": _DIRTY,
     "writeback_dirty_page": _DIRTY,
@@ -115,6 +121,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "f2fs_evict_inode": (_F2FS_STATE,),
     "f2fs_iget": (_F2FS_STATE,),
     "f2fs_write_begin": (_F2FS_WRITE,),
+    "f2fs_write_end": (_F2FS_WRITTEN,),
     "f2fs_direct_IO_enter": (_F2FS_WRITE,),
     "f2fs_datawrite_start": (_TRANSFER,),
     "f2fs_dataread_start": (_TRANSFER,),

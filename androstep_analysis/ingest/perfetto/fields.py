@@ -227,6 +227,10 @@ _EVENT_FIELDS = {
     "block_plug": "comm",
     "block_unplug": "nr_rq comm",
     **dict.fromkeys(("ext4_da_write_begin", "ext4_write_begin", "ext4_direct_IO_enter"), "dev ino pos len"),
+    **dict.fromkeys(
+        ("ext4_da_write_end", "ext4_journalled_write_end", "ext4_write_end", "f2fs_write_end"), "dev ino pos len copied"
+    ),
+    "ext4_load_inode": "dev ino",
     "ext4_allocate_inode": "dev ino dir mode",
     "ext4_es_cache_extent": "dev ino lblk len pblk status",
     "ext4_es_insert_extent": "dev ino lblk len pblk status",
