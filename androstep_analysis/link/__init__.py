@@ -15,12 +15,12 @@ from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest import clock
 from androstep_analysis.ingest.spool import Spool, batches, on_disk
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import evidence, extents, owner
+from androstep_analysis.link import evidence, extents, inferred, owner
 from androstep_analysis.link.evidence import consistency, filetype
 from androstep_analysis.link.evidence.consistency import Stated
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
-from androstep_analysis.link.owner import handles
+from androstep_analysis.link.owner import handles, processes
 from androstep_analysis.link.requests import Requests, rwbs
 from androstep_analysis.link.shelf import Shelf
 
@@ -85,8 +85,14 @@ def tables(
         devices=devices,
         sharing=tracepoints.sharing(disks),
     )
+    homes = inferred.homes(fs_events, linked.requests, recorded, fs_types) if "tracepoint" in sources else {}
+    runs = inferred.runs(
+        *(all_events, fs_events, linked.requests, staging.block, homes, sizes, page_bytes),
+        *(processes.Processes(tasks), staging.lost),
+    )
     for pieces in _owned(_mapped(linked, mapping, fs_events, sources, staging, spool), owners, all_events):
-        spool.append("io", extents.table(pieces.with_columns(_within_one_segment(staging, ("queue_ns",)))))
+        filled = inferred.applied(pieces, runs, mapping.files)
+        spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
         "requests": spool.table("requests"),

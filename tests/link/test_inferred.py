@@ -1,0 +1,84 @@
+"""What is inferred from the events that a phone without root permits, against recordings whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from support import corpus, stock, truth
+
+from androstep_analysis import link
+from androstep_analysis.common import units
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import requests
+
+RECORDINGS = ("ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1")
+
+AIMS = {"file": (0.93, 0.015), "owner": (0.985, 0.015)}
+"""Of the blocks that were written at least this share is right, and at most this is wrong."""
+
+CLASS_ERROR = 0.05
+"""Answers of one percentage are right as often as it says, but for this share."""
+
+
+def io_of(recorded: Staging) -> pl.DataFrame:
+    """Table io of a recording without images."""
+    tables = link.tables(recorded, requests.link(recorded.block), link.Images(), Spool())
+    return tables["io"].collect()
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_files_and_owners_of_what_was_written(name: str) -> None:
+    directory = corpus.path(f"kernel/{name}")
+    io = io_of(stock.reduced(truth.staging(directory)))
+    answers = stock.judged(io, truth.writes(directory))
+    for question, (right, wrong) in AIMS.items():
+        shares = stock.shares(answers[question])
+        assert shares["fact wrong"] == 0
+        assert shares["fact right"] + shares["inferred right"] >= right, (question, shares)
+        assert shares["inferred wrong"] <= wrong, (question, shares)
+    for question, percent in (("file", "map_percent"), ("owner", "owner_percent")):
+        known = answers.filter(pl.col(question).str.starts_with("inferred"))
+        classes = known.group_by(percent).agg(n=pl.len(), right=(pl.col(question) == "inferred right").mean())
+        for stated, n, right in classes.iter_rows():
+            assert n < 100 or right >= stated / 100 - CLASS_ERROR, (question, stated, right)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_files_and_owners_of_what_was_read(name: str) -> None:
+    """The recording with all of its events tells the truth about what it reads."""
+    recorded = truth.staging(corpus.path(f"kernel/{name}"))
+    proven = io_of(recorded).filter(pl.col("op") == "read", pl.col("block_type") == "data")
+    proven = proven.filter(pl.col("map_source") != "inferred").drop_nulls("ino")
+    place = ["issue_ns", "sector"]
+    found = io_of(stock.reduced(recorded)).select(*place, "ino", "owner_pid")
+    both = proven.join(found, on=place, how="left", suffix="_found")
+    assert both.height > 50
+    for question in ("ino", "owner_pid"):
+        is_right = pl.col(question) == pl.col(f"{question}_found")
+        share = both.select(pl.col("bytes").filter(is_right).sum() / pl.col("bytes").sum()).item()
+        assert share >= 0.95, (question, share)
+
+
+def test_a_recording_with_all_events_has_nothing_inferred_from_few() -> None:
+    io = io_of(truth.staging(corpus.path("kernel/f2fs_guest_6.1")))
+    assert io["map_percent"].null_count() == io["owner_percent"].null_count() == io.height
+
+
+def test_no_answer_rests_on_events_between_which_others_were_lost() -> None:
+    recorded = stock.reduced(truth.staging(corpus.path("kernel/ext4_guest_6.1")))
+    lost = Loss("overwritten", 1, "an event is missing", ("fs_events",))
+    assert io_of(recorded)["map_percent"].count() > 500
+    assert io_of(replace(recorded, losses=(lost,)))["map_percent"].count() == 0
+
+
+def test_a_filesystem_on_device_mapper_is_that_of_the_disk_it_is_written_to() -> None:
+    """A user build permits no remaps: requests are of the disk, events of the filesystem's own device."""
+    recorded = stock.reduced(truth.staging(corpus.path("kernel/f2fs_guest_6.1")))
+    disk = pl.lit(units.dev(8, 0), pl.UInt32)
+    moved = recorded.with_tables(block_events=recorded.block.with_columns(dev=disk, sector=pl.col("sector") + 4096))
+    same = ["issue_ns", "ino", "owner_pid", "map_percent"]
+    assert io_of(moved).select(same).equals(io_of(recorded).select(same))
