@@ -22,6 +22,7 @@ from androstep_analysis.measures.command_latency import COMMAND_LATENCY, command
 from androstep_analysis.measures.commands import commands
 from androstep_analysis.measures.counters import counters
 from androstep_analysis.measures.evidence import evidence
+from androstep_analysis.measures.file_io import FILE_IO, file_io
 from androstep_analysis.measures.file_types import FILE_TYPES, file_types
 from androstep_analysis.measures.fsyncs import FSYNCS, fsyncs
 from androstep_analysis.measures.hotness import BLOCK_USES, HOTNESS, block_uses, hotness
@@ -76,6 +77,7 @@ REGISTRY: Final[Mapping[str, Measure]] = {
     "seek_distances": SEEK_DISTANCES,
     "merges": MERGES,
     "command_latency": COMMAND_LATENCY,
+    "file_io": FILE_IO,
     "fsyncs": FSYNCS,
     "write_cost": WRITE_COST,
     "sync_cost": SYNC_COST,
@@ -114,6 +116,7 @@ __all__ = [
     "daily",
     "depth",
     "evidence",
+    "file_io",
     "file_types",
     "fsyncs",
     "hotness",

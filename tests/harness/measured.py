@@ -497,6 +497,7 @@ UNJUDGED: Final = {
     "seek_distances": _UNSEEN,
     "merges": _UNSEEN,
     "command_latency": "names devices and commands, which a loop device does not have",
+    "file_io": "counts what calls ask for, of which tests/measures/test_file_io.py has the truth",
     "samples": "the workload reads no counters",
     "bench": "names what a benchmark says of itself",
     "replay": "names what a replay says of itself",
