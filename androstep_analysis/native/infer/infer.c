@@ -10,6 +10,8 @@
 #define INLINE_BYTES   3488 // F2FS: MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
 #define SEGMENT_BLOCKS 512  // F2FS: a segment holds data or nodes
 #define MANY_PAGES     64
+#define MANY_FILES     16
+#define MANY_ROWS      256
 #define MANY_BLOCKS    8 // a fsync writes fewer nodes at once
 #define FIRST_FILE     3 // F2FS keeps nodes in inode 1, and its other metadata in inode 2
 #define MOST_LOOKED_UP 4096
@@ -446,6 +448,47 @@ static int64_t waiting_pages(const struct infer *in, enum state state, const str
     return count;
 }
 
+// Whether dirty pages, the first ones or the last, lie as far from each other as two requests on the device.
+static bool lie_as(const struct queue *dirty, int64_t blocks, int64_t next_blocks, int64_t distance)
+{
+    const struct page *pages = dirty->pages, *last = &pages[dirty->end - 1];
+
+    if ((int64_t)dirty->end < blocks + next_blocks)
+        return false;
+    if (distance > 0)
+        return pages[blocks - 1].block - pages[0].block == blocks - 1 &&
+               pages[blocks].block - pages[0].block == distance;
+    return last[0].block - last[1 - blocks].block == blocks - 1 &&
+           last[1 - blocks].block - last[1 - blocks - next_blocks].block == -distance;
+}
+
+// The file that F2FS writes by this request though it is not the one that has been dirty longest: all of its pages, if
+// there are many, or pages that it updates in place by this request and the next one of its thread, whose distance
+// tells. NOTHING where there is none among the oldest. A plug issues requests in reverse on Linux 6.1.
+static size_t likely_file(struct infer *in, const struct issue *issue)
+{
+    const struct infer_events *e = in->events;
+    size_t row = (size_t)issue->event, next = row + 1, tries = 0;
+    int64_t distance = 0;
+
+    while (next < e->rows && next - row < MANY_ROWS && (e->kind[next] != INFER_WRITES || e->tid[next] != e->tid[row]))
+        next++;
+    if (next < e->rows && next - row < MANY_ROWS)
+        distance = e->first[next] - e->first[row];
+    if (distance == issue->blocks || (distance && distance == -e->count[next]))
+        distance = 0;
+    for (size_t at = in->oldest; at != NOTHING && tries++ < MANY_FILES; at = in->files[at].next) {
+        if (in->files[at].dev != issue->dev)
+            continue;
+        if (issue->blocks >= MANY_BLOCKS && in->files[at].nr_dirty == (size_t)issue->blocks)
+            return at;
+        sort_dirty(in, &in->files[at]);
+        if (distance && lie_as(&in->files[at].dirty, issue->blocks, e->count[next], distance))
+            return at;
+    }
+    return NOTHING;
+}
+
 // The next page of a queue is written. F2FS writes some pages in place and others to its log, each apart, so that only
 // a request of all pages tells which is which.
 static bool write_next(struct infer *in, struct issue *issue, int64_t block, struct queue *queue, enum infer_rule rule)
@@ -501,8 +544,14 @@ static void write_back(struct infer *in, struct issue *issue, int64_t block)
     if (write_next(in, issue, block, &in->threads[flusher].allocated, RULE_ALLOCATED))
         return;
     if (!((segment & 2) && !(segment & 4))) {
-        if (!is_waiting(in, WAITING, queue))
-            flush_oldest(in, issue, queue);
+        if (!is_waiting(in, WAITING, queue)) {
+            size_t likely = issue->flags & FLAG_REWRITES ? NOTHING : likely_file(in, issue);
+
+            if (likely != NOTHING)
+                flush(in, likely, queue);
+            else
+                flush_oldest(in, issue, queue);
+        }
         set_segment(in, issue->dev, block, 4, 0);
         if (write_next(in, issue, block, queue, RULE_WRITEBACK))
             return;
