@@ -90,6 +90,11 @@ _RESULT: Final = ("event", "block", "ino", "file_block", "author", "rule")
 _USUAL_BYTES: Final = 4096
 """Size of a page and of a block of a filesystem where nothing says it: that of nearly all phones."""
 
+_MOST_BLOCKS: Final = 1 << 13
+"""Blocks of one event or request at most: what damaged input says beyond is left out, and the rest of large extents."""
+_LARGEST_BLOCK: Final = 1 << 48
+_LARGEST_ORDER: Final = 16
+
 _OWNER: Final = ("owner_pid", "owner_comm", "owner_package")
 _THREAD: Final = ("ts_ns", "tid", "pid", "comm")
 
@@ -185,7 +190,7 @@ def _events(
     )
     is_write, is_page = event.is_in(tracepoints.WRITES), event.is_in([tracepoints.CACHED, tracepoints.UNCACHED])
     end = pl.col("offset_bytes") + pl.max_horizontal("nr_bytes", 1)
-    pages = pl.lit(2, pl.Int64).pow(pl.col("page_order").fill_null(0))
+    pages = pl.lit(2, pl.Int64).pow(pl.col("page_order").fill_null(0).clip(0, _LARGEST_ORDER))
     first = (
         pl.when(is_write)
         .then(pl.col("offset_bytes") // size)
@@ -201,11 +206,14 @@ def _events(
         .otherwise("nr_blocks")
     )
     is_written = pl.col("status").str.contains("W").fill_null(False)
-    rows = fs_events.with_columns(kind=kind.cast(pl.UInt8)).filter(pl.col("kind").is_not_null(), size.is_not_null())
+    is_told = pl.col("kind").is_not_null() & size.is_not_null() & first.is_between(0, _LARGEST_BLOCK).fill_null(True)
+    # The page cache of the device itself has the number of the device as its inode.
+    is_file = pl.col("ino") != pl.col("dev")
+    rows = fs_events.with_columns(kind=kind.cast(pl.UInt8)).filter(is_told, is_file)
     return rows.select(
         *("dev", "ino", "kind", *_THREAD),
         first=first,
-        count=count,
+        count=count.clip(0, _MOST_BLOCKS),
         block=pl.when(is_write).then(end).otherwise("block"),
         flags=_thread_flags() + is_written.cast(pl.UInt8) * _WRITTEN,
     ).collect()
@@ -234,7 +242,7 @@ def _issues(
         ts_ns="issue_ns",
         dev="fs_dev",
         first=first,
-        count=(pl.col("part_sector") + pl.col("nr_sectors") - 1) // sectors + 1 - first,
+        count=((pl.col("part_sector") + pl.col("nr_sectors") - 1) // sectors + 1 - first).clip(0, _MOST_BLOCKS),
         kind=pl.when(pl.col("op") == "write").then(_WRITES).otherwise(_READS).cast(pl.UInt8),
         flags=_thread_flags() + is_sync * _SYNC + of_filesystem,
     ).collect()

@@ -12,9 +12,9 @@
 #define MANY_PAGES     64
 #define MANY_FILES     16
 #define MANY_ROWS      256
+#define MANY_DIRTY     4096
 #define MANY_BLOCKS    8 // a fsync writes fewer nodes at once
 #define FIRST_FILE     3 // F2FS keeps nodes in inode 1, and its other metadata in inode 2
-#define MOST_LOOKED_UP 4096
 
 // A block of a file, and the event that wrote it.
 struct page {
@@ -438,13 +438,16 @@ static void flush_oldest(struct infer *in, const struct issue *issue, struct que
     }
 }
 
-// How many pages of the first file in a queue wait there, before those of another.
-static int64_t waiting_pages(const struct infer *in, enum state state, const struct queue *queue)
+// How many pages of the first file in a queue wait there, before those of another; not counted beyond `enough`.
+static int64_t waiting_pages(const struct infer *in, enum state state, const struct queue *queue, int64_t enough)
 {
     int64_t count = 0;
 
-    for (size_t k = queue->head; k < queue->end && queue->pages[k].file == queue->pages[queue->head].file; k++)
+    for (size_t k = queue->head; k < queue->end && count <= enough; k++) {
+        if (queue->pages[k].file != queue->pages[queue->head].file)
+            break;
         count += has_page(in, state, &queue->pages[k]);
+    }
     return count;
 }
 
@@ -482,8 +485,10 @@ static size_t likely_file(struct infer *in, const struct issue *issue)
             continue;
         if (issue->blocks >= MANY_BLOCKS && in->files[at].nr_dirty == (size_t)issue->blocks)
             return at;
+        if (!distance || in->files[at].nr_dirty > MANY_DIRTY)
+            continue;
         sort_dirty(in, &in->files[at]);
-        if (distance && lie_as(&in->files[at].dirty, issue->blocks, e->count[next], distance))
+        if (lie_as(&in->files[at].dirty, issue->blocks, e->count[next], distance))
             return at;
     }
     return NOTHING;
@@ -499,8 +504,9 @@ static bool write_next(struct infer *in, struct issue *issue, int64_t block, str
         return false;
     struct page page = queue->pages[queue->head];
     if (issue->done == 0)
-        issue->is_whole = in->files[page.file].is_fresh ||
-                          (queue->mixed != page.file + 1 && waiting_pages(in, state, queue) == issue->blocks);
+        issue->is_whole =
+            in->files[page.file].is_fresh ||
+            (queue->mixed != page.file + 1 && waiting_pages(in, state, queue, issue->blocks) == issue->blocks);
     queue->head++;
     take_from(in, state, page.file, page.block, &page.author);
     if (!issue->is_whole && !(issue->flags & FLAG_REWRITES)) {
@@ -714,7 +720,6 @@ static void correct(struct infer *in, struct inference *result, size_t at, int64
 static void on_mapped(struct infer *in, size_t row, size_t at)
 {
     const struct infer_events *e = in->events;
-    int64_t count = e->count[row] < MOST_LOOKED_UP ? e->count[row] : MOST_LOOKED_UP;
 
     struct file *file = &in->files[at];
     // A look-up mostly repeats the one before.
@@ -726,7 +731,7 @@ static void on_mapped(struct infer *in, size_t row, size_t at)
     file->first = e->first[row];
     file->block = e->block[row];
     file->count = e->count[row];
-    for (int64_t k = 0; k < count; k++) {
+    for (int64_t k = 0; k < e->count[row]; k++) {
         struct place *place = place_at(in, e->dev[row], e->block[row] + k);
 
         if (!place)
@@ -743,12 +748,11 @@ static void on_allocating(struct infer *in, size_t row, size_t at, size_t tid)
     const struct infer_events *e = in->events;
     bool is_worker = e->flags[row] & (FLAG_FLUSHER | FLAG_KBLOCKD);
     size_t flusher = is_worker ? thread_at(in, true, e->dev[row]) : tid;
-    int64_t count = e->count[row] < MOST_LOOKED_UP ? e->count[row] : MOST_LOOKED_UP;
 
     if (flusher == NOTHING)
         return;
     struct thread *thread = &in->threads[flusher];
-    for (int64_t k = 0; k < count; k++) {
+    for (int64_t k = 0; k < e->count[row]; k++) {
         struct page page = {at, e->first[row] + k, in->files[at].author};
 
         if (map_value(&in->pages[ALLOCATED], at, (uint64_t)page.block))
