@@ -708,8 +708,11 @@ static void correct(struct infer *in, struct inference *result, size_t at, int64
         if (result->ino != NO_INT64 && result->file_block != NO_INT64)
             make_dirty(in, file_at(in, file->dev, result->ino), result->file_block, result->author);
         if (result->rule != RULE_DIRECT || result->ino != file->ino) {
-            result->author = in->files[at].author;
-            take_page(in, at, block, &result->author);
+            int64_t author = in->files[at].author;
+
+            if (take_page(in, at, block, &author) && author > result->event)
+                make_dirty(in, at, block, author); // since the request was issued
+            result->author = author;
         }
         result->ino = in->files[at].ino;
         result->file_block = block;
