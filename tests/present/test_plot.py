@@ -507,6 +507,21 @@ def curves(ax: Axes) -> dict[str, list[tuple[float, float]]]:
     }
 
 
+@pytest.mark.filterwarnings("error")
+def test_many_long_names_leave_a_figure_its_axes() -> None:
+    names = [f"direct, {size}, 33554432, preallocated" for size in range(10)]
+    rows = [("cumulative_ratio", "op", name, 1000, 1.0, 9) for name in names]
+    table = pl.DataFrame(rows, ("metric", "part", "test", "latency_ns", "value", "n"), orient="row")
+    ax = plot.bench_distribution(table)
+    few = plot.bench_distribution(table.with_columns(test=pl.lit("direct")).head(1))
+    figures = [paper.settled(one) for one in (ax, few)]
+    heights = [one.get_window_extent().height for one in (ax, few)]
+    assert heights[0] > 0.6 * heights[1], "what the legend takes, the figure has more"
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().x1 <= figures[0].bbox.x1
+
+
 def test_sync_modes_are_bars_with_their_intervals() -> None:
     table = medians(
         "sync_mode",

@@ -18,6 +18,7 @@ import pytest
 from support import corpus, waiting
 from support.needs import needs
 from support.pages import HOSTILE, TAGS, Page
+from support.tree import ROOT
 
 import androstep_analysis.capture
 from androstep_analysis import measures, report, schema
@@ -319,6 +320,18 @@ def test_what_writing_costs_and_how_long_data_live_is_told(tmp_path: Path) -> No
     assert {figure.name for figure in behaviour.QUEUE.figures + behaviour.COST.figures} <= {
         path.stem for path in (tmp_path / "figures").iterdir()
     }
+
+
+@pytest.mark.prove
+def test_figures_of_benchmarks_are_saved_as_those_of_requests_are(tmp_path: Path) -> None:
+    capture = androstep_analysis.capture.open(ROOT / "datasets/bench/ext4_peers/reads-0.rec.xz")
+    report.write(capture, tmp_path / "report.html", figures=tmp_path / "figures")
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", (tmp_path / "report.html").read_text("utf-8"))
+    saved = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "figures").glob("*.json")]
+    assert captions and sorted(one["caption"] for one in saved) == sorted(captions)
+    for one in saved:
+        files = {path.suffix for path in (tmp_path / "figures").glob(f"{one['figure']}.*")}
+        assert files == {".pdf", ".png", ".csv", ".json"}
 
 
 def test_definitions_are_printed_once_and_as_they_are(hostile: tuple[Path, Path]) -> None:

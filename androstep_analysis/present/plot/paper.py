@@ -96,6 +96,8 @@ SERIES: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9
 FALLBACK: Final = "#444444"
 """Colour of a kind that no palette knows."""
 
+_LEGEND_SIZE: Final = 7
+
 RC: Final[Mapping[str, Any]] = {
     "font.family": text.FONT,
     "font.size": 7,
@@ -108,7 +110,7 @@ RC: Final[Mapping[str, Any]] = {
     "axes.prop_cycle": cycler(color=SERIES),
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
-    "legend.fontsize": 7,
+    "legend.fontsize": _LEGEND_SIZE,
     "legend.frameon": False,
     "legend.handlelength": 1.4,
     "legend.handleheight": 0.8,
@@ -312,14 +314,46 @@ def grid(ax: Axes, axis: Literal["x", "y", "both"]) -> None:
 
 
 def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -> None:
-    """A legend that never covers data: to the right of the axes, or above them in `columns` columns."""
-    place = (
-        {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02), "ncols": columns, "columnspacing": 1.2}
-        if above
-        else {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
-    )
+    """A legend that never covers data: to the right of the axes, or above them in `columns` columns.
+
+    Above them it has fewer columns where so many are too wide for the figure, which becomes higher by the rows more.
+    """
+    if not above:
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
+    else:
+        handles = options.get("handles") or ax.get_legend_handles_labels()[0]
+        labels = [str(handle.get_label()) for handle in handles]
+        fitting = _fitting([text.width(label, _LEGEND_SIZE) for label in labels], columns)
+        place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02), "ncols": fitting, "columnspacing": _BETWEEN}
+        if isinstance(ax, PaperAxes) and fitting < columns:
+            more = -(-len(labels) // fitting) - -(-len(labels) // columns)
+            figure = cast(Figure, ax.get_figure(root=True))
+            figure.set_figheight(figure.get_figheight() + more * _ROW)
     for label in ax.legend(**place, borderaxespad=0.0, **options).get_texts():
         label.set_parse_math(False)
+
+
+_BETWEEN: Final = 1.2
+"""Space between two columns of a legend, in letters as matplotlib counts it."""
+
+_HANDLE: Final = 1.4 + 0.5
+"""Width of a handle in a legend and of the space behind it, in letters."""
+
+_ROW: Final = _LEGEND_SIZE * 1.5 / 72
+"""Height of a row of a legend, in inches."""
+
+_WIDEST: Final = (COLUMN - 0.6) * 72
+"""Width of a legend, in points, that leaves room for the labels of an axis beside it."""
+
+
+def _fitting(widths: Sequence[float], columns: int) -> int:
+    """Return how many columns of texts of these widths (points) fit above the axes, at most `columns`."""
+
+    def width(count: int) -> float:
+        of_columns = [max(part, default=0.0) for part in np.array_split(np.array(widths), min(count, len(widths)))]
+        return sum(of_columns) + (len(of_columns) * (_HANDLE + _BETWEEN) - _BETWEEN) * _LEGEND_SIZE
+
+    return next((count for count in range(columns, 1, -1) if width(count) <= _WIDEST), 1) if widths else columns
 
 
 def error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from matplotlib import font_manager
+from matplotlib.ft2font import FT2Font
 
 from androstep_analysis.common.markup import visible
 
@@ -34,8 +35,19 @@ def label(text: str, width: int = 30) -> str:
     return elide("".join(c if ord(c) in glyphs else NO_GLYPH for c in visible(text)), width)
 
 
+def width(text: str, points: float) -> float:
+    """Return the width of `text` in points, at a size of `points`."""
+    font = _font()
+    font.set_size(points, 72)
+    font.set_text(text)
+    return float(font.get_width_height()[0]) / 64
+
+
 @functools.cache
 def _glyphs() -> frozenset[int]:
     """Code points for which `FONT` has a glyph."""
-    font = font_manager.get_font(font_manager.findfont(FONT, fallback_to_default=False))
-    return frozenset(font.get_charmap())
+    return frozenset(_font().get_charmap())
+
+
+def _font() -> FT2Font:
+    return font_manager.get_font(font_manager.findfont(FONT, fallback_to_default=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -94,7 +95,11 @@ def parts(context: Context) -> list[Part]:
 
 def _rates(context: Context, told: Sequence[str]) -> list[Element]:
     summary = _frame(context, "bench")
-    drawn = list(_sweeps(summary, told))[:_MOST_FIGURES]
+    meant = ("bench_rate", "bench_interval")
+    drawn = [
+        _figure(context, f"bench_rates_{number}", draw(rows, **options), caption, rows, meant)
+        for number, (draw, rows, options, caption) in enumerate(islice(_sweeps(summary, told), _MOST_FIGURES), 1)
+    ]
     rates = summary.filter(pl.col("metric").is_in(list(_RATES)))
     wide = in_unit(rates, ("value", "lo", "hi")).with_columns(
         what=pl.col("metric").replace_strict(_RATES, return_dtype=pl.String)
@@ -109,14 +114,27 @@ def _rates(context: Context, told: Sequence[str]) -> list[Element]:
         "n": Column("Repetitions", cells.count),
     }
     return [
-        *section.grid([section.figure_of(ax, caption) for ax, caption in drawn]),
+        *section.grid(drawn),
         *cells.unless_empty(wide, columns, "Rates"),
-        *context.glossary.fold(("bench_rate", "bench_interval")),
+        *context.glossary.fold(meant),
     ]
 
 
-def _sweeps(summary: pl.DataFrame, told: Sequence[str]) -> Iterator[tuple[Axes, str]]:
-    """A figure for each column that is swept and each value of the others, of the rate that suits the test."""
+def _figure(
+    context: Context, name: str, ax: Axes, caption: str, rows: pl.DataFrame, definitions: Sequence[str] = ()
+) -> Element:
+    """Save the figure of these rows if figures are saved, and return it for the page."""
+    section.save(ax, name, caption, rows, definitions, context)
+    return section.figure_of(ax, caption)
+
+
+def _sweeps(
+    summary: pl.DataFrame, told: Sequence[str]
+) -> Iterator[tuple[Callable[..., Axes], pl.DataFrame, dict[str, str], str]]:
+    """How to draw, rows, options and caption of the figures: one for each swept column and each value of the others.
+
+    They are of the rate that suits the test.
+    """
     swept = [name for name in told if name in _SWEEPS] or ["fs_type" if "fs_type" in summary.columns else told[0]]
     for name in swept:
         words_, draw = _SWEEPS.get(name, ("", plot.bench_devices))
@@ -131,7 +149,7 @@ def _sweeps(summary: pl.DataFrame, told: Sequence[str]) -> Iterator[tuple[Axes, 
                 what = "".join(f", {_title(other)} {value}" for other, value in zip(others, key, strict=True))
                 options = {} if name in ("journal_mode", "synchronous") else {"metric": metric}
                 caption = f"{_RATES[metric]} by {words_ or _title(name)}{what}: medians with their intervals."
-                yield draw(of_key, **options), caption
+                yield draw, of_key, options, caption
 
 
 def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
@@ -139,8 +157,11 @@ def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
     others = [name for name in told if name != "test"]
     drawn = []
     if distribution.height:
-        series = pl.concat_str(pl.col(others).cast(pl.String).fill_null("–"), separator=", ") if others else "test"
-        for (test,), rows in distribution.with_columns(series=series).group_by("test", maintain_order=True):
+        for number, ((test,), of_test) in enumerate(distribution.group_by("test", maintain_order=True), 1):
+            # What is the same in all configurations of a test would only make its labels longer.
+            apart = [name for name in others if of_test[name].n_unique() > 1]
+            series = pl.concat_str(pl.col(apart).cast(pl.String).fill_null("–"), separator=", ") if apart else "test"
+            rows = of_test.with_columns(series=series)
             several = rows["series"].unique(maintain_order=True)
             slowest = rows.group_by("series").agg(pl.col("latency_ns").max()).sort("latency_ns", "series")
             chosen = slowest["series"].tail(_LINES)
@@ -148,7 +169,8 @@ def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
             more = len(several) - len(chosen)
             rest = f"; {more} faster ones are in the table" if more > 0 else ""
             caption = f"Latency of {plot.paper.words(str(test))} by percentile{rest}."
-            drawn.append(section.figure_of(plot.bench_distribution(drawn_of, series="series"), caption))
+            ax = plot.bench_distribution(drawn_of, series="series")
+            drawn.append(_figure(context, f"bench_latency_{number}", ax, caption, drawn_of))
     wide = quantiles.pivot("quantile", index=[*told, "n"], values="value", maintain_order=True)
     names = [name for name in wide.columns if name not in (*told, "n")]
     columns = {
@@ -169,11 +191,12 @@ def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
         means.group_by("run_id").agg(apart=apart).sort(["apart", "run_id"], descending=[True, False], nulls_last=True)
     )
     drawn = []
-    for run in spread["run_id"].head(_UNSTEADY):
+    for number, run in enumerate(spread["run_id"].head(_UNSTEADY), 1):
         of_run = runs.filter(pl.col("run_id") == run).select(told).row(0, named=True)
         what = ", ".join(str(value) for value in of_run.values() if value is not None)
-        ax = plot.bench_series(rates.filter(pl.col("run_id") == run))
-        drawn.append(section.figure_of(ax, f"Operations per second over time: {what}."))
+        rows = rates.filter(pl.col("run_id") == run)
+        caption = f"Operations per second over time: {what}."
+        drawn.append(_figure(context, f"bench_over_time_{number}", plot.bench_series(rows), caption, rows))
     if not drawn:
         return []
     more = spread.height - len(drawn)

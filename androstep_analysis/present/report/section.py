@@ -138,11 +138,23 @@ def _figure(figure: Figure, part: Section, context: Context) -> Element | None:
     origin = {"origin_ns": context.capture.first_ns} if figure.in_time else {}
     ax = figure.draw(table, **figure.options, **origin)
     caption = figure.caption.format_map(context.words)
-    if context.figures is not None:
-        about = {"figure": figure.name, "caption": caption, "definitions": _texts(part.definitions)}
-        saved = table if figure.whole is None else figure.whole(context.capture)
-        plot.save(ax, context.figures / figure.name, table=saved, provenance={**about, **context.provenance})
+    saved = figure.whole(context.capture) if figure.whole and context.figures else table
+    save(ax, figure.name, caption, saved, part.definitions, context)
     return figure_of(ax, caption) if figure.on_page else None
+
+
+def save(
+    ax: Axes,
+    name: str,
+    caption: str,
+    table: pl.DataFrame | pl.LazyFrame,
+    definitions: Sequence[str],
+    context: Context,
+) -> None:
+    """Save a figure with the table that it shows, if the context says where."""
+    if context.figures is not None:
+        about = {"figure": name, "caption": caption, "definitions": _texts(definitions)}
+        plot.save(ax, context.figures / name, table=table, provenance={**about, **context.provenance})
 
 
 def has_rows(table: pl.DataFrame | pl.LazyFrame) -> bool:
