@@ -71,9 +71,11 @@ def island(value: Any, name: str = "") -> Element:
 def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
-    if isinstance(value, Mapping):
-        return {name: _shown(part) for name, part in value.items()}
-    return [_shown(part) for part in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_shown(part) for part in value]
+    if value is None or isinstance(value, int | float):  # most of what a page holds, and cheaper to tell than a mapping
+        return value
+    return {name: _shown(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def visible(text: str) -> str:

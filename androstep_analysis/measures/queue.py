@@ -68,8 +68,7 @@ def queue(
     >>> table.filter(metric="issued", depth=1)["value"].item() > 0
     True
     """
-    told, groups = _times(requests, by, lost, window_ns, span)
-    return columns_as_rows(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
+    return _queue_of(*_times(requests, by, lost, window_ns, span))
 
 
 def depth(
@@ -118,6 +117,29 @@ def depth(
     True
     """
     told, groups = _times(requests, by, lost, window_ns, span)
+    return _depth_of(told, groups)
+
+
+def queues(
+    requests: Table, *, lost: Lost = (), window_ns: int, span: tuple[int, int] | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return `queue` and `depth` of the whole time and `depth` of windows, of each device, from one pass over a table.
+
+    Parameters are those of `queue`.
+    """
+    groups = ["dev"]
+    in_windows = _sums(requests, groups, lost, window_ns, span)
+    whole = in_windows.group_by(*groups, "depth").agg(pl.col("time", "issued", "whole").sum())
+    told, of_windows = _shares(whole, groups), ["ts_ns", *groups]
+    over_time = _depth_of(_shares(in_windows, of_windows), of_windows)
+    return _queue_of(told, groups), _depth_of(told, groups), over_time
+
+
+def _queue_of(told: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    return columns_as_rows(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
+
+
+def _depth_of(told: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     share = pl.col("time_ratio")
     wide = told.group_by(*groups, "n", "coverage").agg(
         pl.col("time").sum(),
@@ -184,13 +206,22 @@ def _times(
 ) -> tuple[pl.DataFrame, list[str]]:
     """Of each depth its time, time_ratio and issued, with n and coverage of its group; and what groups are told by."""
     groups = ["dev", *(name for name in by if name != "dev")]
+    found = _sums(requests, groups, lost, window_ns, span)
+    groups = groups if window_ns is None else ["ts_ns", *groups]
+    return _shares(found, groups), groups
+
+
+def _sums(
+    requests: Table, groups: Sequence[str], lost: Lost, window_ns: int | None, span: tuple[int, int] | None
+) -> pl.DataFrame:
+    """Columns groups, depth, time (known), issued and whole (all of the time); with windows of each window (ts_ns)."""
     depths = _depths(requests, groups, lost)
     if window_ns is not None:
         depths = _in_windows(depths, window_ns, span or _span(requests))
         groups = ["ts_ns", *groups]
     length = pl.col("end_ns") - pl.col("begin_ns")
     known = pl.col("is_known")
-    found = summed(
+    return summed(
         (
             part.group_by(*groups, "depth").agg(
                 time=length.filter(known).sum(),
@@ -201,13 +232,17 @@ def _times(
         ),
         [*groups, "depth"],
     )
+
+
+def _shares(found: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    """`_sums` with time_ratio, n and coverage, without what has neither time nor requests."""
     whole, time = pl.col("whole").sum().over(groups), pl.col("time").sum().over(groups)
     told = found.with_columns(
         n=pl.col("issued").sum().over(groups),
         coverage=pl.when(whole > 0).then(time / whole),
         time_ratio=pl.when(time > 0).then(pl.col("time") / time),
     )
-    return told.filter((pl.col("time") > 0) | (pl.col("issued") > 0)), groups
+    return told.filter((pl.col("time") > 0) | (pl.col("issued") > 0))
 
 
 def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
@@ -314,10 +349,15 @@ def _in_windows(depths: Iterator[pl.DataFrame], window_ns: int, span: tuple[int,
         ((time - first) // window_ns).clip(0, count - 1) for time in (begin, pl.max_horizontal(begin, end - 1))
     )
     number, window = pl.col("number"), pl.col("ts_ns")
+    is_inside = pl.col("of_begin") == pl.col("of_end")
     for part in depths:
-        rows = part.with_columns(number=pl.int_ranges(of_begin, of_end + 1), of_begin=of_begin, of_end=of_end)
+        rows = part.with_columns(of_begin=of_begin, of_end=of_end)
+        # Most times lie in one window.
+        yield rows.filter(is_inside).with_columns(ts_ns=first + pl.col("of_begin") * window_ns)
         yield (
-            rows.explode("number")
+            rows.filter(~is_inside)
+            .with_columns(number=pl.int_ranges("of_begin", pl.col("of_end") + 1))
+            .explode("number")
             .with_columns(ts_ns=first + number * window_ns)
             .with_columns(
                 begin_ns=pl.when(number == pl.col("of_begin")).then(begin).otherwise(window),

@@ -93,9 +93,16 @@ def counted(table: Table) -> pl.LazyFrame:
     4555
     """
     rows = lazy(table)
-    reached = rows.filter(pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null())
-    # Asked here, and not within the filter: that would keep all rows until the last one is read.
-    return reached if reached.head(1).select(pl.len()).collect().item() else rows
+    is_reached = pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null()
+    # Asked here, and not within the filter: that would keep all rows until the last one is read. The first rows tell it
+    # of most captures.
+    for some in (rows.head(_FIRST_ROWS), rows):
+        if some.filter(is_reached).head(1).select(pl.len()).collect().item():
+            return rows.filter(is_reached)
+    return rows
+
+
+_FIRST_ROWS: Final = 100
 
 
 def population(requests: Table) -> dict[str, int]:

@@ -9,11 +9,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from support import corpus, made
 from support.in_parts import read_in_parts
 
 from androstep_analysis import capture, compare, measures
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.measures.queue import queues
 
 TIMES = st.one_of(st.none(), st.integers(0, 30))
 REQUESTS = st.lists(st.tuples(st.sampled_from([made.DEV, made.DEV + 16]), TIMES, TIMES), max_size=30)
@@ -109,6 +111,20 @@ def test_windows_are_the_whole_recording_cut(
             assert time == sum(of.values())
             assert mean == pytest.approx(sum(depth * length for depth, length in of.items()) / time)
             assert idle == pytest.approx(of[0] / time)
+
+
+@given(REQUESTS, LOST, st.integers(1, 40))
+def test_one_pass_gives_what_each_measure_gives(
+    rows: list[tuple[int, int | None, int | None]], lost: list[tuple[int, int]], length: int
+) -> None:
+    table = requests(rows)
+    each = (
+        measures.queue(table, lost=lost),
+        measures.depth(table, lost=lost),
+        measures.depth(table, lost=lost, window_ns=length),
+    )
+    for one, at_once in zip(each, queues(table, lost=lost, window_ns=length), strict=True):
+        assert_frame_equal(one, at_once)
 
 
 @given(REQUESTS, st.integers(1, 40))

@@ -8,6 +8,7 @@ import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.common.markup import Element
+from androstep_analysis.measures.queue import queues
 from androstep_analysis.measures.recording import Recording
 from androstep_analysis.measures.tables import inferred_share
 from androstep_analysis.present import plot, sheets
@@ -26,16 +27,15 @@ SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 def results(capture: Capture, busiest: int, bin_ns: int) -> dict[str, pl.DataFrame | pl.LazyFrame]:
     """The result tables of the sections; figures of the queue are of device `busiest`, in bins of `bin_ns`."""
     recording = Recording.of(capture)
-    requests, io, lost = measures.counted(recording.timed["requests"]), measures.counted(capture.io), recording.lost
-    of_busiest = requests.filter(pl.col("dev") == busiest)
-    depth = measures.depth(requests, lost=lost)
+    requests, is_busiest = measures.counted(recording.timed["requests"]), pl.col("dev") == busiest
+    queue, depth, over_time = queues(requests, lost=recording.lost, window_ns=bin_ns, span=recording.span)
     is_known = not depth.filter(pl.col("metric") == "time", pl.col("value") > 0).is_empty()
     return {
         "depth": depth if is_known else depth.clear(),
-        "queue": measures.queue(of_busiest, lost=lost),
-        "depth_over_time": measures.depth(of_busiest, lost=lost, window_ns=bin_ns, span=recording.span),
-        "hotness": measures.hotness(io, shares=SHARES),
-        "lifetimes": measures.lifetimes(io, by=["file_type"]),
+        "queue": queue.filter(is_busiest),
+        "depth_over_time": over_time.filter(is_busiest),
+        "hotness": measures.hotness(capture.io, shares=SHARES),
+        "lifetimes": measures.lifetimes(capture.io, by=["file_type"]),
         "write_cost": _cost(capture, recording),
     }
 

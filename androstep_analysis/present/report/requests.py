@@ -27,11 +27,14 @@ BINS: Final = 300
 
 def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | pl.LazyFrame]]:
     """The words that captions need, and the result tables of `QUESTIONS`; those with a row per request are not read."""
-    requests, io, timed = measures.counted(capture.requests), measures.counted(capture.io), _timed(capture)
+    # Measures count by themselves, and tell fastest of whole tables what that is.
+    requests, io, timed = capture.requests, capture.io, clock.on_one_axis(capture.requests, capture.jumps)
+    drawn = _timed(capture)
     bin_ns = bin_length(capture.first_ns, clock.continued(capture.last_ns or 0, capture.jumps), BINS)
-    device = requests.group_by("dev").len().sort(["len", "dev"], descending=[True, False]).head(1).collect()
+    of_device = drawn.group_by("dev").len()
+    device = of_device.sort(["len", "dev"], descending=[True, False]).head(1).collect()
     busiest = device["dev"][0] if device.height else 0
-    of_files = io.filter(pl.col("block_type") == "data")
+    of_files = measures.counted(io).filter(pl.col("block_type") == "data")
     apps = measures.volume(of_files, by=("package",))
     distribution = measures.latency_distribution(requests, columns=STEPS)
     tables: dict[str, pl.DataFrame | pl.LazyFrame] = {
@@ -54,8 +57,8 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
         "latency": measures.latency(requests),
         **{f"latency_{step}": distribution.filter(pl.col("step") == step) for step in _STEPS},
         "rate": measures.rate(timed, bin_ns=bin_ns),
-        "points": timed.select(POINTS),
-        "device": timed.filter(pl.col("dev") == busiest).select(POINTS),
+        "points": drawn.select(POINTS),
+        "device": drawn.filter(pl.col("dev") == busiest).select(POINTS),
         **behaviour.results(capture, busiest, bin_ns),
     }
     return {"bin": cells.duration(bin_ns), "device": units.format_dev(busiest)}, tables

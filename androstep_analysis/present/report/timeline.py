@@ -124,10 +124,13 @@ def _named(
     pieces: pl.LazyFrame, keys: list[str], rows: pl.DataFrame, names: dict[str, int]
 ) -> dict[str, list[int | None]]:
     """For each of the rows the file and the process of most of its bytes, as their places in `names`; null: unknown."""
+    columns = list(_NAMED.values())
+    told = pieces.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
+    sums = of_requests(told, [*keys, *columns], bytes=pl.col("bytes").sum())
     found: dict[str, list[int | None]] = {}
     for name, column in _NAMED.items():
-        sums = of_requests(pieces.filter(pl.col(column).is_not_null()), [*keys, column], bytes=pl.col("bytes").sum())
-        most = sums.sort("bytes", column, descending=[True, False]).unique(keys, keep="first", maintain_order=True)
+        of_name = sums.drop_nulls(column).group_by([*keys, column]).agg(pl.col("bytes").sum())
+        most = of_name.sort("bytes", column, descending=[True, False]).unique(keys, keep="first", maintain_order=True)
         of_rows = rows.select(keys).join(most, on=keys, how="left", maintain_order="left")[column]
         found[name] = [None if one is None else names.setdefault(one, len(names)) for one in of_rows]
     return found
