@@ -45,17 +45,21 @@ class Job:
 
         May be called again where the answer was lost: the program starts once.
         """
-        # The first shell becomes the program, so that its number is the program's. SIGHUP is ignored by all of them.
+        # The inner shell becomes the program, so that its number is the program's.
         become = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
-        named = quoted(["sh", "-c", become, self.directory, *words])
-        ended = 'echo $? >"$D/status.new" && mv "$D/status.new" "$D/status"'
-        line = f'(trap "" HUP; {named} >"$D/output" 2>"$D/errors"; {ended}) </dev/null >/dev/null 2>&1 3>&- & shell=$!'
+        ended = 'echo $? >"$0/status.new" && mv "$0/status.new" "$0/status"'
+        run = f'sh -c {quoted([become])} "$0" "$@" >"$0/output" 2>"$0/errors"; {ended}'
+        # The link ends when nobody has the terminal open that adbd made for it. A subshell of mksh, Android's shell,
+        # keeps what its redirections replaced, so that another program is run, and mksh itself opens /dev/tty, which
+        # there is none of in a session of its own.
+        named = quoted(["sh", "-c", run, self.directory, *words])
+        line = f"$(command -v setsid) {named} </dev/null >/dev/null 2>&1 3>&- & shell=$!"
         once = f'shell=$$; if mkdir "$D/begun"; then {line}; elif [ ! -d "$D/begun" ]; then exit 1; fi'
         # Returns when the number is known, or nobody is left to write it: a signal sent before would reach nothing.
         is_known = '[ -e "$D/pid" ] || [ -e "$D/status" ]'
         until = f'until {is_known} || ! kill -0 "$shell" 2>/dev/null; do sleep 0.05; done'
         full = 'echo "nothing can be written to $D; make room there" >&2; false'
-        text = f"D={quoted([self.directory])}; {once}; {until}; {is_known} || {{ {full}; }}"
+        text = f"trap '' HUP; D={quoted([self.directory])}; {once}; {until}; {is_known} || {{ {full}; }}"
         self.shell.ensure(text, "start a program", root=self.root)
 
     def poll(self) -> list[str]:
