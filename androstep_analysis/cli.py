@@ -41,6 +41,7 @@ start here:
 
 COMMANDS = {
     "record": "Record on a phone, or on this machine.",
+    "perfetto-config": "Print what the perfetto of a phone without root should record.",
     "ingest": "Make a capture directory from traces and filesystem images.",
     "tables": "List the tables of a capture, or write one of them.",
     "sql": "Ask the tables of a capture in SQL.",
@@ -190,5 +191,6 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
             name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name == chosen:
-            importlib.import_module(f"androstep_analysis.commands.{name}").add(command)
+            module = importlib.import_module(f"androstep_analysis.commands.{name.replace('-', '_')}")
+            module.add(command)
     return parser

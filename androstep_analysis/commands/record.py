@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from androstep_analysis import device
 from androstep_analysis.commands.command import add_on, add_rest, add_traced_device, complete, positive
@@ -20,8 +21,9 @@ def add(command: argparse.ArgumentParser) -> None:
         run,
         """
         Puts iotrace on the device, records until COMMAND (which runs there) ends, --time is over or Ctrl-C is pressed,
-        fetches what was recorded, verified, and makes a capture of it. Needs root there; `androstep doctor --on WHERE`
-        says what is missing. Recording goes on when the link is lost; --recover fetches what is left on a device.
+        fetches what was recorded, verified, and makes a capture of it. A phone without root records with its own
+        Perfetto, for an hour at most (docs/stock_phone.md). `androstep doctor --on WHERE` says what is missing.
+        Recording goes on when the link is lost; --recover fetches what is left on a device.
 
         example: androstep record --on 192.168.1.20:5555 -o mycapture --time 60 --workload mail
         """,
@@ -30,9 +32,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: record-DATE-TIME, in UTC)"
     )
-    command.add_argument(
-        "--preset", metavar="NAME", default="block+fs", help="block, block+fs (the default) or block+fs+syscalls"
-    )
+    command.add_argument("--preset", metavar="NAME", help="block, block+fs (the default) or block+fs+syscalls")
     command.add_argument(
         "--readahead",
         action="store_true",
@@ -64,12 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
         with connected.record(
             out=out,
             workload=asked if done is None else done.name,
-            preset=arguments.preset,
-            readahead=arguments.readahead,
             command=arguments.options,
-            trace=arguments.device,
             seconds=arguments.time,
-            monitor_hz=arguments.monitor,
+            **_needing_root(arguments),
         ) as recording:
             notify(f"recording on {connected.name}; Ctrl-C ends it")
             if done is None:
@@ -79,3 +76,14 @@ def run(arguments: argparse.Namespace) -> int:
     assert recording.capture is not None
     print(f"{terminal.summary(recording.capture, str(out))}\n\nkept in {visible(str(out))}")
     return 0
+
+
+def _needing_root(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that were given and that only iotrace can meet."""
+    chosen = {
+        "preset": arguments.preset,
+        "readahead": arguments.readahead,
+        "trace": arguments.device,
+        "monitor_hz": arguments.monitor,
+    }
+    return {name: value for name, value in chosen.items() if value}

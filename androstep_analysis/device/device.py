@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from androstep_analysis.device.probe import Runner
     from androstep_analysis.device.record.monitoring import Monitoring
     from androstep_analysis.device.record.recording import Recording
+    from androstep_analysis.device.record.stock import StockRecording
     from androstep_analysis.device.runs import Run
 
 
@@ -59,11 +60,18 @@ class Device(Session):
 
         return replay(self, Path(program), directory, Path(out), options, repeats=repeats)
 
-    def record(self, **choices: Any) -> Recording:
-        """Records while its block runs: ``with device.record(workload=…, out=…) as recording`` (`Recording`)."""
-        from androstep_analysis.device.record.recording import Recording
+    def record(self, **choices: Any) -> Recording | StockRecording:
+        """Records while its block runs: ``with device.record(workload=…, out=…) as recording`` (`Recording`).
 
-        return Recording(self, **choices)
+        Where there is no root, the device's own Perfetto records (`StockRecording`).
+        """
+        if self.has_root:
+            from androstep_analysis.device.record.recording import Recording
+
+            return Recording(self, **choices)
+        from androstep_analysis.device.record.stock import StockRecording
+
+        return StockRecording(self, **choices)
 
     def monitor(self, out: str | PathLike[str], *, hz: int = 10, seconds: int | None = None) -> Monitoring:
         """Samples counters of kernel and processes while its block runs (`Monitoring`)."""

@@ -1,4 +1,7 @@
-"""A directory as iotrace leaves it: the trace, what it found of the device, and what the filesystems held."""
+"""A directory as iotrace leaves it: the trace, what it found of the device, and what the filesystems held.
+
+A recording on a phone without root has the same form, with a trace of Perfetto (device/record/stock.py).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ FILE_NAME = "recording.json"
 
 _ROLES = {
     "trace.dat": "trace",
+    "trace.pftrace": "trace",
     "before.rec": "listing_before",
     "after.rec": "listing_after",
     "names.rec": "names",
@@ -65,7 +69,7 @@ def described_under_way(directory: Path) -> Manifest:
 def known(directory: Path) -> Manifest:
     """What recording.json says, without the sources; raises as `described`."""
     told = _told(directory)
-    if not (directory / "trace.dat").is_file():
+    if not any((directory / name).is_file() for name, role in _ROLES.items() if role == "trace"):
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
     return told
 

@@ -70,7 +70,8 @@ TABLE = {
     ),
     ("no root", "bench"): ("", WHOLE["bench"], "nothing"),
     ("no root", "record"): (
-        "PHONE: no root there; root the device, or allow adb's shell to use su",
+        "PHONE: no root there, which a preset, read-ahead, a choice of devices and samples need; root the device, or "
+        "allow adb's shell to use su",
         "nothing",
         "nothing",
     ),

@@ -92,6 +92,6 @@ if __name__ == "__main__":
     from androstep_analysis import cli
 
     for name in cli.COMMANDS:
-        importlib.import_module(f"androstep_analysis.commands.{name}")
+        importlib.import_module(f"androstep_analysis.commands.{name.replace('-', '_')}")
     _serve(socket.socket(fileno=int(sys.argv[1])))
     sys.exit(cli.main())

@@ -118,6 +118,7 @@ _QUERIES = {
     "memory": f"df -k {' '.join(recording.MEMORY)}",
     "packages": "[ -r /data/system/packages.list ] && echo yes",
     "su": "command -v su",
+    "perfetto": "command -v perfetto",
     "tools": "for t in " + " ".join(TOOLS) + "; do command -v $t >/dev/null || echo $t; done",
 }
 
@@ -136,6 +137,8 @@ def _examined(device: Session) -> Iterator[Finding]:
     yield _scratch(device)
     yield from _probes(device, known.page_bytes)
     yield _root(device, bool(answers["su"]))
+    if not device.has_root:
+        yield _perfetto(bool(answers["perfetto"]))
     yield from _tracing(device, answers, known)
     yield _memory(answers["memory"])
     yield _listing(device, known)
@@ -226,7 +229,13 @@ def _root(device: Session, has_su: bool) -> Finding:
     if device.has_root:
         return Finding(True, "root")
     mend = "allow adb's shell in the app that manages su" if has_su else "use a rooted or userdebug build (`adb root`)"
-    return Finding(False, "no root", f"nothing can be recorded, and caches cannot be dropped; {mend}")
+    return Finding(False, "no root", f"iotrace cannot record, and caches cannot be dropped; {mend}")
+
+
+def _perfetto(is_there: bool) -> Finding:
+    if is_there:
+        return Finding(True, "perfetto, which records without root what Android permits (docs/stock_phone.md)")
+    return Finding(False, "no perfetto", "nothing can be recorded without root; Android has it since version 9")
 
 
 def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> Iterator[Finding]:

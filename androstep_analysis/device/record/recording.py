@@ -109,7 +109,7 @@ class Recording:
             self._foretell()
         for directory in unfetched(self.device):
             if not left.is_at_work(about(self.device, directory).get("recorder")):
-                notify(_fetch_it(self.device, directory))
+                notify(fetch_later(self.device, directory))
         place = self._memory or _memory(self.device)
         self._directory = self.device.new_directory(place, root=True)
         try:
@@ -134,7 +134,7 @@ class Recording:
             iotrace.end()
             iotrace.wait(notify)
         except BaseException:
-            notify(_fetch_it(self.device, self._directory))
+            notify(fetch_later(self.device, self._directory))
             raise
         self.capture = fetch(self.device, self._directory, self.out)
 
@@ -145,12 +145,12 @@ class Recording:
 
     def segments(self) -> Fetching:
         """What there is of the recording by now, each time it is asked."""
-        there = _fetched(self.out, self._directory)
+        there = place_of(self.out, self._directory)
         return Fetching(self.device, self._jobs[IOTRACE], f"{self._directory}/recording", there)
 
     def add(self, ran: Ran) -> None:
         """Takes in what a workload did meanwhile: its steps and snapshots become part of the capture."""
-        there = _fetched(self.out, self._directory)
+        there = place_of(self.out, self._directory)
         there.mkdir(parents=True, exist_ok=True)
         ran.files(there)
 
@@ -218,7 +218,7 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
         known, workload = facts(device), about(device, directory).get("workload")
         there = _copied(device, directory, out)
     except BaseException:
-        notify(_fetch_it(device, directory))
+        notify(fetch_later(device, directory))
         raise
     try:
         stated = known.stated(_traced(known, there)) | ({"workload": workload} if isinstance(workload, str) else {})
@@ -264,7 +264,7 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
         text = f"[ ! -d {quoted([f'{directory}/recording/unfinished'])} ] || {finish}"
         device.ensure(text, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
-    there = _fetched(out, directory)
+    there = place_of(out, directory)
     there.mkdir(parents=True, exist_ok=True)
     listed = device.query(f"ls {quoted([f'{directory}/recording'])}", root=True).text.split()
     for name in (name for name in listed if name in _FILES or segments.is_one(name)):
@@ -304,7 +304,7 @@ def _has(device: Session, path: str, kind: str) -> bool:
 
 def about(device: Session, directory: str) -> dict[str, Any]:
     """Return what was stated when the recording began: its workload, and the process that records (`process`)."""
-    text = device.query(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=True).text
+    text = device.query(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=device.has_root).text
     try:
         stated = json.loads(text)
     except (ValueError, RecursionError):
@@ -312,16 +312,17 @@ def about(device: Session, directory: str) -> dict[str, Any]:
     return stated if isinstance(stated, dict) else {}
 
 
-def _fetch_it(device: Session, directory: str) -> str:
-    """What to say of a recording that could not be fetched."""
+def fetch_later(device: Session, directory: str) -> str:
+    """Return what to say of a recording that could not be fetched."""
+    until = " until it restarts" if directory.startswith(MEMORY) else ""
     return (
-        f"the recording is kept in {directory} on the device until it restarts; fetch it with "
+        f"the recording is kept in {directory} on the device{until}; fetch it with "
         f"`androstep record --on {device.name} --recover -o CAPTURE`"
     )
 
 
-def _fetched(out: Path, directory: str) -> Path:
-    """Where the files of the recording in a directory of the device are until the capture is made of them.
+def place_of(out: Path, directory: str) -> Path:
+    """Return where the files of a recording are until its capture is made of them.
 
     No two recordings have the same: what was left of another cannot get into the capture.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
-from androstep_analysis.device.record import recording
+from androstep_analysis.device.record import recording, stock
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.session.left import is_at_work
 from androstep_analysis.device.transport import DeviceError
@@ -19,7 +19,8 @@ def recover(device: Session, out: Path) -> list[Capture]:
     `DeviceError` where there is none.
     """
     device.remove_left()
-    found = recording.unfetched(device)
+    kind = recording if device.has_root else stock
+    found = kind.unfetched(device)
     left = [directory for directory in found if not is_at_work(recording.about(device, directory).get("recorder"))]
     if found and not left:
         raise DeviceError(f"{device.name}: whoever records there is still at work; end that with Ctrl-C")
@@ -28,4 +29,4 @@ def recover(device: Session, out: Path) -> list[Capture]:
     places = [out if number == 1 else out.with_name(f"{out.name}-{number}") for number in range(1, len(left) + 1)]
     for place in places:
         capture.refuse_existing(place)
-    return [recording.fetch(device, directory, place) for directory, place in zip(left, places, strict=True)]
+    return [kind.fetch(device, directory, place) for directory, place in zip(left, places, strict=True)]

@@ -30,7 +30,7 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
 def owners(capture: Capture) -> Gap:
     """Why nobody is known who caused the I/O."""
     unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
-    return Gap("who", "no block_bio_queue" if unseen else "no process", _RECORD)
+    return Gap("who", "no block_bio_queue" if unseen else "no process", _recorder(capture))
 
 
 def files(capture: Capture) -> Gap:
@@ -42,6 +42,11 @@ def files(capture: Capture) -> Gap:
     if capture.about["rows"]["fs_events"]:
         return Gap("files", "no event names one", _IMAGE)
     return Gap("files", "no filesystem events", _RECORD, _IMAGE)
+
+
+def _recorder(capture: Capture) -> str:
+    """Return the command that records more than this recording has."""
+    return _RECORD if capture.facts["rooted"] is not False else f"{_RECORD} with root"
 
 
 def times(capture: Capture) -> Gap:

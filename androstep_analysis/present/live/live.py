@@ -20,7 +20,7 @@ from androstep_analysis.capture import Capture
 from androstep_analysis.common import scratch
 from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.device import Device
-from androstep_analysis.device.record.recording import MEMORY
+from androstep_analysis.device.record.recording import MEMORY, Recording
 from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.present.live.history import History
 
@@ -99,7 +99,8 @@ class Live:
             place = stack.enter_context(scratch.directory("live", memory if self._device.is_here else None))
             stack.enter_context(_temporary_files_in(place))
             self._place = place
-            self._recording = self._device.record(
+            self._recording = Recording(
+                self._device,
                 out=self._keep or place / "kept",
                 workload="androstep top",
                 trace=self._trace,

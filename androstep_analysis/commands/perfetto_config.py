@@ -1,0 +1,43 @@
+"""`androstep perfetto-config`: what to give the `perfetto` of a phone without root, to record without us."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from androstep_analysis.commands.command import complete, duration
+from androstep_analysis.common.units import NS_PER_S
+from androstep_analysis.device.record import perfetto
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    complete(
+        command,
+        run,
+        """
+        Prints the configuration with which `androstep record` has a phone without root record (docs/stock_phone.md):
+        all events of storage that a user build of Android permits, buffers that hold them, and the time. The trace
+        opens as it is, with `androstep summary`.
+
+        example: androstep perfetto-config --time 60s | adb shell perfetto --txt -c - -o /data/misc/perfetto-traces/io
+        """,
+    )
+    command.add_argument(
+        "--for",
+        dest="filesystem",
+        choices=perfetto.FILESYSTEMS,
+        help="the filesystem of /data, whose events alone are recorded (default: those of both)",
+    )
+    command.add_argument(
+        "--time",
+        metavar="TIME",
+        type=duration,
+        default=60 * NS_PER_S,
+        help="end after this time, such as 10s or 5min (default: 60s); sizes of buffers follow from it",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    filesystems = perfetto.FILESYSTEMS if arguments.filesystem is None else (arguments.filesystem,)
+    print(perfetto.config(filesystems, math.ceil(arguments.time / NS_PER_S)), end="")
+    return 0

@@ -1,0 +1,100 @@
+"""The configuration of Perfetto on a phone without root: what a user build of Android lets adb's shell record.
+
+The events are those that Android's SELinux policy permits on user builds (AOSP, system/sepolicy, label
+`debugfs_tracing` in private/genfs_contexts; Android 11 to 16), as far as they say something of storage. All fields of
+the configuration are known since Android 11: an older `perfetto` refuses a text with a field that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+FILESYSTEMS: Final = ("ext4", "f2fs")
+"""Filesystems that have events of their own here."""
+
+LONGEST_S: Final = 3600
+"""How long a recording takes at most that nobody ends."""
+
+_EVENTS: Final = (
+    *("block/block_rq_issue", "block/block_rq_complete"),
+    *("filemap/mm_filemap_add_to_page_cache", "filemap/mm_filemap_delete_from_page_cache"),
+    *("task/task_newtask", "task/task_rename", "sched/sched_process_exit", "sched/sched_process_free"),
+    *("sched/sched_blocked_reason", "oom/oom_score_adj_update"),
+)
+
+_OF_FILESYSTEM: Final = {
+    "ext4": (
+        *("ext4/ext4_da_write_begin", "ext4/ext4_da_write_end"),
+        *("ext4/ext4_es_lookup_extent_enter", "ext4/ext4_es_lookup_extent_exit", "ext4/ext4_load_inode"),
+        *("ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit"),
+    ),
+    "f2fs": (
+        *("f2fs/f2fs_get_data_block", "f2fs/f2fs_iget", "f2fs/f2fs_write_begin", "f2fs/f2fs_write_end"),
+        *("f2fs/f2fs_sync_file_enter", "f2fs/f2fs_sync_file_exit"),
+    ),
+}
+
+
+class _Sizes(NamedTuple):
+    """The kernel's buffer of each CPU, how often it is emptied, the service's buffer, how often that is written."""
+
+    kernel_kb: int
+    drain_ms: int
+    buffer_kb: int
+    write_ms: int
+
+
+_SHORT_S: Final = 600
+_SHORT: Final = _Sizes(16384, 250, 65536, 2500)
+"""For up to `_SHORT_S`. A thread that drops caches makes about a million events in a second, of 40 bytes in the kernel
+and 25 in the trace: both buffers hold them until they are emptied."""
+_LONG: Final = _Sizes(4096, 250, 32768, 5000)
+"""For hours of ordinary use: less of the phone's memory, and its storage is written to half as often."""
+
+_LARGEST_BYTES: Final = 4 << 30
+
+
+def events(fs_types: Collection[str] = FILESYSTEMS) -> list[str]:
+    """Return the permitted events, as ``group/name``; of filesystems those of these types."""
+    return [*_EVENTS, *(name for fs_type in FILESYSTEMS if fs_type in fs_types for name in _OF_FILESYSTEM[fs_type])]
+
+
+def config(fs_types: Collection[str] = FILESYSTEMS, seconds: int = LONGEST_S) -> str:
+    """Return the configuration as the text that ``perfetto --txt -c -`` reads."""
+    return "\n".join(_lines(fs_types, seconds)) + "\n"
+
+
+def _lines(fs_types: Collection[str], seconds: int) -> Iterator[str]:
+    sizes = _SHORT if seconds <= _SHORT_S else _LONG
+    yield f"buffers {{ size_kb: {sizes.buffer_kb} fill_policy: DISCARD }}"
+    yield "buffers { size_kb: 4096 fill_policy: DISCARD }"
+    yield from _source("linux.ftrace", 0, "ftrace_config", _ftrace(fs_types, sizes))
+    processes = ["scan_all_processes_on_start: true", "record_thread_names: true"]
+    yield from _source("linux.process_stats", 1, "process_stats_config", processes)
+    yield from _source("android.packages_list", 1)
+    yield f"duration_ms: {seconds * 1000}"
+    yield "write_into_file: true"
+    yield f"file_write_period_ms: {sizes.write_ms}"
+    yield f"max_file_size_bytes: {_LARGEST_BYTES}"
+    yield "flush_period_ms: 10000"
+
+
+def _ftrace(fs_types: Collection[str], sizes: _Sizes) -> Iterator[str]:
+    for name in events(fs_types):
+        yield f'ftrace_events: "{name}"'
+    yield f"buffer_size_kb: {sizes.kernel_kb}"
+    yield f"drain_period_ms: {sizes.drain_ms}"
+
+
+def _source(name: str, buffer: int, kind: str = "", settings: Collection[str] | Iterator[str] = ()) -> Iterator[str]:
+    yield "data_sources {"
+    yield "  config {"
+    yield f'    name: "{name}"'
+    yield f"    target_buffer: {buffer}"
+    if kind:
+        yield f"    {kind} {{"
+        yield from (f"      {line}" for line in settings)
+        yield "    }"
+    yield "  }"
+    yield "}"

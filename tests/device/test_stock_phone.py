@@ -1,0 +1,231 @@
+"""A phone without root: its perfetto gets the right configuration, once, and what it recorded becomes a capture.
+
+The phone is this machine with programs of a few lines in place of Android's; test_boxed_phone.py has the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support.perfetto_messages import bundle, trace
+
+from androstep_analysis import cli
+from androstep_analysis.device import Device, DeviceError, LinkLost
+from androstep_analysis.device.record import perfetto, stock
+from androstep_analysis.device.transport.local import Local
+from androstep_analysis.present import terminal
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*could not be recorded")
+
+SECTORS = [4096, 8192, 12288]
+APP, UID = "org.example.app", 10123
+
+PERFETTO = """
+case "$*" in *--help*) echo "--background-wait" >&2; exit 1;; esac
+out=; while [ $# -gt 0 ]; do case $1 in -o) out=$2;; esac; shift; done
+cat >"$PHONE/config"
+echo start >>"$PHONE/starts"
+[ ! -e "$PHONE/refusal" ] || { cat "$PHONE/refusal"; exit 1; }
+cp "$PHONE/recorded" "$out"
+setsid sh -c 'trap "exit 0" TERM; while [ ! -e "$PHONE/time_is_over" ]; do sleep 0.05; done' perfetto "$out" \
+    >/dev/null 2>&1 &
+echo $!
+"""
+"""Takes its configuration from standard input, prints its process, and runs until it is ended."""
+
+PROGRAMS = {
+    "id": "echo 2000",
+    "su": "exit 1",
+    "perfetto": PERFETTO,
+    "pm": f"echo package:/data/app/a/base.apk={APP} uid:{UID}",
+    "getprop": 'echo "[ro.product.model]: [Stock]"; echo "[ro.serialno]: [SECRET]"; '
+    'echo "[ro.build.version.release]: [14]"',
+}
+
+
+class Scripted(Local):
+    """Commands run here, with the phone's programs before this machine's; `lost` says which answers do not arrive."""
+
+    name = "stock"
+    is_here = False
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.scratch = str(top / "tmp")
+        self.lost: list[str] = []
+
+    def run(self, line: str, *, timeout_s: float) -> bytes:
+        path = f'export PHONE="{self.top}" PATH="{self.top}/bin:$PATH"\n'
+        answer = super().run(path + line, timeout_s=timeout_s)
+        if self.lost and self.lost[0] in line:
+            self.lost.pop(0)
+            raise LinkLost("stock: the cable was pulled")
+        return answer
+
+
+@pytest.fixture
+def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    top = tmp_path / "phone"
+    for name in ("bin", "tmp", "traces"):
+        (top / name).mkdir(parents=True)
+    for name, text in PROGRAMS.items():
+        (top / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (top / "bin" / name).chmod(0o755)
+    (top / "recorded").write_bytes(recorded())
+    monkeypatch.setattr(stock, "TRACES", str(top / "traces"))
+    yield Scripted(top)
+    (top / "time_is_over").touch()
+
+
+def recorded() -> bytes:
+    """A trace of three writes, and of an event that the kernel did not have."""
+    fields = {"dev": 8 << 20, "nr_sector": 8, "rwbs": "WS"}
+    events = []
+    for number, sector in enumerate(SECTORS):
+        issued = 1_000_000 * (number + 1)
+        events.append({"timestamp": issued, "pid": 7, "block_rq_issue": {**fields, "sector": sector, "comm": "mail"}})
+        events.append({"timestamp": issued + 50_000, "pid": 0, "block_rq_complete": {**fields, "sector": sector}})
+    processes = {"processes": [{"pid": 7, "ppid": 1, "cmdline": ["mail"], "uid": UID}]}
+    return trace(
+        bundle(*events),
+        {"process_tree": processes},
+        {"packages_list": {"packages": [{"name": APP, "uid": UID}]}},
+        {"ftrace_stats": {"phase": 2, "unknown_ftrace_events": ["ext4/ext4_load_inode"]}},
+    )
+
+
+@contextmanager
+def connected(phone: Scripted, patience_s: float = 60) -> Iterator[Device]:
+    with Device(phone, patience_s=patience_s) as device:
+        yield device
+
+
+def nothing_left(phone: Scripted) -> bool:
+    return not [*(phone.top / "tmp").iterdir(), *(phone.top / "traces").iterdir()]
+
+
+def starts(phone: Scripted) -> int:
+    return (phone.top / "starts").read_text().count("start")
+
+
+def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sh", "-c", "exit 3"]
+    with connected(phone) as device, device.record(out=tmp_path / "capture", seconds=5, command=command) as recording:
+        pass
+    assert nothing_left(phone)
+    made = recording.capture
+    assert made is not None
+    assert made.requests.collect()["sector"].to_list() == SECTORS
+    assert made.facts["rooted"] is False and made.facts["android_release"] == "14"
+    assert made.tasks.filter(pid=7).select(pl.col("package").unique()).collect().item() == APP
+    said = capsys.readouterr().err
+    assert said.count("no root there: its own perfetto records") == 1
+    assert "does not say: storage of applications, bytes by user" in said
+    assert "the command ended with status 3" in said
+    described = json.loads((tmp_path / "capture/raw/recording.json").read_text())
+    for when in ("before", "after"):
+        assert described["shell"][when]["packages"] == [f"package:/data/app/a/base.apk={APP} uid:{UID}"]
+        assert described["shell"][when]["diskstats"]
+    assert "SECRET" not in json.dumps(described)
+    config = (phone.top / "config").read_text()
+    assert "duration_ms: 5000\n" in config and "write_into_file: true" in config
+    shown = re.sub(r"\s+", " ", terminal.summary(made))
+    assert "1 events were asked for and could not be recorded: ext4_load_inode" in shown
+    assert "who (no block_bio_queue): told by `androstep record` with root" in shown
+
+
+def test_a_cable_that_is_pulled_costs_nothing(phone: Scripted, tmp_path: Path) -> None:
+    """The answer to each step is lost once; perfetto is started once all the same."""
+    phone.lost = ["--background-wait", "said", "kill -TERM", "rm -f"]
+    with connected(phone) as device, device.record(out=tmp_path / "capture", seconds=5) as recording:
+        pass
+    assert nothing_left(phone)
+    assert starts(phone) == 1 and not phone.lost
+    assert recording.capture is not None and recording.capture.population["count"] == len(SECTORS)
+
+
+@pytest.mark.parametrize("when", ["--background-wait", "kill -TERM"])
+def test_what_a_lost_link_leaves_is_recovered(
+    phone: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], when: str
+) -> None:
+    phone.lost = [when]
+    with (
+        connected(phone, patience_s=0) as device,
+        pytest.raises(LinkLost),
+        device.record(out=tmp_path / "lost", seconds=5),
+    ):
+        pass
+    assert "--recover" in capsys.readouterr().err and not (tmp_path / "lost").exists()
+    with connected(phone) as device:
+        (made,) = device.recover(tmp_path / "capture")
+        with pytest.raises(DeviceError, match="no recording is left"):
+            device.recover(tmp_path / "again")
+    assert nothing_left(phone)
+    assert starts(phone) == 1 and made.population["count"] == len(SECTORS)
+
+
+def test_it_ends_by_itself(phone: Scripted, tmp_path: Path) -> None:
+    with connected(phone) as device, device.record(out=tmp_path / "capture", seconds=5) as recording:
+        (phone.top / "time_is_over").touch()
+        recording.wait()
+    assert recording.capture is not None
+
+
+def test_a_refused_configuration_is_a_sentence(phone: Scripted, tmp_path: Path) -> None:
+    (phone.top / "refusal").write_text('No field named "drain_period_ms" in proto\n')
+    with (
+        connected(phone) as device,
+        pytest.raises(DeviceError, match="did not begin: No field named"),
+        device.record(out=tmp_path / "capture"),
+    ):
+        pass
+    assert nothing_left(phone)
+    assert starts(phone) == 1 and not (tmp_path / "capture").exists()
+
+
+@pytest.mark.parametrize("choice", [{"preset": "block"}, {"trace": ["/dev/sda"]}, {"readahead": True}])
+def test_what_only_iotrace_can_do_is_refused(phone: Scripted, tmp_path: Path, choice: dict[str, object]) -> None:
+    with connected(phone) as device, pytest.raises(DeviceError, match="no root there, which a preset"):
+        device.record(out=tmp_path / "capture", **choice).__enter__()
+    assert nothing_left(phone)
+
+
+def test_without_perfetto_a_sentence_says_so(phone: Scripted, tmp_path: Path) -> None:
+    (phone.top / "bin" / "perfetto").unlink()
+    with (
+        connected(phone) as device,
+        pytest.raises(DeviceError, match="no root there, and no perfetto"),
+        device.record(out=tmp_path / "capture"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "has", "lacks"),
+    [
+        ("", ["ext4/ext4_da_write_begin", "f2fs/f2fs_iget", "duration_ms: 60000"], []),
+        ("--for f2fs --time 1500ms", ["f2fs/f2fs_write_end", "duration_ms: 2000"], ["ext4/"]),
+        ("--for ext4 --time 3h", ["ext4/ext4_sync_file_exit", "duration_ms: 10800000"], ["f2fs/"]),
+    ],
+)
+def test_the_configuration_is_printed(
+    capsys: pytest.CaptureFixture[str], words: str, has: list[str], lacks: list[str]
+) -> None:
+    assert cli.main(["perfetto-config", *words.split()]) == 0
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in has) and not any(text in printed for text in lacks)
+    assert printed.count("{") == printed.count("}")
+
+
+def test_a_longer_recording_takes_less_memory() -> None:
+    def sizes(seconds: int) -> list[int]:
+        return [int(size) for size in re.findall(r"size_kb: (\d+)", perfetto.config(seconds=seconds))]
+
+    assert all(long <= short for long, short in zip(sizes(7200), sizes(60), strict=True))
+    assert sizes(7200) != sizes(60)
