@@ -1,0 +1,195 @@
+"""The real adbd and the real perfetto: a phone records without root and with it, also while the cable is pulled."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from support import boxed_phone
+from support.boxed_phone import Box
+from support.devices import home, needs_probe
+from support.loops import attached
+
+import androstep_analysis as androstep
+from androstep_analysis import cli, units
+from androstep_analysis.capture import Capture
+from androstep_analysis.device import LinkLost, connect
+
+pytestmark = [
+    pytest.mark.prove,
+    pytest.mark.root,
+    pytest.mark.filterwarnings("ignore:.*could not be recorded", "ignore:.*the probe counted"),
+]
+
+BLOCKS, BLOCK_BYTES = 200, 4096
+ROOTED = pytest.mark.parametrize(
+    "is_rooted", [pytest.param(False, id="stock"), pytest.param(True, id="rooted", marks=pytest.mark.alone)]
+)
+"""An iotrace in the box does not see the processes of others, and takes their trace instances for left behind."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[str]:
+    """A disk of which every request is known: nothing but the test writes to it."""
+    with (tmp_path / "disk.img").open("wb") as file:
+        file.truncate(8 << 20)
+    with attached(tmp_path / "disk.img") as device:
+        yield device
+
+
+def write(disk: str, blocks: range) -> None:
+    """Write blocks of the disk, each by a request of its own."""
+    fd = os.open(disk, os.O_WRONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, BLOCK_BYTES) as page:
+            for block in blocks:
+                os.pwrite(fd, page, 2 * block * BLOCK_BYTES)  # with gaps, so that none are merged
+    finally:
+        os.close(fd)
+
+
+def number_of(device: str) -> str:
+    """Return the number of a block device as ``MAJ:MIN``."""
+    number = Path(device).stat().st_rdev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def written(capture: Capture | None, disk: str) -> list[int]:
+    """Return the blocks that the capture has complete writes of, in order."""
+    assert capture is not None
+    dev = units.parse_dev(number_of(disk))
+    writes = capture.requests.filter(dev=dev, op="write").filter(pl.col("complete_ns") > pl.col("issue_ns"))
+    return sorted(sector * 512 // (2 * BLOCK_BYTES) for sector in writes.collect()["sector"])
+
+
+def left_behind(phone: Box) -> list[str]:
+    """Return the names of what is in the directories that a recording may use."""
+    places = ("local/tmp", "misc/perfetto-traces")
+    return [path.name for place in places for path in (phone.data / place).iterdir()]
+
+
+@ROOTED
+def test_a_cable_that_is_pulled_during_a_recording_costs_no_request(
+    tmp_path: Path, disk: str, capsys: pytest.CaptureFixture[str], is_rooted: bool
+) -> None:
+    needs_probe("iotrace")
+    with boxed_phone.box(tmp_path, is_rooted=is_rooted) as phone, home(tmp_path):
+        choices = {"trace": [number_of(disk)]} if is_rooted else {}  # iotrace records what is mounted, or what is named
+        with connect(phone.address) as device, device.record(out=tmp_path / "capture", **choices) as recorded:
+            write(disk, range(BLOCKS // 2))
+            with phone.cable.pulled():
+                write(disk, range(BLOCKS // 2, BLOCKS))
+        assert left_behind(phone) == []
+    made = recorded.capture
+    assert written(made, disk) == list(range(BLOCKS))
+    assert made is not None and made.lost_events == 0
+    assert made.facts["rooted"] is is_rooted
+    said = capsys.readouterr().err
+    assert "no answer" not in said, "a program that was started keeps the link"
+    assert "trying again" in said and ("no root there" in said) is not is_rooted
+
+
+@ROOTED
+def test_what_was_written_through_adb_is_in_the_recording(tmp_path: Path, is_rooted: bool) -> None:
+    """Of a command on the phone, its file's bytes reach the disk of /data while it is recorded."""
+    needs_probe("iotrace")
+    size = 1 << 20
+    command = ["dd", "if=/dev/urandom", "of=/data/local/tmp/file", f"bs={size}", "count=1", "conv=fsync"]
+    with boxed_phone.box(tmp_path, is_rooted=is_rooted) as phone, home(tmp_path):
+        assert cli.main(["record", "--on", phone.address, "-o", str(tmp_path / "capture"), "--", *command]) == 0
+        inode = (phone.data / "local/tmp/file").stat().st_ino
+        dev = units.parse_dev(number_of(phone.device))
+        assert left_behind(phone) == ["file"]
+    made = androstep.open(tmp_path / "capture")
+    writes = made.requests.filter(dev=dev, op="write").select(pl.col("nr_sectors").sum() * 512).collect().item()
+    assert writes >= size
+    begun = made.tables["fs_events"].filter(dev=dev, ino=inode).collect()
+    assert begun.height > 0
+    assert made.facts["workload"] == " ".join(command)
+
+
+def test_a_recording_whose_recorder_is_gone_is_recovered(tmp_path: Path, disk: str) -> None:
+    with boxed_phone.box(tmp_path) as phone, home(tmp_path):
+        with (
+            pytest.raises(LinkLost),
+            connect(phone.address, patience_s=0) as device,
+            contextlib.ExitStack() as later,
+            device.record(out=tmp_path / "lost"),
+        ):
+            write(disk, range(BLOCKS // 2))
+            later.enter_context(phone.cable.pulled())
+        write(disk, range(BLOCKS // 2, BLOCKS))
+        with connect(phone.address) as device:
+            (made,) = device.recover(tmp_path / "capture")
+        assert left_behind(phone) == []
+    assert written(made, disk) == list(range(BLOCKS))
+    assert not (tmp_path / "lost").exists()
+
+
+def test_events_that_the_kernel_refuses_are_left_out_and_named(tmp_path: Path) -> None:
+    with boxed_phone.box(tmp_path) as phone, home(tmp_path), connect(phone.address) as device:
+        with device.record(out=tmp_path / "capture", seconds=1) as recorded:
+            recorded.wait()
+        assert recorded.capture is not None
+    (message,) = [loss.message for loss in recorded.capture.losses if loss.kind == "missing"]
+    assert boxed_phone.REFUSED.rpartition("/")[2] in message
+
+
+@ROOTED
+def test_doctor_says_how_the_phone_records(tmp_path: Path, capsys: pytest.CaptureFixture[str], is_rooted: bool) -> None:
+    needs_probe("extmap")
+    with boxed_phone.box(tmp_path, is_rooted=is_rooted) as phone, home(tmp_path):
+        assert cli.main(["doctor", "--on", phone.address]) == 0
+        assert left_behind(phone) == []
+    said = capsys.readouterr().out
+    assert ("ok  root" in said) is is_rooted
+    assert ("ok  perfetto, which records without root" in said) is not is_rooted
+
+
+@ROOTED
+def test_nothing_of_the_box_is_left_also_after_a_failure(tmp_path: Path, is_rooted: bool) -> None:
+    with pytest.raises(ZeroDivisionError), boxed_phone.box(tmp_path, is_rooted=is_rooted) as phone:
+        assert phone.processes in namespaces()
+        raise ZeroDivisionError
+    assert phone.processes not in namespaces()
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    with home(tmp_path), pytest.raises(LinkLost):
+        connect(phone.address, patience_s=0)
+
+
+def namespaces() -> set[str]:
+    """Return the namespaces of all processes."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/ns/pid"):
+        with contextlib.suppress(OSError):  # of a process that has just ended
+            found.add(str(link.readlink()))
+    return found
+
+
+@ROOTED
+def test_benchmarks_and_samples(tmp_path: Path, is_rooted: bool) -> None:
+    for name in ("iobench", "procmon"):
+        needs_probe(name)
+    with boxed_phone.box(tmp_path, is_rooted=is_rooted) as phone, home(tmp_path):
+        words = [
+            "bench",
+            "--on",
+            phone.address,
+            "/data/local/tmp",
+            "-o",
+            str(tmp_path / "bench"),
+            "--",
+            "--rw",
+            "write",
+        ]
+        assert cli.main([*words, "--size", "1m", "--cache", "any", "--repeats", "2"]) == 0
+        assert cli.main(["monitor", "--on", phone.address, "-o", str(tmp_path / "samples"), "--time", "1"]) == 0
+        assert left_behind(phone) == []
+    runs = androstep.open(tmp_path / "bench").bench["bench_runs"]
+    assert runs.select("valid", "fs_type").rows() == [(True, "ext4")] * 2
+    assert androstep.open(tmp_path / "samples").samples.collect().height > 0
