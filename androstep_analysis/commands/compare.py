@@ -19,8 +19,10 @@ from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare import words
 from androstep_analysis.compare.collections import collection
 from androstep_analysis.compare.measures import dimensions, together
+from androstep_analysis.compare.overview import Overview, of_observed
 from androstep_analysis.compare.result import Result
-from androstep_analysis.present import terminal
+from androstep_analysis.present import changes, terminal
+from androstep_analysis.present.terminal import text
 
 EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
 """Of --gate, the worst of what is said."""
@@ -35,14 +37,19 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Every two groups of captures are compared: how large is the difference, in which interval does it lie, and is
-        it more than chance? One capture a group needs --windows, which makes every window of time a repeat. A dataset
-        of `androstep release` stands for all captures in it. docs/compare.md explains verdicts and --json,
-        docs/statistics.md how they come about.
+        Two captures, or two directories of repeated ones, without --measure: what is different? At most twelve rows,
+        those that matter most first, each with a verdict on the second: worse, better, different, same within so much,
+        or that it cannot be decided, and what would decide it.
+
+        With --measure every two groups of captures are compared: how large is the difference, in which interval does
+        it lie, and is it more than chance? One capture a group needs --windows, which makes every window of time a
+        repeat. A dataset of `androstep release` stands for all captures in it. docs/compare.md explains verdicts and
+        --json, docs/statistics.md how they come about.
 
         With --gate it is a check for test labs: exit status 0 where every change is shown to stay within the limit, 3
         where one is shown to be beyond, 4 where that is undecided.
 
+        example: androstep compare before after
         example: androstep compare mail game --measure locality --by workload --windows 10s
         """,
     )
@@ -53,8 +60,9 @@ def add(command: argparse.ArgumentParser) -> None:
         help="captures, traces, results, released datasets, directories with such, patterns in quotes, addresses",
     )
     command.add_argument(
-        "--measure", required=True, metavar="NAME", choices=list(compare.measures()), help=f"what is compared: {names}"
+        "--measure", metavar="NAME", choices=list(compare.measures()), help=f"what is compared: {names}"
     )
+    command.add_argument("--rank", action="store_true", help="say which group is first, and which cannot be told apart")
     command.add_argument("--metric", metavar="NAME", help="only this metric of the measure, as count_ratio")
     command.add_argument(
         "--where",
@@ -102,6 +110,9 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    if arguments.measure is None:
+        _overview(arguments)
+        return
     if arguments.paired_by and arguments.windows:
         arguments.wrong_usage("--paired-by pairs captures: leave out --windows")
     found = collection(*arguments.paths)
@@ -117,6 +128,8 @@ def run(arguments: argparse.Namespace) -> None:
     if not parts:
         raise InputError(reasons[0])
     measured = together(parts, compare.measures()[arguments.measure], arguments.windows)
+    if measured.is_empty():
+        raise InputError(f"{arguments.paths[0]}: nothing of measure {arguments.measure} is in it, or in the others")
     conditions = [*arguments.where, *([("metric", arguments.metric)] if arguments.metric else [])]
     for name, value in conditions:
         measured = _only(measured, name, value)
@@ -139,6 +152,8 @@ def run(arguments: argparse.Namespace) -> None:
         comparison.write(result, arguments.report)
     if arguments.json:
         print(json.dumps(_json(arguments, result), indent=2))
+    elif arguments.rank:
+        print("\n".join([*result.caveats(), *result.ranks()]))
     else:
         print("\n\n".join(_text(result)))
     if reasons:
@@ -146,6 +161,48 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"{len(reasons)} of {len(found)} captures are not in it: {reasons[0]}{rest}")
     if result.gated is not None and (status := _status(result.gated)):
         raise SystemExit(status)
+
+
+_OF_MEASURE = ("metric", "where", "by", "windows", "phases", "paired_by", "baseline", "smallest", "gate", "rank")
+"""Arguments that say something of --measure."""
+
+
+def _overview(arguments: argparse.Namespace) -> None:
+    """Answer what is different between two sides."""
+    for name in _OF_MEASURE:
+        if getattr(arguments, name) not in (None, False, [], ["capture"]):
+            arguments.wrong_usage(f"--{name.replace('_', '-')} needs --measure: it says what is compared")
+    if len(arguments.paths) != 2:
+        arguments.wrong_usage("give two captures, or two directories of captures; --measure NAME compares any number")
+    with _cluster(arguments.cluster) as executor:
+        sides = [collection(path).observed(jobs=arguments.jobs, executor=executor) for path in arguments.paths]
+    for observed, failed in sides:
+        if not observed:
+            place, reason = next(iter(failed.items()))
+            raise InputError(reason if place in reason else f"{place}: {reason}")
+    found = of_observed(sides[0][0], sides[1][0], _names_of(arguments.paths))
+    if arguments.report is not None:
+        from androstep_analysis.present.report import comparison  # matplotlib takes a second
+
+        comparison.write_overview(found, arguments.report)
+    if arguments.json:
+        print(json.dumps(_json_of(found), indent=2))
+    else:
+        head, foot = (
+            "\n".join("\n".join(text.wrapped(line, text.WIDTH)) for line in lines(found))
+            for lines in (changes.first_lines, changes.last_lines)
+        )
+        print(f"{head}\n\n{text.sheet(changes.sheet(found), is_whole=True)}\n\n{foot}")
+    if failed := sides[0][1] | sides[1][1]:
+        place, reason = next(iter(failed.items()))
+        raise InputError(f"{len(failed)} captures are not in it: {reason if place in reason else f'{place}: {reason}'}")
+
+
+def _names_of(paths: Sequence[str]) -> tuple[str, str]:
+    """Return the names of the two sides: those of their files, or the whole paths where these are alike."""
+    first, second = paths
+    short = tuple(Path(path.rstrip("/")).name or path for path in paths)
+    return (first, second) if short[0] == short[1] else (short[0], short[1])
 
 
 def _percent(text: str) -> float:
@@ -254,6 +311,18 @@ def _json(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
         "groups": _rows(result.ranked),
         "comparisons": _rows(result.compared),
     } | ({} if result.gated is None else {"limit": arguments.gate, "gates": _rows(result.gated)})
+
+
+def _json_of(found: Overview) -> dict[str, Any]:
+    """The object of two sides, which docs/compare.md describes."""
+    return {
+        "first": found.first,
+        "second": found.second,
+        "recordings": found.recordings,
+        "seconds": found.seconds,
+        "rows": _rows(found.table),
+        "not_compared": found.not_compared,
+    }
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ recordings, and neighbouring ones are alike (`stats.blocks`).
 
 from androstep_analysis.compare.comparison import REPEATS, TESTS, VERDICTS, compare, gate, ranking, summarise
 from androstep_analysis.compare.measures import measure_all, measures, of_release
+from androstep_analysis.compare.overview import Overview, overview
 from androstep_analysis.compare.phases import phases
 from androstep_analysis.compare.verdicts import GATES, Correction
 from androstep_analysis.measures.measure import Measure
@@ -23,12 +24,14 @@ __all__ = [
     "VERDICTS",
     "Correction",
     "Measure",
+    "Overview",
     "Recording",
     "compare",
     "gate",
     "measure_all",
     "measures",
     "of_release",
+    "overview",
     "phases",
     "ranking",
     "summarise",

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
 from androstep_analysis.capture import population
 from androstep_analysis.common.markup import visible
-from androstep_analysis.compare.measures import Measured, dimensions
+from androstep_analysis.compare import words
+from androstep_analysis.compare.emulated import MARK, is_emulated
+from androstep_analysis.compare.groups import label
+from androstep_analysis.compare.measures import Measured, dimensions, measures
+
+_EMULATED: Final = (
+    "Times of an emulated device are those of the machine below it: they do not rank beside real devices."
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,18 @@ class Result:
     def dims(self) -> list[str]:
         """Columns that tell the values of a metric apart, besides the groups."""
         return dimensions(self.measured)
+
+    @property
+    def emulated(self) -> set[str]:
+        """The groups that have a recording of an emulated device, by their labels."""
+        ids = {one.capture_id for one in self.recordings if is_emulated(one.facts)}
+        rows = self.measured.filter(pl.col("capture_id").is_in(list(ids))).select(self.by).unique()
+        return {label([str(part) for part in group]) for group in rows.iter_rows()}
+
+    def ranks(self) -> list[str]:
+        """The ranking in words."""
+        lines = words.ranks(self.ranked, self.by, self.emulated, measures()[self.measure].worse)
+        return [*lines, *([_EMULATED] if any(MARK in line for line in lines) else [])]
 
     def caveats(self) -> list[str]:
         """What of the recordings is not in the numbers, in words."""

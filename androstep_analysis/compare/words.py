@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Final
 
 import polars as pl
@@ -10,6 +10,9 @@ import polars as pl
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import visible
 from androstep_analysis.compare.comparison import TESTS
+from androstep_analysis.compare.emulated import MARK
+from androstep_analysis.compare.groups import label
+from androstep_analysis.measures.measure import Worse
 
 _REPEATED: Final = {
     "captures": "A repeat is a capture: what is shown holds for other captures like these.",
@@ -94,3 +97,40 @@ def rank(row: dict[str, Any]) -> str:
     """The ranks that a group may have."""
     first, last = row["rank_from"], row["rank_to"]
     return f"{first}" if first == last else f"{first} to {last}"
+
+
+def ranks(ranked: pl.DataFrame, by: Sequence[str], emulated: Set[str], worse: Worse) -> list[str]:
+    """Say for each metric which group is first and which cannot be told apart.
+
+    `emulated` are the groups of which a recording is of an emulated device, `worse` is what `Measure.worse` says.
+    """
+    dims = [name for name in ranked.columns[1 : ranked.columns.index(by[0])] if name not in by]
+    lines = []
+    for _, rows in ranked.group_by("metric", *dims, maintain_order=True):
+        of = " ".join(part for part in key(rows.row(0, named=True), dims)[1:] if part != "–")
+        metric = METRICS.get(rows["metric"][0], rows["metric"][0].replace("_", " "))
+        first = "fastest" if rows["unit"][0] == "ns" or worse == "lower" else "highest"
+        names = [label([str(part) for part in group]) for group in rows.select(by).iter_rows()]
+        marked = [visible(name) + (MARK if name in emulated else "") for name in names]
+        said = "; ".join(_places(marked, rows.select("rank_from", "rank_to").rows(), first))
+        lines.append(f"{', '.join(part for part in (metric, of) if part)}: {said}")
+    return lines
+
+
+def _places(names: Sequence[str], ranges: Sequence[tuple[int, int]], first: str) -> Iterator[str]:
+    """Say of the groups, in their order, which one is where, and which cannot be told apart from the next."""
+    begin = 0
+    while begin < len(names):
+        end = begin + 1
+        while end < len(names) and ranges[end][0] <= max(last for _, last in ranges[begin:end]):
+            end += 1
+        together = names[begin:end]
+        where = first if begin == 0 else "next"
+        if len(together) == 1:
+            yield f"{together[0]} is {where if begin == 0 or end < len(names) else 'last'}"
+        else:
+            listed = f"{', '.join(together[:-1])} and {together[-1]}"
+            is_all = len(set(ranges[begin:end])) == 1
+            cannot = "cannot be told apart" if is_all else "cannot all be told apart"
+            yield f"{listed} {cannot}"
+        begin = end

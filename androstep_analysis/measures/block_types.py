@@ -120,4 +120,6 @@ BLOCK_TYPES: Final = Measure(
     lambda t, by: block_types(t["io"], by=by),
     own=("op", "block_type"),
     within=("op",),
+    worse="higher",
+    costly=("journal", "metadata", "directory"),
 )

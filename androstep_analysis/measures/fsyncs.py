@@ -115,4 +115,5 @@ FSYNCS: Final = Measure(
     has_windows=False,
     asks_recording=True,
     applied=Applied.RESULT,
+    worse="higher",
 )

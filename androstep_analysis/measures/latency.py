@@ -167,4 +167,6 @@ def _weighed(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))
 
 
-LATENCY: Final = Measure("latency of requests", ("requests",), _weighed, own=("op",), natural=("step", "quantile"))
+LATENCY: Final = Measure(
+    "latency of requests", ("requests",), _weighed, own=("op",), natural=("step", "quantile"), worse="higher"
+)

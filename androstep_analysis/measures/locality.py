@@ -147,4 +147,6 @@ LOCALITY: Final = Measure(
     within=("op",),
     applied=Applied.AFTER,
     natural=("class",),
+    worse="higher",
+    costly=("random",),
 )

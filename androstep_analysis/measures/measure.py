@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -30,6 +30,8 @@ DIMENSIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "fs_events": {**_OF_PIECES, "inode": "ino"},
 }
 """For each table that measures are of, the words that people group by and the columns that they are."""
+
+Worse: TypeAlias = Literal["higher", "lower"] | None
 
 
 class Applied(Enum):
@@ -79,6 +81,11 @@ class Measure:
     natural : tuple of str
         Dimensions of the result that have an order of their own, as days or classes of sizes: its rows are not sorted
         by value within them.
+    worse : {"higher", "lower"}, optional
+        Which of two values is worse for the same work; by default neither is. Of a result with classes this is said of
+        those in `costly`. Of times (unit ns) the higher one is worse in every measure (`worse_of`).
+    costly : tuple of str
+        The classes or types of the result that cost something; by default all.
     """
 
     description: str
@@ -96,6 +103,14 @@ class Measure:
     cuts_time: bool = False
     applied: Applied = Applied.BEFORE
     natural: tuple[str, ...] = ()
+    worse: Worse = None
+    costly: tuple[str, ...] = ()
+
+    def worse_of(self, unit: str, kind: str | None = None) -> Worse:
+        """Which of two values in this unit, of this class or type, is worse."""
+        if unit == "ns":
+            return "higher"
+        return None if kind is not None and self.costly and kind not in self.costly else self.worse
 
     @property
     def dimensions(self) -> dict[str, str]:
@@ -145,4 +160,5 @@ def of_costs(
         asks_recording=True,
         applied=Applied.RESULT,
         natural=("part",),
+        worse="higher",
     )

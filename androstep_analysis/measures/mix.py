@@ -111,5 +111,10 @@ def _counts(requests: pl.LazyFrame, dimensions: list[str], coverage: float | Non
 MIX: Final = Measure("operations", ("requests",), lambda t, by: mix(t["requests"], by=by), own=("op",), within=())
 
 RATE: Final = Measure(
-    "requests and bytes per second", ("requests",), lambda t, by: mix(t["requests"], by=by), own=("op",), is_rate=True
+    "requests and bytes per second",
+    ("requests",),
+    lambda t, by: mix(t["requests"], by=by),
+    own=("op",),
+    is_rate=True,
+    worse="higher",
 )

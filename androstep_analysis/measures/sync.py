@@ -55,4 +55,4 @@ def _known(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     return sync(tables["io"], by=by).filter(pl.col("class") != "unknown")
 
 
-SYNC: Final = Measure("synchronous and buffered writes", ("io",), _known, within=())
+SYNC: Final = Measure("synchronous and buffered writes", ("io",), _known, within=(), worse="higher", costly=("sync",))

@@ -233,7 +233,11 @@ def _running(requests: Table) -> Iterator[pl.DataFrame]:
 
 
 VOLUME: Final = Measure(
-    "requests and bytes of whatever one asks for", ("io",), lambda t, by: volume(t["io"], by=by), own=("op",)
+    "requests and bytes of whatever one asks for",
+    ("io",),
+    lambda t, by: volume(t["io"], by=by),
+    own=("op",),
+    worse="higher",
 )
 
 

@@ -154,7 +154,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     ),
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
-        {"beside", "headline"},
+        {"beside", "changes", "headline"},
         {"advice", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel"},

@@ -763,6 +763,14 @@ def empty() -> dict[str, Axes]:
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
         "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
+        "compare_overview": plot.compare_overview(
+            pl.DataFrame(
+                schema={
+                    **dict.fromkeys(("what", "unit", "verdict"), pl.String),
+                    **dict.fromkeys(("first", "second", "difference", "lo", "hi"), pl.Float64),
+                }
+            )
+        ),
         "compare_pairs": plot.compare_pairs(shares, metric="count_ratio", by="device", paired_by=["workload"]),
         "compare_ranking": plot.compare_ranking(ranked, metric="count_ratio", group=["device"]),
         "cumulative": plot.cumulative(measures.cumulative(requests)),

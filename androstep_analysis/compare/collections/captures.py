@@ -18,6 +18,7 @@ from androstep_analysis.compare.collections import places, work
 from androstep_analysis.compare.collections.places import Place
 from androstep_analysis.compare.collections.work import Failure
 from androstep_analysis.compare.measures import Measured, known, measured, together
+from androstep_analysis.compare.observed import Observed, observe
 
 Executor: TypeAlias = Any
 """A `distributed.Client`, or an executor of `concurrent.futures`."""
@@ -192,6 +193,32 @@ class Collection:
                     failed[str(place)] = f"the same recording as {same.title} ({part.capture_id})"
         return list(parts.values()), failed
 
+    def observed(self, *, jobs: int | None = None, executor: Executor = None) -> tuple[list[Observed], dict[str, str]]:
+        """What `compare.overview` needs of each capture, and of those that cannot be measured why.
+
+        Parameters
+        ----------
+        jobs : int, optional
+            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+        executor : optional
+            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+
+        Returns
+        -------
+        tuple of list and dict
+            What `compare.observed.observe` gives of each; and by place why not.
+
+        Examples
+        --------
+        >>> observed, failed = androstep.collection("datasets/demo").observed(jobs=1)
+        >>> observed[0].title, failed
+        ('demo', {})
+        """
+        found = work.each(_observed, self.places, jobs=jobs, executor=executor)
+        pairs = list(zip(self.places, found, strict=True))
+        failed = {str(place): one.reason for place, one in pairs if isinstance(one, Failure)}
+        return [one for one in found if not isinstance(one, Failure)], failed
+
     def compare(
         self,
         measure: str | compare.Measure,
@@ -296,6 +323,11 @@ class Collection:
 def _facts(place: Place) -> dict[str, Any]:
     with places.opened(place) as recording:
         return dict(recording.facts)
+
+
+def _observed(place: Place) -> Observed:
+    with places.opened(place) as recording:
+        return observe(recording)
 
 
 def _measured(

@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 import polars as pl
 
 from androstep_analysis import capture, compare, ingest
+from androstep_analysis.capture import sources
 from androstep_analysis.common import manifest, scratch
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import recording
@@ -72,7 +73,7 @@ def _local(pattern: str) -> Iterator[Place]:
         if any(parent in done for parent in (path, *path.parents)):
             continue
         if path.is_dir():
-            for place in _below(path):
+            for place in [*_below(path)] or _results(path):
                 done.add(Path(place.address))
                 yield place
         elif is_there or "**" not in pattern:
@@ -98,6 +99,11 @@ def _below(directory: Path) -> Iterator[Place]:
         for inner in sorted(directory.iterdir()):
             if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
                 yield from _below(inner)
+
+
+def _results(directory: Path) -> list[Place]:
+    """A directory without captures stands for itself where it has results of benchmarks or replays."""
+    return [Place(str(directory))] if sources.files(directory) != (directory,) else []
 
 
 def _captures(file: Path | IO[bytes]) -> list[str]:

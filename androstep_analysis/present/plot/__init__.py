@@ -30,7 +30,13 @@ from androstep_analysis.present.plot.bench import (
 )
 from androstep_analysis.present.plot.bursts import bursts
 from androstep_analysis.present.plot.cache import hotness, lifetimes, miss_ratio, readahead, working_set
-from androstep_analysis.present.plot.compare import compare_differences, compare_groups, compare_pairs, compare_ranking
+from androstep_analysis.present.plot.compare import (
+    compare_differences,
+    compare_groups,
+    compare_overview,
+    compare_pairs,
+    compare_ranking,
+)
 from androstep_analysis.present.plot.output import save
 from androstep_analysis.present.plot.paper import png, style, svg
 from androstep_analysis.present.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
@@ -54,6 +60,7 @@ __all__ = [
     "bursts",
     "compare_differences",
     "compare_groups",
+    "compare_overview",
     "compare_pairs",
     "compare_ranking",
     "cpu",

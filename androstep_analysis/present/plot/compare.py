@@ -25,6 +25,17 @@ _VERDICTS: Final = {
     "insufficient data": "#AAAAAA",
 }
 
+_OVERVIEW: Final = {
+    "worse": "#D55E00",
+    "better": "#009E73",
+    "different": "#0072B2",
+    "cannot be decided": "#AAAAAA",
+    "same": "#444444",
+}
+
+_LEAST_FACTOR, _MOST_FACTOR = 1 / 64, 64
+"""An interval that reaches further is drawn up to there."""
+
 _PALETTES: Final[Mapping[str, Mapping[str, str]]] = {
     "class": paper.LOCALITY | paper.SYNC,
     "op": paper.OPS,
@@ -216,6 +227,52 @@ def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = N
             ax.plot([], [], linestyle="", marker="o", markersize=4, color=_VERDICTS[verdict], label=verdict)
         _value_axis(ax, "x", metric, unit, "difference of the ")
         paper.legend(ax, above=True, columns=2)
+        return ax
+
+
+@paper.of_any_table
+def compare_overview(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """What the second side has for each that the first has, with intervals, by verdict.
+
+    Right of the line the second side has more. What is hollow has no interval; what only one side has is left out.
+
+    Parameters
+    ----------
+    table : Table
+        Of `compare.overview` (``overview(…).table``).
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> again = compare.Recording("again", {**capture.facts, "capture_id": "0"}, capture.tables)
+    >>> _ = plot.compare_overview(compare.overview([capture], [again]).table)
+    """
+    is_share, first = pl.col("unit") == "1", pl.col("first")
+    values = {
+        name: pl.when(is_share).then((first + pl.col(name)) / first).otherwise(pl.col(name))
+        for name in ("difference", "lo", "hi")
+    }
+    data = table.filter(first > 0, pl.col("second") > 0, pl.col("difference").is_not_null()).with_columns(**values)
+    with paper.drawing(ax, _height(data.height)) as ax:
+        if data.is_empty():
+            return paper.no_data(ax)
+        limits = [pl.col(name).clip(_LEAST_FACTOR, _MOST_FACTOR) for name in values]
+        data = data.with_columns(limits)
+        colours = [_OVERVIEW[verdict] for verdict in data["verdict"]]
+        _bars(ax, np.arange(data.height, dtype=float), data, tuple(values), 1.0, colours)
+        ax.axvline(1, color="#222222", linewidth=0.6)
+        _names(ax, [text.label(name, 34) for name in data["what"]])
+        for verdict in paper.ordered(data["verdict"].cast(pl.String), _OVERVIEW):
+            ax.plot([], [], linestyle="", marker="o", markersize=4, color=_OVERVIEW[verdict], label=verdict)
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+        ax.set_xlabel("Times as much as the first")
+        paper.legend(ax, above=True, columns=3)
         return ax
 
 

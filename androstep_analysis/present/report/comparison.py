@@ -14,8 +14,9 @@ from androstep_analysis.common import files
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.compare import words
 from androstep_analysis.compare.groups import label
+from androstep_analysis.compare.overview import Overview
 from androstep_analysis.compare.result import Result
-from androstep_analysis.present import plot
+from androstep_analysis.present import changes, plot
 from androstep_analysis.present.report import cells, document, overview, provenance, section
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Glossary
@@ -53,6 +54,25 @@ def write(result: Result, path: Path) -> None:
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_text(path, document.page(title, _first(result, several=several), parts))
+
+
+def write_overview(found: Overview, path: Path) -> None:
+    """Write the page of what is different between two sides to `path`, as `write` does."""
+    shown = found.table.head(changes.MOST_ROWS)
+    figure = plot.compare_overview(shown)
+    caption = "B as a multiple of A; all intervals together hold with 95 %"
+    parts = [
+        Part(
+            "shown",
+            "What is different?",
+            [cells.sheet(changes.sheet(found)), *section.grid([section.figure_of(figure, caption)])],
+        ),
+        Part("rest", "What cannot be decided?", [el("p", line) for line in changes.last_lines(found)]),
+        Part("made", "How was this page made?", [provenance.sentence(provenance.made_by())]),
+    ]
+    first = [el("ul", *(el("li", line) for line in changes.first_lines(found)))]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_text(path, document.page(f"{found.first} and {found.second}", first, parts))
 
 
 def _first(result: Result, *, several: bool) -> list[Element]:

@@ -86,8 +86,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
     )
 
 
-def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH) -> str:
+def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH, is_whole: bool = False) -> str:
     """Return the first rows of a table under its title, and its note; nothing where it has no rows.
+
+    One that `is_whole` is as in `table`.
 
     Columns of numbers without a value in any of these rows are left out.
     """
@@ -99,7 +101,7 @@ def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH) -> str:
     kept = [name for name, column in shown.columns.items() if column.format is None or any(texts[name])]
     unknown = {name: "–" if shown.columns[name].format else "unknown" for name in kept}
     rows = zip(*([unknown[name] if cell is None else cell for cell in texts[name]] for name in kept), strict=True)
-    drawn = table([_heading(shown.columns[name].title) for name in kept], rows, width=width)
+    drawn = table([_heading(shown.columns[name].title) for name in kept], rows, width=width, is_whole=is_whole)
     return "\n".join([title, drawn, *wrapped(shown.note, width)])
 
 

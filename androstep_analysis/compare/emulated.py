@@ -1,0 +1,23 @@
+"""Which recordings are of an emulated device: their times are those of the machine below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+MARK: Final = " (emulated)"
+
+_SIGNS: Final[Mapping[str, str]] = {
+    "device": r"emulator|sdk_gphone|generic|goldfish|ranchu|cuttlefish|vsoc|qemu|\bkvm\b|^vm$|guest|waydroid|^loop",
+    "soc": r"goldfish|ranchu|cutf|vsoc|qemu",
+    "build_fingerprint": r"^generic|sdk_gphone|emulator|vsoc|cuttlefish|/cf_|waydroid",
+    "kernel": r"\bgoldfish\b|\bqemu\b|microsoft-standard-wsl",
+    "storage_model": r"loop|qemu|virtio|virtual|vmware|vbox|null_blk|scsi_debug|ram disk|zram",
+}
+"""What facts say of emulators, of guests of a virtual machine, and of devices that the kernel makes up."""
+
+
+def is_emulated(facts: Mapping[str, Any]) -> bool:
+    """Whether a fact says so. What no fact tells is taken for a real device."""
+    return any(re.search(sign, str(facts.get(name) or ""), re.IGNORECASE) for name, sign in _SIGNS.items())

@@ -1,0 +1,167 @@
+"""What `compare.overview` needs of a recording: rates, shares and latencies in windows of time (`observe`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis.common.units import NS_PER_S
+from androstep_analysis.compare.measures import Measured, measured, measures
+from androstep_analysis.compare.windows import Windows
+from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
+from androstep_analysis.measures import REGISTRY, counted, volume
+from androstep_analysis.measures.fsyncs import calls
+from androstep_analysis.measures.latency import STEPS
+from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.recording import Recording
+
+WINDOWS: Final = 200
+"""Windows that a recording is cut into: `stats.blocks` makes at most 32 blocks of them."""
+
+LATENCY: Final = pl.Schema(
+    {"metric": pl.String, "op": pl.String, "window": pl.Int64, "count": pl.Int64, "value": pl.Int64}
+)
+"""Columns of `Observed.latencies`: so many took up to `value` ns, which is exact to a thousandth."""
+
+_PER_FACTOR_E: Final = 1000
+"""Classes of latencies for each factor e."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was observed in one recording.
+
+    `tables` are those of measures by name: in windows, or for each repetition. `latencies` has the columns `LATENCY`.
+    `nr_windows` is how many windows there are, `records_fsyncs` whether calls of fsync were recorded.
+    """
+
+    title: str
+    facts: Mapping[str, Any]
+    seconds: float | None
+    tables: Mapping[str, Measured]
+    latencies: pl.DataFrame
+    nr_windows: int
+    records_fsyncs: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing that could be compared."""
+        return all(one.table.is_empty() for one in self.tables.values()) and self.latencies.is_empty()
+
+
+def _volume(description: str, name: str, column: pl.Expr) -> Measure:
+    """Make a measure of requests and bytes per second, by something that is computed from table `io`."""
+
+    def of(tables: Mapping[str, pl.LazyFrame], by: tuple[str, ...]) -> pl.DataFrame:
+        return volume(tables["io"].with_columns(column.alias(name)), by=(*by, name)).cast({name: pl.String})
+
+    return Measure(description, ("io",), of, is_rate=True)
+
+
+_KERNEL_THREAD: Final = r"^(kworker|jbd2|kswapd|f2fs_[a-z]+|xfs[a-z-]*|dmcrypt_write)[/:\-\d].*$"
+"""Such a name also names a device or a CPU, which may differ where nothing else does."""
+
+
+def _flushes(tables: Mapping[str, pl.LazyFrame], by: tuple[str, ...]) -> pl.DataFrame:
+    """Count the empty flushes. The block layer sends one before a write that asks for it, so that those count once."""
+    found = (
+        counted(tables["requests"])
+        .filter(pl.col("op") == "flush")
+        .group_by(by)
+        .agg(n=pl.len().cast(pl.Int64))
+        .collect()
+    )
+    return found.with_columns(
+        metric=pl.lit("count"), op=pl.lit("flushes"), value=pl.col("n").cast(pl.Float64), unit=pl.lit("requests")
+    )
+
+
+IN_WINDOWS: Final[Mapping[str, Measure]] = {
+    **{name: REGISTRY[name] for name in ("rate", "locality", "sync", "block_types")},
+    "by_process": _volume(
+        "what processes write", "owner", pl.col("owner_comm").cast(pl.String).str.replace(_KERNEL_THREAD, "$1")
+    ),
+    "by_file_type": _volume("what is written to files of a type", "file_type", pl.col("file_type").cast(pl.String)),
+    "flushes": Measure("flushes of the device's cache", ("requests",), _flushes, is_rate=True),
+}
+"""What is measured in windows, by the names that `Observed.tables` has for it."""
+
+_WHOLE: Final = ("write_cost",)
+
+
+def observe(recording: Recording) -> Observed:
+    """Measure one recording."""
+    span = recording.span
+    tables: dict[str, Measured] = {}
+    latencies = pl.DataFrame(schema=LATENCY)
+    windows = None
+    if span is not None and _has_rows(recording, "requests"):
+        length_ns = max(1, -(-(span[1] - span[0]) // WINDOWS))
+        windows = Windows.of(recording.title, *span, length_ns)
+        found = {name: measured(recording, one, length_ns) for name, one in IN_WINDOWS.items()}
+        tables |= {name: one for name, one in found.items() if not one.table.is_empty()}
+        tables |= {name: measured(recording, REGISTRY[name], None) for name in _whole(recording)}
+        latencies = pl.concat([*_of_requests(recording, windows), *_of_fsyncs(recording, windows)])
+    for name, needed in (("bench", "bench"), ("replay", "replay_ops")):
+        if _has_rows(recording, needed):
+            tables[name] = measured(recording, measures()[name], None)
+    return Observed(
+        recording.title,
+        recording.facts,
+        None if span is None else (span[1] - span[0]) / NS_PER_S,
+        tables,
+        latencies,
+        1 if windows is None else windows.count,
+        _records_fsyncs(recording),
+    )
+
+
+def _has_rows(recording: Recording, table: str) -> bool:
+    return table in recording.tables and not recording.tables[table].head(1).collect().is_empty()
+
+
+def _whole(recording: Recording) -> Iterator[str]:
+    """The measures of a whole recording for which it has events."""
+    if _has_rows(recording, "fs_events"):
+        yield from _WHOLE
+
+
+def _records_fsyncs(recording: Recording) -> bool:
+    if recording.events is not None:
+        return not set(SYNC_BEGINS).isdisjoint(recording.events)
+    events = recording.tables.get("fs_events")
+    return events is not None and not events.filter(pl.col("event").is_in(SYNC_BEGINS)).head(1).collect().is_empty()
+
+
+def _of_requests(recording: Recording, windows: Windows) -> Iterator[pl.DataFrame]:
+    """Count the latencies of requests in classes, for each step that was recorded."""
+    rows = counted(recording.timed["requests"])
+    for step in ("D2C", "Q2C"):
+        begin, end = STEPS[step]
+        spans = rows.select(
+            pl.col("op").cast(pl.String), window=windows.number(order_ns()), span=pl.col(end) - pl.col(begin)
+        )
+        yield _classes(spans, step)
+
+
+def _of_fsyncs(recording: Recording, windows: Windows) -> Iterator[pl.DataFrame]:
+    """Count how long calls of fsync took."""
+    if not _records_fsyncs(recording):
+        return
+    columns = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
+    events = recording.tables["fs_events"].filter(pl.col("event").is_in([*SYNC_BEGINS, *SYNC_ENDS]))
+    found = calls(events.select(columns).collect(), recording.losses)
+    spans = found.lazy().select(op=pl.lit("fsync"), window=windows.number(pl.col("ts_ns")), span="latency_ns")
+    yield _classes(spans, "fsync")
+
+
+def _classes(spans: pl.LazyFrame, metric: str) -> pl.DataFrame:
+    """Count latencies in classes that are a thousandth wide; what has none is counted without value."""
+    size = (pl.col("span").clip(lower_bound=1).log() * _PER_FACTOR_E).floor().cast(pl.Int64)
+    groups = spans.filter(pl.col("window").is_not_null()).group_by("op", "window", size=size)
+    found = groups.agg(count=pl.len().cast(pl.Int64), value=pl.col("span").max()).collect()
+    return found.select(pl.lit(metric).alias("metric"), "op", "window", "count", "value").cast(LATENCY)

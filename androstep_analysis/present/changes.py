@@ -1,0 +1,171 @@
+"""What is different between two sides of a comparison, laid out once: a terminal and a page show the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from androstep_analysis.common import quantities
+from androstep_analysis.common.markup import visible
+from androstep_analysis.compare.overview import (
+    AMOUNT,
+    LEVEL,
+    PER_REQUEST,
+    RECOMMENDED,
+    REPEATS,
+    SHARE,
+    TIME,
+    TOO_FEW_RUNS,
+    TOO_SHORT,
+    UNEVEN_LENGTHS,
+    Overview,
+)
+from androstep_analysis.present.sheets import Column, Sheet
+
+MOST_ROWS: Final = 12
+
+_LACKS: Final[Mapping[str, tuple[str, str]]] = {
+    TOO_FEW_RUNS: (
+        "{} could be decided by more runs",
+        f"fewer than {REPEATS} recordings of a side do not show how runs differ: record {RECOMMENDED} of each, and give"
+        " the two directories that hold them",
+    ),
+    TOO_SHORT: (
+        "{} vary too much within the recordings",
+        f"record for longer, or {RECOMMENDED} times each",
+    ),
+    "repeats": ("{} vary too much between the recordings", "record more of each"),
+}
+"""How many questions lack something, and what would decide them."""
+
+
+_COUNTED: Final = {
+    **{name: f"{name}" for name in ("worse", "better", "different")},
+    "same": "the same within their intervals",
+    "cannot be decided": "cannot be decided",
+}
+
+
+def sheet(found: Overview) -> Sheet:
+    """Lay out the rows that matter most."""
+    rows = found.table.head(MOST_ROWS)
+    said = [_said(row) for row in rows.iter_rows(named=True)]
+    columns = {
+        "what": Column("What"),
+        "said_first": Column("A", by="first"),
+        "said_second": Column("B", by="second"),
+        "said_difference": Column("Difference", by="difference"),
+        "said_interval": Column("Interval"),
+        "said_verdict": Column("Verdict", pick=True),
+    }
+    return Sheet(
+        "What is different", rows.with_columns(pl.DataFrame(said, dict.fromkeys([*columns][1:], pl.String))), columns
+    )
+
+
+def _said(row: Mapping[str, Any]) -> dict[str, str]:
+    """The numbers and the verdict of a row in words."""
+    is_share = row["unit"] == "1"
+    difference, low, high = row["difference"], row["lo"], row["hi"]
+    return {
+        "said_first": _value(row["first"], row["unit"]),
+        "said_second": _value(row["second"], row["unit"]),
+        "said_difference": "–" if difference is None else _difference(difference, is_share=is_share),
+        "said_interval": "–" if low is None else _interval(low, high, is_share=is_share),
+        "said_verdict": verdict(row),
+    }
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """The verdict on the second side in words."""
+    if row["verdict"] != "same":
+        return str(row["verdict"])
+    within = row["within"]
+    return f"same within {within * 100:.2g} points" if row["unit"] == "1" else f"same within {within * 100:.2g} %"
+
+
+def _value(value: float, unit: str) -> str:
+    """A value with three digits: more are no help beside such intervals."""
+    divisor = quantities.byte_unit(value)[0] if unit.startswith("B") else 1
+    return quantities.in_unit(float(f"{value / divisor:.3g}") * divisor, unit)
+
+
+def _difference(value: float, *, is_share: bool) -> str:
+    """Points of shares; else per cent, or times where it is twice as much or half."""
+    if is_share:
+        return f"{value * 100:+.3g} points"
+    return _times(value) if not 0.5 < value < 2 else f"{(value - 1) * 100:+.2g} %"
+
+
+def _interval(low: float, high: float, *, is_share: bool) -> str:
+    if is_share:
+        return f"{low * 100:+.3g} to {high * 100:+.3g}"
+    if low < 0.5 or high > 2:
+        return f"× {_number(low)} to {_number(high)}"
+    return f"{(low - 1) * 100:+.2g} to {(high - 1) * 100:+.2g} %"
+
+
+def _times(value: float) -> str:
+    return f"× {_number(value)}"
+
+
+def _number(value: float) -> str:
+    """A factor; those that nothing limits are not spelled out."""
+    if value < 0.001:
+        return "0"
+    return "∞" if value > 10_000 else f"{value:.2g}" if value < 100 else f"{value:,.0f}"
+
+
+def first_lines(found: Overview) -> Iterator[str]:
+    """What was compared, and the answer in one sentence."""
+    sides = zip("AB", (found.first, found.second), found.recordings, found.seconds, strict=True)
+    for letter, name, count, seconds in sides:
+        length = "" if seconds is None else f", {seconds:,.4g} s"
+        yield f"{letter}: {visible(name)}, {_counted(count, 'recording')}{length}"
+    counts = dict(found.table["verdict"].cast(pl.String).value_counts().iter_rows())
+    said = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if name in counts]
+    is_shown = not counts.keys().isdisjoint(("worse", "better", "different"))
+    answer = "B beside A: " if is_shown else "No difference is shown: "
+    yield f"{answer}of {_counted(found.table.height, 'number')} {', '.join(said)}."
+
+
+def last_lines(found: Overview) -> Iterator[str]:
+    """What cannot be decided and what would decide it, what was not compared, and what the verdicts rest on."""
+    reasons = found.table.filter(verdict="cannot be decided").group_by("reason", maintain_order=True).len()
+    for reason, count in reasons.sort("len", descending=True).iter_rows():
+        said, cure = _LACKS[reason]
+        names = found.table.filter(pl.col("verdict") == "cannot be decided", pl.col("reason") == reason)["what"]
+        yield f"{said.format(_counted(count, 'number'))} ({_listed(names.to_list())}): {cure}."
+    for line in found.not_compared:
+        yield f"Not compared: {visible(line)}."
+    if found.lengths and max(found.lengths) > UNEVEN_LENGTHS * min(found.lengths):
+        yield (
+            "The recordings are not equally long. Of amounts per second and amounts in all, those that differ less are"
+            " compared."
+        )
+    yield (
+        f"Worse and better take both sides to have done the same work. All intervals together hold with"
+        f" {1 - LEVEL:.0%}".replace("%", " %")
+        + _assumed(found.recordings)
+    )
+
+
+def _assumed(recordings: Sequence[int]) -> str:
+    if min(recordings) >= REPEATS:
+        return "."
+    return (
+        f"; where a side has fewer than {REPEATS} recordings, runs are taken to differ by {AMOUNT.run_spread:.0%} in"
+        f" amounts, {PER_REQUEST.run_spread:.0%} in what comes on a request, {SHARE.run_spread * 100:.0f} points in"
+        f" shares and {TIME.run_spread:.0%} in times (standard deviations)."
+    ).replace("%", " %")
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    shown = [visible(name) for name in names[:most]]
+    return ", ".join(shown if len(names) <= most else [*shown, "…"])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,82 @@
+"""Quantiles of windows of time, with intervals that know that neighbouring windows are alike.
+
+The interval is Woodruff's (Journal of the American Statistical Association 47, 1952): that of the share of the values
+up to the quantile, by blocks of windows (`stats.blocks`), turned back into values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from androstep_analysis.stats import blocks
+from androstep_analysis.stats.blocks import Mean, Scale, Series
+
+_ONE_DEVIATION = 1.0
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often each value occurred in each window of one recording.
+
+    Row i says that values up to ``values[i]`` occurred ``counts[i]`` times in window ``windows[i]``, of ``length``
+    windows.
+    """
+
+    values: npt.NDArray[np.float64]
+    windows: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.float64]
+    length: int
+
+
+@dataclass(frozen=True)
+class Quantile(Mean):
+    """A quantile, as `Mean` is a mean: `share` is the mean share of the values that do not exceed it.
+
+    `values` are all values in order, and `upto` the share of all that each and those before it are.
+    """
+
+    share: Mean
+    values: npt.NDArray[np.float64]
+    upto: npt.NDArray[np.float64]
+
+    def bounds(self, deviates: float, freedom: float, scale: Scale) -> tuple[float, float]:
+        """The interval of values; infinite above where so few of them cannot limit it."""
+        low, high = self.share.bounds(deviates, freedom, Scale.SHARE)
+        at_low, at_high = np.searchsorted(self.upto, (low, high))
+        return float(self.values[min(at_low, len(self.values) - 1)]), _value(self.values, int(at_high))
+
+
+def quantile(recordings: Sequence[Histogram], level: float) -> Quantile:
+    """Return the quantile of all values (nearest rank). Raises `ValueError` where there are none."""
+    values = np.concatenate([one.values for one in recordings])
+    counts = np.concatenate([one.counts for one in recordings])
+    if not len(values):
+        raise ValueError("no values have no quantile")
+    distinct, at = np.unique(values, return_inverse=True)
+    upto = np.cumsum(np.bincount(at, counts)) / counts.sum()
+    # Sums of shares are not exact: a share that is the level is not to be taken for less.
+    value = float(distinct[min(int(np.searchsorted(upto, level - 1e-12)), len(distinct) - 1)])
+    share = blocks.mean([_share(one, value) for one in recordings], is_share=True)
+    found = Quantile(
+        value, share.error, share.freedom, share.windows, share.effective, 0.0, share.blocks, share, distinct, upto
+    )
+    if not share.is_known:
+        return found
+    low, high = found.bounds(_ONE_DEVIATION, share.freedom, Scale.SHARE)
+    return replace(found, error=(min(high, 2 * value) - low) / 2)
+
+
+def _share(one: Histogram, value: float) -> Series:
+    """The share of each window's values that do not exceed `value`, and how many it has."""
+    whole = np.bincount(one.windows, one.counts, one.length).astype(float)
+    below = np.bincount(one.windows, np.where(one.values <= value, one.counts, 0.0), one.length).astype(float)
+    return Series(np.divide(below, whole, out=np.zeros_like(below), where=whole > 0), whole)
+
+
+def _value(values: npt.NDArray[np.float64], at: int) -> float:
+    return float(values[at]) if at < len(values) - 1 else math.inf
