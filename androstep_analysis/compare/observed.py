@@ -36,7 +36,8 @@ class Observed:
     """What was observed in one recording.
 
     `tables` are those of measures by name: in windows, or for each repetition. `latencies` has the columns `LATENCY`.
-    `nr_windows` is how many windows there are, `records_fsyncs` whether calls of fsync were recorded.
+    `nr_windows` is how many windows there are, `records_fsyncs` whether calls of fsync were recorded, and `busy` the
+    part of the time in which a request or a call of fsync was under way (0 where nothing has a begin and an end).
     """
 
     title: str
@@ -46,6 +47,7 @@ class Observed:
     latencies: pl.DataFrame
     nr_windows: int
     records_fsyncs: bool
+    busy: float
 
     @property
     def is_empty(self) -> bool:
@@ -98,14 +100,17 @@ def observe(recording: Recording) -> Observed:
     span = recording.span
     tables: dict[str, Measured] = {}
     latencies = pl.DataFrame(schema=LATENCY)
-    windows = None
+    windows, busy = None, 0.0
     if span is not None and _has_rows(recording, "requests"):
         length_ns = max(1, -(-(span[1] - span[0]) // WINDOWS))
         windows = Windows.of(recording.title, *span, length_ns)
         found = {name: measured(recording, one, length_ns) for name, one in IN_WINDOWS.items()}
         tables |= {name: one for name, one in found.items() if not one.table.is_empty()}
         tables |= {name: measured(recording, REGISTRY[name], None) for name in _whole(recording)}
-        latencies = pl.concat([*_of_requests(recording, windows), *_of_fsyncs(recording, windows)])
+        fsyncs = _fsyncs(recording)
+        spans = fsyncs.select(op=pl.lit("fsync"), window=windows.number(pl.col("ts_ns")), span="latency_ns")
+        latencies = pl.concat([*_of_requests(recording, windows), _classes(spans.lazy(), "fsync")])
+        busy = _busy_ns(recording, fsyncs) / max(1, span[1] - span[0])
     for name, needed in (("bench", "bench"), ("replay", "replay_ops")):
         if _has_rows(recording, needed):
             tables[name] = measured(recording, measures()[name], None)
@@ -117,6 +122,7 @@ def observe(recording: Recording) -> Observed:
         latencies,
         1 if windows is None else windows.count,
         _records_fsyncs(recording),
+        busy,
     )
 
 
@@ -148,15 +154,23 @@ def _of_requests(recording: Recording, windows: Windows) -> Iterator[pl.DataFram
         yield _classes(spans, step)
 
 
-def _of_fsyncs(recording: Recording, windows: Windows) -> Iterator[pl.DataFrame]:
-    """Count how long calls of fsync took."""
+def _fsyncs(recording: Recording) -> pl.DataFrame:
+    """The calls of fsync: ts_ns and latency_ns."""
     if not _records_fsyncs(recording):
-        return
+        return pl.DataFrame(schema={"ts_ns": pl.Int64, "latency_ns": pl.Int64})
     columns = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
     events = recording.tables["fs_events"].filter(pl.col("event").is_in([*SYNC_BEGINS, *SYNC_ENDS]))
-    found = calls(events.select(columns).collect(), recording.losses)
-    spans = found.lazy().select(op=pl.lit("fsync"), window=windows.number(pl.col("ts_ns")), span="latency_ns")
-    yield _classes(spans, "fsync")
+    return calls(events.select(columns).collect(), recording.losses).select("ts_ns", "latency_ns")
+
+
+def _busy_ns(recording: Recording, fsyncs: pl.DataFrame) -> int:
+    """How long at least one request or call of fsync was under way."""
+    requests = recording.timed["requests"].select(begin=pl.coalesce("issue_ns", "queue_ns"), end="complete_ns")
+    of_calls = fsyncs.lazy().select(begin="ts_ns", end=pl.col("ts_ns") + pl.col("latency_ns"))
+    spans = pl.concat([requests, of_calls]).drop_nulls().sort("begin")
+    before = pl.col("end").cum_max().shift(1).fill_null(pl.col("begin"))
+    longer = pl.col("end") - pl.max_horizontal("begin", before)
+    return int(spans.select(longer.clip(lower_bound=0).sum()).collect().item())
 
 
 def _classes(spans: pl.LazyFrame, metric: str) -> pl.DataFrame:

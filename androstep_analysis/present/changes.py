@@ -9,19 +9,9 @@ import polars as pl
 
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import visible
-from androstep_analysis.compare.overview import (
-    AMOUNT,
-    LEVEL,
-    PER_REQUEST,
-    RECOMMENDED,
-    REPEATS,
-    SHARE,
-    TIME,
-    TOO_FEW_RUNS,
-    TOO_SHORT,
-    UNEVEN_LENGTHS,
-    Overview,
-)
+from androstep_analysis.compare.estimates import AMOUNT, PER_REQUEST, REPEATS, SHARE, TIME
+from androstep_analysis.compare.overview import LEVEL, RECOMMENDED, TOO_FEW_RUNS, TOO_SHORT, Overview
+from androstep_analysis.compare.questions import BUSY, UNEVEN_LENGTHS
 from androstep_analysis.present.sheets import Column, Sheet
 
 MOST_ROWS: Final = 12
@@ -140,6 +130,11 @@ def last_lines(found: Overview) -> Iterator[str]:
         yield f"{said.format(_counted(count, 'number'))} ({_listed(names.to_list())}): {cure}."
     for line in found.not_compared:
         yield f"Not compared: {visible(line)}."
+    if found.are_busy:
+        yield (
+            f"Both sides waited for storage for {BUSY:.0%} of the time or more, so that amounts per second follow its"
+            " speed: more is neither worse nor better."
+        ).replace("%", " %")
     if found.lengths and max(found.lengths) > UNEVEN_LENGTHS * min(found.lengths):
         yield (
             "The recordings are not equally long. Of amounts per second and amounts in all, those that differ less are"

@@ -84,7 +84,7 @@ def test_twenty_repetitions_show_nothing_where_nothing_differs() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"times": 3}, {"bytes written": "worse", "requests written": "worse"}),
+        ({"times": 2}, {"bytes written": "worse", "requests written": "worse"}),
         ({"sectors": 64}, {"size of a write": "different", "size of a read": "different", "bytes written": "worse"}),
         ({"slow": 20.0}, {"read latency p50": "worse", "write latency p50": "worse"}),
         ({"flushes": True}, {}),
@@ -122,6 +122,21 @@ def test_the_same_work_in_twice_the_time_is_no_difference() -> None:
     longer = side("b", [101], count=2400)
     assert overview_of(first, longer).table.filter(what="bytes written").height == 1
     assert overview_of(first, second).table.filter(what="bytes written").height == 1
+
+
+def test_amounts_of_programs_that_always_wait_follow_the_speed_of_storage() -> None:
+    """The same program that always waits does three times as much a second on a device that is three times as fast."""
+    sides = []
+    for name, seed, took in (("fast", 1, 8), ("slow", 101, 24)):
+        rows = [
+            {**row, "queue_ns": at * took * MS, "issue_ns": at * took * MS, "complete_ns": (at + 1) * took * MS - 1}
+            for at, row in enumerate(workload(seed)[: 9600 // took])
+        ]
+        sides.append([compare.Recording.of(made.named(name, rows))])
+    found = overview_of(*sides)
+    assert found.are_busy
+    assert found.table.filter(pl.col("what") == "bytes written")["verdict"].to_list() == ["cannot be decided"]
+    assert any("waited for storage" in line for line in changes.last_lines(found))
 
 
 def test_what_only_one_side_does_is_shown_if_it_does_it_often() -> None:
