@@ -270,9 +270,9 @@ def compare_overview(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         for verdict in paper.ordered(data["verdict"].cast(pl.String), _OVERVIEW):
             ax.plot([], [], linestyle="", marker="o", markersize=4, color=_OVERVIEW[verdict], label=verdict)
         ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}"))
         ax.set_xlabel("Times as much as the first")
-        paper.legend(ax, above=True, columns=3)
+        paper.legend(ax, above=True, columns=2)
         return ax
 
 
