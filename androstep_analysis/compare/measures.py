@@ -418,7 +418,12 @@ def _replay(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
 
 
 BENCH: Final = Measure(
-    "results of benchmarks", ("bench_runs", "bench"), _bench, has_repetitions=True, applied=Applied.RESULT, worse="lower"
+    "results of benchmarks",
+    ("bench_runs", "bench"),
+    _bench,
+    has_repetitions=True,
+    applied=Applied.RESULT,
+    worse="lower",
 )
 
 REPLAY: Final = Measure(
