@@ -33,7 +33,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--op", choices=OPERATIONS, help="only these operations (default: the slowest waits)")
     command.add_argument("--top", metavar="N", type=positive, default=5, help="how many (default: 5)")
     add_where(command)
-    command.add_argument("--json", action="store_true", help="one JSON array of rows (schemas/slow.json)")
+    command.add_argument("--json", action="store_true", help="one JSON array of rows (schemas/answers/slow.json)")
 
 
 def run(arguments: argparse.Namespace) -> None:

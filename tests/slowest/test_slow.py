@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import polars as pl
 import pytest
 from support import made
@@ -114,22 +115,22 @@ def test_the_demo_by_the_oracle(op: str) -> None:
     assert table.height == (0 if op == "fsync" else 12)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_captures_by_the_oracle(seed: int) -> None:
     capture = random_capture(seed)
     assert check(capture, "fsync", 12).height == 12
     for op in ("read", "write", "flush", "discard"):
-        check(capture, op, 60)
+        check(capture, op, 25)
 
 
 def test_random_captures_have_every_stage() -> None:
-    tables = [androstep.slow(random_capture(seed), "fsync", 12) for seed in range(20)]
+    tables = [androstep.slow(random_capture(seed), "fsync", 12) for seed in range(5)]
     assert {*pl.concat(tables)["stages"].explode()} == {"requests", "flush", "journal", "rest"}
 
 
 def test_waits_are_listed_once() -> None:
     """No listed request is for the larger part within a listed wait of the same process or thread, or its flush."""
-    for seed in range(20):
+    for seed in range(5):
         table = androstep.slow(random_capture(seed), top=30)
         durations = table["duration_ns"].to_list()
         assert durations == sorted(durations, reverse=True)
@@ -306,6 +307,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert cli.main(["slow", demo, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [list(row) for row in rows] == [schema.table("slow").polars.names()] * 5
+    allowed = json.loads((ROOT / "schemas/answers/slow.json").read_text("utf-8"))
+    jsonschema.validate(rows, allowed, jsonschema.Draft202012Validator)
     (tmp_path / "trace.csv").write_text(
         "process,device,rw_flag,sector,size,timestamp\napp-7,8388608,R,0,8,1.0\napp-7,8388608,W,8,8,2.0\n"
     )
@@ -317,12 +320,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 def test_where_chooses_before_the_slowest_are_taken() -> None:
     capture = androstep.open(ROOT / "datasets/demo")
-    whole = androstep.slow(capture, "read", 1000)
-    files = androstep.slow(capture, "read", 1000, where=["process=.example.c*", "path=*/DCIM*"])
-    is_wanted = pl.col("comm").str.starts_with(".example.c") & pl.col("path").str.contains("/DCIM")
-    assert files.equals(whole.filter(is_wanted)) and 0 < files.height < whole.height
-    late = androstep.slow(capture, "read", 1000, where=["time>=5s"])
-    assert late.equals(whole.filter(pl.col("at_ns") >= 5 * 10**9))
+    whole = androstep.slow(capture, "discard", 1000)
+    some = androstep.slow(capture, "discard", 1000, where=["process=kworker*1", "bytes>=16KiB", "time>=3s"])
+    is_wanted = pl.col("comm").str.ends_with("1") & (pl.col("bytes") >= 16384) & (pl.col("at_ns") >= 3 * 10**9)
+    assert some.equals(whole.filter(is_wanted))
+    assert 0 < some.height < whole.height
     assert androstep.slow(one_call(), where=["op=fsync"])["comm"].to_list() == ["mail"]
     with pytest.raises(InputError, match="there is no column nope"):
         androstep.slow(capture, where=["nope=1"])
