@@ -145,6 +145,25 @@ def test_waits_are_listed_once() -> None:
                     assert wait["op"] != "fsync" or request["op"] != "flush" or request["dev"] == OTHER_DISK
 
 
+def test_half_of_a_request_makes_it_part_of_a_wait() -> None:
+    """By hand: of the process of a read from 0 to 100, one from 60 to 159 is a wait of its own, one from 40 is none."""
+    reads = [(0, 100, 5), (60, 159, 5), (40, 139, 5), (40, 138, 6)]
+    rows = [
+        {"op": "read", "sector": 8 * at, "queue_ns": queue, "issue_ns": queue, "complete_ns": end, "submit_pid": pid}
+        for at, (queue, end, pid) in enumerate(reads)
+    ]
+    assert androstep.slow(made.capture(rows))["request_id"].to_list() == [0, 1, 3]
+
+
+def test_a_write_that_waits_for_its_flush_is_one_wait() -> None:
+    flush = {"op": "flush", "nr_sectors": 0, "issue_ns": 5, "complete_ns": 85}
+    write = {"op": "write", "sector": 0, "queue_ns": 0, "issue_ns": 90, "complete_ns": 100}
+    for is_barrier in (True, False):
+        table = androstep.slow(made.capture([write | {"preflush": is_barrier, "sync": True, "fua": False}, flush]))
+        assert table["op"].to_list() == (["write"] if is_barrier else ["write", "flush"])
+        assert table["flush_ns"][0] == 80
+
+
 def one_call(**more: Any) -> Capture:
     """A call of fsync from 100 to 200 ns: its data until 120, a commit from 120 on, with a flush from 130 to 180."""
     rows = [
