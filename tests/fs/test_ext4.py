@@ -489,6 +489,20 @@ def test_damage_is_survived_and_read_as_icheck_reads_it(name: str, tmp_path: Pat
 
 
 @pytest.mark.prove
+def test_a_node_of_an_extent_tree_that_is_none_is_damaged(tree: Path, tmp_path: Path) -> None:
+    """By its magic number, its number of entries, or how many there could be."""
+    image = make(tmp_path / "image", VARIANTS["default"], tree)
+    raw, whole = image.read_bytes(), read(image)
+    (ino,) = whole.files.filter(path="/sparse")["ino"]
+    node = 512 * whole.extents.filter(ino=ino, block_type="metadata")["sector"].max()
+    assert raw[node : node + 2] == b"\x0a\xf3"
+    for at, value in ((0, 0), (2, 0), (2, 0xFFFF), (4, 0), (4, 0xFFFF)):
+        image.write_bytes(raw[: node + at] + value.to_bytes(2, "little") + raw[node + at + 2 :])
+        damaged = read(image)
+        assert {loss.kind for loss in damaged.losses} == {"damaged"}, (at, value)
+        assert 0 < damaged.extents.filter(ino=ino).height < whole.extents.filter(ino=ino).height, (at, value)
+
+
 def test_damaged_directories_and_descriptors_are_counted(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["1k"], tree)
     sound = read(image)

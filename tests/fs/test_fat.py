@@ -21,6 +21,7 @@ from support.filesystems import assert_covers
 
 from androstep_analysis import fs
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.fs.fat import layout
 from androstep_analysis.fs.filesystem import Filesystem
 
 DEV = 8 << 20 | 1
@@ -490,6 +491,19 @@ def test_copies_of_the_table_that_differ_are_told(tmp_path: Path) -> None:
     filesystem = read(image)
     assert [(loss.kind, loss.count) for loss in filesystem.losses] == [("damaged", 2)]
     assert len(owners(filesystem)) == 12
+
+
+@pytest.mark.parametrize(("flags", "active"), [(0, 0), (0x81, 1), (0x01, 0), (0x82, 0)])
+def test_fat32_names_the_table_that_is_kept_up(flags: int, active: int, tmp_path: Path) -> None:
+    """The low four bits, where bit 7 says that only one is kept up; there are two tables."""
+    require("mkfs.vfat")
+    image = tmp_path / "image"
+    image.write_bytes(b"")
+    os.truncate(image, 40 << 20)
+    run("mkfs.vfat", "-F", "32", image)
+    patch(image, 40, flags.to_bytes(2, "little"))
+    volume = layout.parse(image.read_bytes()[: 1 << 16])
+    assert volume is not None and volume.active_fat == active
 
 
 def test_short_names(tmp_path: Path) -> None:
