@@ -88,6 +88,21 @@ def test_shares_are_whole_bytes_by_weight(weights: list[int], sectors: int) -> N
         assert abs(count - sectors * 512 * Fraction(weights[pid], sum(weights))) < 1
 
 
+@pytest.mark.parametrize(
+    ("by", "inferred"),
+    [
+        ((), [False] * 4),
+        (("owner_pid",), [False, True, False, True]),
+        (("ino",), [False, False, True, True]),
+        (("owner_pid", "ino"), [False, True, True, True]),
+    ],
+)
+def test_a_cost_is_inferred_where_what_it_is_told_by_is(by: tuple[str, ...], inferred: list[bool]) -> None:
+    both = {"owner_inferred": [False, True] * 2, "file_inferred": [False, False, True, True]}
+    changes = pl.DataFrame({"owner_pid": [7] * 4, "ino": [12] * 4} | both)
+    assert write_shares._with_certainty(changes, by)["inferred"].to_list() == inferred
+
+
 def test_a_column_that_costs_are_not_told_by_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^queue_ns: costs are told by dev, owner_pid"):
         measures.write_cost(recording(1), by=("queue_ns",))
