@@ -18,7 +18,7 @@ from support.in_parts import read_in_parts
 from androstep_analysis import measures, plot, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures import blocks
-from androstep_analysis.measures.parts import by_group, parts
+from androstep_analysis.measures.parts import REQUEST, _cut, by_group, parts
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.present.plot import series
 
@@ -53,6 +53,24 @@ def test_parts_of_a_table_in_order_are_as_small_as_can_be() -> None:
     for order in ("request_id", "time"):
         with read_in_parts(10):
             assert max(part.height for part in parts(table, order)) <= 12
+
+
+@pytest.mark.parametrize(
+    ("rows", "least", "request_id", "ready"),
+    [
+        ([(1, 5), (2, 6)], 10, 6, [(1, 5)]),  # rows of requests from 6 on are still to come
+        ([(1, 7), (5, 7), (0, 8)], 4, 100, [(0, 8)]),  # a row of request 7 has to wait
+        ([(1, 5), (2, 6)], 10, 7, [(1, 5), (2, 6)]),
+    ],
+)
+def test_all_rows_of_a_request_wait_for_its_last(
+    rows: list[tuple[int, int]], least: int, request_id: int, ready: list[tuple[int, int]]
+) -> None:
+    table = pl.DataFrame(rows, ["order", REQUEST], orient="row")
+    assert [part.rows() for part in _cut(table, "order", least, request_id)] == [
+        ready,
+        [row for row in rows if row not in ready],
+    ]
 
 
 @settings(max_examples=60)
