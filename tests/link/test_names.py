@@ -236,3 +236,11 @@ def test_a_path_longer_than_the_probe_tells_needs_a_known_directory():
 def test_hostile_names_are_names(name):
     rows = opened(f"/data/app/{name}"), allocated(40, 30)
     assert told(*rows, known=directories(**APP)) == {(40, 1): f"/app/{name}"}
+
+
+def test_what_events_tell_of_the_type_of_a_file():
+    lives = pl.DataFrame(
+        {"block_type": ["directory", "metadata", "data", None], "subtype": [None, "symlink", None, None]}
+    )
+    types = lives.select(tracepoints.file_type().alias("file_type"))["file_type"]
+    assert types.to_list() == ["directory", "symlink", "unknown", "unknown"]
