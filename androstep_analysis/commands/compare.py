@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import polars as pl
 from androstep_analysis import compare
 from androstep_analysis.commands.command import complete, duration, positive
 from androstep_analysis.common import quantities
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare import words
 from androstep_analysis.compare.collections import collection
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> None:
 
         comparison.write(result, arguments.report)
     if arguments.json:
-        print(json.dumps(_json(arguments, result), indent=2))
+        print(to_json(_json(arguments, result)))
     elif arguments.rank:
         print("\n".join([*result.caveats(), *result.ranks()]))
     else:
@@ -186,7 +186,7 @@ def _overview(arguments: argparse.Namespace) -> None:
 
         comparison.write_overview(found, arguments.report)
     if arguments.json:
-        print(json.dumps(_json_of(found), indent=2))
+        print(to_json(_json_of(found)))
     else:
         head, foot = (
             "\n".join("\n".join(text.wrapped(line, text.WIDTH)) for line in lines(found))

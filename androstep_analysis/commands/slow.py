@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-
-import polars as pl
 
 from androstep_analysis import capture
 from androstep_analysis.commands.command import add_format, add_where, complete, positive
+from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.present.headline import Headline
 from androstep_analysis.present.headline import slow as layout
@@ -42,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     if table.is_empty():
         raise InputError(f"{arguments.path}: {layout.nothing(opened, arguments.op)}")
     if arguments.json:
-        print(json.dumps(table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts(), indent=2))
+        print(to_json(table))
         return
     coloured = has_colours()
     print("\n\n".join(shown(Headline(block.sentences), coloured=coloured) for block in layout.blocks(table)))
