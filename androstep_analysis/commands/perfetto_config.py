@@ -19,7 +19,7 @@ def add(command: argparse.ArgumentParser) -> None:
         all events of storage that a user build of Android permits, buffers that hold them, and the time. The trace
         opens as it is, with `androstep summary`.
 
-        example: androstep perfetto-config --time 60s | adb shell perfetto --txt -c - -o /data/misc/perfetto-traces/io
+        example: androstep perfetto-config --for f2fs --time 60s
         """,
     )
     command.add_argument(

@@ -12,7 +12,7 @@ from androstep_analysis.fs.f2fs.tracepoints import META_INODE
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner.processes import Processes
 from androstep_analysis.measures.fsyncs import BY, NAMES
-from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 from androstep_analysis.measures.write_causes import FILE
 
@@ -112,10 +112,11 @@ def _moved(events: pl.DataFrame, page_bytes: int | None) -> pl.DataFrame:
 
 
 FILE_IO: Final = Measure(
-    "how many bytes of which file processes wrote, and had read into the page cache",
+    "bytes of files that processes wrote and had read, by their calls",
     ("fs_events", "files", "tasks"),
     lambda t, by, recording: file_io(t, by=by or NAMES, page_bytes=recording.facts.get("page_bytes")),
     takes=BY,
     has_windows=False,
     asks_recording=True,
+    applied=Applied.RESULT,
 )

@@ -20,8 +20,8 @@ import pytsk3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import corpus
-from support import ext4_oracle as oracle
 from support.filesystems import assert_covers
+from support.oracles import ext4 as oracle
 
 from androstep_analysis import fs
 from androstep_analysis.common.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytsk3
-from support import ext4_oracle
+from support.oracles import ext4 as ext4_oracle
 
 from androstep_analysis import fs
 

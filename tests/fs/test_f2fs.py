@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 import pytest
 from support import corpus
-from support import f2fs_oracle as oracle
 from support.filesystems import assert_covers
+from support.oracles import f2fs as oracle
 
 from androstep_analysis import fs
 from androstep_analysis.common.errors import InputError

@@ -20,8 +20,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from support import built, loops
-from support import ext4_oracle as oracle
 from support.loops import Mounted
+from support.oracles import ext4 as oracle
 
 from androstep_analysis import fs, schema, units
 from androstep_analysis.fs import fiemap

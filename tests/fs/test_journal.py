@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 from support import corpus, journal_workload, loops
-from support import ext4_oracle as oracle
 from support.journal_workload import Note
+from support.oracles import ext4 as oracle
 
 from androstep_analysis import fs
 from androstep_analysis.fs.ext4 import journal

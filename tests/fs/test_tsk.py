@@ -16,8 +16,8 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 from support.blocks import DEV, block_events
-from support.ext4_oracle import require
 from support.filesystems import assert_covers
+from support.oracles.ext4 import require
 
 from androstep_analysis import fs, link, schema
 from androstep_analysis.common.errors import InputError

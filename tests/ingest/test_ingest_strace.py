@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import compiling, corpus, strace_oracle
+from support import compiling, corpus
+from support.oracles import strace as strace_oracle
 from support.tree import ROOT
 
 from androstep_analysis import schema

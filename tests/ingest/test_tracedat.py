@@ -16,7 +16,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support import corpus, ftrace_oracle, readers, tracedat_files, tracing
+from support import corpus, readers, tracedat_files, tracing
+from support.oracles import ftrace as ftrace_oracle
 from support.tracedat_files import FORMAT, MACHINES, File, Machine, event_format, everything, random_file
 from support.tracing import FLAGS, trace_cmd
 

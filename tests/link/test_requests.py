@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from support import corpus, readers
 from support.blocks import DEV, block_events, life
-from support.requests_oracle import Oracle
+from support.oracles.requests import Oracle
 
 from androstep_analysis.ingest import spool
 from androstep_analysis.link import requests

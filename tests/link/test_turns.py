@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import authorship_oracle
+from support.oracles import authorship as authorship_oracle
 
 from androstep_analysis import schema
 from androstep_analysis.common.errors import Loss

@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from support import analysis_oracle as oracle
 from support import corpus
 from support.blocks import DEV
 from support.in_parts import read_in_parts
+from support.oracles import analysis as oracle
 
 import androstep_analysis as androstep
 from androstep_analysis import capture, measures, schema

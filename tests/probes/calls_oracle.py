@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support import strace_oracle
+from support.oracles import strace as strace_oracle
 from support.tracing import FLAGS
 
 _EVENT = re.compile(r"-(\d+)\s+\[\d+\]\s+" + FLAGS + r"\s*[\d.]+:\s+(sys_enter|sys_exit|call)_(\w+):\s*(.*)$")

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import corpus, replay_oracle
+from support import corpus
+from support.oracles import replay as replay_oracle
 
 from androstep_analysis import ingest, schema
 from androstep_analysis.common.errors import InputError

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import corpus
-from support import dependencies_oracle as oracle
 from support import mobigen_scripts as scripts
+from support.oracles import dependencies as oracle
 from support.replay_emulator import Emulator, random_operation
 from support.replay_programs import program, replay
 from support.tree import ROOT

@@ -11,7 +11,7 @@ import jsonschema
 import polars as pl
 import pytest
 from support import made
-from support.slow_oracle import Oracle
+from support.oracles.slow import Oracle
 from support.tree import ROOT
 
 import androstep_analysis as androstep

@@ -1,0 +1,1 @@
+"""Slow, independent answers that tests compare the library with."""
