@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from androstep_analysis.common import schema
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
 from androstep_analysis.link.evidence import inodes
@@ -90,7 +89,7 @@ def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
 
 
 def _system_calls(capture: Capture, lost: Losses) -> pl.DataFrame:
-    calls = capture.tables.get("syscalls", schema.empty("syscalls").lazy())
+    calls = capture.syscalls
     # A call of no duration is one of a recording that does not tell it (MobiGen).
     is_whole = (pl.col("state") == "whole") & (pl.col("duration_ns") > 0)
     rows = calls.filter(pl.col("call").is_in(CALLS), is_whole).drop_nulls("ts_ns").select(

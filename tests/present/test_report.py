@@ -107,7 +107,7 @@ def hostile_capture(number: int = 400) -> Capture:
         "population": measures.population(requests),
     }
     described = Manifest(sources=sources, facts=dict(zip(facts, HOSTILE, strict=False)))
-    tables = {"requests": requests, "io": io, "importance": schema.empty("importance")}
+    tables = {name: schema.empty(name) for name in derivation.TABLES} | {"requests": requests, "io": io}
     return Capture(HOSTILE[4], described, {name: rows.lazy() for name, rows in tables.items()}, about)
 
 
@@ -393,7 +393,8 @@ def test_a_capture_without_requests_has_a_report(tmp_path: Path) -> None:
         "coverage": measures.coverage(requests, io).to_dicts(),
         "population": measures.population(requests),
     }
-    empty = Capture("empty", Manifest(sources=()), {"requests": requests.lazy(), "io": io.lazy()}, about)
+    tables = {name: schema.empty(name).lazy() for name in derivation.TABLES}
+    empty = Capture("empty", Manifest(sources=()), tables, about)
     report.write(empty, tmp_path / "report.html", figures=tmp_path / "figures")
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     titles = [title for title, _ in QUESTIONS.values()]
