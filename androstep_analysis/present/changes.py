@@ -112,7 +112,7 @@ def first_lines(found: Overview) -> Iterator[str]:
     """What was compared, and the answer in one sentence."""
     sides = zip("AB", (found.first, found.second), found.recordings, found.seconds, strict=True)
     for letter, name, count, seconds in sides:
-        length = "" if seconds is None else f", {seconds:,.4g} s"
+        length = "" if seconds is None else f", {quantities.duration(seconds * 1e9)}"
         yield f"{letter}: {visible(name)}, {_counted(count, 'recording')}{length}"
     counts = dict(found.table["verdict"].cast(pl.String).value_counts().iter_rows())
     said = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if name in counts]
