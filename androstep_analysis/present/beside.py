@@ -1,14 +1,19 @@
-"""What a capture has beside requests, laid out as tables: system calls, commands to the device, CPUs and counters."""
+"""What a capture has beside requests, laid out as tables: I/O of files, system calls, commands, CPUs and counters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.common import quantities, units
-from androstep_analysis.present.sheets import Column, Sheet, in_unit
+from androstep_analysis.common.losses import Losses
+from androstep_analysis.present.sheets import CERTAINTY, Column, Sheet, in_unit
+
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
 
 _COUNT, _TIME = Column("Calls", quantities.count), Column("Time", quantities.duration)
 
@@ -28,6 +33,37 @@ def calls(syscalls: pl.LazyFrame) -> Iterator[Sheet]:
     yield Sheet("System calls", measures.calls(syscalls), of_calls)
     yield Sheet("Paths of system calls", measures.called_paths(syscalls), of_paths)
     yield Sheet("Threads that made system calls", measures.callers(syscalls), of_threads)
+
+
+def files(capture: Capture) -> Sheet:
+    """Lay out what processes wrote into files, had read and synced, whatever the device did for it."""
+    keys = ["owner_comm", "dev", "ino", "incarnation", "path"]
+    lost = Losses(capture.losses, capture.lost_events)
+    moved = measures.file_io(capture.tables, by=keys, page_bytes=capture.facts["page_bytes"])
+    synced = measures.fsyncs(capture.tables, by=keys, lost=lost)
+    wide = [one.pivot("metric", index=[*keys, "inferred"], values="value") for one in (moved, synced)]
+    both = wide[0].join(wide[1], on=keys, how="full", nulls_equal=True, coalesce=True)
+    numbers = ("written", "read", "calls", "latency_p50", "latency_max")
+    missing = [pl.lit(None, pl.Float64).alias(name) for name in numbers if name not in both.columns]
+    rows = both.with_columns(
+        *missing,
+        file=pl.coalesce("path", pl.format("inode {}", "ino")),
+        inferred=pl.max_horizontal("inferred", "inferred_right"),
+    )
+    order = [pl.col("written").fill_null(0) + pl.col("read").fill_null(0), pl.col("calls").fill_null(0)]
+    columns = {
+        "owner_comm": Column("Process", pick=True),
+        "file": Column("File"),
+        "written": Column("Written", quantities.size),
+        "read": Column("Read", quantities.size),
+        "calls": Column("Calls of fsync", quantities.count),
+        "latency_p50": Column("Median", quantities.duration),
+        "latency_max": Column("Longest", quantities.duration),
+        **CERTAINTY,
+    }
+    note = "By events of the page cache and of fsync; direct I/O and stores through a memory map pass by them."
+    ordered = rows.sort(*order, *keys, descending=[True, True, *[False] * len(keys)], nulls_last=True)
+    return Sheet("What processes wrote, read and synced", ordered, columns, note)
 
 
 def commands(table: pl.LazyFrame) -> Sheet:

@@ -1,4 +1,4 @@
-"""What a page shows of a capture beside requests: system calls, commands to the device, samples."""
+"""What a page shows of a capture beside requests: I/O of files, system calls, commands to the device, samples."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 def parts(capture: Capture, glossary: Glossary) -> Iterator[Part]:
     """All of that; nothing where there is none of it."""
     rows = capture.about["rows"]
+    if rows["fs_events"] and (files := _tables([beside.files(capture)])):
+        yield Part("asked", "What did processes write, read and sync?", [*files, *glossary.fold(("file_io",))])
     if rows["syscalls"]:
         yield Part("calls", "Which system calls?", _tables(beside.calls(capture.syscalls)))
     if rows["commands"]:

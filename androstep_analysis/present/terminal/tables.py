@@ -67,6 +67,8 @@ def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
 def _beside_requests(capture: Capture) -> Iterator[str]:
     """What a capture has beside requests: system calls, commands, counters; of others which events there are."""
     has = capture.about["rows"]
+    if has["fs_events"]:
+        yield sheet(beside.files(capture), top=TOP)
     if has["syscalls"]:
         yield from (sheet(one, top=TOP) for one in beside.calls(capture.syscalls))
     if has["commands"]:
