@@ -64,7 +64,7 @@ def vocabulary() -> str:
     """The text that every release contains, whatever it was made from, in lower case."""
     own = Path(__file__).parent
     fixed = [
-        *sorted(schema.directory().iterdir()),
+        *sorted(path for path in schema.directory().iterdir() if path.is_file()),
         *(own / name for name in ("columns.toml", "documents.py", "croissant.py", "release.py", "anonymise.py")),
         Path(filetype.__file__).with_name("filetypes.toml"),
     ]

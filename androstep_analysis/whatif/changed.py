@@ -106,7 +106,7 @@ def _still_there(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
         (pl.col("sector") >= pl.col("first")) & (pl.col("sector") + pl.col("nr_sectors") <= pl.col("end"))
     )
     found = io.join(places, on="request_id", maintain_order="left").filter(inside)
-    return schema.conform(found.with_columns(request_id="number").drop("first", "end", "number"), "io")
+    return schema.complete(found.with_columns(request_id="number").drop("first", "end", "number"), "io")
 
 
 def without_pieces(requests: pl.DataFrame, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -37,7 +37,10 @@ def place(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_run_is_a_capture(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_a_capture(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     out = tmp_path / "out"
     assert cli.main(["bench", str(place), "-o", str(out), "--", *SMALL, "--sweep", "mode=buffered,fsync"]) == 0
     printed = capsys.readouterr()

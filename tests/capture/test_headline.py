@@ -384,8 +384,8 @@ def test_everything_fits_a_terminal(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    paths = [str(path) if n and (path := ROOT / "datasets" / word).exists() else word for n, word in enumerate(words)]
-    assert cli.main(paths) == 0
+    monkeypatch.chdir(ROOT / "datasets")  # a path is never shortened in a command that is to be typed
+    assert cli.main(words) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 10
     assert [line for line in printed if columns(line) > WIDTH] == []

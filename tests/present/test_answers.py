@@ -69,7 +69,7 @@ def test_every_command_with_json_has_a_schema_and_the_other_way_round() -> None:
 
 def takes_json(command: str) -> bool:
     parser = argparse.ArgumentParser()
-    importlib.import_module(f"androstep_analysis.commands.{command}").add(parser)
+    importlib.import_module(f"androstep_analysis.commands.{command.replace('-', '_')}").add(parser)
     return "--json" in parser.format_usage()
 
 

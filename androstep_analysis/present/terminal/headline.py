@@ -34,13 +34,15 @@ _STYLES: Final = {"fact": "", "unknown": "2", "unusual": "33"}
 """How sentences are drawn, by their kind: as parameters of the terminal's sequence SGR."""
 
 
-def summary(capture: Capture, path: str) -> str:
-    """Return what a capture answers, and the commands to type next for the file or directory `path`.
+def summary(capture: Capture, path: str | None = None) -> str:
+    """Return what a capture answers, and the commands to type next for the file or directory `path`, if one is given.
 
     It is as wide as the terminal allows, and coloured where that has colours.
     """
     coloured = has_colours()
     answers = shown(headline.of(capture), coloured=coloured, width=terminal_width())
+    if path is None:
+        return answers
     label = _painted("next".ljust(_LABEL), "1", coloured)
     commands = f"\n{' ' * _LABEL}".join(_next(capture, visible(shlex.quote(path))))
     return f"{answers}\n\n{label}{commands}"
