@@ -153,6 +153,7 @@ BY = {
     "waits.responses[]": "column",
     "waits.classes[]": "column",
     "waits.in_flight[]": "column",
+    "largest[]": "column",
 }
 
 
