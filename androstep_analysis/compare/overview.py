@@ -116,6 +116,7 @@ def overview(
 
     Examples
     --------
+    >>> import dataclasses
     >>> again = dataclasses.replace(compare.Recording.of(capture), facts={**capture.facts, "capture_id": "0"})
     >>> set(compare.overview([capture], [again]).table["verdict"]) <= {"same", "cannot be decided"}
     True

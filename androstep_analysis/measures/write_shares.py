@@ -59,9 +59,14 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
     and what the piece is (`part`).
     """
     kind, subtype = pl.col("block_type").cast(pl.String), pl.col("subtype").cast(pl.String)
+    # What link.inferred fills in is right nearly always, which is too little to state what is written again.
+    has_guesses = "map_percent" in lazy(io).collect_schema()  # earlier releases have no such column
+    is_guess = pl.col("map_percent").is_not_null() if has_guesses else pl.lit(False)
     part = (
         pl.when(pl.col("op") != "write")
         .then(pl.lit("discard"))
+        .when(is_guess)
+        .then(pl.lit("unknown"))
         .when((kind == "metadata") & (subtype == "node"))
         .then(pl.lit("node"))
         .when(kind.is_in(["data", "directory", "journal", "metadata"]))
