@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from androstep_analysis.common import schema
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
 from androstep_analysis.link.evidence import inodes
@@ -25,6 +26,11 @@ _OF_REQUESTS: Final = ("request_id", "dev", "part_dev", "submit_tid", *_TIMES)
 _OF_EVENTS: Final = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
 _CALL: Final = ("call", "begin_ns", "end_ns", "tid", "pid", "comm", "dev", "ino", "named_ns", "path", "error")
 _HAS_PATH: Final = ("path", "deleted")
+
+
+def table(capture: Capture, name: str) -> pl.LazyFrame:
+    """Return a table of the capture, without rows where it has none of the name."""
+    return capture.tables.get(name, schema.empty(name).lazy())
 
 
 def requests(capture: Capture) -> pl.DataFrame:
@@ -58,9 +64,11 @@ def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
     if of_system.height:
         of_filesystems = _outside(of_filesystems, of_system)
     both = pl.concat([of_system, of_filesystems])
-    names = capture.files.select(*inodes.FILE, "valid_from_ns", "valid_to_ns", known_path="path", source="source")
+    names = table(capture, "files").select(
+        *inodes.FILE, "valid_from_ns", "valid_to_ns", known_path="path", source="source"
+    )
     named = inodes.at_time(both, names.collect(), "named_ns")
-    threads = Processes(capture.tasks.collect()).of_threads(named.with_columns(ts_ns="begin_ns"))
+    threads = Processes(table(capture, "tasks").collect()).of_threads(named.with_columns(ts_ns="begin_ns"))
     path = pl.coalesce("path", "known_path")
     is_inferred = pl.col("path").is_null() & (pl.col("source") == "inferred").fill_null(False)
     is_known = pl.any_horizontal(pl.col(name).is_not_null() for name in ("tid", "pid", "comm"))
@@ -89,7 +97,7 @@ def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
 
 
 def _system_calls(capture: Capture, lost: Losses) -> pl.DataFrame:
-    calls = capture.syscalls
+    calls = table(capture, "syscalls")
     # A call of no duration is one of a recording that does not tell it (MobiGen).
     is_whole = (pl.col("state") == "whole") & (pl.col("duration_ns") > 0)
     rows = calls.filter(pl.col("call").is_in(CALLS), is_whole).drop_nulls("ts_ns").select(
@@ -98,12 +106,14 @@ def _system_calls(capture: Capture, lost: Losses) -> pl.DataFrame:
         path=pl.when(pl.col("fd_kind").is_in(_HAS_PATH)).then("fd_path"),
         error=pl.when(pl.col("result") < 0).then("result").otherwise(0).cast(pl.Int32),
     ).collect()  # fmt: skip
-    named = synced_files.with_files(rows.sort("ts_ns"), calls, capture.fs_events, capture.tasks, lost)
+    named = synced_files.with_files(
+        rows.sort("ts_ns"), calls, table(capture, "fs_events"), table(capture, "tasks"), lost
+    )
     return named.rename({"ts_ns": "begin_ns"}).select(_CALL)
 
 
 def _filesystem_calls(capture: Capture, lost: Losses) -> pl.DataFrame:
-    events = capture.fs_events.filter(pl.col("event").is_in([*SYNC_BEGINS, *SYNC_ENDS])).select(_OF_EVENTS)
+    events = table(capture, "fs_events").filter(pl.col("event").is_in([*SYNC_BEGINS, *SYNC_ENDS])).select(_OF_EVENTS)
     found = traced_calls(events.collect(), lost).drop_nulls("latency_ns")
     return found.select(
         "tid", "pid", "comm", "dev", "ino", "error",

@@ -188,7 +188,9 @@ def _meanwhile(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Ro
     places = [_place(disks, row) for row in chosen]
     around = [disks.during(on, _span(row)) for row, (on, _) in zip(chosen, places, strict=True)]
     parts = details.pieces(capture, meanwhile.ids(around))
-    commits = handles.commits(capture.fs_events) if any(row["op"] == _CALL for row in chosen) else None
+    commits = (
+        handles.commits(operations.table(capture, "fs_events")) if any(row["op"] == _CALL for row in chosen) else None
+    )
     allocated = _allocations(capture, chosen)
     for row, (on, certainty), near in zip(chosen, places, around, strict=True):
         if row["op"] == _CALL:
@@ -271,7 +273,9 @@ def _allocations(capture: Capture, chosen: list[Row]) -> dict[int, int]:
     if not queued:
         return {}
     begin, end = min(row["queue_ns"] for row in queued), max(row["end_ns"] for row in queued)
-    events = capture.block_events.filter(pl.col("action") == "getrq", pl.col("ts_ns").is_between(begin, end))
+    events = operations.table(capture, "block_events").filter(
+        pl.col("action") == "getrq", pl.col("ts_ns").is_between(begin, end)
+    )
     found = events.select("ts_ns", "dev", "sector").sort("ts_ns").collect()
     allocated = {}
     for row in queued:

@@ -165,8 +165,9 @@ def labels(chart: Locator) -> list[str]:
 def test_time_is_zoomed_in_all_figures_at_once(browser: Browser, demo: Path) -> None:
     with Opened(browser, demo) as opened:
         rate, requests = (opened.page.locator(f"[data-chart={kind}]") for kind in ("rate", "requests"))
+        for chart, last in ((rate, "8 s"), (requests, "9 s")):  # drawn again once the page has its width
+            expect(chart.locator("svg > text").filter(has_text=re.compile(f"^{last}$"))).to_be_attached()
         whole = labels(rate), labels(requests)
-        assert "8 s" in whole[0] and "9 s" in whole[1]
         rate.scroll_into_view_if_needed()
         box = rate.locator("svg").first.bounding_box()
         assert box is not None
@@ -284,7 +285,7 @@ def test_on_paper_nothing_is_cut_and_folds_are_open(browser: Browser, demo: Path
         assert kept, "nothing that belongs together is torn apart"
         opened.page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
         pages = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes()))
-        assert 3 < pages < 25
+        assert 3 < pages < 32
 
 
 _UNREADABLE = """() => {

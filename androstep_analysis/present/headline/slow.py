@@ -133,7 +133,7 @@ def _who(row: Row) -> list[Part]:
 
 def _what(row: Row) -> list[Part]:
     """Return the operation and what it is of: the last name of a path, which tells most."""
-    op = row["call"] or str(row["op"]).replace("_", " ")
+    op = row["call"] or {"other": "other operation"}.get(row["op"], row["op"].replace("_", " "))
     if row["path"] is not None and row["block_type"] not in _BLOCKS:
         name: list[Part] = [Name(row["path"].rstrip("/").rpartition("/")[2] or row["path"])]
         return [f"{op} of ", *name, *mark(1.0 if row["file_certainty"] == "inferred" else None)]
