@@ -26,7 +26,7 @@ from androstep_analysis import capture, report
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from support import explorer_page
-from support.lab import browser_page, lab, run_cell
+from support.lab import browser, lab, page_of, run_cell
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = {"demo": ROOT / "datasets" / "demo", "benchmark": ROOT / "datasets" / "bench" / "ext4_disk" / "modes.rec.xz"}
@@ -154,7 +154,7 @@ def shown(home: Path, cell: str, theme: str = "JupyterLab Light") -> Iterator[tu
     settings = home / "JUPYTER_CONFIG_DIR" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
-    with lab(home, cell) as address, browser_page() as page:
+    with lab(home, cell) as address, browser() as started, page_of(started) as page:
         page.set_viewport_size({"width": 900, "height": 2400})
         run_cell(page, address)
         page.keyboard.press("Control+b")  # without the files

@@ -19,5 +19,5 @@ _SIGNS: Final[Mapping[str, str]] = {
 
 
 def is_emulated(facts: Mapping[str, Any]) -> bool:
-    """Whether a fact says so. What no fact tells is taken for a real device."""
+    """Return whether a fact says so. Without such a fact a device counts as real."""
     return any(re.search(sign, str(facts.get(name) or ""), re.IGNORECASE) for name, sign in _SIGNS.items())

@@ -149,7 +149,7 @@ def runs(
 ) -> pl.DataFrame:
     """Return what is inferred of the requests to the devices that hold a filesystem (`homes`).
 
-    `fs_events` is the table with all events (`pagesize.counted`), `numbers` tells their incarnations, `requests` and
+    `fs_events` is the table with all events (`pagesize.counted`), `numbers` has their incarnations, `requests` and
     `block` are the tables requests and block_events. A row for each run of sectors of a request that has one answer:
     request_id, part_sector, nr_sectors, fs_dev, issue_ns, ino, incarnation, file_offset_bytes, rule, and the owner
     (owner_pid, owner_comm, owner_package). Events and answers of these filesystems are in memory at once.

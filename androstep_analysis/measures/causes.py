@@ -26,7 +26,7 @@ BY: Final = ("owner", "path")
 """The default grouping: `owner` is the package of the process where that is known, else the name of the process."""
 
 _UNPLACED: Final = ("dev", "ino", "incarnation", "block_type")
-"""What tells groups without a path apart."""
+"""The columns that distinguish groups without a path."""
 
 _P99: Final = {"p99": 0.99}
 
@@ -247,7 +247,8 @@ def _share_inferred() -> pl.Expr:
 CAUSE: Final = Measure(
     "who moved what, and why: fsync, writeback, journal, read, readahead",
     ("io", "requests", "fs_events"),
-    lambda t, by, recording: causes(t, by=by or BY, recorded=recording.events, lost=recording.losses),
+    lambda t, by, recording: causes(t, by=by, recorded=recording.events, lost=recording.losses),
+    by=BY,
     own=("op", "cause"),
     within=(),
     has_windows=False,

@@ -114,7 +114,8 @@ def _moved(events: pl.DataFrame, page_bytes: int | None) -> pl.DataFrame:
 FILE_IO: Final = Measure(
     "bytes of files that processes wrote and had read, by their calls",
     ("fs_events", "files", "tasks"),
-    lambda t, by, recording: file_io(t, by=by or NAMES, page_bytes=recording.facts.get("page_bytes")),
+    lambda t, by, recording: file_io(t, by=by, page_bytes=recording.facts.get("page_bytes")),
+    by=NAMES,
     takes=BY,
     has_windows=False,
     asks_recording=True,

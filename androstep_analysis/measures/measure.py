@@ -60,7 +60,7 @@ class Measure:
     own : tuple of str
         Columns that tell the rows of the result apart without being asked for.
     by : tuple of str
-        The columns that it is grouped by where nobody asks for any.
+        The default grouping.
     takes : tuple of str, optional
         The columns that `of` can group by; by default all in `DIMENSIONS` of its table.
     within : tuple of str, optional

@@ -130,20 +130,21 @@ def queues(
     groups = ["dev"]
     in_windows = _sums(requests, groups, lost, window_ns, span)
     whole = in_windows.group_by(*groups, "depth").agg(pl.col("time", "issued", "whole").sum())
-    told, of_windows = _shares(whole, groups), ["ts_ns", *groups]
+    spent, of_windows = _shares(whole, groups), ["ts_ns", *groups]
     over_time = _depth_of(_shares(in_windows, of_windows), of_windows)
-    return _queue_of(told, groups), _depth_of(told, groups), over_time
+    return _queue_of(spent, groups), _depth_of(spent, groups), over_time
 
 
-def _queue_of(told: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
-    return columns_as_rows(told, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
+def _queue_of(spent: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    return columns_as_rows(spent, [*groups, "depth"], {"time": "ns", "time_ratio": "1", "issued": "requests"})
 
 
-def _depth_of(told: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+def _depth_of(spent: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     share = pl.col("time_ratio")
-    wide = told.group_by(*groups, "n", "coverage").agg(
+    wide = spent.group_by(*groups, "n", "coverage").agg(
         pl.col("time").sum(),
-        mean=pl.when(share.is_not_null().all()).then((pl.col("depth") * share).sum()),
+        # In one order, in which a sum of floats is the same in every run.
+        mean=pl.when(share.is_not_null().all()).then((pl.col("depth") * share).sort_by("depth").sum()),
         max=pl.col("depth").max(),
         idle_ratio=pl.when(share.is_not_null().all()).then(share.filter(pl.col("depth") == 0).sum()),
     )

@@ -13,6 +13,7 @@ import polars as pl
 from androstep_analysis.common import quantities, schema
 from androstep_analysis.common.markup import Element, el, visible
 from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
+from androstep_analysis.present.blocks import element
 from androstep_analysis.present.headline import Headline, slow
 from androstep_analysis.present.terminal.headline import shown
 from androstep_analysis.present.terminal.rows import cell
@@ -98,7 +99,7 @@ class ShownBlocks:
         return "\n\n".join(shown(Headline(block.sentences)) for block in self.blocks) or "No rows."
 
     def _repr_html_(self) -> str:
-        return "".join(str(slow.element(block)) for block in self.blocks) or str(el("p", "No rows."))
+        return "".join(str(element(block)) for block in self.blocks) or str(el("p", "No rows."))
 
 
 def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:

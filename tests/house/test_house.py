@@ -155,7 +155,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
         {"beside", "changes", "headline"},
-        {"advice", "plot", "summary", "terminal"},
+        {"advice", "blocks", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel"},
     ),

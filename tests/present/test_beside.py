@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
 from support import made
 from support.tree import ROOT
 
@@ -44,4 +43,3 @@ def test_calls_of_fsync_stand_with_the_bytes_of_their_file() -> None:
 def test_without_events_of_files_there_is_no_table() -> None:
     of = made.capture()
     assert beside.files(of).rows.height == 0 and sheet(beside.files(of)) == ""
-    assert isinstance(beside.files(of).rows, pl.DataFrame)

@@ -14,7 +14,7 @@ FILESYSTEMS: Final = ("ext4", "f2fs")
 """Filesystems that have events of their own here."""
 
 LONGEST_S: Final = 3600
-"""How long a recording takes at most that nobody ends."""
+"""The longest recording."""
 
 _EVENTS: Final = (
     *("block/block_rq_issue", "block/block_rq_complete"),

@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -220,14 +220,26 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     except BaseException:
         notify(fetch_later(device, directory))
         raise
+    with kept_on_failure(there):
+        made = capture_of(there, out, workload, known.stated(_traced(known, there)))
+    shutil.rmtree(there)
+    return made
+
+
+def capture_of(there: Path, out: Path, workload: object, facts: Mapping[str, Any]) -> Capture:
+    """Make the capture `out` of the recording in directory `there`."""
+    stated = {**facts, **({"workload": workload} if isinstance(workload, str) else {})}
+    return capture.create([there], out, capture.Description(facts=stated))
+
+
+@contextlib.contextmanager
+def kept_on_failure(there: Path) -> Iterator[None]:
+    """Say where a recording is kept of which no capture can be made."""
     try:
-        stated = known.stated(_traced(known, there)) | ({"workload": workload} if isinstance(workload, str) else {})
-        made = capture.create([there], out, capture.Description(facts=stated))
+        yield
     except BaseException:
         notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
         raise
-    shutil.rmtree(there)
-    return made
 
 
 def unfetched(device: Session) -> list[str]:

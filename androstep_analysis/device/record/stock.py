@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
 from androstep_analysis.device.record import perfetto
-from androstep_analysis.device.record.recording import ABOUT, about, fetch_later, place_of
+from androstep_analysis.device.record.recording import ABOUT, about, capture_of, fetch_later, kept_on_failure, place_of
 from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Block, Facts, facts
 from androstep_analysis.device.session.job import Job
@@ -164,12 +164,8 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     except BaseException:
         notify(fetch_later(device, directory))
         raise
-    try:
-        stated = {"workload": workload} if isinstance(workload, str) else {}
-        made = capture.create([there], out, capture.Description(facts=stated))
-    except BaseException:
-        notify(f"the recording is kept in {there}; `androstep ingest` makes a capture of it")
-        raise
+    with kept_on_failure(there):
+        made = capture_of(there, out, workload, {})
     shutil.rmtree(there)
     return made
 

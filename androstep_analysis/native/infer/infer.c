@@ -200,7 +200,7 @@ static void put_page(struct infer *in, enum state state, const struct page *page
         in->is_failed = true;
 }
 
-// Takes the page of a file out of a state. Returns whether it was there, and tells its author.
+// Takes the page of a file out of a state. Returns whether it was there, and its author.
 static bool take_from(struct infer *in, enum state state, size_t file, int64_t block, int64_t *author)
 {
     uint64_t code = map_value(&in->pages[state], file, (uint64_t)block);
@@ -495,7 +495,7 @@ static size_t likely_file(struct infer *in, const struct issue *issue)
 }
 
 // The next page of a queue is written. F2FS writes some pages in place and others to its log, each apart, so that only
-// a request of all pages tells which is which.
+// a request of all pages shows which is which.
 static bool write_next(struct infer *in, struct issue *issue, int64_t block, struct queue *queue, enum infer_rule rule)
 {
     enum state state = rule == RULE_ALLOCATED ? ALLOCATED : WAITING;

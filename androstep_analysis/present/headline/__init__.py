@@ -25,6 +25,7 @@ WAITS: Final = 5
 
 __all__ = [
     "RESULTS",
+    "WAITS",
     "Amount",
     "Grid",
     "Headline",
@@ -40,7 +41,9 @@ __all__ = [
 ]
 
 
-def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Headline:
+def of(
+    capture: Capture, found: Mapping[str, pl.DataFrame] | None = None, waits: pl.DataFrame | None = None
+) -> Headline:
     """Return what a reader wants to know first of a capture, with the tables of what it is mainly of.
 
     `found` is what `requests.results` gives, where that is known already.
@@ -52,15 +55,15 @@ def of(capture: Capture, found: Mapping[str, pl.DataFrame] | None = None) -> Hea
     main = next((part for part in parts if part.tables), None)
     said = [one for part in parts for one in (part.parts if part is main else part.sentences)]
     at = next((number for number, one in enumerate(said, 1) if not isinstance(one, Sentence)), len(said))
-    said[at:at] = _slowest(capture)
+    said[at:at] = _slowest(slowest.slow(capture, top=WAITS) if waits is None else waits)
     missing = [unknown.sentence(gaps)] if gaps else []
     first = (recorded.recorded(capture), recorded.complete(capture))
     return Headline((*first, *said, *missing, *unusual.sentences(capture, found)), gaps)
 
 
-def _slowest(capture: Capture) -> Iterator[Sentence]:
+def _slowest(waits: pl.DataFrame) -> Iterator[Sentence]:
     """Yield the slowest waits, a line each (`androstep_analysis.slow`)."""
-    for row in slowest.slow(capture, top=WAITS).iter_rows(named=True):
+    for row in waits.iter_rows(named=True):
         yield Sentence("slowest", slow.line(row))
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from androstep_analysis.common import quantities
-from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present.headline.words import Amount, Name, Part, Quote, Sentence, listed, mark
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ BAR: Final = 60
 """Characters of a time line."""
 
 _SHARE: Final = 20
-"""The line tells of stages that took at least this fraction of the duration: a twentieth."""
+"""The line names stages that took at least this fraction of the duration: a twentieth."""
 
 _STAGES: Final = {
     "Q2G": (":", "waiting for a free request"),
@@ -64,16 +63,6 @@ class Block:
 def blocks(table: pl.DataFrame) -> list[Block]:
     """Lay out the rows of `androstep.slow`."""
     return [_block(row) for row in table.iter_rows(named=True)]
-
-
-def element(block: Block, *, is_linked: bool = False) -> Element:
-    """Return a block for a page; if it `is_linked`, with a link to its time in the figures (page.js knows such)."""
-    cells: list[Element] = []
-    for one in block.sentences:
-        about = el("a", one.about, href="#t={},{}".format(*block.span_ns)) if is_linked and not cells else one.about
-        words = el("code", block.bar) if one.parts == (block.bar,) else str(one)
-        cells += [el("dt", about), el("dd", words, class_=one.kind)]
-    return el("dl", *cells, class_="told")
 
 
 def line(row: Row) -> tuple[Part, ...]:
@@ -132,7 +121,7 @@ def _who(row: Row) -> list[Part]:
 
 
 def _what(row: Row) -> list[Part]:
-    """Return the operation and what it is of: the last name of a path, which tells most."""
+    """Return the operation and what it is of: the last name of a path."""
     op = row["call"] or {"other": "other operation"}.get(row["op"], row["op"].replace("_", " "))
     if row["path"] is not None and row["block_type"] not in _BLOCKS:
         name: list[Part] = [Name(row["path"].rstrip("/").rpartition("/")[2] or row["path"])]

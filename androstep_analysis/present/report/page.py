@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from androstep_analysis import slowest
 from androstep_analysis.common import files, units
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import headline, sheets, waits
@@ -45,6 +46,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
             results |= kind.results(capture)
     if waited:
         results |= waiting.results(capture, waited)
+    results["slow"] = slowest.slow(capture, top=headline.WAITS)
     origin = provenance.found(capture)
     context = Context(capture, results, words, origin, figures, Glossary())
     parts: list[Part] = []
@@ -79,7 +81,8 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
 def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> list[Element]:
     """What a reader sees before anything else."""
     capture, results = context.capture, context.results
-    told = headline.of(capture, overview.frames(results) if has_requests else None).sentences
+    found = overview.frames(results) if has_requests else None
+    told = headline.of(capture, found, results["slow"].lazy().collect()).sentences
     if not has_requests:
         about = overview.sentences(told)
         for kind in (benchmarks, replays):
