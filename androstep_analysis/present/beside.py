@@ -37,7 +37,7 @@ def calls(syscalls: pl.LazyFrame) -> Iterator[Sheet]:
 
 def files(capture: Capture) -> Sheet:
     """Lay out what processes wrote into files, had read and synced, whatever the device did for it."""
-    keys = ["owner_comm", "dev", "ino", "incarnation", "path"]
+    keys = ["owner_comm", "path", "dev", "ino", "incarnation"]
     lost = Losses(capture.losses, capture.lost_events)
     moved = measures.file_io(capture.tables, by=keys, page_bytes=capture.facts["page_bytes"])
     synced = measures.fsyncs(capture.tables, by=keys, lost=lost)

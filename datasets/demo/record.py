@@ -141,8 +141,8 @@ def small_world(root: Path, program: Path) -> Iterator[None]:
 
 
 @contextmanager
-def iotrace(root: Path) -> Iterator[None]:
-    """iotrace at work on the filesystem at /data; afterwards `root`/recording holds what it wrote."""
+def iotrace(root: Path) -> Iterator[int]:
+    """iotrace at work on the filesystem at /data, its PID; afterwards `root`/recording holds what it wrote."""
     command = (
         # The name of the machine would become that of the device.
         *("unshare", "--uts", "sh", "-euc", 'echo demo > /proc/sys/kernel/hostname; exec "$@"', "sh"),
@@ -153,7 +153,7 @@ def iotrace(root: Path) -> Iterator[None]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_until_begun(process, root / "recording/before.rec")
-            yield
+            yield process.pid
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
@@ -246,7 +246,7 @@ def record(stage: Path, raw: Path, program: Path, rounds: int) -> Manifest:
             run(sys.executable, Path(__file__).with_name("workload.py"), "populate", root)
         before = keep(image, raw / "before.img.zst", "image_before", device)
 
-        with mounted(device.node, data, "ext4", MOUNT_OPTIONS), iotrace(root):
+        with mounted(device.node, data, "ext4", MOUNT_OPTIONS), iotrace(root) as tracer:
             run_workload(root, rounds)
             # From here on nothing changes, so that the trace has everything that leads to the image after.
             run("mount", "-o", "remount,ro", data)
@@ -255,7 +255,7 @@ def record(stage: Path, raw: Path, program: Path, rounds: int) -> Manifest:
         described = recording.described(root / "recording")
         if described.lost_events:
             raise RecordError(f"{described.lost_events} events were lost; record again while the machine does less")
-        redact(root / "recording/trace.dat")
+        redact(root / "recording/trace.dat", {os.getpid(), tracer})
         return replace(
             described,
             sources=(*keep_recording(described.sources, raw), before, after),

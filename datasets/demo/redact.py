@@ -1,16 +1,18 @@
-"""Take the rest of the machine out of a trace.dat: names and programs of processes that did nothing to the device.
+"""Take the rest of the machine out of a trace.dat: names and programs of all but the recorder's processes.
 
-Events of tasks and the table of names are of the whole machine. Numbers, times and the length of every record stay as
-they are.
+Events of tasks and the table of names are of the whole machine, and any thread can do something to the device: the
+kernel takes memory back in the thread that asks for some. Names of the kernel's own threads stay where they did
+something. Numbers, times and the length of every record stay as they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from androstep_analysis.ingest import source
 from androstep_analysis.ingest.ftrace import binary, tracedat_file
@@ -18,41 +20,42 @@ from androstep_analysis.ingest.ftrace import pages as ftrace_pages
 from androstep_analysis.ingest.ftrace.event_format import Event, Field
 from androstep_analysis.ingest.ftrace.pages import Layout, Records
 from androstep_analysis.ingest.ftrace.tracedat_file import Container
+from androstep_analysis.ingest.tasks import kind
+
+Part = tuple[np.ndarray, int, Records, Layout]
+"""The pages of a CPU, where in the file they begin, where in them the records are, and how they are laid out."""
 
 TASK_SYSTEMS = ("sched", "task")
-OF_ANYBODY = ("block_rq_complete", "ext4_evict_inode")
-"""Come in whatever thread was running, or asked for memory that the kernel took from what it cached."""
 OTHER = b"other"
 
 
-def redact(trace: Path) -> None:
-    """Rewrite `trace`, a trace.dat of version 6 that lost nothing."""
+def redact(trace: Path, recorders: Collection[int]) -> None:
+    """Rewrite `trace`, a trace.dat of version 6 that lost nothing; names of `recorders` and what they started stay."""
     container = tracedat_file.open_container(source.load(trace))
     events = binary.formats(container)
     data = np.frombuffer(container.source.data, np.uint8).copy()
     parts = list(pages(container))
     told = {number for number, event in events.items() if event.system in TASK_SYSTEMS}
-    idle = told | {number for number, event in events.items() if event.name in OF_ANYBODY}
-    acting: set[int] = set()
-    for own, _, records, _ in parts:
-        acting.update(threads(own, records)[~np.isin(kinds(own, records), list(idle))].tolist())
-    for own, place, records, layout in parts:
-        numbers = kinds(own, records)
-        for number in told:
-            blank(own, records.start[numbers == number], events[number], acting)
-        clear_unused(own, layout)
-        data[place : place + own.size] = own
     if container.cmdlines_at is None:
         raise ValueError(f"{trace}: a trace.dat of version 6 was expected")
     first = container.cmdlines_at + 8
     size = int.from_bytes(bytes(data[first - 8 : first]), "little")
     names = bytes(data[first : first + size])  # of any bytes: the kernel cuts names within a character, too
+    acting: set[int] = set()
+    for own, _, records, _ in parts:
+        acting.update(threads(own, records)[~np.isin(kinds(own, records), list(told))].tolist())
+    acting &= descendants(parts, events, recorders) | of_the_kernel(names)
+    for own, place, records, layout in parts:
+        numbers = kinds(own, records)
+        for number, event in events.items():
+            blank(own, records.start[numbers == number], event, acting)
+        clear_unused(own, layout)
+        data[place : place + own.size] = own
     data[first : first + size] = np.frombuffer(only(names, acting).ljust(size, b"\n"), np.uint8)
     trace.write_bytes(data.tobytes())
 
 
-def pages(container: Container) -> Iterator[tuple[np.ndarray, int, Records, Layout]]:
-    """The pages of each CPU, where in the file they begin, and where in them the records are."""
+def pages(container: Container) -> Iterator[Part]:
     (buffer,) = container.buffers
     for stream, (cpu, place, size) in zip(container.streams(), buffer.cpus, strict=True):
         own = b"".join(stream.pieces(size + 1))
@@ -70,11 +73,38 @@ def threads(data: np.ndarray, records: Records) -> np.ndarray:
     return data.view(np.int32)[records.start // 4 + 1]
 
 
+def descendants(parts: list[Part], events: Mapping[int, Event], recorders: Collection[int]) -> set[int]:
+    """The threads `recorders`, and those that they or their threads started."""
+    (number,) = (number for number, event in events.items() if event.name == "task_newtask")
+    child = events[number].fields["pid"].offset
+    parents: dict[int, int] = {}
+    for own, _, records, _ in parts:
+        starts = records.start[kinds(own, records) == number]
+        words = own.view(np.int32)
+        parents.update(zip(words[(starts + child) // 4].tolist(), words[starts // 4 + 1].tolist(), strict=True))
+    found, size = set(recorders), 0
+    while size < len(found):
+        size = len(found)
+        found.update(thread for thread, parent in parents.items() if parent in found)
+    return found
+
+
+def of_the_kernel(cmdlines: bytes) -> set[int]:
+    """The threads that have the names of threads of the kernel."""
+    rows = re.findall(rb"^ *(\d+) (.*)\n", cmdlines, re.MULTILINE)
+    names = pl.DataFrame({"comm": [name.decode(errors="replace") for _, name in rows]})
+    kernel = names.select(kind(pl.col("comm")) != "other").to_series().to_list()
+    return {int(thread) for (thread, _), known in zip(rows, kernel, strict=True) if known}
+
+
 def blank(data: np.ndarray, starts: np.ndarray, event: Event, acting: set[int]) -> None:
     """Of threads that are `acting` the name stays, and of their programs the last part of the path."""
-    subject = event.fields["pid"]
+    of_tasks = event.system in TASK_SYSTEMS
+    texts = [field for field in event.fields.values() if field.is_text and (of_tasks or field.name == "comm")]
+    if not texts:
+        return
+    subject = event.fields["pid" if of_tasks else "common_pid"]
     pids = data.view(np.int32)[(starts + subject.offset) // 4]
-    texts = [field for field in event.fields.values() if field.is_text]
     for start, pid in zip(starts.tolist(), pids.tolist(), strict=True):
         for field in texts:
             first, end = span(data, start, field)

@@ -199,11 +199,12 @@ def ranked(capture: Capture) -> Iterator[tuple[str, Any]]:
 
 
 def pages(capture: Capture, place: Path, back: dict[int, int]) -> str:
-    """The report without what is drawn, and without numbers of devices; those by which it sorts are renamed `back`."""
+    """The report without what is drawn, and without numbers; those of devices by which it sorts are renamed `back`."""
     report.write(capture, place / "page.html")
     page = re.sub(r"(?s)<svg.*?</svg>|data:[^\"']*", "", (place / "page.html").read_text(encoding="utf-8"))
     page = page[page.index("<body") :]
     page = re.sub(r"\b\d+:\d+\b", "M:N", page)
+    page = re.sub(r"\b(inode|pid) \d+", r"\1 N", page)
     page = re.sub(r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.9g}", page)
     return re.sub(r"\b\d+\b", lambda number: str(back.get(int(number[0]), number[0])), page)
 
@@ -246,8 +247,18 @@ def results(capture: Capture, back: dict[int, int] | None = None) -> Iterator[tu
         # Shares of what several caused are whole bytes: which of them gets the last one follows from their order.
         own = found.filter(pl.col("part").cast(pl.String).is_in(["data", "rewritten"]))
         yield f"{name} by inode", content(own.drop("ino", "coverage"))
-    yield "summary", rounded(summary.summary(capture))
+    yield "summary", summarized(capture, back or {})
     yield "advice", content(advice.advise(capture))
+
+
+def summarized(capture: Capture, back: dict[int, int]) -> Any:
+    """The summary; devices by the numbers that they are renamed `back` to, inodes by none."""
+    told = rounded(summary.summary(capture))
+    for row in told["largest"]:
+        row.pop("ino", None)
+        if "dev" in row:
+            row["dev"] = back.get(row["dev"], row["dev"])
+    return told
 
 
 def rounded(value: Any) -> Any:

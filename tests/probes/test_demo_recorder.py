@@ -27,6 +27,7 @@ from androstep_analysis import ingest, units
 from androstep_analysis.ingest import record
 
 DEMO = Path(__file__).resolve().parents[2] / "datasets/demo"
+sys.path.append(str(DEMO))
 APPS = {".example.mail", ".example.camera", ".example.brows", "installd", ".example.game"}
 IMAGES = ("before.img.zst", "after.img.zst")
 ROLES = {
@@ -152,6 +153,16 @@ def check_names(capture: Path, rounds: int) -> None:
         path: rounds * times for path, times in DELETED.items()
     }
     assert {path.format(rounds - 2) for path in WRITTEN_ONCE if path.startswith("/app")} <= set(gone["path"])
+
+
+def test_only_names_of_recorders_stay(tmp_path: Path) -> None:
+    """Whatever others did to the device: to recorders that do not exist the apps are others, too."""
+    from redact import redact
+
+    trace = decompressed(DEMO / "raw/trace.dat.zst", tmp_path / "trace.dat")
+    redact(trace, ())
+    names = ingest.read(trace).tasks.filter(kind="other")["comm"].drop_nulls()
+    assert set(names) == {"other"}
 
 
 def test_bundled_manifest_matches_the_files() -> None:
