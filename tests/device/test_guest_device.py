@@ -129,6 +129,7 @@ def test_every_command_on_arm64_with_pages_of_16_kib(
     if lacking := guest_device.missing(KERNEL):
         pytest.skip(lacking)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")  # as wide as the page shows the summary
     contents = {name: os.urandom(size) for name, size in FILES.items()}
     (tmp_path / "guest").mkdir()
     with home(tmp_path), guest_device.device(tmp_path / "guest", KERNEL) as address:

@@ -21,7 +21,7 @@ import polars as pl
 
 Operation = dict[str, Any]
 
-WORKLOAD = Path(__file__).with_name("replay_workload.py")
+WORKLOAD = Path(__file__).parents[1] / "replay_workload.py"
 
 
 @dataclass(frozen=True)
