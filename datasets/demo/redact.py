@@ -35,7 +35,7 @@ def redact(trace: Path, recorders: Collection[int]) -> None:
     events = binary.formats(container)
     data = np.frombuffer(container.source.data, np.uint8).copy()
     parts = list(pages(container))
-    told = {number for number, event in events.items() if event.system in TASK_SYSTEMS}
+    of_tasks = [number for number, event in events.items() if event.system in TASK_SYSTEMS]
     if container.cmdlines_at is None:
         raise ValueError(f"{trace}: a trace.dat of version 6 was expected")
     first = container.cmdlines_at + 8
@@ -43,7 +43,7 @@ def redact(trace: Path, recorders: Collection[int]) -> None:
     names = bytes(data[first : first + size])  # of any bytes: the kernel cuts names within a character, too
     acting: set[int] = set()
     for own, _, records, _ in parts:
-        acting.update(threads(own, records)[~np.isin(kinds(own, records), list(told))].tolist())
+        acting.update(threads(own, records)[~np.isin(kinds(own, records), of_tasks)].tolist())
     acting &= descendants(parts, events, recorders) | of_the_kernel(names)
     for own, place, records, layout in parts:
         numbers = kinds(own, records)
@@ -90,10 +90,10 @@ def descendants(parts: list[Part], events: Mapping[int, Event], recorders: Colle
 
 
 def of_the_kernel(cmdlines: bytes) -> set[int]:
-    """The threads that have the names of threads of the kernel."""
+    """The threads that have the names of threads of the kernel; those that serve others may be anybody's programs."""
     rows = re.findall(rb"^ *(\d+) (.*)\n", cmdlines, re.MULTILINE)
     names = pl.DataFrame({"comm": [name.decode(errors="replace") for _, name in rows]})
-    kernel = names.select(kind(pl.col("comm")) != "other").to_series().to_list()
+    kernel = names.select(~kind(pl.col("comm")).is_in(["other", "server"])).to_series().to_list()
     return {int(thread) for (thread, _), known in zip(rows, kernel, strict=True) if known}
 
 

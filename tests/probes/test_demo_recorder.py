@@ -106,7 +106,7 @@ def check_privacy(capture: Path, scratch: Path) -> None:
         assert not re.search(rb"/(home|root|tmp|work|dev/shm|usr|var|opt|etc|bin)/", content), path
     trace = ingest.read(capture / "raw/trace.dat.zst")
     known = APPS | {"pool-1-thread-1", "iotrace", "mount", "sync", "sh", "python", "python3", "other"}
-    others = trace.tasks.filter(~pl.col("comm").is_in(known), pl.col("kind") == "other")
+    others = trace.tasks.filter(~pl.col("comm").is_in(known), pl.col("kind").is_in(["other", "server"]))
     assert others["comm"].drop_nulls().to_list() == []
     for name in ("before.rec.zst", "after.rec.zst"):
         listing = record.read(capture / "raw" / name)
@@ -163,6 +163,24 @@ def test_only_names_of_recorders_stay(tmp_path: Path) -> None:
     redact(trace, ())
     names = ingest.read(trace).tasks.filter(kind="other")["comm"].drop_nulls()
     assert set(names) == {"other"}
+
+
+def test_programs_that_serve_others_are_none_of_the_kernel() -> None:
+    from redact import of_the_kernel
+
+    names = [
+        b"kworker/0:1",
+        b"jbd2/loop0-8",
+        b"f2fs_gc-7:0",
+        b"kswapd0",
+        b"sshfs",
+        b"qemu-nbd",
+        b"smbd",
+        b"bash",
+        b"\xff",
+    ]
+    lines = b"".join(b"%5d %s\n" % (thread, name) for thread, name in enumerate(names))
+    assert of_the_kernel(lines) == {0, 1, 2, 3}
 
 
 def test_bundled_manifest_matches_the_files() -> None:
