@@ -5,7 +5,7 @@
 # make probes    the programs that run on devices, into build/probes/
 # make wheels    the packages androstep and androstep-probes, into build/wheels/; no compiler is needed to install them
 # make notebook  JupyterLab on notebooks/
-# make figures   the figures of the papers, into build/figures/
+# make figures   the figures of the papers, into build/figures/, and small ones for docs/figures.md
 # make docs      the site, into build/site/
 # make truth     docs/truth.md: every filesystem recorded and judged; needs root, takes two hours
 # make benchmarks  one table: what, ours, peer, ratio; recording needs root, peers that are missing are named
@@ -80,7 +80,7 @@ notebook: setup
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 figures: setup
-	$(BIN)/python tools/figures.py
+	$(BIN)/python tools/figures.py --pictures docs/pictures/figures
 
 docs: setup probes-native
 	$(BIN)/python tools/run_notebooks.py

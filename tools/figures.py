@@ -2,6 +2,7 @@
 
 python tools/figures.py [-o DIR] [PAPER ...]    into DIR/PAPER/ (default build/figures), with an index.html
 python tools/figures.py --list FILE             only the list of figures and their data, into docs/figures.md
+python tools/figures.py --pictures DIR          also a small picture of each figure, for that list
 
 Fails when a figure of a paper's list was not made and its list does not say why, when its files are incomplete or made
 from other data than listed, and when a published number in it is not the one in datasets/published/.
@@ -20,9 +21,16 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "notebooks" / "figures"))
 import papers
 from papers import Item, Paper
+from PIL import Image
 
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import Element, el
+
+PICTURES = papers.ROOT / "docs" / "pictures" / "figures"
+"""Small pictures of the figures, committed, for docs/figures.md."""
+
+PICTURE_WIDTH = 320
+"""Of a small picture, in pixels."""
 
 LIST_BEGINS = "<!-- Written by `make tables` from notebooks/figures/*.toml; do not edit below. -->\n"
 
@@ -125,15 +133,37 @@ def _slug(heading: str) -> str:
 
 def _section_markdown(paper: Paper) -> str:
     rows = [f"| {' | '.join(map(_cell, _row(paper, item)))} |" for item in paper.items]
-    head = ["| figure | it shows | file | made from |", "|---|---|---|---|"]
+    head = ["| figure | | it shows | made from |", "|---|---|---|---|"]
     return "\n".join([f"### {paper.title}\n", f"{paper.cite}\n", *head, *rows]) + "\n"
 
 
 def _row(paper: Paper, item: Item) -> list[str]:
     if item.missing:
-        return [item.title, item.shows, "–", f"not made: {item.missing}"]
-    files = ", ".join(f"`{name}`" for name in item.data)
-    return [item.title, item.shows, f"`{paper.name}/{item.stem}`", f"{item.source} ({files})"]
+        return [item.title, "–", item.shows, f"not made: {item.missing}"]
+    image = PICTURES / paper.name / f"{item.stem}.png"
+    picture = f"![{item.title}](pictures/figures/{paper.name}/{item.stem}.png)" if image.exists() else "–"
+    return [f"{item.title}<br>`{paper.name}/{item.stem}`", picture, item.shows, item.source]
+
+
+def draw_pictures(paper: Paper, out: Path, pictures: Path) -> None:
+    """Write a small copy of each figure of a paper in `out` to `pictures`/PAPER, at most `PICTURE_WIDTH` pixels wide.
+
+    Figures made from the corpus are left out: the repository holds nothing of it.
+    """
+    (pictures / paper.name).mkdir(parents=True, exist_ok=True)
+    for item in paper.items:
+        if item.missing or item.table or item.needs_corpus:
+            continue
+        small_picture(out / paper.name / f"{item.stem}.png").save(
+            pictures / paper.name / f"{item.stem}.png", optimize=True
+        )
+
+
+def small_picture(figure: Path) -> Image.Image:
+    """Return a figure's picture, at most `PICTURE_WIDTH` pixels wide, in 64 colours."""
+    image = Image.open(figure).convert("RGB")
+    image.thumbnail((PICTURE_WIDTH, 2 * PICTURE_WIDTH))
+    return image.quantize(64)
 
 
 def _cell(text: str) -> str:
@@ -247,8 +277,8 @@ def write_list(page: Path) -> None:
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
-def make(selected: Sequence[Paper], out: Path) -> list[str]:
-    """Runs the notebooks, writes the index; what is wrong with the figures."""
+def make(selected: Sequence[Paper], out: Path, pictures: Path | None = None) -> list[str]:
+    """Run the notebooks, write the index and the small pictures; return what is wrong with the figures."""
     found: list[str] = []
     for paper in selected:
         if all(item.missing for item in paper.items):
@@ -260,6 +290,8 @@ def make(selected: Sequence[Paper], out: Path) -> list[str]:
             found.append(str(error))
         else:
             found += problems(paper, out)
+            if pictures and not found:
+                draw_pictures(paper, out, pictures)
     out.mkdir(parents=True, exist_ok=True)
     (out / "index.html").write_text(html(selected, out), encoding="utf-8")
     return found
@@ -272,13 +304,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "-o", "--output", type=Path, default=papers.ROOT / "build" / "figures", help="directory for them"
     )
     parser.add_argument("--list", type=Path, metavar="FILE", help="only write the list into this page")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="also write a small picture of each figure there")
     options = parser.parse_args(arguments)
     try:
         if options.list:
             write_list(options.list)
             return 0
         selected = [Paper(name) for name in options.papers] or papers.all_papers()
-        found = make(selected, options.output)
+        found = make(selected, options.output, options.pictures)
     except (InputError, OSError) as error:
         found = [str(error)]
     for sentence in found:

@@ -19,7 +19,7 @@ PLACES = {
     "ext4_disk": "ext4, disk",
     "xfs_disk": "xfs, disk",
     "btrfs_disk": "btrfs, disk",
-    "f2fs_guest": "F2FS, guest",
+    "f2fs_guest": "F2FS, emulated guest",
     "ext4_memory": "ext4, memory",
 }
 """The places of datasets/bench, as figures call them."""

@@ -316,25 +316,6 @@ def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
-def cpu_shares(table: pl.DataFrame) -> Axes:
-    """CPU time by state in per cent, with all ticks of 10 ms above each bar: these differ too much for one axis."""
-    shares = table.filter(metric="cpu_time").with_columns(
-        metric=pl.lit("cpu_share"), whole=pl.col("value").sum().over("app", "place"), unit=pl.lit("1")
-    )
-    shares = shares.with_columns(value=pl.col("value") / pl.col("whole"))
-    ax = plot.cpu(shares.drop("whole"), bar="place", group="app", unit="share")
-    order = shares["app"].unique(maintain_order=True)
-    wholes = pl.concat(
-        shares.filter(app=app).select("app", "place", "whole").unique(maintain_order=True) for app in order
-    )
-    with plot.style():
-        for x, whole in zip(ax.get_xticks(), wholes["whole"], strict=True):
-            ax.text(x, 101, f"{whole * 100:,.0f}", ha="center", va="bottom", fontsize=6)
-        ax.set_ylim(0, 108)
-        ax.legend_.set_bbox_to_anchor((0.0, 1.06))
-    return ax
-
-
 def rates(
     tables_of: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int, burst: float
 ) -> tuple[Axes, pl.DataFrame]:

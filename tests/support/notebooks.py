@@ -43,4 +43,24 @@ def run(path: Path, directory: Path, last: str = "", **environment: str) -> None
     assert '"image/png"' in text and "Axes: " not in text
     assert len(text) < 1_000_000
     if path.parent == papers.HERE:
-        assert figures.problems(papers.Paper(path.stem), directory) == []
+        paper = papers.Paper(path.stem)
+        assert figures.problems(paper, directory) == []
+        check_small_pictures(paper, directory)
+
+
+def check_small_pictures(paper: papers.Paper, made: Path) -> None:
+    """Assert that docs/figures.md has a current picture of each figure of a paper in `made`, and no other picture.
+
+    Machines may round colours differently, so that pictures may differ by 1 % of the range of a channel on average.
+    """
+    import numpy as np
+
+    committed = figures.PICTURES / paper.name
+    of_items = [item for item in paper.items if not (item.missing or item.table or item.needs_corpus)]
+    assert {path.name for path in committed.iterdir()} == {f"{item.stem}.png" for item in of_items}
+    for item in of_items:
+        picture = committed / f"{item.stem}.png"
+        assert picture.stat().st_size <= 40 * 1024
+        new = figures.small_picture(made / paper.name / picture.name)
+        old, drawn = (np.asarray(image.convert("RGB"), dtype=float) for image in (figures.Image.open(picture), new))
+        assert old.shape == drawn.shape and np.abs(old - drawn).mean() < 2.55, f"{picture}: run `make figures`"
