@@ -106,7 +106,12 @@ def test_a_write_of_an_unknown_or_inferred_file_is_told_by_the_coverage() -> Non
     assert measures.lifetimes(inferred, by=["path"])["coverage"].unique().to_list() == [0.5]
 
 
+def test_a_recording_without_writes_has_no_lifetimes() -> None:
+    assert measures.lifetimes(table([(1, 0, 8, "read", "a", 1, 0)]), by=["path"]).is_empty()
+
+
 def test_a_discard_of_more_blocks_than_are_known_ends_those_it_covers_whole() -> None:
     written: list[Row] = [(dev, 8 * block, 8, "write", "a", 1, 0) for dev, block in ((1, 0), (1, 99), (1, 100), (2, 5))]
     got = measures.lifetimes(table([*written, (1, 4, 796, "discard", None, 1, 0)]))
+    assert got["coverage"].is_null().all()  # without groups nothing has to be known
     assert dict(got.select("metric", "value").iter_rows())["discarded_ratio"] == 0.25
