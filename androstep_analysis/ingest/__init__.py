@@ -1,14 +1,16 @@
-"""Readers: one module per format, in a folder for each family; one table of formats, one dispatcher.
+"""Find the format of a recording and read it into tables.
 
-A format is a module with
+A format is a module with two functions, and one row in `FORMATS`:
 
-- ``sniff(head: bytes) -> bool``: whether the first 64 KiB (decompressed) look like it, and
-- ``read(source: Source, spool: Spool) -> Staging``: the whole of it; its rows go to the spool.
+- ``sniff(head: bytes) -> bool`` returns whether the first 64 KiB of a file, decompressed, look like the format.
+- ``read(source: Source, spool: Spool) -> Staging`` reads the whole file. Its rows go to the spool.
 
-Other packages bring more of them as entry points (`plugins`), which are tried after our own.
+A reader never raises for damaged input. It returns what it could read, and counts the rest in `Staging.losses`.
 
-A reader returns what it could read and counts the rest in `Staging.losses`; it never raises for damage. A format
-that is a set of files recognises any one of its members and finds the others with `Source.siblings`.
+Some formats are a set of files, such as blktrace with one file per CPU. Such a reader recognises any one member and
+finds the other ones with `Source.siblings`.
+
+Other packages can add formats as entry points (`plugins`). They are tried after the formats in this package.
 """
 
 from __future__ import annotations
@@ -64,14 +66,17 @@ FORMATS: tuple[Format, ...] = (
     Format("procmon samples", procmon.sniff, procmon.read),
     Format("oracleGeneral", oraclegeneral.sniff, oraclegeneral.read, tables=_BLOCK),
 )
-"""Our own formats, in the order in which they are tried: containers before what they contain."""
+"""The formats of this package, in the order in which they are tried: containers before what they contain."""
 
 
 def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
-    """All files of the recording that `path` stands for.
+    """Return all files of the recording at `path`.
 
-    That is a file and what it forms a set with, such as the other CPUs of blktrace, or all sets in a directory, or the
-    set that has `path` as its common name. What is none of these stands for itself. `format` is that of `read`.
+    - A file yields itself and the other members of its set, such as the files of the other CPUs of blktrace.
+    - A directory, or the common name of a set, yields all files of the sets found there.
+    - Any other path yields itself.
+
+    `format` is as in `read`.
     """
     stated = None if format is None else _named(format)
     paths: dict[Path, None] = {}
@@ -83,7 +88,7 @@ def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
 
 
 def _firsts(path: Path) -> list[Path]:
-    """A file of each set that `path` stands for."""
+    """Return one file of each set of files at `path`."""
     if path.is_file() and path.stat().st_size:
         return [path]
     return blktrace.first_members(path) or ftrace_raw.first_members(path) or [path]
@@ -96,13 +101,31 @@ def read(
     format: str | None = None,
     samples: Sequence[Path] = (),
 ) -> Staging:
-    """The recording in one file, or in several of one format, whatever the format and compression.
+    """Read one recording from one file, or from several files of one format, and return its tables and losses.
 
-    Of a set of files any one will do, or its directory or common name (`files`). Rows go through `spool`, which leaves
-    tables where it was told to. `csv_columns` says that the files are CSV, and what stands in their columns
-    (`block_csv.Columns.parse`). `format` is the title of the files' format, where their first bytes are not to decide.
-    `samples` are files of procmon beside the recording. Warns once for each file (`LossWarning`) if part of it was
-    lost. Raises `InputError` if a format is not known or if nothing in a file is an event.
+    Parameters
+    ----------
+    *paths
+        Files, directories, or common names of sets of files. Any one file of a set is enough (`files`). The files may
+        be compressed or in an archive.
+    spool
+        Receives the rows, and stores the tables in its directory if it has one.
+    csv_columns
+        The columns of a CSV file (`block_csv.Columns.parse`). Implies that the files are CSV.
+    format
+        The title of the format in `FORMATS`. Without it, the first bytes of each file decide.
+    samples
+        Files of procmon that were sampled during the recording.
+
+    Warns
+    -----
+    LossWarning
+        Once for each file of which a part was lost.
+
+    Raises
+    ------
+    InputError
+        If a file is of no known format, or contains no event.
     """
     spool = spool or Spool()
     stated = _stated(format, csv_columns)
@@ -127,10 +150,19 @@ def read(
 
 
 def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> Staging:
-    """`recorded`, whose rows are in `spool`, with the samples in these files of procmon, and with its tables.
+    """Return `recorded` with the samples of these procmon files, and with its tables.
 
-    Warns (`LossWarning`) if part of a file was lost, and raises `InputError` where its clock is of no use beside that
-    of the recording.
+    The rows of `recorded` must be in `spool`.
+
+    Warns
+    -----
+    LossWarning
+        If a part of a file was lost.
+
+    Raises
+    ------
+    InputError
+        If the clock of the samples cannot be related to the clock of the recording.
     """
     for path in samples:
         earlier_losses = recorded.losses
@@ -151,7 +183,7 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
 
 
 def _stated(format: str | None, csv_columns: str | None) -> Format | None:
-    """The format that the caller states; None where the files are to be recognised."""
+    """Return the format that the caller asks for, or None if the files are to be recognised."""
     stated = None if format is None else _named(format)
     if csv_columns is None:
         return stated
@@ -161,7 +193,6 @@ def _stated(format: str | None, csv_columns: str | None) -> Format | None:
 
 
 def _named(title: str) -> Format:
-    """The format of this title."""
     for format in _formats():
         if format.title.casefold() == title.casefold():
             return format
@@ -169,7 +200,7 @@ def _named(title: str) -> Format:
 
 
 def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tuple[str, ...], Format]:
-    """What the file holds, or the set that it is of, the names of the files in that, and their format."""
+    """Return the contents of a file or of its set, the names of the files in the set, and their format."""
     source = load(path)
     if not source.size:
         raise InputError(f"{source.name}: the file is empty; a recording was expected ({_format_titles()})")
@@ -188,7 +219,7 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
 
 
 def _recognised(source: Source) -> Format:
-    """The format of a file, by its first bytes."""
+    """Return the format of a file by its first bytes. Raise `InputError` with advice if there is none."""
     format = _format_of(source.head)
     if format is None:
         if (kind := others.kind(source.head) or histograms.described(source)) is not None:
@@ -201,9 +232,10 @@ def _recognised(source: Source) -> Format:
 
 
 def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Source]:
-    """The recording in a tar archive: of its files the first that is one, of the first format of all.
+    """Return the recording in a tar archive and its format.
 
-    Of a format that is stated it is the first that looks like it, or else the first file.
+    The formats are tried in order, and the first file of the first format that occurs is read. If the caller states the
+    format, the first file that looks like it is read, or else the first file.
     """
     if stated is not None and archive.names:
         looks = (name for name in archive.names if stated.sniff(archive.head(name)))
@@ -219,7 +251,7 @@ def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Sour
 
 
 def _losses(archive: Archive) -> tuple[Loss, ...]:
-    """What is lost of an archive: what is damaged, and what in it tells more than the recording that was read."""
+    """Return the losses of an archive: its damage, and the files in it that were not read."""
     others = [name for name in archive.names if name not in archive.taken and _format_of(archive.head(name))]
     described = {str(PurePosixPath(name).with_name(recording.FILE_NAME)) for name in archive.taken} & {*archive.names}
     losses = archive.losses
@@ -233,7 +265,7 @@ def _losses(archive: Archive) -> tuple[Loss, ...]:
 
 
 def _formats() -> Iterator[Format]:
-    """Our formats, and behind them those of plug-ins, which are loaded when none of ours is meant."""
+    """Yield the formats of this package, then those of plug-ins. Plug-ins are loaded only when they are reached."""
     yield from FORMATS
     yield from plugins.loaded().formats
 

@@ -1,10 +1,12 @@
-"""Where the clock of a recording jumped or was set back: its time axis goes on by segments.
+"""Detect where the clock of a recording jumped or was set back, and close the gaps in its time axis.
 
-What a recorder's clock did shows in two ways. It was *set back* where a line's time is long before that of an earlier
-line of the same CPU (native/decode/text/lines.c): a reset, a wrap, or two recordings in one file. What follows is moved
-behind what was before, in the order of the file. It *jumped* where nothing is recorded for longer than all the rest of
-the recording lasts, and for an hour at least: the clock was set, or two recordings follow each other; a recorder that
-ran all that time would be one of almost nothing. Shorter silences are pauses of the device and stay as they are.
+A clock is *set back* where the time of a line is long before the time of an earlier line of the same CPU
+(native/decode/text/lines.c). Causes are a reset, a wrap, or two recordings in one file. The later segment is then moved
+after the earlier one, in file order.
+
+A clock *jumps* where no event is recorded for at least an hour, and for longer than the rest of the recording lasts.
+Causes are a clock that was set, or two recordings in sequence: a recorder that ran all that time would hardly have
+recorded anything. Shorter silences are pauses of the device and stay as they are.
 """
 
 from __future__ import annotations
@@ -20,19 +22,24 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.lines import MAX_SETBACKS, Totals
 
 Jumps: TypeAlias = tuple[tuple[int, int], ...]
-"""Where segments meet: the last time of one and the first of the next, in ns, in order."""
+"""The gaps between segments, in order: the last time of one segment and the first time of the next, in ns."""
 
 LEAST_JUMP_NS: Final = 3600 * 10**9
 
 LEAST_GAP_NS: Final = 10**6
-"""Enabling the tracepoints of one event alone takes longer (the kernel patches its own code on all CPUs)."""
+"""The shortest gap between two recordings. Enabling the tracepoints of one event takes longer, since the kernel patches
+its code on all CPUs.
+"""
 
 _LEAST_EVENTS: Final = 16
-"""A recording of fewer has no rest to speak of."""
+"""In a recording with fewer events, silence says nothing about the clock."""
 
 
 def set_back(totals: Totals, *, is_moved: bool = True) -> tuple[Loss, ...]:
-    """What a reader of lines tells of its clock; `is_moved` where it moves what follows."""
+    """Return the `Loss` for a clock that was set back in a text trace.
+
+    `is_moved`: the reader moves the later segment after the earlier one.
+    """
     count = totals.setbacks
     if not count:
         return ()
@@ -46,7 +53,7 @@ def set_back(totals: Totals, *, is_moved: bool = True) -> tuple[Loss, ...]:
 
 
 def mixed(setbacks: int) -> tuple[Loss, ...]:
-    """That a clock went back so often, of times that are taken as they are."""
+    """Return the `Loss` for a clock that went back so many times, of which the times are used as they are."""
     message = f"the clock goes back {_times(setbacks)}: the times are of several clocks, and tell no order of events"
     return (Loss("clock", setbacks, message),) if setbacks else ()
 
@@ -56,12 +63,12 @@ def _times(count: int) -> str:
 
 
 def is_mixed(losses: Iterable[Loss]) -> bool:
-    """Whether the order of the events is unknown: their times are of several clocks."""
+    """Return whether the order of the events is unknown because their times come from several clocks."""
     return any(loss.kind == "clock" and "several clocks" in loss.message for loss in losses)
 
 
 def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int | None) -> Jumps:
-    """The jumps of a recording from `first_ns` to `last_ns` whose events are in these tables, which are in order."""
+    """Return the jumps of a recording from `first_ns` to `last_ns`. The tables hold its events, sorted by time."""
     if first_ns is None or last_ns is None or last_ns - first_ns < LEAST_JUMP_NS:
         return ()
     silent = [(first_ns, last_ns)]
@@ -81,7 +88,7 @@ def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int
 
 
 def jumped(spans: Jumps) -> tuple[Loss, ...]:
-    """Jumps as a `Loss`."""
+    """Return jumps as a `Loss`."""
     if not spans:
         return ()
     begin, end = max(spans, key=lambda one: one[1] - one[0])
@@ -93,9 +100,10 @@ def jumped(spans: Jumps) -> tuple[Loss, ...]:
 
 
 def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> Jumps:
-    """The times between recordings of a machine, whose first and last times are given.
+    """Return the gaps between recordings of one machine, given the first and the last time of each.
 
-    What follows within `LEAST_GAP_NS` is the same recording, cut into files: no recorder ends and begins as fast.
+    Files that follow each other within `LEAST_GAP_NS` are one recording that was split: no recorder can stop and start
+    as fast.
     """
     between: list[tuple[int, int]] = []
     end: int | None = None
@@ -107,7 +115,7 @@ def gaps(recorded: Iterable[tuple[int | None, int | None]]) -> Jumps:
 
 
 def lost_between(spans: Jumps) -> tuple[Loss, ...]:
-    """Gaps as a `Loss`."""
+    """Return gaps between recordings as a `Loss`."""
     if not spans:
         return ()
     begin, end = max(spans, key=lambda one: one[1] - one[0])
@@ -118,7 +126,7 @@ def lost_between(spans: Jumps) -> tuple[Loss, ...]:
 
 
 def continued(time: Any, jumps: Jumps) -> Any:
-    """Times (a number or an expression) on an axis that leaves out what the clock jumped over."""
+    """Return times (an integer or an expression) on a time axis without the jumps of the clock."""
     for before, after in reversed(jumps):
         if isinstance(time, int):
             time = time - (after - before) if time >= after else time
@@ -128,14 +136,14 @@ def continued(time: Any, jumps: Jumps) -> Any:
 
 
 def on_one_axis(table: pl.LazyFrame, jumps: Jumps) -> pl.LazyFrame:
-    """Table requests, io, samples or another with its times on that axis."""
+    """Return a table, such as requests, io or samples, with its times on that axis."""
     names = ("ts_ns", "queue_ns", "insert_ns", "issue_ns", "complete_ns", "valid_from_ns", "valid_to_ns")
     have = table.collect_schema()
     return table.with_columns(continued(pl.col(name), jumps).alias(name) for name in names if jumps and name in have)
 
 
 def _silences(table: pl.LazyFrame, first_ns: int, last_ns: int) -> tuple[list[tuple[int, int]], int]:
-    """The times of `LEAST_JUMP_NS` or more in which a table has no row, and its rows."""
+    """Return the periods of at least `LEAST_JUMP_NS` in which a table has no row, and its number of rows."""
     silences: list[tuple[int, int]] = []
     before, rows = first_ns, 0
     for batch in table.select(pl.col("ts_ns").drop_nulls()).collect_batches(maintain_order=True, chunk_size=1 << 17):
@@ -149,7 +157,7 @@ def _silences(table: pl.LazyFrame, first_ns: int, last_ns: int) -> tuple[list[tu
 
 
 def _both(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The times that are in both lists, each in order, as far as they are long enough."""
+    """Return the periods of at least `LEAST_JUMP_NS` that are in both lists. Both lists are in order."""
     shared = []
     i = j = 0
     while i < len(one) and j < len(other):

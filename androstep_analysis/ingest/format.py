@@ -1,4 +1,4 @@
-"""A row of the table of formats: how files of a format are recognised and read."""
+"""`Format`, a row of the table of formats: how files of a format are recognised and read."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class Format:
     sniff: Callable[[bytes], bool]
     read: Callable[[Source, Spool], Staging]
     members: Callable[[Source], tuple[str, ...]] = _alone
-    """Names (of `Source.siblings`) of all files of the set that a source is one of, itself included."""
+    """Returns the names of all files of the set that a source belongs to, itself included (`Source.siblings`)."""
     tables: tuple[str, ...] | None = None
-    """The tables that such a file can fill, where they are few: what is lost of it is lost of these."""
+    """The tables that such a file can fill. Losses of the file affect only these. None if it may fill any table."""

@@ -1,6 +1,6 @@
-"""A directory as iotrace leaves it: the trace, what it found of the device, and what the filesystems held.
+"""Read a directory that iotrace wrote: the trace, the device description, and the extent listings.
 
-A recording on a phone without root has the same form, with a trace of Perfetto (device/record/stock.py).
+A recording on a phone without root has the same layout, with a Perfetto trace (device/record/stock.py).
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ _ROLES = {
 
 
 def is_one(directory: Path) -> bool:
-    """Whether iotrace wrote this directory."""
+    """Return whether iotrace wrote this directory."""
     return (directory / FILE_NAME).is_file() and not (directory / manifest.FILE_NAME).exists()
 
 
 def whole(path: Path) -> Path:
-    """The directory of iotrace that file `path` is a part of, if it can be read; else `path`, with a warning."""
+    """Return the iotrace directory that contains the file `path`, or `path` itself.
+
+    Warns and returns `path` if its recording.json cannot be read.
+    """
     directory = path.parent
     if path.name not in _ROLES or not path.is_file() or not is_one(directory):
         return path
@@ -52,9 +55,12 @@ def whole(path: Path) -> Path:
 
 
 def described(directory: Path) -> Manifest:
-    """The manifest of what iotrace wrote, its files in place.
+    """Return the manifest of an iotrace directory, with the files in place.
 
-    Raises `InputError` where the directory is none of iotrace's, holds no trace, or its recording.json is damaged.
+    Raises
+    ------
+    InputError
+        If iotrace did not write the directory, if it holds no trace, or if recording.json is damaged.
     """
     without = known(directory)
     found = [directory / name for name in _ROLES if (directory / name).is_file()]
@@ -62,12 +68,12 @@ def described(directory: Path) -> Manifest:
 
 
 def described_under_way(directory: Path) -> Manifest:
-    """What recording.json says while iotrace goes on, without the sources: nobody knows what will have been lost."""
+    """Return recording.json while iotrace is still running, without the sources. Its losses are not known yet."""
     return replace(_told(directory), lost_events=0)
 
 
 def known(directory: Path) -> Manifest:
-    """What recording.json says, without the sources; raises as `described`."""
+    """Return the manifest in recording.json, without the sources. Raise `InputError` as `described` does."""
     told = _told(directory)
     if not any((directory / name).is_file() for name, role in _ROLES.items() if role == "trace"):
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
@@ -91,7 +97,7 @@ def _told(directory: Path) -> Manifest:
 
 
 def command_pid(path: Path) -> int | None:
-    """The process of the command that a recording.json tells of, where there was one."""
+    """Return the process id of the recorded command in a recording.json, or None."""
     try:
         told = json.loads(files.read_text(path)).get("command_pid")
     except (ValueError, RecursionError, AttributeError):
@@ -100,7 +106,7 @@ def command_pid(path: Path) -> int | None:
 
 
 def _moved(raw: Any) -> int | None:
-    """How much later CLOCK_REALTIME was at the end than the trace's clock has it; None where iotrace was killed."""
+    """Return how much CLOCK_REALTIME moved against the trace clock during the recording; None if iotrace was killed."""
     readings = raw.get("clock_at_start"), raw.get("clock_at_end")
     clock = {"boot": "boot_ns", "mono": "mono_ns"}.get(raw["facts"].get("clock"))
     if clock is None or None in readings:
@@ -110,6 +116,6 @@ def _moved(raw: Any) -> int | None:
 
 
 def _events(raw: Any) -> list[str] | None:
-    """The names of the events that were recorded, without their systems, in order."""
+    """Return the sorted names of the events that were recorded, without the names of their systems."""
     rows = raw.get("events")
     return None if rows is None else sorted({row["event"].rpartition("/")[2] for row in rows})

@@ -1,7 +1,7 @@
-"""Reading one input piece by piece, through whatever compression and archive it comes in.
+"""Read an input in pieces, with its compression and archive removed.
 
-Nothing here holds an input in memory. A plain file is read where it lies; a compressed one is decompressed once, into a
-temporary file that has no name and is gone with the last `Source` of it.
+No input is held in memory as a whole. A plain file is read where it is. A compressed file is decompressed once into a
+temporary file without a name, which disappears with the last `Source` that uses it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import compression
 
 HEAD_BYTES = 1 << 16
-"""What a format may look at to recognise itself."""
+"""The number of bytes that a format may examine to recognise a file."""
 
 PIECE_BYTES = 1 << 20
-"""What is read at once."""
+"""The number of bytes read at once."""
 
 DATA_BYTES = 1 << 30
-"""Largest input that `Source.data` holds in memory as a whole."""
+"""The largest input that `Source.data` holds in memory as a whole."""
 
 _FREE_SHARE = 2
-"""A decompressed input may take one part in so many of the space that is free where temporary files are made: a few
-kilobytes of compressed zeros must not be able to fill the disk."""
+"""A decompressed input may fill 1/`_FREE_SHARE` of the free space for temporary files. A few kilobytes of compressed
+zeros must not be able to fill the disk.
+"""
 
 
 class Directory(Protocol):
-    """Where the files beside a source are, if not in a directory of the filesystem (`archive.Archive`)."""
+    """The files next to a source, if they are not in a directory of the filesystem (`archive.Archive`)."""
 
     def siblings(self, path: Path) -> tuple[str, ...]: ...
 
@@ -48,11 +49,10 @@ class Directory(Protocol):
 
 
 class Source:
-    """One input, decompressed. It may be read from several threads.
+    """One input, decompressed. Several threads may read from it.
 
-    `losses` is what decompression had to give up. A format that is a set of files (blktrace writes one per CPU)
-    finds the other members among `siblings`, which are in the same directory or, where the input is a member of a tar
-    archive, in the same directory of that.
+    `losses` lists what could not be decompressed. `siblings` are the files in the same directory, or in the same
+    directory of the tar archive. A format that is a set of files, such as blktrace, finds its other members there.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Source:
 
     @classmethod
     def of(cls, path: Path, data: bytes, losses: tuple[Loss, ...] = ()) -> Source:
-        """An input that is in memory already; `path` says where it is from."""
+        """Return an input that is already in memory. `path` is where it came from."""
         return cls(path, _Memory(data), 0, len(data), losses)
 
     @property
@@ -84,12 +84,18 @@ class Source:
 
     @functools.cached_property
     def head(self) -> bytes:
-        """The first `HEAD_BYTES`, which `sniff` functions get."""
+        """The first `HEAD_BYTES`, which are passed to `sniff` functions."""
         return self.read(0, HEAD_BYTES)
 
     @property
     def data(self) -> bytes:
-        """All of it, for formats that are small by nature; `InputError` for more than `DATA_BYTES`."""
+        """The whole input, for formats with small files.
+
+        Raises
+        ------
+        InputError
+            If it is larger than `DATA_BYTES`.
+        """
         if self.size > DATA_BYTES:
             raise InputError(
                 f"{self.name}: {self.size >> 20} MiB, where a file of this format has at most {DATA_BYTES >> 20} MiB; "
@@ -98,7 +104,13 @@ class Source:
         return self.read(0, self.size)
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset` on; fewer at the end, none behind it. `InputError` where the medium fails."""
+        """Return `size` bytes from `offset`. At the end of the input there are fewer, or none.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read.
+        """
         size = max(0, min(size, self.size - offset))
         try:
             data = self._storage.read(self._start + offset, size)
@@ -109,14 +121,14 @@ class Source:
         return data
 
     def pieces(self, size: int = PIECE_BYTES) -> Iterator[bytes]:
-        """All of it, in order, `size` bytes at a time."""
+        """Yield the whole input in order, `size` bytes at a time."""
         offset = 0
         while piece := self.read(offset, size):
             yield piece
             offset += len(piece)
 
     def part(self, start: int, end: int | None = None) -> Source:
-        """The bytes from `start` to before `end` as an input of their own, not copied."""
+        """Return the bytes from `start` to before `end` as an input of its own. They are not copied."""
         end = self.size if end is None else min(end, self.size)
         part = Source(self.path, self._storage, self._start + start, max(0, end - start), self.losses, self.archive)
         part._advance = self._advance
@@ -124,11 +136,11 @@ class Source:
 
     @contextlib.contextmanager
     def progress(self, doing: str) -> Iterator[None]:
-        """Show on a terminal how far reading has come, where it takes long."""
+        """Show a progress bar on a terminal if reading takes long."""
         bar = tqdm(total=self.size, desc=doing, unit="B", unit_scale=True, disable=None, delay=2, leave=False)
 
         def advance(done: int) -> None:
-            bar.update(min(done, self.size - bar.n))  # some formats look at a place twice
+            bar.update(min(done, self.size - bar.n))  # some formats read the same bytes twice
 
         with bar:
             self._advance = advance
@@ -139,7 +151,7 @@ class Source:
 
     @property
     def siblings(self) -> tuple[str, ...]:
-        """Names of the files in the directory of this one, itself included, sorted."""
+        """Names of the files in the directory of this file, itself included, sorted."""
         if self.archive is not None:
             return self.archive.siblings(self.path)
         try:
@@ -149,22 +161,26 @@ class Source:
             return (self.path.name,)
 
     def load_sibling(self, name: str) -> Source:
-        """The file `name` of `siblings`; `InputError` where it cannot be read."""
+        """Return the file `name` of `siblings`. Raise `InputError` if it cannot be read."""
         return load(self.path.parent / name) if self.archive is None else self.archive.load_sibling(self.path, name)
 
 
 def load(path: Path) -> Source:
-    """The contents of file `path`: plain, gzip, xz, zstd, or a zip archive with one file in it.
+    """Return the contents of file `path`: plain, gzip, xz, zstd, or a zip archive with one file in it.
 
-    The compression is told by the first bytes, not by the name. A compressed stream that is cut short or damaged
-    gives everything before the damage and a `Loss`. An archive of several files is as it is (`archive.Archive`). Raises
-    `InputError` for what is no readable file, and for more than the disk has room for.
+    The first bytes decide on the compression, not the name. From a truncated or damaged compressed file, the data
+    before the damage is returned, with a `Loss`. An archive of several files is returned as it is (`archive.Archive`).
+
+    Raises
+    ------
+    InputError
+        If `path` is not a readable file, or if the decompressed data would take too much disk space.
     """
     return plain(opened(path))
 
 
 def opened(path: Path) -> Source:
-    """File `path` as it is, compressed or not; `InputError` for what is no readable file."""
+    """Return file `path` as it is, without decompression. Raise `InputError` if it is not a readable file."""
     name = printable(str(path))
     if not path.exists():
         raise InputError(f"{name}: there is no such file")
@@ -178,9 +194,9 @@ def opened(path: Path) -> Source:
 
 
 def head(path: Path) -> bytes:
-    """What `load(path).head` will be, without decompressing all of the file.
+    """Return the same bytes as ``load(path).head``, without decompressing the whole file.
 
-    Nothing where the file cannot be read: that is for `load` to say.
+    Returns no bytes if the file cannot be read. `load` reports the error.
     """
     try:
         return head_of(opened(path))
@@ -189,7 +205,7 @@ def head(path: Path) -> bytes:
 
 
 def head_of(raw: Source) -> bytes:
-    """The first `HEAD_BYTES` of a source that may be compressed."""
+    """Return the first `HEAD_BYTES` of a source that may be compressed."""
     packed = compression.packed(raw)
     if packed is None:
         return raw.head.removeprefix(codecs.BOM_UTF8)
@@ -197,7 +213,7 @@ def head_of(raw: Source) -> bytes:
 
 
 def first_of(open_stream: Callable[[], compression.Stream]) -> bytes:
-    """The first `HEAD_BYTES` of what a stream gives before its end or its damage."""
+    """Return the first `HEAD_BYTES` of a stream, or fewer if it ends or is damaged before."""
     data = b""
     with suppress(*compression.DAMAGE):
         stream = open_stream()
@@ -222,7 +238,7 @@ class _Memory:
 
 
 class _File:
-    """An open file, closed with the last source of it."""
+    """An open file, which is closed with the last source that uses it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -242,9 +258,14 @@ class _File:
 
 
 def unpacked(source: Source, method: str, open_stream: Callable[[], compression.Stream]) -> Source:
-    """Everything a stream (of `source`, packed by `method`) gives before its end or its damage, and that as a `Loss`.
+    """Return all that a stream yields before its end or damage, from a temporary file. Damage is reported as a `Loss`.
 
-    It is kept in a temporary file. Raises `InputError` where that takes too much of the free space.
+    `method` names the compression of `source`.
+
+    Raises
+    ------
+    InputError
+        If the data would take too much of the free disk space.
     """
     with tempfile.TemporaryFile(prefix="androstep-") as file:
         limit = shutil.disk_usage(tempfile.gettempdir()).free // _FREE_SHARE
@@ -263,7 +284,7 @@ def plain(raw: Source) -> Source:
 
 
 def checked(raw: Source, packed: compression.Packed) -> Source:
-    """The source unpacked, with a `Loss` where its checksum does not fit."""
+    """Return the decompressed source, with a `Loss` if its checksum is wrong."""
     with raw.progress(f"decompressing {raw.path.name}"):
         source = unpacked(raw, packed.method, packed.open_stream)
     if packed.crc is not None and source.losses == raw.losses:

@@ -1,4 +1,4 @@
-"""What every reader returns: counts of everything in the file, and what was lost; the rows are in a spool."""
+"""`Staging`, the result of every reader: counts and losses. The rows themselves are in a spool."""
 
 from __future__ import annotations
 
@@ -15,30 +15,54 @@ from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.losses import Losses
 
 WORDS = ("read", "write")
-"""Words for operations, in any case, with which a CSV records no flags."""
+"""Words for operations in a CSV file, compared without case. An operation written so carries no request flags."""
 
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
 """The tables that readers fill."""
 
 FLAGS = frozenset({"sync", "meta", "fua", "preflush", "readahead"})
-"""The columns of table requests that say which flags a request has."""
+"""The boolean columns of table `requests` for request flags."""
 
 
 @dataclass(frozen=True)
 class Staging:
-    """One recording as its format tells it, before anything is joined.
+    """One recording as it was read from its files, before events are joined to requests.
 
-    `tables` holds those of `TABLES` that have rows, each sorted by `ts_ns`, equal times in file order; a reader leaves
-    it empty and appends to its spool. `tasks` holds what the format says about threads (table `tasks`); None stands for
-    what the block events tell. `events` counts every event in the file by the format's own name, also those that are in
-    no table; `first_ns` and `last_ns` span all of them and are None in a file without events or without times.
-    `lost_events` is what the recorder says it lost; `losses` explains it and adds what the reader could not use.
-    `realtime_offset_ns`, where the format tells, is CLOCK_REALTIME minus the trace clock, and `realtime_moved_ns` by
-    how much that changed until the end of the recording; None where nobody knows. `recorded` names the events that were
-    recorded, also those that never came; None where the recorder does not say. They were not on the devices that are
-    `untraced`. `facts` is what the recording says of the machine, by the names of `manifest.FACTS`. `jumps` is where
-    the segments of its time meet (`clock`). `names_submitters` where every block event is of a row of a list of
-    requests, which names the process that asked for the request (elsewhere an issue or a completion names whoever ran).
+    Attributes
+    ----------
+    format
+        The name of the format.
+    events
+        The number of events of each name. The names are those of the format. Events that go to no table count, too.
+    first_ns, last_ns
+        The times of the first and the last event of any kind. None if the file has no event, or no times.
+    tables
+        The tables of `TABLES` that have rows, sorted by `ts_ns`. Rows with equal times are in file order. Readers leave
+        it empty and append to their spool.
+    tasks
+        The threads that the format describes (table `tasks`). None if only the block events name threads.
+    clock
+        The trace clock.
+    realtime_offset_ns
+        CLOCK_REALTIME minus the trace clock; None if unknown.
+    realtime_moved_ns
+        How much `realtime_offset_ns` changed until the end of the recording; None if unknown.
+    lost_events
+        The number of events that the recorder reported as lost.
+    losses
+        What the recorder lost and what the reader could not use, with explanations.
+    recorded
+        The names of the events that were enabled, including those that never occurred. None if the recorder does not
+        list them.
+    untraced
+        The devices on which the events of `recorded` were not recorded.
+    facts
+        Facts about the machine, with the names of `manifest.FACTS`.
+    jumps
+        The gaps between the segments of the time axis (`clock`).
+    names_submitters
+        Whether every block event comes from a list of requests that names the submitter of each request. In other
+        formats, an issue or a completion names the thread that was running.
     """
 
     format: str
@@ -59,14 +83,15 @@ class Staging:
     names_submitters: bool = False
 
     def table(self, name: str) -> pl.LazyFrame:
-        """One of `TABLES`, which may have no rows."""
+        """Return a table of `TABLES`, which may have no rows."""
         return self.tables[name] if name in self.tables else schema.empty(name).lazy()
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of table requests (`FLAGS`) that the format can tell; of others it is unknown whether they are set.
+        """The request flags (`FLAGS`) that the format records. The other flags are unknown.
 
-        Open-CAS has no letter for REQ_SYNC; a CSV records flags if any request has letters beside its operation's.
+        Open-CAS has no letter for REQ_SYNC. A CSV file records flags if at least one request has more letters than its
+        operation.
         """
         if self.format in ("block_csv", "biosnoop", "oraclegeneral"):
             has_flags = any(len(name) > 1 and name.isupper() and name.lower() not in WORDS for name in self.events)
@@ -75,7 +100,7 @@ class Staging:
 
     @property
     def lost(self) -> Losses:
-        """What may be missing where."""
+        """The losses, and the tables and times that they affect."""
         return Losses(self.losses, self.lost_events)
 
     @property
@@ -85,7 +110,7 @@ class Staging:
 
     @property
     def fs_events(self) -> pl.LazyFrame:
-        """Table `fs_events`: the filesystem's own events."""
+        """Table `fs_events`: the events of filesystems."""
         return self.table("fs_events")
 
     @property
@@ -95,7 +120,7 @@ class Staging:
 
     @property
     def commands(self) -> pl.LazyFrame:
-        """Table `commands`: what the drivers below the block layer sent and got."""
+        """Table `commands`: the commands that the drivers below the block layer sent and completed."""
         return self.table("commands")
 
     @property
@@ -105,24 +130,28 @@ class Staging:
 
     @property
     def frames(self) -> pl.LazyFrame:
-        """Table `frames`: Android's frames, as planned and as they came."""
+        """Table `frames`: Android's display frames, as expected and as they occurred."""
         return self.table("frames")
 
     @property
     def importance(self) -> pl.LazyFrame:
-        """Table `importance`: what processes are worth to the system."""
+        """Table `importance`: how important Android considers each process (`oom_score_adj`)."""
         return self.table("importance")
 
     def with_tables(self, **tables: pl.LazyFrame | pl.DataFrame) -> Staging:
-        """The recording with other tables under these names."""
+        """Return the recording with these tables replaced."""
         return replace(self, tables={**self.tables, **{name: table.lazy() for name, table in tables.items()}})
 
 
 def merge(parts: Sequence[Staging]) -> Staging:
-    """One recording that was kept in several files of one format, whose rows are in one spool.
+    """Return one recording from several files of one format. Their rows are in one spool.
 
-    Counts, losses and lost events add up; the clock and its offset are those of the first file that tells them.
-    `InputError` where the files are of different formats: their clocks would have nothing in common.
+    Event counts, losses and lost events add up. The clock and its offset come from the first file that states them.
+
+    Raises
+    ------
+    InputError
+        If the files are of different formats, since their clocks have nothing in common.
     """
     formats = sorted({part.format for part in parts})
     if len(formats) != 1:
