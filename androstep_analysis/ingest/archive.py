@@ -1,4 +1,4 @@
-"""Archives of tar, and of zip with several files: each file in one is an input of its own."""
+"""Read the files in a tar archive, or in a zip archive with several files, each as an input of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ZIP = b"PK\x03\x04"
 
 
 def _inside(name: str) -> str:
-    """The name of a member as it is below the directory of the archive."""
+    """Return the name of a member relative to the root of the archive."""
     is_plain = (
         not name.startswith(("/", "./")) and "//" not in name and "/./" not in name and not name.endswith(("/", "/."))
     )
@@ -23,9 +23,9 @@ def _inside(name: str) -> str:
 
 
 class Archive:
-    """An archive: its files, each as a `Source`, decompressed where it is compressed itself.
+    """An archive. Each file in it is a `Source`, and is decompressed if it is compressed itself.
 
-    `losses` says what of the archive is lost. `taken` are the names of members that were loaded.
+    `losses` lists the damage of the archive. `taken` holds the names of the members that were loaded.
     """
 
     def __init__(self, source: Source) -> None:
@@ -44,13 +44,13 @@ class Archive:
                     self._places[_inside(member.name)] = (member.offset_data, member.size)
         except InputError:
             raise
-        except Exception as error:  # tarfile may raise any where the archive is damaged
+        except Exception as error:  # tarfile may raise any exception for a damaged archive
             message = f"the tar archive is damaged ({printable(str(error))}); the files behind that place are lost"
             self.losses += (Loss("torn", 1, message),)
 
     @staticmethod
     def is_one(source: Source) -> bool:
-        """Whether the source begins with the header of a tar archive, whose checksum fits, or is a zip archive."""
+        """Return whether the source is a zip archive, or begins with a tar header with a correct checksum."""
         if source.head.startswith(_ZIP):
             return bool(zip_members(source))
         try:
@@ -61,11 +61,11 @@ class Archive:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The files in it, in order."""
+        """The names of the files in the archive, in order."""
         return tuple(self._places)
 
     def head(self, name: str) -> bytes:
-        """What `load(name).head` will be."""
+        """Return the same bytes as ``load(name).head``."""
         place = self._places[name]
         if not isinstance(place, ZipMember) and not place[1]:
             return b""
@@ -78,17 +78,17 @@ class Archive:
             return b""
 
     def load(self, name: str) -> Source:
-        """The file `name`."""
+        """Return the file `name`."""
         self.taken.add(name)
         return sources.plain(self._raw(name))
 
     def siblings(self, path: Path) -> tuple[str, ...]:
-        """Names of the files in the directory of the archive where `path` is."""
+        """Return the names of the files in the directory of `path` inside the archive."""
         folder = PurePosixPath(path.relative_to(self.path)).parent
         return tuple(sorted(PurePosixPath(name).name for name in self._places if PurePosixPath(name).parent == folder))
 
     def load_sibling(self, path: Path, name: str) -> Source:
-        """The file `name` in that directory."""
+        """Return the file `name` in that directory."""
         wanted = str(PurePosixPath(path.relative_to(self.path)).with_name(name))
         if wanted not in self._places:
             raise InputError(f"{printable(str(self.path))}: has no {printable(wanted)}; was it packed completely?")

@@ -1,4 +1,4 @@
-"""What a file that is no known recording looks like, and which of the formats comes closest."""
+"""Describe a file that is not a known recording, and name the format that comes closest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from androstep_analysis.common.errors import printable
 
 _LINES: Final = 50
-"""Of as many lines at the beginning."""
+"""The number of lines at the beginning that are examined."""
 
 _QUOTED: Final = 60
 
@@ -18,13 +18,13 @@ _TEXTS: Final = (
     ("strace log", re.compile(rb"^(?:\[?(?:pid )?\s*\d+\]?\s+)?(?:\d[\d:.]*\s+)?\w+\(.*\)\s+= ")),
     ("biosnoop list", re.compile(rb"^\s*\d+\.\d+\s+\S+\s+\d+\s+\S+\s+[RWDF]\w*\s")),
 )
-"""Forms that lines of each text format have; other text may have them, too."""
+"""Patterns for lines of each text format. Other text may match them, too."""
 
 _SEPARATORS: Final = (b",", b"\t", b";")
 
 
 def found(head: bytes) -> str:
-    """Describe a file by its first bytes, and say what to do with it, as the end of a sentence."""
+    """Return a description of a file and advice, as the end of a sentence."""
     lines = [line.rstrip(b"\r") for line in head.split(b"\n")[: _LINES + 1][:-1] or [head]]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith(b"#")]
     if not lines:

@@ -1,6 +1,6 @@
-"""Decompressors: what a file is packed with, and everything its streams give before their end or their damage.
+"""Detect the compression of a file, and decompress everything before the end or the first damage.
 
-Text in UTF-16, which `>` of PowerShell writes, counts as packed, too: every reader of text gets UTF-8.
+Text in UTF-16, which `>` of PowerShell writes, is treated as a compression: every reader of text gets UTF-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALL_BYTES = 1 << 30
 
 
 class Bytes(Protocol):
-    """Bytes that lie somewhere, as `source.Source` has them; `name` says where, safe to print."""
+    """Random access to bytes, such as `source.Source`. `name` is where they are, safe to print."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,9 @@ class Bytes(Protocol):
 
 
 class Stream(Protocol):
-    """A decompressor at work: at most `size` more bytes; none at the end; an error of `DAMAGE` where it breaks."""
+    """A decompressor. `read` returns at most `size` bytes, and none at the end. It raises an error of `DAMAGE` at
+    damage.
+    """
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -50,6 +52,13 @@ DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
 def drain(
     name: str, method: str, open_stream: Callable[[], Stream], write: Callable[[bytes], object], limit: int
 ) -> tuple[Loss, ...]:
+    """Write all that a stream yields before its end or its damage, and return the damage as a `Loss`.
+
+    Raises
+    ------
+    InputError
+        If there are more than `limit` bytes.
+    """
     done = 0
     stream = None
     while True:
@@ -68,7 +77,7 @@ def drain(
                 "cut it into parts, or give more room with TMPDIR"
             )
         write(piece)
-    # The call that met the damage kept what it had already made to itself: go there again, byte by byte.
+    # The call that failed lost the bytes that it had already decompressed. Repeat it byte by byte to recover them.
     total = done
     with suppress(*DAMAGE):
         stream = open_stream()
@@ -85,7 +94,7 @@ def drain(
 
 
 def drained(name: str, method: str, open_stream: Callable[[], Stream]) -> tuple[bytes, tuple[Loss, ...]]:
-    """The same in memory, for what is small: the bytes and the loss."""
+    """Return the decompressed bytes in memory, for small inputs, and the loss."""
     pieces = io.BytesIO()
     losses = drain(name, method, open_stream, pieces.write, _SMALL_BYTES)
     return pieces.getvalue(), losses
@@ -105,14 +114,14 @@ class _Memory:
 
 
 def _pieces(data: Bytes, start: int = 0) -> Iterator[bytes]:
-    """The bytes from `start` on, some at a time."""
+    """Yield the bytes from `start` on."""
     while piece := data.read(start, _STEP):
         yield piece
         start += len(piece)
 
 
 class Readable(io.RawIOBase):
-    """Bytes as a file object, for libraries that want one."""
+    """Bytes as a file object, for libraries that need one."""
 
     def __init__(self, data: Bytes) -> None:
         self._data = data
@@ -138,7 +147,7 @@ class Readable(io.RawIOBase):
 
 
 class Deflate:
-    """A zlib (`wbits` 15) or raw deflate (-15) stream at `start` of `data` as a `Stream`."""
+    """A zlib (`wbits` 15) or raw deflate (-15) stream at `start` of `data`."""
 
     def __init__(self, data: Bytes | bytes | memoryview, wbits: int, start: int = 0) -> None:
         self._data: Bytes = _Memory(bytes(data)) if isinstance(data, bytes | memoryview) else data
@@ -147,7 +156,7 @@ class Deflate:
 
     @property
     def end(self) -> int:
-        """Where in the data the stream ends, once it has been read."""
+        """The offset of the end of the stream in the data, once it has been read."""
         return self._place - len(self._inflate.unused_data)
 
     def read(self, size: int) -> bytes:
@@ -168,9 +177,9 @@ class Deflate:
 
 
 class _Gzip:
-    """All members of a gzip file as a `Stream` (RFC 1952).
+    """All members of a gzip file (RFC 1952).
 
-    Header and checksum are read here: zlib would keep the last byte of a member with a wrong checksum to itself.
+    Header and checksum are read here, because zlib would withhold the last byte of a member with a wrong checksum.
     """
 
     def __init__(self, data: Bytes) -> None:
@@ -196,7 +205,7 @@ class _Gzip:
             self._open(end + 8)
 
     def _open(self, start: int) -> None:
-        """Goes to the deflate stream of the member at `start`, behind its optional fields (RFC 1952, 2.3)."""
+        """Go to the deflate stream of the member at `start`, after its optional fields (RFC 1952, 2.3)."""
         header = self._data.read(start, 1 << 17)
         if len(header) < 10:
             raise EOFError
@@ -215,7 +224,7 @@ class _Gzip:
 
 
 class _Xz:
-    """All xz streams of `data` as a `Stream` (the .xz format allows several, with zero padding between them)."""
+    """All xz streams of `data`. The .xz format allows several, with zero padding between them."""
 
     def __init__(self, data: Bytes) -> None:
         self._pieces = _pieces(data)
@@ -245,7 +254,7 @@ def _zstd(data: Bytes) -> Stream:
 
 
 class _Utf16:
-    """Text in UTF-16 with a byte-order mark, as UTF-8 with plain ends of lines (a `Stream`)."""
+    """Text in UTF-16 with a byte-order mark, converted to UTF-8 with plain line ends."""
 
     def __init__(self, data: Bytes) -> None:
         self._pieces = _pieces(data)
@@ -265,7 +274,7 @@ class _Utf16:
 
 @dataclass(frozen=True)
 class Packed:
-    """How bytes are packed, and the losses and checksum (CRC-32) that an archive states beforehand."""
+    """The compression of some bytes, with the losses and the checksum (CRC-32) that the archive states."""
 
     method: str
     open_stream: Callable[[], Stream]
@@ -274,7 +283,7 @@ class Packed:
 
 
 def packed(raw: Bytes) -> Packed | None:
-    """How the bytes are packed; None if it is not."""
+    """Return the compression of the bytes, or None."""
     magic = raw.read(0, 6)
     for start, method, stream in _METHODS:
         if magic.startswith(start):
@@ -293,7 +302,7 @@ _METHODS: tuple[tuple[bytes, str, Callable[[Bytes], Stream]], ...] = (
 
 @dataclass(frozen=True)
 class ZipMember:
-    """A file in a zip archive: where its header begins, and the entry of the directory, if there is one."""
+    """A file in a zip archive: the offset of its header, and its entry in the central directory if there is one."""
 
     header: int
     crc: int = 0
@@ -302,7 +311,7 @@ class ZipMember:
 
 
 def zip_members(raw: Bytes) -> dict[str, ZipMember] | None:
-    """The files in a zip archive by name; None where it is none, or has lost its directory."""
+    """Return the files in a zip archive by name; None if it is not a zip archive, or has lost its central directory."""
     try:
         with zipfile.ZipFile(Readable(raw)) as archive:
             return {
@@ -317,7 +326,13 @@ def zip_members(raw: Bytes) -> dict[str, ZipMember] | None:
 
 
 def zipped(raw: Bytes, member: ZipMember, losses: tuple[Loss, ...] = ()) -> Packed:
-    """How a file in a zip archive is packed; `InputError` where nothing here unpacks it."""
+    """Return the compression of a file in a zip archive.
+
+    Raises
+    ------
+    InputError
+        If the compression is not supported.
+    """
     header = raw.read(member.header, 30)
     if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
         raise InputError(f"{raw.name}: the zip archive is cut short before its first file; fetch it again")
@@ -337,10 +352,10 @@ def zipped(raw: Bytes, member: ZipMember, losses: tuple[Loss, ...] = ()) -> Pack
 
 
 def _zipped(raw: Bytes) -> Packed | None:
-    """The one file of a zip archive; None where it has several (`archive.Archive`).
+    """Return the compression of the only file in a zip archive; None if there are several (`archive.Archive`).
 
-    An archive that was cut short has lost its directory, which stands at the end; its first file still follows the
-    local header at the start (PKWARE APPNOTE 4.3.7).
+    A truncated archive has lost its central directory, which is at the end. Its first file still follows the local
+    header at the start (PKWARE APPNOTE 4.3.7).
     """
     members = zip_members(raw)
     if members is None:
@@ -352,7 +367,7 @@ def _zipped(raw: Bytes) -> Packed | None:
 
 
 class _Stored:
-    """Bytes of a zip archive that are not compressed, as a `Stream`."""
+    """Bytes of a zip archive that are not compressed."""
 
     def __init__(self, data: Bytes, start: int, size: int) -> None:
         self._data, self._place, self._end = data, start, start + size

@@ -1,8 +1,8 @@
-"""Names of files as fanotify tells them (`names.rec` of iotrace): entries of directories, with the inodes they are of.
+"""Read the directory events that fanotify reported to iotrace (`names.rec`), with the inodes of the entries.
 
-The kernel tells what happened in order, but not when: only that it was after a time at which nothing was waiting, and
-before the time at which it was read. What one process did to the same entry of the same inode while it waited to be
-read is told once, at the place of the first time.
+The kernel reports the order of events, but not their times. An event happened between two known times: when the queue
+was last empty, and when the event was read. While an event waits in the queue, the kernel merges into it further events
+of the same process on the same entry and inode. The merged event keeps the position of the first one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.record import Records
 
 TABLE = "name"
-"""The records of entries; `watch` says of which filesystems they are."""
+"""The record type of directory events. Records `watch` list the filesystems."""
 
 CREATED, DELETED, RENAMED, OVERFLOWN = 1, 2, 4, 8
 """Bits of `kinds`."""
@@ -34,14 +34,19 @@ _OVERFLOW = "names_overflow"
 
 @dataclass(frozen=True)
 class Entries:
-    """What happened to entries of directories.
+    """Events on directory entries.
 
-    `events` has a row for each, in order for each `dev` (UInt32): `order` Int64; `round` Int64, equal where they may
-    have waited at one time; `segment` UInt32, how often names were lost before; `begin_ns` and `end_ns` Int64, between
-    which it happened, in the recording's clock (null where programs cannot read that clock; `begin_ns` may be too late
-    for what the call did before it told of the name); `ino` and `generation` Int64, and so those of the directory
-    (`parent_…`) and of the one a rename leads to (`new_parent_…`), null where they are not known; `is_created`,
-    `is_deleted`, `is_renamed`, of which several may be true, and `is_dir` Boolean; `name` and `new_name` String.
+    `events` has a row for each event, in order for each `dev` (UInt32):
+
+    - `order` Int64: position of the event.
+    - `round` Int64: equal for events that may have been in the queue at the same time.
+    - `segment` UInt32: how often events were lost before.
+    - `begin_ns`, `end_ns` Int64: the interval of the event in the clock of the recording. Null if programs cannot read
+      that clock. `begin_ns` may be too late for the work that a system call did before it reported the name.
+    - `ino`, `generation` Int64: the inode. Those of its directory have the prefix `parent_`, and those of the target
+      directory of a rename `new_parent_`. Null if unknown.
+    - `is_created`, `is_deleted`, `is_renamed` Boolean: several may be true.
+    - `is_dir` Boolean; `name` and `new_name` String.
     """
 
     events: pl.DataFrame
@@ -52,13 +57,13 @@ class Entries:
 
 
 def are_entries(records: Records) -> bool:
-    """Whether these are the records of names."""
+    """Return whether these are the records of directory events."""
     table = records.tables.get(TABLE)
     return table is not None and all(table.schema.get(name) == dtype for name, dtype in _FIELDS.items())
 
 
 def entries(records: Records, clock: str) -> Entries:
-    """What `records` tell, with times in the recording's `clock` (`Staging.clock`)."""
+    """Return the directory events in `records`, with times in the recording's `clock` (`Staging.clock`)."""
     rows = records.tables[TABLE].with_columns(pl.col("order").cast(pl.Int64)).sort("dev", "order", maintain_order=True)
     offset = {"boot": pl.lit(0, pl.Int64), "mono": pl.col("mono_offset_ns")}.get(clock, pl.lit(None, pl.Int64))
     is_lost = (pl.col("kinds") & OVERFLOWN) != 0

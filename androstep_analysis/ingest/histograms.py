@@ -1,8 +1,9 @@
-"""Histograms that biolatency, ext4dist and other tools of bcc and libbpf-tools print: what they say, in a sentence.
+"""Describe histograms that biolatency, ext4dist and other tools of bcc and libbpf-tools print.
 
-They have counts of intervals and no requests, so that no table can be made of them. A histogram is a line of its unit
-(``usecs : count distribution``) and a line for each interval (``4 -> 7 : 3 |***|``); lines above it name the disk, the
-flags or the operation. With ``-j`` it is a dictionary of Python (bcc: src/python/bcc/table.py, ``print_log2_hist``).
+Such files count values in intervals and hold no requests, so no table can be made of them. A histogram is a line with
+its unit (``usecs : count distribution``) and a line for each interval (``4 -> 7 : 3 |***|``). Lines above it name the
+disk, the flags or the operation. With ``-j`` it is a Python dictionary (bcc: src/python/bcc/table.py,
+``print_log2_hist``).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _INSTEAD: Final = (
 
 
 def described(source: Source) -> str | None:
-    """Return what a file of histograms says and what to record instead; None where it is none."""
+    """Return the contents of a file of histograms in a sentence with advice; None if it holds none."""
     head = source.head.decode("utf-8", "replace").splitlines()
     if not any(_UNIT.match(line) or _JSON.match(line) for line in head):
         return None
@@ -52,7 +53,7 @@ def described(source: Source) -> str | None:
 
 
 def _intervals(lines: list[str]) -> Iterator[tuple[str, str, int, int]]:
-    """Yield what each interval is of, its unit, its greatest value, and how many values are in it."""
+    """Yield the subject, the unit, the greatest value and the count of each interval."""
     of, unit = "", None
     for line in lines:
         if _JSON.match(line):
@@ -80,7 +81,7 @@ def _of_dictionary(line: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _sentence(unit: str, intervals: Counter[int]) -> str:
-    """Return how many values there are, and what half of them, 99 % and all do not exceed."""
+    """Return the number of values, and the limits of half of them, of 99 %, and of all."""
     total, seen = intervals.total(), 0
     limits: dict[int, int] = {}
     for most, count in sorted(intervals.items()):

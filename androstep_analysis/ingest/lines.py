@@ -1,4 +1,4 @@
-"""What all text formats share: the compiled reader of lines at work, and what it counts."""
+"""Run the compiled readers of text formats, and report what they count."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from androstep_analysis.ingest.syscalls import pairs
 from androstep_analysis.ingest.syscalls.pairs import Pairs
 
 _ROWS = 1 << 16
-"""Rows of each table that are handed on at once."""
+"""The capacity of a table in rows. A full table is passed to the spool."""
 
 _CALL_ROWS = 1 << 14
-"""Events of system calls that are handed on at once."""
+"""The capacity of the table of system call events."""
 
 _QUOTED = 64
 MAX_SETBACKS = 8
-"""How often a clock may be set back; one that goes back more often is several (native/decode/text/lines.h)."""
+"""How often a clock may be set back. If it goes back more often, there are several clocks
+(native/decode/text/lines.h).
+"""
 
 NO_TIME = -(1 << 63)
-"""Stands for a time that nothing tells (native/core/table.h: NO_INT64)."""
+"""An unknown time (native/core/table.h: NO_INT64)."""
 
 
 class Refused(ctypes.Structure):
-    """``struct refused`` of native/decode/text/lines.h: lines that cannot be read."""
+    """``struct refused`` of native/decode/text/lines.h: the lines that cannot be read."""
 
     count: int
     length: int
@@ -40,7 +42,7 @@ class Refused(ctypes.Structure):
     _fields_ = (("count", ctypes.c_uint64), ("length", ctypes.c_uint32), ("first", ctypes.c_uint8 * _QUOTED))
 
     def losses(self, what: str) -> tuple[Loss, ...]:
-        """These lines as a `Loss`; nothing if there are none."""
+        """Return these lines as a `Loss`; nothing if there are none."""
         if not self.count:
             return ()
         count = "1 line" if self.count == 1 else f"{self.count} lines"
@@ -49,7 +51,7 @@ class Refused(ctypes.Structure):
 
 
 class Totals(ctypes.Structure):
-    """``struct totals`` of native/decode/text/lines.h: what a reader counts."""
+    """``struct totals`` of native/decode/text/lines.h: the counters of a reader."""
 
     first_ns: int
     last_ns: int
@@ -82,22 +84,22 @@ class Totals(ctypes.Structure):
 
     @property
     def span(self) -> tuple[int | None, int | None]:
-        """First and last time; None where there is no event."""
+        """The first and the last time; None without events."""
         return (self.first_ns, self.last_ns) if self.events else (None, None)
 
     @property
     def setback_times(self) -> tuple[tuple[int, int], ...]:
-        """Where the clock was set back: the last time before, and the time that the next line got."""
+        """Where the clock was set back: the last time before, and the time assigned to the next line."""
         return tuple((before, after) for before, after in self.setback_ns[: min(self.setbacks, MAX_SETBACKS)])
 
 
 LINES, BLOCK, FS, COMMANDS, CALLS, IMPORTANCE = range(6)
-"""Places in `Totals.refused`: unknown lines, and events of an unknown form by the table they belong to."""
+"""Indices in `Totals.refused`: unknown lines, and events with an unknown layout by the table that they belong to."""
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled library with the functions that all readers of lines share."""
+    """Return the compiled library with the functions that all readers of lines share."""
     reader, table = ctypes.c_void_p, ctypes.c_void_p
     return native.declared(
         ("text_tables", None, (reader, table, table, table, table, table, table)),
@@ -110,12 +112,20 @@ def library() -> ctypes.CDLL:
 
 
 class Reader:
-    """A compiled reader at work.
+    """A compiled reader.
 
-    `handle` is its C structure, beginning with ``struct reader`` of native/decode/text/lines.h. Rows of the tables
-    `names` go to `spool`, and events of system calls to `calls`. `names_of_events` are the strings that the structure
-    was made with. With `threads`, the rows ts_ns, tid, pid and comm of `seen` tell where a thread bore another name
-    than before.
+    Parameters
+    ----------
+    handle
+        Its C structure, which begins with ``struct reader`` of native/decode/text/lines.h.
+    spool
+        Receives the rows of the tables `tables`.
+    names_of_events
+        The strings with which the C structure was created.
+    threads
+        Whether to collect the names of threads (`seen`).
+    calls
+        Receives the events of system calls.
     """
 
     def __init__(
@@ -142,19 +152,21 @@ class Reader:
 
     @property
     def totals(self) -> Totals:
-        """What was counted so far."""
+        """The counters so far."""
         totals: Totals = library().text_totals(self._handle).contents
         return totals
 
     @property
     def events(self) -> dict[str, int]:
-        """How often each name of an event occurred, in alphabetical order."""
+        """The number of events of each name, in alphabetical order."""
         counts = library().text_counts(self._handle)
         names: list[str] = [str(name) for name in self._names.array().to_pylist()]
         return {name: counts[number] for number, name in sorted(enumerate(names), key=lambda x: x[1]) if counts[number]}
 
     def read(self, pieces: Iterable[bytes], end: Callable[[], object] = lambda: None) -> tuple[Loss, ...]:
-        """Read all pieces of the text; `end` is called behind the last. A torn last line is dropped: a `Loss`."""
+        """Read the whole text. `end` is called after the last piece. An incomplete last line is dropped and returned as
+        a `Loss`.
+        """
         for piece in pieces:
             data, done = np.frombuffer(piece, np.uint8), 0
             while done < len(data):
@@ -170,19 +182,21 @@ class Reader:
         return (Loss("torn", 1, message),)
 
     def seen(self) -> pl.DataFrame:
-        """Where threads bore another name than before, in order of the text: columns ts_ns, tid, pid, comm."""
+        """Return the rows at which a thread had a new name, in file order. The columns are ts_ns, tid, pid and comm."""
         while not library().text_threads(self._handle):
             self._hand_on(only_full=False)
         self._hand_on(only_full=False)
         return pl.concat(self._seen)
 
     def _hand_on(self, only_full: bool) -> None:
-        """Give rows to the spool and begin new tables: after each piece only where more than half is used."""
+        """Pass rows to the spool and begin new tables. With `only_full`, do so only for tables that are more than half
+        full.
+        """
         limit = _ROWS // 2 if only_full else 0
         for name, table in self._tables.items():
             if table.rows > limit:
                 self._spool.append(name, table.arrow())
-                # Tools print the CPUs in turn, a little at a time: what comes is seldom older than all of this.
+                # Tools print a few lines of each CPU in turn, so that later lines are seldom older than all of these.
                 self._spool.settle(name, int(table.column("ts_ns").min()))
                 self._tables[name] = native.Table(name, _ROWS)
         if self._calls is not None and self._call_events is not None and self._call_events.rows:
@@ -203,21 +217,21 @@ class Reader:
 
 
 LOST = re.compile(rb"(?im)^.{0,40}?\blost (\d{1,18}) (?:samples|events)\b.*$\n?")
-"""What tools of bcc and libbpf-tools print where a buffer ran over (bcc: src/python/bcc/table.py, ``lost_cb``)."""
+"""The message of tools of bcc and libbpf-tools when a buffer overflowed (bcc: src/python/bcc/table.py, ``lost_cb``)."""
 
 NOTE = re.compile(rb"(?im)^ *(?:tracing .*|(?:ending|detaching|exiting)\b.*|)\r?$\n?")
-"""Lines that these tools print beside what they trace, and empty lines."""
+"""Lines that these tools print in addition to the trace, and empty lines."""
 
 _INTERRUPTED = re.compile(rb"(?m)^\^C")
 
 
 def without_interrupt(text: bytes) -> bytes:
-    """Return `text` without the ^C that a terminal prints where the user ends a tool."""
+    """Return `text` without the ^C that a terminal prints when the user ends a tool."""
     return _INTERRUPTED.sub(b"", text)
 
 
 def whole(source: Source) -> Iterator[bytes]:
-    """Yield all whole lines of a text, some at once; a last one without an end is left out (`truncated`)."""
+    """Yield the whole lines of a text, several at once. An incomplete last line is left out (`truncated`)."""
     begun = bytearray()
     for piece in source.pieces():
         lines, newline, rest = piece.rpartition(b"\n")
@@ -228,18 +242,18 @@ def whole(source: Source) -> Iterator[bytes]:
 
 
 def truncated(source: Source) -> tuple[Loss, ...]:
-    """Return the `Loss` of a last line that has no end."""
+    """Return the `Loss` for an incomplete last line."""
     if source.read(source.size - 1, 1) == b"\n":
         return ()
     return (Loss("torn", 1, "the last line has no end and was dropped"),)
 
 
 def dropped(count: int) -> tuple[Loss, ...]:
-    """Return what a tool says it lost (`LOST`), as a `Loss`."""
+    """Return the events that a tool reported as lost (`LOST`) as a `Loss`."""
     return (Loss("dropped", count, f"the tool says that it lost {count} events"),) if count else ()
 
 
 def _quoted(text: bytes) -> str:
-    """The start of a line, for messages."""
+    """Return the start of a line, quoted for messages."""
     shown = printable(text[:60].decode(errors="backslashreplace"))
     return f"“{shown}{'…' if len(text) > 60 else ''}”"

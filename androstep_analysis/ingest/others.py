@@ -1,4 +1,4 @@
-"""Files that lie beside recordings and are none: what each is, and what to do instead of opening it."""
+"""Recognise files that are often found next to recordings but cannot be read, and suggest what to open instead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from androstep_analysis.ingest import record
 
 _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xef")
-"""The signatures of FAT, exFAT and whole disks, of F2FS and of ext4 (`androstep_analysis.fs`)."""
+"""The signatures of FAT, exFAT and whole disks, of F2FS, and of ext4 (`androstep_analysis.fs`)."""
 
 _KINDS = (
     (
@@ -29,5 +29,5 @@ _KINDS = (
 
 
 def kind(head: bytes) -> str | None:
-    """What a file with this head is and what to do with it; None for what is not known."""
+    """Return a description of a file that begins with `head`, and advice; None if it is unknown."""
     return next((what for pattern, what in _KINDS if pattern.match(head)), None)

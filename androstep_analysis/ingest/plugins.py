@@ -1,4 +1,4 @@
-"""Readers that other installed packages bring: entry points of group ``androstep.formats``, each a `Format`."""
+"""Load readers from other packages: entry points of group ``androstep.formats``, each a `Format`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = "androstep.formats"
 
 
 class Loaded(NamedTuple):
-    """The formats of plug-ins, and a sentence for each plug-in that does not load."""
+    """The formats of plug-ins, and a message for each plug-in that failed to load."""
 
     formats: tuple[Format, ...]
     failures: tuple[str, ...]
@@ -21,7 +21,7 @@ class Loaded(NamedTuple):
 
 @functools.cache
 def loaded() -> Loaded:
-    """All plug-ins, in the order of their names."""
+    """Load all plug-ins, sorted by name."""
     loads = [_load(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
     return Loaded(
         tuple(one for one in loads if isinstance(one, Format)), tuple(one for one in loads if isinstance(one, str))

@@ -1,8 +1,9 @@
-"""What procmon samples: texts of the kernel's files, as a record stream (probes/FORMAT.md), become table `samples`.
+"""Read the samples of procmon: texts of files in /proc and /sys, as a record stream (probes/FORMAT.md).
 
-A file has texts whole, and of those that follow only the numbers that changed (`text`), and how each tick went
-(`tick`), which become counters of procmon itself. It is a recording of its own, or lies beside one, in whose clock it
-then is.
+They become table `samples`. Records `text` hold a whole text, or only the numbers that changed since the previous one.
+Records `tick` describe each sampling tick and become counters of procmon itself.
+
+A file of samples can be read alone, or together with a recording. It then uses the clock of that recording.
 """
 
 from __future__ import annotations
@@ -50,15 +51,19 @@ _TYPES: Mapping[str, Mapping[str, type[pl.DataType]]] = {
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """All of a file: table samples, and the processes as tasks."""
+    """Read a whole file: table samples, and the processes as tasks."""
     return _read(source, spool, 0)
 
 
 def with_samples(recorded: Staging, path: Path, spool: Spool) -> Staging:
-    """`recorded` with the samples of the file at `path` in its clock; its span stays as it is.
+    """Return `recorded` with the samples of the file at `path`, converted to its clock. Its time span stays the same.
 
-    `spool` is that of the recording and holds its tables still. Raises `InputError` where nothing tells how the
-    recording's clock stands to that of the samples.
+    `spool` is the spool of the recording, of which no table may be finished.
+
+    Raises
+    ------
+    InputError
+        If the clock of the recording cannot be related to the clock of the samples.
     """
     source = load(path)
     header = record.of(source).header
@@ -103,7 +108,7 @@ def _read(source: Source, spool: Spool, offset_ns: int) -> Staging:
 
 
 def _checked(source: Source, records: Records, name: str) -> pl.DataFrame:
-    """The records of one type; `InputError` where they are not what procmon writes."""
+    """Return the records of one type. Raise `InputError` if they lack fields that procmon writes."""
     have = records.tables.get(name, pl.DataFrame())
     if any(have.schema.get(column) != dtype for column, dtype in _TYPES[name].items()):
         raise InputError(
@@ -130,7 +135,7 @@ def _losses(missing: int) -> tuple[Loss, ...]:
 
 
 def _of_ticks(ticks: pl.DataFrame) -> pl.DataFrame:
-    """Counters of procmon itself, of the moments when it ended its ticks."""
+    """Return the counters of procmon itself, at the end of each tick."""
     types = schema.table("samples").polars
     durations = {"late_ns": "ns", "took_ns": "ns", "cpu_ns": "ns"}
     counts = {name: "count" for name, dtype in _TICK.items() if dtype == pl.UInt32}

@@ -1,4 +1,4 @@
-"""The counters in the files that procmon reads: which number of which text is which."""
+"""Find the counters in the texts of the files that procmon reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DISK = (
 """Documentation/block/stat.rst"""
 _NET = ("bytes", "packets", "errors", "dropped")
 _NET_COLUMNS = 8
-"""Of what was received; those of what was sent follow."""
+"""The number of columns for received data. The columns for sent data follow."""
 
 
 def _disk_unit(name: str) -> str:
@@ -44,7 +44,7 @@ _COLUMNS = pl.DataFrame(
     schema={"columns": pl.String, "column": pl.UInt32, "field": pl.String, "unit": pl.String},
     orient="row",
 )
-"""The numbers of a line behind its name; lines of one number by their unit."""
+"""The numbers after the name in each kind of line. Lines with one number are listed by its unit."""
 
 _LINES = {
     ("stat", "count"): "intr ctxt processes procs_running procs_blocked",
@@ -81,7 +81,7 @@ _STAT_FIELDS = pl.DataFrame(
     orient="row",
 )
 LEVELS = ("stat.rss", "stat.num_threads")
-"""Counters of processes that do not only grow."""
+"""Counters of processes that can decrease."""
 
 _VALUES = (
     (r"/sys/devices/system/cpu/cpu(\d+)/cpufreq/(.+)", "cpufreq", "cpu", "kHz"),
@@ -102,7 +102,7 @@ _SEVERAL = {"life_time": ("life_time_a", "life_time_b")}
 
 @dataclass(frozen=True)
 class Machine:
-    """What a recording tells of its machine: the units of some counters, and when procmon began."""
+    """The units of some counters on the recorded machine, and the time at which procmon started."""
 
     page_bytes: int
     tick_ns: int
@@ -114,32 +114,32 @@ _SCOPE = schema.enum("samples", "scope")
 
 
 def number(text: pl.Expr) -> pl.Expr:
-    """A word as a whole number, decimal or hexadecimal behind 0x; null where it is none that fits."""
+    """Return a word as an integer, decimal or hexadecimal after ``0x``; null if it is not a number or too large."""
     hexadecimal = text.str.extract(r"^0x([0-9A-Fa-f]+)$").str.to_integer(base=16, strict=False, dtype=pl.Int64)
     return pl.coalesce(text.cast(pl.Int64, strict=False), hexadecimal)
 
 
 def of_system(texts: pl.DataFrame, machine: Machine) -> pl.DataFrame:
-    """The counters (`COLUMNS`) in `texts` (row, path, text) of files that are of no process.
+    """Return the counters (`COLUMNS`) in `texts` (row, path, text) of files that do not belong to a process.
 
-    `word` is the place of a counter among the words of its text. Instances of filesystems and of thermal zones are
-    completed by the texts that have their devices and types.
+    `word` is the index of the number among the words of the text. Other texts supply the devices of filesystems and the
+    types of thermal zones.
     """
     lines = _lines(texts.with_columns(file=_file(pl.col("path"))).filter(pl.col("file").is_not_null()))
     return pl.concat([_tables(lines, machine.tick_ns), _pressure(lines), _values(texts)])
 
 
 def of_io(texts: pl.DataFrame) -> pl.DataFrame:
-    """The counters in texts of /proc/PID/io."""
+    """Return the counters in texts of /proc/PID/io."""
     lines = _lines(texts.with_columns(file=pl.lit("io")))
     pid = texts.select("row", pid=pl.col("path").str.extract(r"(\d+)").cast(pl.Int32))
     return _tables(lines, 0).drop("pid").join(pid, on="row").with_columns(scope=_scope("process")).select(COLUMNS)
 
 
 def of_stat(texts: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The counters in texts of /proc/PID/stat, and of which process each text is: `row`, `pid`, `name`, `started_ns`.
+    """Return the counters in texts of /proc/PID/stat, and the process of each text: `row`, `pid`, `name`, `started_ns`.
 
-    The kernel writes behind the name of a worker what it works on, which changes all the time: that is cut off.
+    The kernel appends the current work item to the name of a worker. It is removed, because it changes all the time.
     """
     parts = texts.select("row", pl.col("text").str.extract_groups(r"(?s)^((\d+) \((.*)\) )(.*)$").alias("part"))
     parts = parts.unnest("part").rename({"1": "head", "2": "pid", "3": "name", "4": "fields"}).drop_nulls("fields")
@@ -186,7 +186,7 @@ def _scope(name: str) -> pl.Expr:
 
 
 def _file(path: pl.Expr) -> pl.Expr:
-    """What counters in a table of /proc are called by; null for other files."""
+    """Return the prefix of the counters in a file of /proc; null for other files."""
     name = path.str.extract(r"^/proc/(stat|meminfo|vmstat|diskstats|net|pressure/\w+)(?:/dev)?$")
     return name.str.replace("/", ".", literal=True)
 
@@ -195,7 +195,7 @@ def _file(path: pl.Expr) -> pl.Expr:
 
 
 def _lines(texts: pl.DataFrame) -> pl.DataFrame:
-    """The lines of texts, with how many words of the text lie before each, and with its first word."""
+    """Return the lines of texts, each with its first word and the number of words of the text before it."""
     lines = texts.select("row", "file", line=pl.col("text").str.split("\n")).explode("line")
     words = pl.col("line").str.count_matches(_WORDS)
     return lines.with_columns(
@@ -204,7 +204,7 @@ def _lines(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tables(lines: pl.DataFrame, tick_ns: int) -> pl.DataFrame:
-    """Lines of numbers behind a name."""
+    """Return the counters in lines that consist of a name and numbers."""
     lines = lines.join(_KEYS, on=["file", "key"], how="left", maintain_order="left")
     disk = pl.col("line").str.extract_groups(rf"^ *(\d+) +(\d+) +({_WORDS})")
     major, minor = (disk.struct[place].cast(pl.UInt32, strict=False) for place in (0, 1))
@@ -235,7 +235,7 @@ def _tables(lines: pl.DataFrame, tick_ns: int) -> pl.DataFrame:
         .filter(pl.col("place") >= pl.col("name_words"))
         .with_columns(column=(pl.col("place") - pl.col("name_words")).cast(pl.UInt32))
     )
-    # A line is called by its name where that tells what it counts, and not of what.
+    # The name of a line is part of the counter, unless it names an instance such as a CPU or a disk.
     named = pl.when(pl.col("keyed").is_not_null()).then("." + pl.col("key").str.strip_suffix(":")).otherwise(pl.lit(""))
     return words.join(_COLUMNS, on=["columns", "column"]).select(
         "row",
@@ -251,7 +251,7 @@ def _tables(lines: pl.DataFrame, tick_ns: int) -> pl.DataFrame:
 
 
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
-    """Total microseconds that some or all tasks waited."""
+    """Return the total time in microseconds that some or all tasks waited, from files of /proc/pressure."""
     is_pressure = pl.col("file").str.starts_with("pressure.") & pl.col("key").is_in(["some", "full"])
     return lines.filter(is_pressure).select(
         "row",
@@ -271,7 +271,7 @@ def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _values(texts: pl.DataFrame) -> pl.DataFrame:
-    """Files of /sys, each of a counter or two."""
+    """Return the counters in files of /sys that hold one or two values."""
     devices, types = _first_lines(texts, "block", "dev"), _first_lines(texts, "thermal", "type")
     rows = [row for path in texts["path"].unique() for row in _counters_of(path)]
     counters = pl.DataFrame(
@@ -304,7 +304,7 @@ def _values(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _first_lines(texts: pl.DataFrame, kind: str, name: str) -> pl.DataFrame:
-    """The first line of /sys/class/KIND/INSTANCE/NAME, for each instance."""
+    """Return the first line of /sys/class/KIND/INSTANCE/NAME for each instance."""
     lines = texts.select(
         pl.col("path").str.extract(rf"^/sys/class/{kind}/([^/]+)/{name}$").alias("instance"),
         pl.col("text").str.extract("^(.*)").alias(f"text_of_{kind}"),
@@ -313,7 +313,7 @@ def _first_lines(texts: pl.DataFrame, kind: str, name: str) -> pl.DataFrame:
 
 
 def _counters_of(path: str) -> Iterator[tuple[str, int, str, str, str, str]]:
-    """What the numbers in a file of /sys are."""
+    """Yield the counters in a file of /sys."""
     for pattern, name, scope, unit in _VALUES:
         if match := re.fullmatch(pattern, path):
             instance, file = match.groups()

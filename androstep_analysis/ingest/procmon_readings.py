@@ -1,7 +1,8 @@
-"""From the texts that procmon recorded to the readings of counters.
+"""Turn the texts that procmon recorded into readings of counters.
 
-A text is recorded where it differs from that before, and then also when it was last as before. A counter has the same:
-of equal readings in a row the first and the last. Those of processes are there from when they are not 0 any more.
+procmon records a text when it differs from the previous one. The record also contains the last time at which the text
+was still the previous one. Counters are treated in the same way: of equal consecutive readings, the first and the last
+are stored. Counters of processes are stored from the last reading of 0 before the first other value.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from androstep_analysis.ingest.procmon_files import Machine
 
 _LARGEST = (1 << 63) - 1
 _OF = ("scope", "dev", "pid", "instance", "counter", "unit")
-"""What a counter is of, and its name."""
+"""The columns that identify a counter."""
 
 
 def samples(texts: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int]:
-    """Table samples of the records `text`, and how many of these cannot be used because others are lost."""
+    """Return table samples of the records `text`, and the number of records that depend on lost records."""
     recorded = _whole(texts.drop_nulls(["ts_ns", "file", "parts_left"]))
     files = _files(recorded)
     wholes = files.filter(pl.col("text").is_not_null())
@@ -35,15 +36,19 @@ def samples(texts: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int]:
 
 
 _READING = ("series", "row", "at_ns", "is_end", "number", "factor")
-"""`number` times `factor` is the value in the file of `row`; `at_ns`: at another time than that was read; `is_end`:
-the counter is not in the file of `row`, but was until then."""
+"""`number` times `factor` is the value in the text of `row`. `at_ns` is the time of the reading, if it differs from
+that of the text. `is_end`: the counter is no longer in the text of `row`, but was until then.
+"""
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
 def _whole(texts: pl.DataFrame) -> pl.DataFrame:
-    """The readings in the order of files and time: a text of several records is one; null where of these some lack."""
+    """Join texts that span several records, and return the readings by file and time.
+
+    The text is null if one of its records is missing.
+    """
     texts = texts.sort("file", maintain_order=True)
     goes_on = (
         (pl.col("file") == pl.col("file").shift())
@@ -63,10 +68,11 @@ def _whole(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _files(readings: pl.DataFrame) -> pl.DataFrame:
-    """The readings that can be used, numbered (`row`), with what each is in its file.
+    """Return the usable readings with their `row` and their position in the file.
 
-    A `chain` begins with a whole text, and each further reading is known to follow the one before (`before_ns`).
-    `epoch` is the row of the last whole text, `epoch_number` counts these, and `end_ns` is when its last reading was.
+    - `chain` begins with a whole text. Every further reading in it directly follows the previous one (`before_ns`).
+    - `epoch` is the row of the latest whole text, and `epoch_number` counts these.
+    - `end_ns` is the time of the last reading of the epoch.
     """
     links = (
         (pl.col("file") == pl.col("file").shift())
@@ -91,7 +97,7 @@ def _files(readings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changed(files: pl.DataFrame, counters: pl.DataFrame) -> pl.DataFrame:
-    """Readings of the counters that changed where no whole text was written."""
+    """Return the readings of counters that changed while no whole text was written."""
     words = files.select("row", "epoch", word=pl.col("numbers").str.split(" ")).filter(
         pl.col("word").list.len() % 2 == 0
     )
@@ -114,10 +120,10 @@ def _changed(files: pl.DataFrame, counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def _counters(wholes: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int]:
-    """The counters in whole texts, and in how many texts it is unknown of which process they are.
+    """Return the counters in whole texts, and the number of texts that belong to an unknown process.
 
-    They have the columns of `procmon_files.COLUMNS`, `at_ns` and `is_end`, their `chain`, and `run`: a process begins
-    anew where it has another name, as after exec; what it did until then was done under the old one.
+    The columns are `procmon_files.COLUMNS`, `at_ns`, `is_end`, `chain` and `run`. A process starts a new `run` when its
+    name changes, as after exec. Its counters until then stay with the old name.
     """
     is_process, is_io = pl.col("path").str.contains(r"^/proc/\d+/"), pl.col("path").str.ends_with("/io")
     in_chain = wholes.select("row", "chain", "is_first", "ts_ns", "before_ns")
@@ -146,14 +152,14 @@ def _counters(wholes: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int
 
 
 def _begun(counters: pl.DataFrame) -> pl.DataFrame:
-    """With those of processes that began while others were sampled: they had used nothing then."""
+    """Add readings of 0 at the start of processes that started during the recording."""
     is_begun = pl.col("is_first") & pl.col("began_ns").is_not_null()
     begun = counters.filter(is_begun, ~pl.col("counter").is_in(procmon_files.LEVELS))
     return pl.concat([begun.with_columns(at_ns="began_ns", number=pl.lit(0, pl.Int64)), counters])
 
 
 def _renamed(counters: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
-    """The last readings of processes under names that they have no more."""
+    """Return the last readings of processes under their old names."""
     is_renamed = pl.col("chain") == pl.col("chain").shift()
     old = named.select(
         "row", "run", old_run=pl.col("run").shift(), old_name=pl.col("name").shift(), is_renamed=is_renamed
@@ -164,7 +170,9 @@ def _renamed(counters: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before_names(readings: pl.DataFrame, counters: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """The first readings of a process's I/O under a new name: the last that there was under the old one."""
+    """Return the first readings of a process's I/O under a new name, which equal the last readings under the old
+    name.
+    """
     of_io = counters.filter(pl.col("counter").str.starts_with("io."))
     renamed = of_io.group_by("chain").agg(pl.col("run").n_unique()).filter(pl.col("run") > 1)
     of_io = of_io.join(renamed, on="chain", how="semi").select("series", "chain", "counter", "run").unique()
@@ -185,7 +193,7 @@ def _before_names(readings: pl.DataFrame, counters: pl.DataFrame, files: pl.Data
 
 
 def _timed(readings: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Readings with their times and values, in order of series and time."""
+    """Return readings with their times and values, sorted by series and time."""
     of_rows = files.select("ts_ns", "before_ns", "end_ns", "epoch_number")[readings["row"]]
     ts_ns = pl.coalesce("at_ns", "ts_ns")
     fits = pl.col("number").abs() <= _LARGEST // pl.col("factor")
@@ -206,7 +214,7 @@ def _timed(readings: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _readable(readings: pl.DataFrame) -> pl.DataFrame:
-    """Without those that are no number or too large, as if the counter had not been read then."""
+    """Drop readings that are not numbers or too large, as if the counter had not been read at that time."""
     one, is_lost = pl.struct("series", "absences"), pl.col("value").is_null()
     is_same = one == one.shift()
     is_resumed = (is_same & is_lost.shift()).fill_null(False)
@@ -219,7 +227,9 @@ def _readable(readings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _turns(readings: pl.DataFrame) -> pl.DataFrame:
-    """The readings (series, ts_ns, value) that differ from that before, and the last before each of them."""
+    """Return the readings (series, ts_ns, value) that differ from the previous one, and the last reading before
+    each.
+    """
     same = pl.col("series") == pl.col("series").shift()
     gap = same & (pl.col("absences") != pl.col("absences").shift())
     readings = readings.with_columns(
@@ -244,8 +254,11 @@ def _turns(readings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_reported() -> pl.Expr:
-    """Whether rows in the order of series and time are of the system, or of a process's counter that is not 0 any more,
-    or will not be at the next."""
+    """Return whether to store a row: all rows of the system, and those of processes from the last 0 before another
+    value.
+
+    Rows are sorted by series and time.
+    """
     is_same = pl.col("series") == pl.col("series").shift(-1)
     was_used = (pl.col("value") != 0).cum_max().over("series")
     is_used_next = is_same & (pl.col("value").shift(-1) != 0)

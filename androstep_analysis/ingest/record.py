@@ -1,4 +1,6 @@
-"""Record streams (`.rec`), which the probes write: probes/FORMAT.md states the format, and the file its own fields.
+"""Read record streams (`.rec`), which the probes write.
+
+probes/FORMAT.md specifies the format. The header of a file describes the fields of its records.
 
 ``records = record.read("after.rec"); records.tables["extent"]``
 """
@@ -26,7 +28,7 @@ from androstep_analysis.ingest.source import Source, load
 MAGIC = b"\xa7REC"
 VERSION = 1
 FRAME_BYTES = 1 << 16
-"""The most that a frame takes, with its head."""
+"""The largest size of a frame, including its head."""
 
 HEADER, TRAILER, FIRST_RECORDS = 0, 1, 2
 
@@ -45,11 +47,20 @@ _GATHERED_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class Records:
-    """The records of one file: `tables` has a DataFrame per record type that `header` describes, also the empty ones.
+    """The records of one file.
 
-    Columns are the fields in order, of the polars type of their dtype; null is null. Bytes that are no UTF-8 are
-    written ``\\xNN``. Rows are in the order in which they were written. `losses` tells what the probe could not get and
-    what of the file could not be read. `complete`: the file was closed by the probe and all of it was read.
+    Attributes
+    ----------
+    header
+        The header of the file as JSON.
+    tables
+        A DataFrame for each record type in `header`, including empty ones. The columns are the fields in order, with
+        the
+        polars types of their dtypes. Bytes that are not UTF-8 appear as ``\\xNN``. Rows are in file order.
+    losses
+        What the probe could not record, and what could not be read from the file.
+    complete
+        Whether the probe closed the file and all of it was read.
     """
 
     header: dict[str, Any]
@@ -64,7 +75,7 @@ class Records:
 
 @dataclass(frozen=True)
 class _Type:
-    """A record type as the header describes it."""
+    """A record type as described by the header."""
 
     id: int
     name: str
@@ -84,33 +95,35 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _Totals:
-    """The trailer: how many `records` of each type were written, and what the probe could not get."""
+    """The trailer: the number of `records` of each type, and what the probe could not record."""
 
     records: dict[str, int]
     losses: tuple[Loss, ...]
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a record stream."""
+    """Return whether a file that begins with `head` is a record stream."""
     return head.startswith(MAGIC)
 
 
 def is_of(head: bytes, probe: str) -> bool:
-    """Whether a file that begins with `head` is a record stream that `probe` wrote."""
+    """Return whether a file that begins with `head` is a record stream written by `probe`."""
     return sniff(head) and f'"probe":"{probe}"'.encode() in head.replace(b'": "', b'":"')
 
 
 def read(path: str | Path) -> Records:
-    """All records of a file, plain or compressed, that can be read; see probes/FORMAT.md for what damage costs.
+    """Return all readable records of a file, plain or compressed. See probes/FORMAT.md for the effects of damage.
 
-    Raises `InputError` for what is no record stream, for another version of the format, and where no copy of the header
-    is left.
+    Raises
+    ------
+    InputError
+        If the file is not a record stream, has another version of the format, or has no intact copy of the header.
     """
     return of(load(Path(path)))
 
 
 def of(source: Source) -> Records:
-    """All records of `source`, as `read` has them."""
+    """Return all readable records of `source`, as `read` does."""
     data = source.data
     header = _header(source, data)
     types = _types(source, header)
@@ -132,10 +145,7 @@ def of(source: Source) -> Records:
 
 
 def table(source: Source, name: str) -> pl.DataFrame | None:
-    """Of the records of `source` only those of type `name`, as `read` has them; None where the header has no such type.
-
-    What is lost is not told.
-    """
+    """Return only the records of type `name`, or None if the header has no such type. Losses are not reported."""
     data = source.data
     header = _header(source, data)
     record_type = next((entry for entry in _types(source, header) if entry.name == name), None)
@@ -147,8 +157,12 @@ def table(source: Source, name: str) -> pl.DataFrame | None:
 def join(parts: Sequence[Path], out: Path) -> None:
     """Write the streams of several runs of one probe as one stream.
 
-    It has the header of the first, and an end only if all of them have one. Raises `InputError` for a part that is
-    damaged, and for parts whose record types differ.
+    The result has the header of the first part. It has a trailer only if all parts have one.
+
+    Raises
+    ------
+    InputError
+        If a part is damaged, or if the record types of the parts differ.
     """
     chunks: list[bytes] = []
     heads: list[dict[str, Any]] = []
@@ -191,7 +205,7 @@ def join(parts: Sequence[Path], out: Path) -> None:
 
 
 def _header(source: Source, data: bytes) -> dict[str, Any]:
-    """The header at the start, or where that is damaged, the copy before the trailer."""
+    """Return the header at the start, or if that is damaged, the copy before the trailer."""
     frame = _frame(data, 0, None)
     if frame is None:
         # Only the last can be trusted: any other might be a name in a listed directory.
@@ -246,7 +260,7 @@ def _type(entry: dict[str, Any]) -> _Type:
 
 
 def _frame(data: bytes, place: int, seed: int | None) -> _Frame | None:
-    """The frame that begins at `place`, if there is a sound one; without `seed` only a header."""
+    """Return the intact frame at `place`, or None. Without `seed`, only a header frame is accepted."""
     if place + _HEAD.size > len(data):
         return None
     magic, version, _, kind, sequence, count, length, crc = _HEAD.unpack_from(data, place)
@@ -263,7 +277,7 @@ def _frame(data: bytes, place: int, seed: int | None) -> _Frame | None:
 
 
 def _frames(data: bytes, seed: int) -> tuple[list[_Frame], int]:
-    """Every sound frame in order, and how many bytes belong to none."""
+    """Return all intact frames in order, and the number of bytes outside of them."""
     frames: list[_Frame] = []
     place = skipped_bytes = 0
     while 0 <= place < len(data):
@@ -279,7 +293,7 @@ def _frames(data: bytes, seed: int) -> tuple[list[_Frame], int]:
 
 
 def _resume(data: bytes, place: int, seed: int) -> int:
-    """Where the next sound frame begins behind the damage at `place`; the end of `data` if there is none."""
+    """Return the start of the next intact frame after the damage at `place`; the end of `data` if there is none."""
     if place + _HEAD.size <= len(data):
         end = place + _HEAD.size + _HEAD.unpack_from(data, place)[6]
         if _frame(data, end, seed) is not None:
@@ -291,7 +305,7 @@ def _resume(data: bytes, place: int, seed: int) -> int:
 
 
 def _totals(data: bytes, frames: list[_Frame]) -> _Totals | None:
-    """What the trailer says, if the file has one that makes sense."""
+    """Return the contents of the trailer, or None if it is missing or malformed."""
     for frame in reversed(frames):
         if frame.type == TRAILER:
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -313,13 +327,13 @@ def _as_totals(trailer: dict[str, Any]) -> _Totals:
 
 
 def _missing(frames: list[_Frame]) -> int:
-    """How many frames are missing before the last one, by the sequence numbers."""
+    """Return the number of frames missing before the last one, by the sequence numbers."""
     numbers = [-1, *(frame.sequence for frame in frames)]
     return sum(max(after - before - 1, 0) for before, after in pairwise(numbers))
 
 
 def _frame_losses(frames: list[_Frame], tables: dict[str, pl.DataFrame], totals: _Totals | None) -> list[Loss]:
-    """Frames that are missing, and an end that is."""
+    """Return the losses for missing frames and for a missing trailer."""
     losses = []
     if missing := _missing(frames):
         what = "with an unknown number of records"
@@ -347,7 +361,7 @@ def _skipped_losses(skipped_bytes: int, malformed: int) -> list[Loss]:
 
 
 def _table(data: bytes, record_type: _Type, frames: list[_Frame]) -> tuple[pl.DataFrame, int]:
-    """The records of one type in sound frames, and how many frames are too short and strings outside of their frame."""
+    """Return the records of one type, and the number of frames and strings that exceed their bounds."""
     size = record_type.dtype.itemsize
     mine = [frame for frame in frames if frame.type == record_type.id]
     frames = [frame for frame in mine if frame.count * size <= frame.end - frame.start]
@@ -357,7 +371,7 @@ def _table(data: bytes, record_type: _Type, frames: list[_Frame]) -> tuple[pl.Da
         b"".join(view[frame.start : middle] for frame, middle in zip(frames, middles, strict=True)), record_type.dtype
     )
     counts = np.array([frame.count for frame in frames], dtype=np.int64)
-    # Strings are looked up in the file itself: it is there, and every frame knows where its own begin and end.
+    # Offsets of strings count from the end of the records in their frame.
     first = np.repeat(np.array(middles, dtype=np.int64), counts)
     end = np.repeat(np.array([frame.end for frame in frames], dtype=np.int64), counts)
     columns: list[pl.Series] = []
@@ -382,7 +396,7 @@ def _numbers(name: str, kind: str, values: np.ndarray, null: int | None) -> pl.S
 
 
 def _strings(name: str, data: bytes, start: np.ndarray, stop: np.ndarray, null: np.ndarray) -> pl.Series:
-    """The strings data[start:stop]."""
+    """Return the strings ``data[start:stop]``."""
     parts = [
         _gathered(data, start[at : at + _GATHERED_ROWS], stop[at : at + _GATHERED_ROWS], null[at : at + _GATHERED_ROWS])
         for at in range(0, len(start), _GATHERED_ROWS)

@@ -1,11 +1,17 @@
-"""The tables of a recording while it is read: rows come in pieces and go to Parquet, sorted, in bounded memory.
+"""Write the tables of a recording to sorted Parquet files while it is read, in bounded memory.
 
-A reader appends pieces as it decodes them. Rows wait until there are `RUN_ROWS`; then they are sorted by time (by the
-first column of their table) and become a run. A run that begins where a file ends is appended to that file; one that
-overlaps all files begins another file, and the files of a table are merged at the end. `settle` tells that no earlier
-row will come, which keeps rows back that would overlap. Threads sort and encode runs beside the reader, each to a row
-group; the runs of one file are encoded one after the other.
-Tables that begin with another number than a time, as requests do, are made in the same way.
+A reader appends batches of rows as it decodes them. Rows wait in memory until there are `RUN_ROWS` of them. They are
+then sorted by time (by the first column of their table) and become a *run*, a row group of a file:
+
+- A run that begins after the end of an existing file is appended to that file.
+- A run that overlaps the ends of all files begins a new file.
+- The files of a table are merged at the end.
+
+`Spool.settle` states that no earlier row will follow. It keeps rows in memory that would overlap with later ones.
+
+Threads sort and encode runs while the reader continues. The runs of one file are encoded one after the other.
+
+Tables whose first column is not a time, such as requests, are written in the same way.
 """
 
 from __future__ import annotations
@@ -34,31 +40,36 @@ from androstep_analysis.common import schema
 from androstep_analysis.common.scratch import Scratch
 
 RUN_ROWS = 1 << 18
-"""Rows that are sorted and written at once: a row group of the file."""
+"""The number of rows that are sorted and written at once: a row group of the file."""
 
 _ENCODERS = 2
-"""Threads that sort and encode; more need more memory."""
+"""The number of threads that sort and encode. More threads need more memory."""
 
 MERGED_FILES = 32
-"""Files of a table that are open at once, to be appended to or to be merged; more are merged in several rounds."""
+"""The number of files of a table that are open at once, for appending or merging. More files are merged in several
+rounds.
+"""
 
 _MERGE_ROWS = 1 << 14
-"""Rows of each file that are in memory at once while files are merged."""
+"""The number of rows of each file that are in memory while files are merged."""
 
 _FEW_BREAKS = 64
-"""Where fewer rows than these follow another row than before, rows are not copied to be sorted."""
+"""With fewer breaks than these in the order of rows, slices are concatenated instead of copying every row."""
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _UNTIMED = -(1 << 63)
-"""Stands for the time of a row without one, which sorts before all others, as polars does it."""
+"""Sort key of a row without a time. It sorts before all others, as nulls do in polars."""
 
 
 class Spool:
-    """Tables under construction, each sorted by its first column, mostly ``ts_ns``; equal times as they were appended.
+    """Tables under construction, each sorted by its first column, which is mostly ``ts_ns``.
 
-    With a `directory`, `table` leaves each table there as ``<name>.parquet``. Without one, small tables stay in memory,
-    and the files of others have no name and go away with the last LazyFrame that reads them. One thread at a time may
-    use a spool.
+    Rows with equal keys stay in the order in which they were appended.
+
+    With a `directory`, `table` writes each table to ``<name>.parquet`` there. Without one, small tables stay in memory.
+    Larger ones are files without a name, which disappear with the last LazyFrame that reads them.
+
+    Only one thread at a time may use a spool.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -71,24 +82,29 @@ class Spool:
         self._finished: dict[str, pl.LazyFrame] = {}
 
     def append(self, name: str, rows: pa.Table | pl.DataFrame) -> None:
-        """Take in rows of table `name` in any order; strings and enums may be dictionary-encoded.
+        """Append rows to table `name`, in any order. Strings and enums may be dictionary-encoded.
 
-        Raises `schema.SchemaError` where the columns are not those of ``schemas/<name>.json``, in its order.
+        Raises
+        ------
+        schema.SchemaError
+            If the columns are not those of ``schemas/<name>.json``, in the same order.
         """
         table = rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows
         if table.num_rows:
             self._table(name).append(table)
 
     def settle(self, name: str, ts_ns: int) -> None:
-        """No row of table `name` that is appended from now on is of before `ts_ns`; one that is costs another file."""
+        """State that no row before `ts_ns` will be appended to table `name`. A row that is earlier costs another
+        file.
+        """
         self._table(name).settle(ts_ns)
 
     def rows(self, name: str) -> int:
-        """Rows of table `name` so far."""
+        """Return the number of rows of table `name` so far."""
         return self._tables[name].rows if name in self._tables else 0
 
     def table(self, name: str) -> pl.LazyFrame:
-        """Table `name` with all its rows, sorted; nothing may be appended to it afterwards."""
+        """Return table `name` with all its rows, sorted. No row can be appended afterwards."""
         if name not in self._finished:
             self._finished[name] = self._table(name).finished(self._directory)
         return self._finished[name]
@@ -102,10 +118,12 @@ class Spool:
 
 
 def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]:
-    """Conditions that cut a table in parts of some `rows`, in order; rows of equal `order` are in one part.
+    """Return conditions that split a table into parts of about `rows` rows, in order.
 
-    The table is sorted by column `order`, which has no null, or is made row by row of one that is, so that of its file
-    only the row groups of a part are read. (`collect_batches` of polars reads far ahead of who takes the batches.)
+    Rows with equal `order` are in one part. The table must be sorted by column `order`, without nulls. A table that is
+    computed row by row from a sorted file works, too: only the row groups of the part are read from the file.
+
+    (`collect_batches` of polars reads far ahead of its consumer.)
     """
     value = pl.col(order)
     edges = table.select(value).gather_every(rows).collect(engine="streaming")[order].unique(maintain_order=True)[1:]
@@ -115,18 +133,21 @@ def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]
 
 
 def batches(table: pl.LazyFrame, rows: int) -> Iterator[pl.DataFrame]:
-    """The rows of a table that is in order of `ts_ns`, in order, some `rows` at once (`spans`); one batch at least."""
+    """Yield the rows of a table that is sorted by `ts_ns`, about `rows` at once (`spans`). There is at least one
+    batch.
+    """
     return (table.filter(part).collect() for part in spans(table, rows))
 
 
 ON_DISK_ROWS = 1 << 18
-"""Rows of a file of `on_disk` at least, but for the last one."""
+"""The smallest number of rows in a file of `on_disk`, except for the last file."""
 
 
 def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
-    """The rows of the parts (one at least), in order, in files that go away with the last LazyFrame that reads them.
+    """Return the rows of the parts in order, from temporary files that disappear with the last LazyFrame that reads
+    them.
 
-    Few rows stay in memory.
+    There must be at least one part. Few rows stay in memory.
     """
     files: list[IO[bytes]] = []
     with contextlib.ExitStack() as stack:
@@ -144,11 +165,11 @@ def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
         rest.write_parquet(files[-1])
         for file in files:
             file.seek(0)
-        return pl.scan_parquet(files)  # has them open for itself
+        return pl.scan_parquet(files)  # polars duplicates the open files
 
 
 class _File:
-    """A Parquet file of table `name` that grows by sorted runs; `last` is the time of its last row."""
+    """A Parquet file of table `name` that grows by sorted runs. `last` is the time of its last row."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -159,7 +180,7 @@ class _File:
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, run: _Run, earlier: threading.Event | None, written: threading.Event) -> None:
-        """Append a row group, as soon as the earlier one is written, and tell so."""
+        """Append a row group when the `earlier` one is written, then set `written`."""
         try:
             rows = run.sorted()
             if earlier is not None:
@@ -171,7 +192,7 @@ class _File:
             written.set()
 
     def close(self) -> None:
-        """Complete the file; everything must have been written."""
+        """Complete the file. All runs must have been written."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None
@@ -179,9 +200,9 @@ class _File:
 
 
 class _Writer:
-    """Threads that write runs; what fails is raised by the next call.
+    """Threads that write runs. An error is raised by the next call.
 
-    There are never more runs in memory than there are threads, and the one that is being submitted.
+    There are never more runs in memory than threads, plus the one that is being submitted.
     """
 
     def __init__(self) -> None:
@@ -189,39 +210,37 @@ class _Writer:
         self._jobs: deque[Future[None]] = deque()
 
     def submit(self, file: _File, run: _Run) -> None:
-        """Append `run` to `file`."""
         while len(self._jobs) >= _ENCODERS or (self._jobs and self._jobs[0].done()):
             self._jobs.popleft().result()
         earlier, file.written = file.written, threading.Event()
         self._jobs.append(self._pool.submit(file.write, run, earlier, file.written))
 
     def wait(self) -> None:
-        """Until everything is done."""
+        """Wait until all runs are written."""
         while self._jobs:
             self._jobs.popleft().result()
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Sorted rows of a table, of one dictionary for each column: `rows` in this `order`, if they need one."""
+    """Rows of a table with one dictionary for each column. `order` sorts the rows; None if they are sorted."""
 
     rows: pa.Table
     order: npt.NDArray[np.int64] | None
     times: npt.NDArray[np.int64]
 
     def slice(self, start: int, stop: int | None = None) -> _Run:
-        """Rows `start` to before `stop`."""
+        """Return rows `start` to before `stop`."""
         if self.order is None:
             return _Run(self.rows[start:stop], None, self.times[start:stop])
         return _Run(self.rows, self.order[start:stop], self.times[start:stop])
 
     def sorted(self) -> pa.Table:
-        """The rows in their order."""
         return self.rows if self.order is None else _taken(self.rows, self.order)
 
 
 def _parquet_writer(name: str, path: Path) -> pq.ParquetWriter:
-    """Begin a file of table `name`."""
+    """Create a file of table `name`."""
     encoding, metadata = _encoding(name)
     writer = pq.ParquetWriter(path, _arrow_schema(name), store_schema=False, **encoding)
     writer.add_key_value_metadata(metadata)
@@ -230,9 +249,9 @@ def _parquet_writer(name: str, path: Path) -> pq.ParquetWriter:
 
 @functools.cache
 def _encoding(name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """How table `name` is written, and what is written beside it."""
+    """Return the options of the Parquet writer for table `name`, and the metadata of the file."""
     types = schema.table(name).columns
-    # Measured (benchmarks/README.md): with these, 25 to 61 % of the size that pyarrow gives by its defaults.
+    # Measured in benchmarks/README.md: files have 25 to 61 % of the size with pyarrow's defaults.
     encoding = {
         "compression": "zstd",
         "compression_level": 1,
@@ -244,7 +263,7 @@ def _encoding(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 class _Table:
-    """One table of a spool: rows that wait, and files of those that do not."""
+    """One table of a spool: rows that wait in memory, and the files of those that were written."""
 
     def __init__(self, name: str, directory: Path, writer: _Writer) -> None:
         self.rows = 0
@@ -256,7 +275,7 @@ class _Table:
         self._waiting_rows = 0
         self._enough_rows = RUN_ROWS
         self._files: list[_File] = []
-        self._open: list[_File] = []  # by when they were appended to
+        self._open: list[_File] = []  # least recently appended first
         self._made = 0
 
     def append(self, rows: pa.Table) -> None:
@@ -270,7 +289,7 @@ class _Table:
         self._settled = ts_ns if self._settled is None else max(self._settled, ts_ns)
 
     def finished(self, directory: Path | None) -> pl.LazyFrame:
-        """The table, as ``<name>.parquet`` in `directory`, if there is one."""
+        """Return the table. With a `directory`, store it there as ``<name>.parquet``."""
         run = self._sorted()
         if not self._files and directory is None:
             return _in_memory(run.sorted(), self._name).lazy()
@@ -283,17 +302,17 @@ class _Table:
         if directory is not None:
             return pl.scan_parquet(path.replace(directory / f"{self._name}.parquet"), glob=False)
         with path.open("rb") as opened:
-            frame = pl.scan_parquet(opened)  # has the file open for itself
+            frame = pl.scan_parquet(opened)  # polars duplicates the open file
         path.unlink()
         return frame
 
     def _write_settled(self) -> None:
-        """Write what waits, as far as it is settled; all of it where too much would go on waiting."""
+        """Write the waiting rows that are settled, or all of them if too many would remain."""
         run = self._sorted()
         times = run.times
         ready = len(times) if self._settled is None else int(np.searchsorted(times, self._settled, "right"))
         if len(times) - ready >= 2 * RUN_ROWS:
-            ready = len(times)  # it is long that anything was settled
+            ready = len(times)  # nothing was settled for long
         elif 2 * ready < RUN_ROWS:
             ready = 0  # short runs make small row groups
         self._waiting = [run.slice(ready).sorted()] if ready < len(times) else []
@@ -303,19 +322,19 @@ class _Table:
             self._write(run.slice(start, min(start + RUN_ROWS, ready)))
 
     def _sorted(self) -> _Run:
-        """The rows that wait, sorted."""
+        """Return the waiting rows, sorted, and empty the queue."""
         run = pa.concat_tables([_empty(self._name), *self._waiting]).unify_dictionaries()
         self._waiting, self._waiting_rows = [], 0
         return _by_time(run)
 
     def _write(self, run: _Run) -> None:
-        """Have a run written to the file where it belongs."""
+        """Submit a run to the file that it can be appended to, or to a new file."""
         first, last = (int(run.times[0]), int(run.times[-1])) if len(run.times) else (_UNTIMED, _UNTIMED)
         file = self._file_that_ends_before(first)
         if file is not None:
             self._open.remove(file)
         else:
-            if len(self._open) == MERGED_FILES:  # a process may have some hundred files open
+            if len(self._open) == MERGED_FILES:  # a process may open only some hundred files
                 self._writer.wait()
                 self._open.pop(0).close()
             file = _File(self._name, self._new_path())
@@ -325,10 +344,10 @@ class _Table:
         self._writer.submit(file, run)
 
     def _file_that_ends_before(self, first: int) -> _File | None:
-        """Of the files to which a run that begins at `first` can be appended the one that ends last.
+        """Return the file that ends last among those to which a run beginning at `first` can be appended.
 
-        Merging takes equal times from the older file first. So no file that is younger than the one appended to may
-        have the time `first`.
+        Merging takes equal times from the older file first. Therefore no file that is younger than the returned one may
+        contain the time `first`.
         """
         latest: _File | None = None
         for file in reversed(self._files):
@@ -343,7 +362,7 @@ class _Table:
         return self._directory / f"{self._name}-{self._made}.parquet"
 
     def _merged(self, paths: list[Path]) -> Path:
-        """One file of the rows of all, which are in order of age."""
+        """Return one file with the rows of all files. The files are in order of age."""
         while len(paths) > 1:
             paths = [self._merge(paths[at : at + MERGED_FILES]) for at in range(0, len(paths), MERGED_FILES)]
         return paths[0]
@@ -370,7 +389,7 @@ class _Table:
 
 
 class _Head:
-    """The rows of a file that are next in a merge."""
+    """The next rows of a file in a merge."""
 
     def __init__(self, name: str, path: Path) -> None:
         texts = [field.name for field in _arrow_schema(name) if field.type == _TEXT]
@@ -392,7 +411,7 @@ class _Head:
             self.times = _times(self.rows)
 
     def take(self, until: int, side: str) -> pa.Table:
-        """The rows before `until`, and for side ``right`` those at it; goes on where there are no others."""
+        """Remove and return the rows before `until`; with `side` ``right`` also those at `until`."""
         end = int(np.searchsorted(self.times, until, "right" if side == "right" else "left"))
         taken = self.rows.slice(0, end)
         self.rows, self.times = self.rows.slice(end), self.times[end:]
@@ -402,15 +421,15 @@ class _Head:
 
 
 def _joined(runs: Sequence[_Run]) -> _Run:
-    """Runs that follow each other as one."""
+    """Return consecutive runs as one."""
     rows = pa.concat_tables([run.sorted() for run in runs]).unify_dictionaries()
     return _Run(rows, None, np.concatenate([run.times for run in runs]))
 
 
 def _merge_steps(name: str, paths: Sequence[Path]) -> Iterator[_Run]:
-    """The rows of sorted files, sorted; of equal times those of an earlier file first.
+    """Yield the rows of sorted files in order. Of equal times, rows of an earlier file come first.
 
-    Each step takes what is before the least of the times at which the files' heads end: nothing earlier can follow.
+    Each step takes the rows before the earliest time at which a loaded batch ends. No earlier row can follow.
     """
     heads = [_Head(name, path) for path in paths]
     while heads := [head for head in heads if len(head.times)]:
@@ -421,7 +440,7 @@ def _merge_steps(name: str, paths: Sequence[Path]) -> Iterator[_Run]:
 
 
 def _by_time(rows: pa.Table) -> _Run:
-    """The rows in the order of their times, equal times as they were."""
+    """Return the rows as a run, sorted by time. The sort is stable."""
     times = _times(rows)
     if np.all(times[1:] >= times[:-1]):
         return _Run(rows, None, times)
@@ -430,7 +449,7 @@ def _by_time(rows: pa.Table) -> _Run:
 
 
 def _taken(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows of these numbers. What stays together is not copied, and columns without any value cost nothing."""
+    """Return the rows in this order. Consecutive rows are not copied, and columns with only nulls cost nothing."""
     breaks = np.flatnonzero(np.diff(order) != 1) + 1
     if len(breaks) < _FEW_BREAKS:
         starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(order)]
@@ -448,15 +467,14 @@ def _taken(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
 
 
 def _times(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """The numbers by which the rows are sorted."""
+    """Return the sort keys of the rows."""
     column: Any = rows.columns[0]
     untimed = _array(np.array([_UNTIMED]))[0]
     chunks = [pc.fill_null(chunk, untimed) if chunk.null_count else chunk for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.int64), *map(_numbers, chunks)])
 
 
-# pyarrow imports pandas, a second's work, when it is given a number or a numpy array, or asked for one: buffers pass
-# without.
+# Converting between pyarrow and numpy or Python numbers imports pandas, which takes about a second. Buffers avoid it.
 
 
 def _numbers(array: Any) -> npt.NDArray[np.int64]:
@@ -468,7 +486,7 @@ def _array(numbers: npt.NDArray[np.int64]) -> Any:
 
 
 def _key(name: str) -> str:
-    """The column by which table `name` is sorted."""
+    """Return the column by which table `name` is sorted."""
     return schema.table(name).columns[0].name
 
 
@@ -477,19 +495,19 @@ def _key(name: str) -> str:
 
 @functools.cache
 def _arrow_schema(name: str) -> pa.Schema:
-    """The columns of table `name` as they wait and are written: strings and enums dictionary-encoded."""
+    """Return the Arrow types of table `name` in memory and in files. Strings and enums are dictionary-encoded."""
     columns = schema.table(name).columns
     return pa.schema([pa.field(c.name, _TEXT if c.dtype in ("string", "enum") else c.arrow) for c in columns])
 
 
 def _empty(name: str) -> pa.Table:
-    """Table `name` without rows. (`empty_table` of the schema would import pandas.)"""
+    """Return table `name` without rows. (`empty_table` of the schema would import pandas.)"""
     return pa.Table.from_batches([], _arrow_schema(name))
 
 
 @functools.cache
 def _polars_schema(name: str) -> str:
-    """What polars writes into a Parquet file so that it finds its own types again, enums above all."""
+    """Return the metadata with which polars restores its own types from a Parquet file, enums above all."""
     file = io.BytesIO()
     schema.empty(name).write_parquet(file)
     file.seek(0)
@@ -497,7 +515,13 @@ def _polars_schema(name: str) -> str:
 
 
 def _conformed(rows: pa.Table, name: str) -> pa.Table:
-    """`rows` in the types of `_arrow_schema`; `SchemaError` where they are not those of table `name`."""
+    """Return `rows` in the types of `_arrow_schema`.
+
+    Raises
+    ------
+    SchemaError
+        If the columns are not those of table `name`.
+    """
     want = schema.table(name)
     if rows.column_names != [column.name for column in want.columns]:
         raise schema.SchemaError(f"table {name} has columns {', '.join(rows.column_names)}; see schemas/{name}.json")
@@ -521,7 +545,9 @@ def _conformed(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _text(array: Any) -> Any:
-    """Strings as a dictionary of no more strings than there are rows: all strings of a recording may stand in it."""
+    """Return strings as a dictionary with at most as many entries as rows. The given dictionary may hold all strings of
+    a recording.
+    """
     if not pa.types.is_dictionary(array.type):
         return array.cast(pa.string()).dictionary_encode()
     texts, numbers = array.dictionary.cast(pa.string()), array.indices.cast(pa.int32())

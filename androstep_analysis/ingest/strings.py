@@ -1,4 +1,4 @@
-"""Strings that lie at known places of a buffer, as columns: gathered and decoded all at once."""
+"""Gather strings from a buffer and decode them all at once as a column."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
 _LONG_RUN = 1 << 10
-"""Bytes from which on copying runs one by one is faster than copying bytes all at once."""
+"""The mean length in bytes above which copying runs one by one is faster than indexing all bytes at once."""
 
 
 def gather(data: Bytes, start: Int64s, length: Int64s) -> tuple[Bytes, Int64s]:
-    """The bytes of all places one after the other, and where each begins (one more than places); lengths >= 0."""
+    """Return the concatenated bytes of all strings, and their offsets (one more than strings). Lengths must be >= 0."""
     offsets = np.concatenate(([0], np.cumsum(length)))
     begin, end = _runs(start, length)
     if len(begin) * _LONG_RUN <= offsets[-1]:
@@ -27,7 +27,7 @@ def gather(data: Bytes, start: Int64s, length: Int64s) -> tuple[Bytes, Int64s]:
 
 
 def _runs(start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
-    """Where the runs of places begin and end that follow each other in the buffer as they do here."""
+    """Return the begin and end of runs of strings that are adjacent in the buffer."""
     is_any = length > 0
     begin, end = start[is_any], (start + length)[is_any]
     is_first = np.ones(len(begin), np.bool_)
@@ -36,7 +36,7 @@ def _runs(start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def series(name: str, data: Bytes, offsets: Int64s, null: npt.NDArray[np.bool_]) -> pl.Series:
-    """String series of what `gather` returns; bytes that are no UTF-8 are written ``\\xNN``."""
+    """Return the result of `gather` as a string series. Bytes that are not UTF-8 appear as ``\\xNN``."""
     valid = pa.py_buffer(np.packbits(~null, bitorder="little").data)
     places, text = pa.py_buffer(offsets.data), pa.py_buffer(data.data)
     if _is_utf8(data, offsets):
@@ -47,7 +47,7 @@ def series(name: str, data: Bytes, offsets: Int64s, null: npt.NDArray[np.bool_])
 
 
 def _is_utf8(data: Bytes, offsets: Int64s) -> bool:
-    """Whether each string is UTF-8: the whole is, and none begins within a character."""
+    """Return whether each string is UTF-8: the concatenation is, and no string begins within a character."""
     if data.size == 0 or int(data.max()) < 0x80:
         return True
     begins = data[offsets[:-1][offsets[:-1] < len(data)]]

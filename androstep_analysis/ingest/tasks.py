@@ -1,4 +1,4 @@
-"""What a thread is to the storage stack, and the tasks a recording names."""
+"""Classify threads by their role in the storage stack, and collect the threads that a recording names."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import polars as pl
 
 from androstep_analysis.common import schema
 
-# Thread names as the kernel's own sources give them (kthread_create, alloc_workqueue), first match wins. Servers are
-# processes and kernel threads that read and write on behalf of others: FUSE daemons, loop devices, servers of files and
-# of disks. Android's FUSE daemon is MediaProvider, of which the kernel keeps the last 15 characters; it was `sdcard`
-# before Android 11. The kernel's own thread of io_uring was a thread of no process before Linux 5.12.
+# Thread names from the kernel's sources (kthread_create, alloc_workqueue). The first match wins.
+# Servers are processes and kernel threads that do I/O on behalf of other processes: FUSE daemons, loop devices, file
+# and disk servers. Android's FUSE daemon is MediaProvider, of which the kernel keeps the last 15 characters. It was
+# `sdcard` before Android 11. Before Linux 5.12, the io_uring worker of the kernel was a thread of no process.
 _KINDS = (
     ("journal", r"^(?:jbd2?/|kjournald|xfsaild/|btrfs-transacti|txg_sync)"),
     ("gc", r"^f2fs_gc"),
@@ -32,11 +32,11 @@ _KINDS = (
 
 
 def kind(comm: pl.Expr) -> pl.Expr:
-    """Enum `tasks.kind` of thread name `comm`; `other` where the name says nothing.
+    """Return the enum `tasks.kind` of thread name `comm`; `other` if the name is not known.
 
-    Unbound workers (``kworker/u…``) count as writeback: the flushers of Linux >= 3.10 run in them, but so do other
-    unbound queues (dm-crypt, loop), which the name cannot tell apart. Bound workers are ``kernel``. Whether a thread
-    belongs to an app or to the system is told by its user, not by its name.
+    Unbound workers (``kworker/u…``) count as writeback. The flushers of Linux >= 3.10 run in them, but so do other
+    unbound queues (dm-crypt, loop), which the name cannot distinguish. Bound workers are ``kernel``. The user of a
+    thread, not its name, decides whether it belongs to an app or to the system.
     """
     rules = [pl.when(comm.str.contains(pattern)).then(pl.lit(name)) for name, pattern in _KINDS]
     return pl.coalesce(*rules, pl.lit("other")).cast(schema.enum("tasks", "kind")).alias("kind")
@@ -46,22 +46,25 @@ _SERVING_PACKAGES = r"^com\.(?:google\.)?android\.providers\.media(?:\.module)?$
 
 
 def serves_others(comm: pl.Expr, package: pl.Expr) -> pl.Expr:
-    """Return whether a process of this name or package does I/O on behalf of others, which its events do not name."""
+    """Return whether a process of this name or package does I/O on behalf of processes that its events do not name."""
     return ((kind(comm) == "server") | package.str.contains(_SERVING_PACKAGES).fill_null(False)).fill_null(False)
 
 
 _PER_USER = 100_000
 _FIRST_APP = 10_000
-"""Android gives apps the users from this one on, for each of its own users again (AID_APP_START, AID_USER_OFFSET)."""
+"""The first user id of Android apps, modulo `_PER_USER` (AID_APP_START, AID_USER_OFFSET)."""
 
 
 def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFrame:
-    """Table `tasks` of the threads in `task` records (extmap, iotrace), in order of tid and start.
+    """Return table `tasks` of the threads in `task` records (extmap, iotrace), sorted by tid and start.
 
-    `clock_offset_ns` is the capture's clock minus CLOCK_BOOTTIME; with it a thread is valid from its start, without it
-    from before the capture. What has a command line is no kernel thread, whatever it calls itself, and a thread of root
-    that has none is one. A process that has a device open through which the kernel asks it (`serves`) is a server. App
-    and system are told apart only where the listing knows a package, that is, on Android.
+    `clock_offset_ns` is the clock of the recording minus CLOCK_BOOTTIME. With it, a thread is valid from its start;
+    without it, from before the recording. The kind of a thread follows from these rules:
+
+    - A process that holds open a device through which the kernel sends it requests (`serves`) is a server.
+    - A thread with a command line is not a kernel thread, whatever its name.
+    - A thread of root without a command line is a kernel thread.
+    - App and system are distinguished only on Android, where the listing contains packages.
     """
     task_kind = schema.enum("tasks", "kind")
     on_android = rows["package"].is_not_null().any()
@@ -95,9 +98,9 @@ _READ = {"oom_score_adj": pl.Int64(), "listed_ns": pl.Int64()}
 
 
 def importance(rows: pl.DataFrame, clock_offset_ns: int | None) -> pl.DataFrame:
-    """Table `importance` of what a listing's `task` records read, in order of time; `clock_offset_ns` as of `listed`.
+    """Return table `importance` from the `task` records of a listing, sorted by time.
 
-    Without that offset, or of a listing that did not read it, it has no rows.
+    `clock_offset_ns` is as in `listed`. Without it, or if the listing did not read `oom_score_adj`, the table is empty.
     """
     if clock_offset_ns is None or not _READ.items() <= rows.schema.items():
         return schema.empty("importance")
@@ -112,11 +115,13 @@ def importance(rows: pl.DataFrame, clock_offset_ns: int | None) -> pl.DataFrame:
 
 
 class Seen:
-    """The threads that rows show, gathered piece by piece; it holds names, not rows.
+    """Collects the threads that occur in rows, batch by batch. It stores names, not rows.
 
-    A thread has a row for each name it bore, valid from the time the name was first seen (from before the capture,
-    for its first name) until that of the next one. Rows without a name count only for threads that never have one.
-    Where pieces overlap in time, a name that came and went within the overlap may be missing or dated late.
+    A thread has a row for each of its names. A name is valid from the time when it was first seen until that of the
+    next name; the first name is valid from before the recording. Rows without a name count only for threads that never
+    have one.
+
+    If batches overlap in time, a name that lasted only within the overlap may be missing or be dated late.
     """
 
     def __init__(self) -> None:
@@ -125,9 +130,9 @@ class Seen:
         self._pids = pl.DataFrame(schema={name: _SEEN[name] for name in ("tid", "comm", "pid")})
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Take in `rows`, of which the columns ts_ns, tid, pid and comm are used."""
+        """Add the threads in `rows`, with the columns ts_ns, tid, pid and comm."""
         rows = rows.select(list(_SEEN)).filter(pl.col("tid").is_not_null())
-        # Neighbours are mostly of one thread: look at one row of each such run.
+        # Consecutive rows mostly belong to one thread, so one row of each run is enough.
         here = pl.struct("tid", "comm", "pid")
         rows = rows.sort("ts_ns", maintain_order=True).filter(here.ne_missing(here.shift()))
         self._tids = pl.concat([self._tids, rows["tid"]]).unique()
@@ -137,7 +142,7 @@ class Seen:
         self._named = _first_of_each(named.sort("ts_ns", maintain_order=True))
 
     def table(self) -> pl.DataFrame:
-        """Table `tasks`, in order of tid and time."""
+        """Return table `tasks`, sorted by tid and time."""
         nameless = pl.DataFrame({"tid": self._tids.sort()}).join(self._named, on="tid", how="anti")
         table = (
             pl.concat([self._named.drop("pid"), nameless], how="diagonal")
@@ -157,12 +162,15 @@ _SEEN = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
 
 
 def _first_of_each(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of rows in order of time those in which a thread has another name than before."""
+    """Return the rows at which a thread has another name than before. `rows` is sorted by time."""
     return rows.filter(pl.col("comm").ne_missing(pl.col("comm").shift().over("tid")))
 
 
 def seen(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """Table `tasks` of the threads that `rows` (columns ts_ns, tid, pid, comm; in order of time) show, as `Seen`."""
+    """Return table `tasks` of the threads in `rows`, as `Seen` does.
+
+    `rows` has the columns ts_ns, tid, pid and comm and is sorted by time.
+    """
     threads = Seen()
     for piece in rows.lazy().select(list(_SEEN)).collect_batches(maintain_order=True):
         threads.add(piece)

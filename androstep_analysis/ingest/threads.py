@@ -1,9 +1,10 @@
-"""Which thread bore which name when, and its process: told by the task events and the saved maps of a recording.
+"""Determine the name and the process of each thread over time, from task events and the maps saved by the recorder.
 
-A recorder saves one name per thread, mostly the last (tracefs' ``saved_cmdlines``). The events of
-include/trace/events/task.h and sched.h, Linux 3.10 to 6.18, tell when a thread was made and when it took another name;
-block events tell the name of the thread that was running. Thread numbers are used again: what is known of a thread
-ends where another with its number is made.
+A recorder saves one name per thread, mostly the last (tracefs' ``saved_cmdlines``). Events of
+include/trace/events/task.h and sched.h, Linux 3.10 to 6.18, record when a thread was created and renamed. Block events
+record the name of the running thread.
+
+Thread ids are reused. All that is known of a thread ends when another thread with the same id is created.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FIELDS = {
     "task_rename": ("pid", "oldcomm", "newcomm"),
     "sched_process_exec": ("pid", "filename"),
 }
-"""The task events that tell names, and the fields that do."""
+"""The task events that record names, and their relevant fields."""
 
 _CLONE_THREAD = 0x10000  # include/uapi/linux/sched.h
 _NAME_BYTES = 15  # TASK_COMM_LEN without the NUL
@@ -34,11 +35,21 @@ _ROW = {"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String
 def versions(
     events: Mapping[str, pl.DataFrame], seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, int]
 ) -> pl.DataFrame:
-    """One row for each name a thread bore: tid, from_ns (the least Int64: from before the capture), comm, pid.
+    """Return one row for each name of a thread: tid, from_ns, comm and pid, sorted by tid and time.
 
-    `events` holds the task events (`FIELDS`, common_order, common_ts_ns, common_pid); `seen` names that were seen
-    (ts_ns, order, tid, comm; comm null for a thread of which only the number was seen). `cmdlines` and `tgids` are
-    what the recorder saved at its end, by thread. Sorted by tid and time.
+    Parameters
+    ----------
+    events
+        The task events (`FIELDS`, and common_order, common_ts_ns, common_pid).
+    seen
+        The names in other events: ts_ns, order, tid, comm. `comm` is null if only the id of the thread is known.
+    cmdlines, tgids
+        The names and the processes of threads as saved at the end of the recording.
+
+    Returns
+    -------
+    polars.DataFrame
+        `from_ns` is the least Int64 for a name from before the recording.
     """
     born = _born(events)
     sightings = pl.concat(
@@ -60,12 +71,12 @@ def versions(
     columns = ("tid", "from_ns", "comm", "life")
     named = pl.concat([rows.select(columns), rest.select(columns)])
     with_pids = named.join(_processes(named, born, tgids), on=["tid", "life"], how="left", maintain_order="left")
-    # A name that lasted no time stands before the one that followed it at once.
+    # Of two names with the same time, the one that was replaced at once comes first.
     return with_pids.drop("life").sort("tid", "from_ns", maintain_order=True)
 
 
 def table(versions: pl.DataFrame) -> pl.DataFrame:
-    """Table `tasks` of the threads in `versions`."""
+    """Return table `tasks` of the threads in `versions`."""
     rows = versions.with_columns(
         tasks.kind(pl.col("comm").fill_null("")),
         valid_from_ns=pl.when(pl.col("from_ns") != _ALWAYS).then("from_ns"),
@@ -75,9 +86,9 @@ def table(versions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The threads that were made: the columns of `_ROW`, parent (their maker), is_thread (of the maker's process).
+    """Return the threads that were created: the columns of `_ROW`, their parent, and whether they share its process.
 
-    Where the names that threads take later were not recorded, the one a thread is born with says nothing.
+    The name at creation is used only if later renames were recorded, since a new thread has the name of its parent.
     """
     renamed = "task_rename" in events or "sched_process_exec" in events
     comm = pl.lit(None, pl.String)
@@ -101,7 +112,7 @@ def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _names(events: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
-    """What threads were called before and after they took another name, in this order."""
+    """Return the names of threads before and after each rename, in this order."""
     if "task_rename" in events:
         rename = events["task_rename"]
         return [rename.select(*_when("pid"), comm=name, is_born=pl.lit(False)) for name in ("oldcomm", "newcomm")]
@@ -120,7 +131,7 @@ def _when(tid: str) -> tuple[pl.Expr, ...]:
 
 
 def _saved(seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, int]) -> pl.DataFrame:
-    """The threads that were seen or saved, each with its saved name."""
+    """Return the threads that were seen or saved, each with its saved name."""
     numbers = sorted({*seen["tid"].drop_nulls().unique(), *cmdlines, *tgids})
     return pl.DataFrame(
         {"tid": numbers, "comm": [cmdlines.get(tid) for tid in numbers]}, schema={"tid": pl.Int32, "comm": pl.String}
@@ -128,10 +139,11 @@ def _saved(seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, 
 
 
 def _processes(named: pl.DataFrame, born: pl.DataFrame, tgids: Mapping[int, int]) -> pl.DataFrame:
-    """The process of each life of a thread: tid, life, pid.
+    """Return the process of each lifetime of a thread id: tid, life, pid.
 
-    A thread that was not made for the process of its maker is a process of its own. The others are of the process of
-    their maker at that time, which may itself have been made in the capture. What was saved is of the last life.
+    A thread that was created without CLONE_THREAD is a process of its own. Other threads belong to the process that
+    their parent belonged to at that time. The parent may itself have been created during the recording. Saved processes
+    apply to the last lifetime.
     """
     lives = pl.concat([named.select("tid", "life"), born.select("tid", life=pl.lit(0, pl.Int32))]).unique()
     births = born.sort("ts_ns", "order").with_columns(life=pl.col("tid").cum_count().over("tid").cast(pl.Int32))
