@@ -1,17 +1,15 @@
-"""Lists of requests that biosnoop (bcc, libbpf-tools) and iosnoop (perf-tools) print, a request a line.
+"""Read the lists that biosnoop (bcc, libbpf-tools) and iosnoop (perf-tools) print, a request per line.
 
-The line of names tells which columns there are. Columns are padded with spaces, so that a name of a process may hold
-spaces, and a disk or a process that is not known leaves its column empty; such a process may also be called ``?``, and
-has PID 0. What the times are of (bcc: tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8):
+The header line names the columns, which are padded with spaces. The name of a process may contain spaces. An unknown
+disk or process leaves its column empty; an unknown process may also be called ``?``, and has PID 0. The times are (bcc:
+tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8):
 
 ========================  ==================================================================================
-``TIME(s)``, ``ENDs``     the completion
-``STARTs``                the issue
-``LAT(ms)``, ``LATms``    from issue to completion
-``QUE(ms)``               from insertion to issue
-========================  ==================================================================================
+``TIME(s)``, ``ENDs``     the completion ``STARTs``                the issue ``LAT(ms)``, ``LATms``    from issue to
+completion ``QUE(ms)``               from insertion to issue ========================
+==================================================================================
 
-Rows become those of a CSV, which native/decode/text/csv.c reads.
+Lines are converted to CSV rows, which native/decode/text/csv.c reads.
 """
 
 from __future__ import annotations
@@ -47,21 +45,21 @@ _COLUMNS: dict[str, tuple[str, bytes]] = {
     "LAT(ms)": ("response:ms", _NUMBER),
     "LATms": ("response:ms", _NUMBER),
 }
-"""For each name the word of `csv.Columns`, and the form of its values."""
+"""For each name the word in `csv.Columns`, and a pattern for its values."""
 
 _TOOLS = ("TIME(s)", "STARTs", "ENDs", "COMM")
-"""The first column of these lists."""
+"""The possible first columns of these lists."""
 
 _HEAD_LINES = 50
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether one of the first lines names the columns of such a list."""
+    """Return whether one of the first lines is the header of such a list."""
     return _header(head) is not None
 
 
 def _header(head: bytes) -> list[str] | None:
-    """Return the names of the columns, by which such a list begins; programs may print sentences above them."""
+    """Return the column names in the header of a list. Tools may print sentences above it."""
     for line in head.decode(errors="replace").splitlines()[:_HEAD_LINES]:
         names = line.split()
         known = [name for name in names if name in _COLUMNS]
@@ -72,13 +70,13 @@ def _header(head: bytes) -> list[str] | None:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """Return the requests. The PID is that of the process; the number of the thread is not in these lists.
+    """Read the requests. The PID is that of the process; thread ids are not in these lists.
 
-    biosnoop takes name and PID where a request is made (blk_account_io_start): they are of whoever asked for it.
-    iosnoop takes those of whoever ran when it was issued.
+    biosnoop records name and PID when a request is created (blk_account_io_start), so that they belong to the
+    submitter. iosnoop records those of the thread that was running when the request was issued.
 
-    Lines of no disk and no bytes are of flushes that the tool could not tell (bcc before 0.26); they are counted and
-    left out. Of lists with one letter for the operation, flags are unknown.
+    Lines without disk and bytes are flushes that the tool could not identify (bcc before 0.26). They are counted and
+    left out. Flags are unknown if the operation has only one letter.
     """
     names = _header(source.head)
     if names is None or not {"TIME(s)", "STARTs", "ENDs"} & set(names):
@@ -97,7 +95,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 class _Rows:
-    """The lines of a list as rows with tabs between their cells."""
+    """Converts the lines of a list to rows with tab-separated cells."""
 
     def __init__(self, names: list[str]) -> None:
         forms = [rb"(" + _COLUMNS[name][1] + rb")" for name in names]
@@ -116,7 +114,7 @@ class _Rows:
         self.nr_diskless = 0
         self.nr_lost = 0
         self.nr_restarts = 0
-        """How often the list begins anew, and its times with it."""
+        """The number of further headers in the list. Times restart at each."""
 
     @staticmethod
     def _spaced(names: list[str], forms: list[bytes]) -> Iterator[bytes]:
@@ -124,7 +122,7 @@ class _Rows:
             yield form if name == names[0] or name == "PATTERN" else rb" +" + form
 
     def of(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the rows of all lines; a line that has not this form stays as it is."""
+        """Yield the rows of all lines. A line that does not match stays as it is."""
         rest, is_first = b"", True
         for piece in pieces:
             whole, newline, rest = (rest + piece).rpartition(b"\n")

@@ -1,11 +1,12 @@
-"""The text blkparse prints by default.
+"""Read the text that blkparse prints by default.
 
 A line is (blktrace: blkparse_fmt.c, ``process_default``)::
 
     major,minor cpu sequence seconds.nanoseconds tid action rwbs tail
 
-and the tail depends on the action: ``sector + n [comm]`` for most, ``[error]`` for completions, ``<- (dev) sector``
-for remaps, ``sector / new sector`` for splits, ``bytes (command)`` for passthrough requests. A summary follows.
+The tail depends on the action: ``sector + n [comm]`` for most, ``[error]`` for completions, ``<- (dev) sector`` for
+remaps, ``sector / new sector`` for splits, ``bytes (command)`` for passthrough requests. A summary follows at the end.
+
 The compiled reader of the lines is native/decode/text/blkparse.c.
 """
 
@@ -41,24 +42,26 @@ ACTIONS = {
     "B": "bounce",
     "S": "sleep",
 }
-"""blkparse's action letters and the step of a request's life each is. Messages (``m``) are no block events."""
+"""The action of a block event for each action letter of blkparse. Messages (``m``) are not block events."""
 
 _EVENT_IN_HEAD = re.compile(rb"(?m)^ *\d+,\d+ +\d+ +\d+ +\d+\.\d{9} +\d+ +(?:[A-Z]{1,2}|m) +[A-Z]+")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` holds an event line."""
+    """Return whether `head` contains an event line."""
     return _EVENT_IN_HEAD.search(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The events of one or several devices; blkparse prints the CPUs one after the other.
+    """Read the events of one or several devices. blkparse prints the CPUs one after the other.
 
-    `events` counts lines by action letter. What the summary says was skipped is `lost_events`. Events of other CPUs
-    may be from before the start. blkparse counts those modulo 2^64 ns and then cuts the seconds to 32 bits
-    (blkparse_fmt.c: ``(int) SECONDS(t->time)``), so that the last nanosecond before the start is printed as
-    1266874889.709551615. Times in the day up to there are turned back into negative ones. Errors come from blkparse
-    1.2 without their sign (65531 is -5).
+    `events` counts lines by action letter. `lost_events` is the number of events that the summary reports as skipped.
+
+    Events of other CPUs may be from before the start of the trace. blkparse counts their times modulo 2^64 ns and then
+    truncates the seconds to 32 bits (blkparse_fmt.c: ``(int) SECONDS(t->time)``). The last nanosecond before the start
+    is therefore printed as 1266874889.709551615. Times up to a day before that value are converted to negative times.
+
+    blkparse 1.2 prints errors without their sign (65531 is -5).
     """
     reader, handle = _reader(spool)
     torn = reader.read(source.pieces(), lambda: _library().blkparse_text_end(handle))
@@ -83,7 +86,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def _reader(spool: Spool) -> tuple[lines.Reader, int]:
-    """Return a reader that knows the actions, and its C structure."""
+    """Return a reader with the actions registered, and its C structure."""
     names = native.Strings()
     handle: int = _library().blkparse_text_new(names.handle)
     reader = lines.Reader(handle, spool, ("block_events",), names)
@@ -95,7 +98,7 @@ def _reader(spool: Spool) -> tuple[lines.Reader, int]:
 
 
 def wrapped(count: int) -> tuple[Loss, ...]:
-    """So many times that were repaired, as a `Loss`: blkparse itself never prints a negative one."""
+    """Return the `Loss` for `count` repaired times. blkparse itself never prints negative ones."""
     if not count:
         return ()
     message = f"{count} events from before the start of the trace had wrapped times, now negative"
@@ -103,7 +106,7 @@ def wrapped(count: int) -> tuple[Loss, ...]:
 
 
 def skipped(count: int) -> tuple[Loss, ...]:
-    """So many events that are missing by their sequence numbers, as a `Loss`."""
+    """Return the `Loss` for `count` events that are missing by their sequence numbers."""
     return (Loss("dropped", count, f"the recorder dropped {count} events (blkparse: skips)"),) if count else ()
 
 

@@ -1,15 +1,22 @@
-"""blktrace's binary traces: what the kernel relays to blktrace, as blktrace, its server and ``blkparse -d`` keep it.
+"""Read the binary traces of blktrace, as blktrace, its server and ``blkparse -d`` write them.
 
-blktrace writes a file for each CPU, ``NAME.blktrace.N``; any of them stands for the set. A single file is a set of one:
-what ``blkparse -d`` merged, or the stream of ``blktrace -o -``, in which the CPUs alternate. Records are of Linux'
-``struct blk_io_trace`` (version 7) and, since Linux 6.19, ``struct blk_io_trace2`` (version 8), of either endianness
-(include/uapi/linux/blktrace_api.h); payloads that cross machines (remap, split, unplug) are big-endian always.
+blktrace writes a file ``NAME.blktrace.N`` for each CPU. Given any of them, the set is read. A single file is a set of
+one: the output of ``blkparse -d``, or the stream of ``blktrace -o -``, in which the CPUs alternate.
 
-Table `block_events` is what `blkparse` makes of blkparse's text of the same files, with these differences: times
-are the kernel's, not those since the first event; what has no length has a sector, as the kernel's tracepoints have it,
-and a passthrough request's completion a length; what blkparse 1.2.0 prints nothing for has rows: driver data and aborts
-(action ``other``), and all that was done for a control group. Zones' events have the names that blkparse gives them
-since Linux 6.19 (``ZP``, ``ZU``), and ``ZA`` where a device tells the place of a zone append.
+Records are ``struct blk_io_trace`` (version 7) and, since Linux 6.19, ``struct blk_io_trace2`` (version 8), of either
+endianness (include/uapi/linux/blktrace_api.h). Payloads that may cross machines (remap, split, unplug) are always
+big-endian.
+
+Table `block_events` equals the one that `blkparse` produces from blkparse's text of the same files, with these
+differences:
+
+- Times are those of the kernel, not relative to the first event.
+- Events without a length have a sector, as in the kernel's tracepoints. Completions of passthrough requests have a
+  length.
+- Events that blkparse 1.2.0 does not print have rows: driver data and aborts (action ``other``), and events of control
+  groups.
+- Zone events have the names that blkparse uses since Linux 6.19 (``ZP``, ``ZU``), and ``ZA`` if a device reports the
+  location of a zone append.
 """
 
 from __future__ import annotations
@@ -36,7 +43,7 @@ from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
 _MEMBER = re.compile(r"(?P<base>.+)\.blktrace\.(?P<cpu>[0-9]{1,6})(?:\.(?:gz|xz|zst|zip))?")
-"""The name of a file of a set."""
+"""The name of a file in a set."""
 
 _MAGIC = re.compile(rb"[\x07\x08]tae|eat[\x07\x08]")
 _HEADER_BYTES = {7: 48, 8: 64}
@@ -45,18 +52,22 @@ _TABLE_ROWS = 1 << 16
 _FED_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 20
 _LEAST_PIECE_BYTES = 1 << 18
-"""Bytes of all streams, and of one at most and at least, that are in memory at once; a record has up to 65,599."""
+"""Bytes in memory at once: `_FED_BYTES` for all streams, and `_PIECE_BYTES` at most and `_LEAST_PIECE_BYTES` at least
+for one stream. A record has up to 65,599 bytes.
+"""
 
 _NO_TIME = -(1 << 63)
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins with a record, or holds two one after the other: the beginning may be damaged."""
+    """Return whether `head` begins with a record, or contains two consecutive ones, since the beginning may be
+    damaged.
+    """
     return any(match.start() == 0 or _follows(head, match) for match in _MAGIC.finditer(head))
 
 
 def _follows(head: bytes, match: re.Match[bytes]) -> bool:
-    """Whether a record begins where the `match` ends."""
+    """Return whether a record begins where the record at `match` ends."""
     is_little = match[0].endswith(b"tae")
     version = match[0][0 if is_little else 3]
     end = match.start() + _HEADER_BYTES[version]
@@ -65,9 +76,9 @@ def _follows(head: bytes, match: re.Match[bytes]) -> bool:
 
 
 def first_members(path: Path) -> list[Path]:
-    """A file of each set that `path` stands for: the common name of a set, a directory of sets, or a file of a set.
+    """Return one file of each set at `path`: the common name of a set, a directory of sets, or a file of a set.
 
-    Of each set it is the first that has anything in it: blktrace leaves empty files for CPUs that did nothing.
+    It is the first non-empty file of the set. blktrace leaves empty files for idle CPUs.
     """
     directory = path if path.is_dir() else path.parent
     if not directory.is_dir():
@@ -83,18 +94,19 @@ def first_members(path: Path) -> list[Path]:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The events of all CPUs. `events` counts them by blkparse's letters, as blkparse prints them.
+    """Read the events of all CPUs. `events` counts them by blkparse's letters.
 
-    `clock` is the kernel's monotonic one. The times of a file that ``blkparse -d`` wrote count from its first event,
-    whose own time it does not say: clock and `realtime_offset_ns` are unknown then. `lost_events` are gaps in the
-    numbers that each CPU gives its events.
+    `clock` is the monotonic clock of the kernel. In a file from ``blkparse -d``, times are relative to the first event,
+    whose own time is not recorded. Clock and `realtime_offset_ns` are then unknown.
+
+    `lost_events` counts the gaps in the sequence numbers of each CPU.
     """
     files, losses = _set(source)
     trace = _Trace(files)
     trace.survey()
     report = trace.report
     is_rebased = report.earliest_ns != _NO_TIME and report.earliest_ns <= 0
-    # blkparse -d leaves notes their times. The first name is noted some milliseconds before the first event at most.
+    # blkparse -d does not shift the times of notes. The first note precedes the first event by some milliseconds.
     trace.merge(spool, report.first_name_ns if is_rebased and report.first_name_ns != _NO_TIME else 0)
     has_offset = report.clock_ns != _NO_TIME and not is_rebased
     return Staging(
@@ -111,12 +123,12 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def members(source: Source) -> tuple[str, ...]:
-    """Names of the files of the set that `source` is one of, by CPU."""
+    """Return the names of the files in the set of `source`, by CPU."""
     return tuple(_names(source).values())
 
 
 def _names(source: Source) -> dict[int, str]:
-    """The file of each CPU; of several for one CPU (packed and not) `source`, else the first by name."""
+    """Return the file of each CPU. If a CPU has several (packed and not), prefer `source`, else the first by name."""
     this = _MEMBER.fullmatch(source.path.name)
     if this is None:
         return {0: source.path.name}
@@ -129,7 +141,7 @@ def _names(source: Source) -> dict[int, str]:
 
 
 def _set(source: Source) -> tuple[list[Source], tuple[Loss, ...]]:
-    """The files of the set that `source` is one of, by CPU, and what of them is lost."""
+    """Return the files in the set of `source` by CPU, and their losses."""
     names = _names(source)
     files = [source if name == source.path.name else source.load_sibling(name) for name in names.values()]
     losses = [
@@ -200,7 +212,9 @@ def _library() -> ctypes.CDLL:
 
 @dataclass
 class _Stream:
-    """A file as it is read: `data` is what C looks at, which begins at `offset` and may be the last of it."""
+    """A file that is being read. `data` is the buffer passed to C, which begins at `offset`. `is_last`: it is the end
+    of the file.
+    """
 
     source: Source
     offset: int = 0
@@ -210,7 +224,7 @@ class _Stream:
 
 @dataclass(eq=False)
 class _Trace:
-    """The decoder at work on the files of a set."""
+    """The compiled decoder with the files of a set."""
 
     files: Sequence[Source]
     strings: native.Strings = field(default_factory=native.Strings)
@@ -226,24 +240,26 @@ class _Trace:
 
     @property
     def report(self) -> _Report:
-        """What the records say besides rows, so far."""
+        """The counters and clocks of the decoder so far."""
         report: _Report = self._library.blktrace_report(self._handle).contents
         return report
 
     def counts(self) -> dict[str, int]:
-        """How many events of each kind there are, by name."""
+        """Return the number of events of each kind, by name."""
         names = [self._library.blktrace_event(number).decode() for number in range(len(self.report.counts))]
         return {name: count for name, count in sorted(zip(names, self.report.counts, strict=True)) if name and count}
 
     def survey(self) -> None:
-        """Read all files for the names of threads."""
+        """Read the names of threads in all files."""
         for number, stream in enumerate(self._streams):
             while self._feed(number):
                 self._library.blktrace_survey(self._handle, number)
             self._streams[number] = _Stream(stream.source)
 
     def merge(self, spool: Spool, shift_ns: int) -> None:
-        """Append the rows of all files; `shift_ns` is what the times of names are ahead of those of events."""
+        """Append the rows of all files in order of time. `shift_ns` is how far the times of names are ahead of those of
+        events.
+        """
         self._library.blktrace_surveyed(self._handle, shift_ns)
         is_ordered = not self.report.is_disordered
         table = native.Table("block_events", _TABLE_ROWS, self.strings)
@@ -260,7 +276,7 @@ class _Trace:
                 table.clear()
 
     def _feed(self, number: int) -> bool:
-        """Give C what of a file comes next; false where it had the last of it before."""
+        """Pass the next piece of a file to C. Return False if the file had already ended."""
         stream = self._streams[number]
         if stream.is_last:
             return False
@@ -272,7 +288,7 @@ class _Trace:
         return True
 
     def tasks(self) -> pl.DataFrame:
-        """Table `tasks`: the names that the kernel noted, and the threads of which it noted none."""
+        """Return table `tasks`: the threads whose names the kernel noted, and the remaining threads."""
         nr_names = self._library.blktrace_nr_names(self._handle)
         pids = np.empty(self._library.blktrace_nr_threads(self._handle), np.uint32)
         named, ts_ns = np.empty(nr_names, np.uint32), np.empty(nr_names, np.int64)
@@ -288,7 +304,7 @@ class _Trace:
 
 
 def _threads(pids: npt.NDArray[np.uint32], ts_ns: npt.NDArray[np.int64], comm: pa.Array[Any]) -> pl.DataFrame:
-    """Rows as `tasks.Seen` takes them, of numbers that a thread can have."""
+    """Return the threads as rows for `tasks.Seen`, without invalid thread ids."""
     rows = {"ts_ns": _array(pa.int64(), ts_ns), "tid": _array(pa.uint32(), pids), "comm": comm}
     is_thread = pl.col("tid") <= np.iinfo(np.int32).max
     frame = pl.DataFrame(pa.table(rows)).filter(is_thread)
@@ -296,5 +312,5 @@ def _threads(pids: npt.NDArray[np.uint32], ts_ns: npt.NDArray[np.int64], comm: p
 
 
 def _array(dtype: pa.DataType, values: npt.NDArray[np.generic]) -> pa.Array[Any]:
-    """Arrow's array of these values; polars and pyarrow would import more of numpy and pandas to make one."""
+    """Return an Arrow array of these values without importing pandas, as polars and pyarrow would."""
     return pa.Array.from_buffers(dtype, values.size, [None, pa.py_buffer(values.data)])

@@ -1,9 +1,10 @@
-"""Tables of block requests as text, a row a request: the traces of public repositories, and anybody's own.
+"""Read block requests from CSV files, a request per row: traces of public repositories, and any other table.
 
-What stands in which column is told by `Columns`. `PRESETS` are those of public traces, which are recognised by their
-header or, where files have none, by all of their first rows. Others are read with a map of their columns, as
-``androstep ingest --csv-columns time:us,op,dev,offset:B,size:B,response:us FILE`` gives it. The compiled reader of the
-rows is native/decode/text/csv.c.
+`Columns` describes the columns of a file. `PRESETS` holds those of public traces. They are recognised by their header
+or, if the files have none, by all of their first rows. Other files are read with the columns that the user states, as
+in ``androstep ingest --csv-columns time:us,op,dev,offset:B,size:B,response:us FILE``.
+
+The compiled reader of the rows is native/decode/text/csv.c.
 """
 
 from __future__ import annotations
@@ -31,38 +32,41 @@ _MEANINGS = (
 
 _TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "filetime": 10_000_000, "ticks": 10_000_000}
 _FILETIME_1970 = 116_444_736_000_000_000
-"""1970 in Windows FILETIME: hundreds of nanoseconds since 1601 (Microsoft, MS-DTYP 2.3.3)."""
+"""1970 in Windows FILETIME: units of 100 ns since 1601 (Microsoft, MS-DTYP 2.3.3)."""
 
 _OPERATIONS = {
     word: letter for letter, name in (("R", "read"), ("W", "write")) for word in (letter, name, name.title(), name[0])
 } | {"READ": "R", "WRITE": "W"}
-"""Words for reads and writes that everybody uses; other words of capital letters are taken as rwbs."""
+"""Common words for reads and writes. Other words of capital letters are treated as rwbs."""
 
 _SHOWN = "time:us,op,dev,offset:B,size:B,response:us"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What stands in which column.
+    """The meaning of each column.
 
-    `columns` are words, one for each column from the left:
+    `columns` has one word for each column from the left:
 
-    - ``time:UNIT``: when the request was made; UNIT is s, ms, us, ns, ticks (100 ns) or filetime (100 ns since 1601),
-      with or without a fraction
-    - ``done:UNIT``: when it completed, in place of ``time`` or beside it
-    - ``response:UNIT``: how long it took: the request completes at ``time + response``, or began at ``done - response``
-    - ``wait:UNIT``: how long it had waited before ``time``
-    - ``offset:UNIT``, ``size:UNIT``: where and how much; UNIT is B, sectors (512 B) or a number of bytes
-    - ``op``: read or write, as a letter or a word, or letters as blktrace prints them; ``op:0=R;1=W`` gives other words
+    - ``time:UNIT``: when the request was made. UNIT is s, ms, us, ns, ticks (100 ns) or filetime (100 ns since 1601),
+      with
+      or without a fraction.
+    - ``done:UNIT``: when it completed. It replaces or complements ``time``.
+    - ``response:UNIT``: its duration. The request completes at ``time + response``, or began at ``done - response``.
+    - ``wait:UNIT``: how long it had waited before ``time``.
+    - ``offset:UNIT``, ``size:UNIT``: its location and length. UNIT is B, sectors (512 B) or a number of bytes.
+    - ``op``: read or write, as a letter or a word, or letters as blkparse prints them. ``op:0=R;1=W`` defines other
+      words.
     - ``dev``: ``major:minor``, the kernel's dev_t (``major << 20 | minor``), the number n of a volume, or the name of a
       disk. Volume n, and the n-th name in the file, become device 0:n: no block device of Linux has major number 0.
-      ``major`` and ``minor`` in two columns are a device too.
-    - ``host``: a machine that counts its volumes by itself: volumes of the n-th name in the file become n:volume
-    - ``comm``, ``tid``, ``pid``, ``cpu``: who asked; ``task`` is ``COMM-TID``
-    - ``-``: a column that does not count; ``...`` as the last: so do all others
+      ``major`` and ``minor`` in two columns form a device, too.
+    - ``host``: a machine with volume numbers of its own. Volumes of the n-th name in the file become n:volume.
+    - ``comm``, ``tid``, ``pid``, ``cpu``: the requesting thread. ``task`` is ``COMM-TID``.
+    - ``-``: an ignored column. ``...`` as the last word: all further columns are ignored.
 
-    Only ``comm`` or ``task`` may hold a separator. `is_realtime` tells that times are those of a calendar, `start` of
-    which action the time is, and the begin of the response.
+    Only ``comm`` or ``task`` may contain the separator.
+
+    `is_realtime`: times are calendar times. `start` is the action at ``time``, from which the response counts.
     """
 
     columns: tuple[str, ...]
@@ -72,9 +76,14 @@ class Columns:
 
     @classmethod
     def parse(cls, words: str) -> Columns:
-        """Columns of words with commas between them; `InputError` for a word that is none or one that is missing.
+        """Return the columns that comma-separated words describe.
 
-        A space or tab as the first character is what separates columns, instead of a comma.
+        A space or tab as the first character is the separator of the columns, instead of a comma.
+
+        Raises
+        ------
+        InputError
+            If a word is unknown or a required one is missing.
         """
         separator = words[:1] if words[:1] in (" ", "\t") else ","
         made = cls(tuple(word.strip() for word in words.strip().split(",")), separator)
@@ -82,7 +91,7 @@ class Columns:
         return made
 
     def cells(self) -> list[tuple[int, int, int]]:
-        """For each column its number in `_MEANINGS`, its unit and where it counts from."""
+        """Return for each column its index in `_MEANINGS`, its unit, and the origin of its values."""
         names = [word.partition(":")[0] for word in self.columns]
         missing = [name for name in ("time", "op", "offset", "size") if name not in names]
         if "done" in names and "time" in missing:
@@ -94,7 +103,7 @@ class Columns:
         return [self._cell(word) for word in self.columns if word != "..."]
 
     def operations(self) -> dict[str, str]:
-        """For each word of the operations the letters it stands for."""
+        """Return the rwbs letters for each word of an operation."""
         unit = next(word for word in self.columns if word.partition(":")[0] == "op").partition(":")[2]
         letters = dict(pair.partition("=")[::2] for pair in unit.split(";")) if unit else {}
         return letters or _OPERATIONS
@@ -121,17 +130,19 @@ class Columns:
 
 @dataclass(frozen=True)
 class Preset:
-    """Files of one origin: the names in their header, in order where they have none, and a pattern of their rows."""
+    """Files of one origin: the names in their header (in column order if files have none), and a pattern for their
+    rows.
+    """
 
     origin: str
     names: dict[str, str]
-    """For each name of a column, in small letters, its word in `Columns`; several names for one have been seen."""
+    """The word in `Columns` for each column name in lower case. A column may have several names."""
     row: str | None = None
     separator: str = ","
     is_realtime: bool = False
     start: str = "queue"
     repeat_ns: int = 0
-    """Rows that repeat an earlier one within this time are counted: the files mix two tracepoints of one request."""
+    """Rows that repeat an earlier one within this time are counted: these files mix two tracepoints of one request."""
 
 
 PRESETS = (
@@ -149,7 +160,7 @@ PRESETS = (
         r"\d{1,18},[^,]+,\d+,(?:Read|Write),\d+,\d+,\d+",
         is_realtime=True,
     ),
-    # SNIA IOTTA 4928, README.txt. An IOType that is blank: no answer was seen, the kind is unknown.
+    # SNIA IOTTA 4928, README.txt. A blank IOType: no response was captured, and the operation is unknown.
     Preset(
         "virtual desktops (SYSTOR 2017)",
         {"timestamp": "time:s", "response": "response:s", "iotype": "op:R=R;W=W;=N", "lun": "dev"}
@@ -197,23 +208,23 @@ PRESETS = (
         r"\d+,\d+,\d+,[rRwW],\d+\.\d+(?:,[^\n]*)?",
     ),
 )
-"""Traces that are recognised, with the source of the definition of their columns."""
+"""Known traces, with the source of the definition of their columns."""
 
 _ROWS = 16
-"""So many rows at the start must all be of the form of a file without a header."""
+"""The number of rows at the start that must all match the pattern of a file without a header."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether the first line names columns that are known, or the first rows are all of one known form."""
+    """Return whether the first line has known column names, or the first rows all match a known pattern."""
     return _recognised(head) is not None
 
 
 def read(source: Source, spool: Spool, columns: Columns | None = None) -> Staging:
-    """Return the requests; `columns` where the file is none of `PRESETS`, and may then have a line with names.
+    """Read the requests. `columns` is needed for files that match no preset; such files may have a header.
 
-    The time of a row is that of the queueing. A row that tells how long its request took becomes a completion too.
-    Times are rounded to the nearest ns: decimals of binary fractions are noisy (159273.83748699998). A request that
-    does not begin and end at sectors counts as all sectors it touches. `events` counts by operation, completions too.
+    The time of a row is the time of queueing. A row with a response time yields a completion, too. Times are rounded to
+    the nearest ns, since decimals of binary fractions are inexact (159273.83748699998). A request that is not aligned
+    to sectors counts as all sectors that it touches. `events` counts by operation, including completions.
     """
     preset, header = None, _MAYBE
     if columns is None:
@@ -232,7 +243,7 @@ def parse(
     header: int,
     format_name: str = "block_csv",
 ) -> Staging:
-    """Return the requests in the rows of `pieces`, which may end anywhere; see `read`."""
+    """Read the requests in the rows of `pieces`, which may end anywhere; see `read`."""
     hosts = native.Strings()
     repeat_ns = preset.repeat_ns if preset else 0
     reader, handle = _reader(spool, columns, header, repeat_ns, hosts)
@@ -261,7 +272,7 @@ def parse(
 def _reader(
     spool: Spool, columns: Columns, header: int, repeat_ns: int, hosts: native.Strings
 ) -> tuple[lines.Reader, int]:
-    """Return a reader of these columns, and its C structure; names of machines and disks go to `hosts`."""
+    """Return a reader of these columns, and its C structure. Names of machines and disks are added to `hosts`."""
     names = native.Strings()
     has_more = columns.columns[-1] == "..."
     actions = schema.table("block_events").column("action").values
@@ -278,11 +289,11 @@ def _reader(
 
 
 NO_HEADER, _ONE, _MAYBE = range(3)
-"""``enum header`` of native/decode/text/csv.c: whether the first line names the columns."""
+"""``enum header`` of native/decode/text/csv.c: whether the first line contains the column names."""
 
 
 def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
-    """The columns of a file that begins so, where they come from, and whether its first line names them."""
+    """Return the columns of a file with this head, its preset, and whether it has a header."""
     first = head.partition(b"\n")[0].decode(errors="replace").strip("\r\ufeff")
     names = [name.strip().lower() for name in first.split(",")]
     for preset in PRESETS:
@@ -298,19 +309,19 @@ def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
 
 
 def _of_rows(preset: Preset, row: str) -> Columns:
-    """The columns of a file of `preset` without a header, of which this is the first row."""
+    """Return the columns of a file of `preset` without a header. `row` is its first row."""
     words = tuple(preset.names.values())
     is_realtime = preset.is_realtime
     if words[0] == "time:filetime" and int(row.partition(",")[0]) < _FILETIME_1970:
-        # What `androstep export --to msr` writes of a capture that does not know the time of day.
+        # `androstep export --to msr` writes such times for a capture without the time of day.
         words, is_realtime = ("time:ticks", *words[1:]), False
     return Columns(words, preset.separator, is_realtime, preset.start)
 
 
 def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
-    """Rows that come soon after one of the same device, direction, sector and size, as a `Loss`.
+    """Return the `Loss` for rows that soon repeat device, direction, sector and size of an earlier row.
 
-    None of them is dropped: the caller cannot know which of the two is the request.
+    No row is dropped, because it is unknown which of the two is the request.
     """
     if not count:
         return ()
@@ -323,7 +334,7 @@ def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
 
 
 def _numbered(columns: Columns, names: native.Strings) -> tuple[Loss, ...]:
-    """Return which device numbers stand for the names of disks, as a `Loss` of no row."""
+    """Return the `Loss` that lists the device numbers assigned to names of disks. No row is lost."""
     disks = [] if "host" in columns.columns else [printable(str(name)) for name in names.array().to_pylist()]
     if not disks:
         return ()

@@ -1,9 +1,13 @@
-"""MOST's tables: tab-separated blkparse output, with the block type and path that MOST adds (a ``.po`` file).
+"""Read the tables of MOST: tab-separated blkparse output with the block type and the path that MOST adds (``.po``
+files).
 
-MOST (Jeong et al., USENIX ATC 2013) feeds on ``blkparse -f "%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C\\n"`` and writes
-each line back with ``\\tD``, ``\\tJ`` or ``\\tM`` behind it, and for data the path. Both are read here: the first as
-format ``most_blkparse``, the second as ``most_po``. Neither names the device. MOST's M is whatever it found in no file,
-free blocks and deleted files included. The compiled reader of the lines is native/decode/text/most.c.
+MOST (Jeong et al., USENIX ATC 2013) reads ``blkparse -f "%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C\\n"``. It writes
+each line with ``\\tD``, ``\\tJ`` or ``\\tM`` appended, and for data the path. Both files are read here: the input as
+format ``most_blkparse``, the output as ``most_po``. Neither names the device.
+
+MOST's M is any block that it found in no file, including free blocks and blocks of deleted files.
+
+The compiled reader of the lines is native/decode/text/most.c.
 """
 
 from __future__ import annotations
@@ -25,16 +29,16 @@ _LINE_IN_HEAD = re.compile(rb"(?m)^ *\d+\.\d{9}\t[A-Za-z]{1,2}\t[A-Z]*\t *\d+\t 
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` holds a line of seven or more tab-separated fields as MOST's README asks for them."""
+    """Return whether `head` contains a line of at least seven tab-separated fields in the format of MOST's README."""
     return _LINE_IN_HEAD.search(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The events. `events` counts lines by action letter.
+    """Read the events. `events` counts lines by action letter.
 
-    MOST's kernel adds a hundred thousand times the class of the file name to a pid. It is taken off only where every
-    large number of the file can be such a sum, which takes a look at all lines first: later kernels have pids above a
-    hundred thousand themselves.
+    MOST's kernel adds 100,000 times the class of the file name to a pid. It is subtracted only if every large number in
+    the file can be such a sum, because later kernels have pids above 100,000 themselves. Therefore all lines are read
+    twice.
     """
     first, first_handle = _reader(spool, (), has_classes=False)
     first.read(source.pieces())
@@ -60,7 +64,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def _reader(spool: Spool, tables: tuple[str, ...], has_classes: bool) -> tuple[lines.Reader, int]:
-    """A reader of these tables, and its C structure."""
+    """Return a reader of these tables, and its C structure."""
     names = native.Strings()
     handle: int = _library().most_po_new(names.handle, has_classes)
     reader = lines.Reader(handle, spool, tables, names)

@@ -1,10 +1,13 @@
-"""Traces of Open-CAS' iotrace (standalone-linux-io-tracer), as its framework OCTF keeps them.
+"""Read traces of Open-CAS' iotrace (standalone-linux-io-tracer), in the layout of its framework OCTF.
 
-A trace is a folder: ``octf.trace.N`` for each queue N, which is a CPU, and ``octf.summary`` with what the recorder
-counted, in JSON. Any of the files opens the trace, also inside a tar archive. native/decode/opencas/octf.c reads the
-messages (open-cas-telemetry-framework, source/octf/proto/trace.proto): an io becomes a `queue` event, its completion a
-`complete` one. iotrace tells the file of an io behind it; names are looked up in the whole trace, so that the path is
-the last one the file had. Times are CLOCK_MONOTONIC (the module's ``ktime_get_ns``).
+A trace is a directory: ``octf.trace.N`` for each queue N, which is a CPU, and ``octf.summary`` with the counters of the
+recorder in JSON. Given any of the files, the whole trace is read, also inside a tar archive.
+
+native/decode/opencas/octf.c decodes the messages (open-cas-telemetry-framework, source/octf/proto/trace.proto). An io
+becomes a `queue` event, its completion a `complete` event. iotrace writes the file of an io after the io. Names are
+therefore collected from the whole trace first, and the path is the last one of the file.
+
+Times are CLOCK_MONOTONIC (the module's ``ktime_get_ns``).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from androstep_analysis.native import Table, declared
 
 PIECE_BYTES = 8 << 20
 MESSAGE_BYTES = 1 << 20
-"""No message is as long; where one claims to be, the rest of the file is lost."""
+"""A limit above the size of any message. If a message claims to be longer, the rest of the file is lost."""
 
 ROWS = 1 << 17
 
@@ -39,7 +42,7 @@ _KINDS = {
     6: "filesystemFileName",
     7: "filesystemFileEvent",
 }
-"""Fields of message Event, as trace.proto names them."""
+"""Fields of message Event, with the names in trace.proto."""
 
 
 class _Octf(ctypes.Structure):
@@ -66,14 +69,16 @@ def _native() -> ctypes.CDLL:
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins a queue, with the description of a device as its first event, or is a trace's summary."""
+    """Return whether `head` is the summary of a trace, or begins a queue with the description of a device."""
     return _is_summary(head) or _FIRST_EVENT.match(head) is not None
 
 
 _FIRST_EVENT = re.compile(
     rb"(?s)^[\x10-\x7f]\x0a[\x02-\x16]\x08.{1,20}?\x1a[\x08-\x7f]\x08[\x80-\xff]{1,9}[\x00-\x7f]\x12"
 )
-"""A length, field header with a sequence number, and field deviceDescription with number and name of the device."""
+"""A length, the field header with a sequence number, and the field deviceDescription with number and name of the
+device.
+"""
 
 
 def _is_summary(head: bytes) -> bool:
@@ -82,7 +87,7 @@ def _is_summary(head: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Summary:
-    """What the summary of a trace says."""
+    """The counters in the summary of a trace."""
 
     events: int | None
     dropped: int
@@ -90,7 +95,7 @@ class _Summary:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """All queues of a trace, of which `source` is one or the summary."""
+    """Read all queues of a trace. `source` is one of them, or the summary."""
     names = {name for name in (*source.siblings, source.path.name) if _QUEUE.match(name)}
     queues = [(int(name.rsplit(".", 1)[1]), _member(source, name)) for name in sorted(names, key=_number)]
     queues = queues or [(0, source)]
@@ -118,7 +123,7 @@ def _member(source: Source, name: str) -> Source:
 
 
 def _summary(source: Source) -> _Summary | None:
-    """What `SUMMARY` says; None where there is none that can be read."""
+    """Return the contents of `SUMMARY`; None if it is missing or cannot be read."""
     if source.path.name != SUMMARY and SUMMARY not in source.siblings:
         return None
     try:
@@ -132,7 +137,9 @@ def _summary(source: Source) -> _Summary | None:
 
 
 def _decode(octf: Any, queue: Source, cpu: int, table: Table, spool: Spool) -> int:
-    """Appends the events of one queue to `table`, and that to `spool` where it is full; bytes that are no event."""
+    """Append the events of one queue to `table`, which goes to `spool` when it is full. Return the bytes that are no
+    event.
+    """
 
     def step(data: bytes) -> int:
         done = 0
@@ -148,7 +155,10 @@ def _decode(octf: Any, queue: Source, cpu: int, table: Table, spool: Spool) -> i
 
 
 def _pieces(queue: Source, step: Callable[[bytes], int]) -> int:
-    """Calls `step`, which tells how many bytes it read, on piece after piece; how many bytes are left at the end."""
+    """Call `step` with piece after piece of a queue, and return the number of bytes left over at the end.
+
+    `step` returns how many bytes it has consumed.
+    """
     place = 0
     while place < queue.size:
         piece = queue.read(place, PIECE_BYTES)

@@ -1,15 +1,13 @@
-"""oracleGeneral, the binary trace of cache simulators (libCacheSim: traceReader/customizedReader/oracle).
+"""Read oracleGeneral, the binary traces of cache simulators (libCacheSim: traceReader/customizedReader/oracle).
 
-A record of 24 bytes, little-endian and packed, for every use of an object: u32 time in seconds, u64 object, u32 bytes,
-i64 number of the object's next use (counted in records; -1 or the greatest number where there is none). Operation,
+A record of 24 bytes, little-endian and packed, describes one use of an object: u32 time in seconds, u64 object, u32
+bytes, i64 index of the record with the object's next use (-1 or the greatest number if there is none). Operation,
 device, process and latency are not recorded.
 
-An object is a number. Where all objects have one size, as in what `androstep export` writes, they are taken for blocks,
-and `sector` is number times size. Where sizes differ, or the numbers are too large, `sector` is null, and no requests
-follow.
+If all objects have one size, as in files of `androstep export`, they are treated as blocks, and `sector` is the object
+number times the size. If sizes differ, or the numbers are too large, `sector` is null, and no requests are built.
 
-The format has no magic number. A file is recognised by the next use that each record states: it is either none or a
-later record of the same object.
+The format has no magic number. A file is recognised by the next uses: each must be a later record of the same object.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _EVENT = "use"
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether the records in `head` are in order of time and name their next uses rightly."""
+    """Return whether the records in `head` are sorted by time and have correct next uses."""
     records = np.frombuffer(head, RECORD, len(head) // RECORD_BYTES)
     if not len(records) or not records["size"].any() or (np.diff(records["time"].astype(np.int64)) < 0).any():
         return False
@@ -44,21 +42,21 @@ def sniff(head: bytes) -> bool:
     following = np.where(np.isin(records["next"], _NEVER), -1, records["next"])
     if ((following >= 0) & (following < place) | (following < -1) | (following >= 1 << 40)).any():
         return False
-    # libCacheSim counts records from 0; converters of others from 1.
+    # libCacheSim counts records from 0, other converters from 1.
     return any(_fits(records["object"], following, place, first) for first in (0, 1))
 
 
 def _fits(
     objects: npt.NDArray[np.uint64], following: npt.NDArray[np.int64], place: npt.NDArray[np.int64], first: int
 ) -> bool:
-    """Whether next uses that lie within the head are of the same object, where `first` is the number of record 0."""
+    """Return whether next uses within the head refer to the same object, if the first record has the number `first`."""
     target = following - first
     is_here = (following >= 0) & (target < len(objects))
     return bool((target[is_here] > place[is_here]).all() and (objects[target[is_here]] == objects[is_here]).all())
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """Return the uses as requests that are queued, of which neither operation nor device is known."""
+    """Read the uses as queued requests. Their operation and device are unknown."""
     count = source.size // RECORD_BYTES
     block_bytes = _block_bytes(source)
     span: list[int] = []
@@ -84,14 +82,16 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def _records(source: Source) -> Iterator[npt.NDArray[np.void]]:
-    """Yield the whole records of the file, some at once."""
+    """Yield the whole records of the file, many at once."""
     for piece in source.pieces(_PIECE_BYTES):
         if count := len(piece) // RECORD_BYTES:
             yield np.frombuffer(piece, RECORD, count)
 
 
 def _block_bytes(source: Source) -> int | None:
-    """Return the size of all objects, where it is one of whole sectors and every object has a place; else None."""
+    """Return the common size of all objects; None if it is not a multiple of a sector, or if an offset would not
+    fit.
+    """
     sizes, greatest = set(), 0
     for records in _records(source):
         sizes |= {int(records["size"].min()), int(records["size"].max())}
