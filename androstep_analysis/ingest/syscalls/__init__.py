@@ -1,1 +1,1 @@
-"""System calls, which fill table `syscalls`: logs of strace, what others made of such, and calls in any recording."""
+"""Read system calls into table `syscalls`: from strace logs, from files made of such logs, and from trace events."""

@@ -1,21 +1,17 @@
-"""What the arguments of each system call are, as the kernel gets them in registers.
+"""The arguments of each system call, in the order in which the kernel receives them in registers.
 
-An argument is ``column`` or ``column=how`` of table `syscalls`; ``-`` is none of its columns. How it is read:
+An argument is ``column`` or ``column=how`` of table `syscalls`; ``-`` is an argument without a column. `how` is one of:
 
 ==============  ===================================================================================================
-(nothing)       as the column has it: a descriptor, a path that an event tells, permissions, a number
-``signed``      a number of as many bits as a register has, of which the highest is the sign
-``64``          a number of 64 bits: two registers on a machine of 32, on arm from an even one on
-``low_high``    two registers on any machine, of which one of 64 bits uses the first only
-``high_low``    two registers, the upper half first
-``pages``       a number of units of 4096 bytes
-``decimal``     a signed number, as text
-``pointer``     a number that is none where it is 0; of a place in a file that is in memory, where that is
-``mapped``      a descriptor, where the memory is a file's
-``created``     permissions, where the flags before it make a file
-``command``     of fcntl: what it asks for, and what its last argument is then
-else            words (`words`)
-==============  ===================================================================================================
+(none)          the type of the column: a descriptor, a path that an event reports, permissions, a number ``signed``
+a signed number of register width ``64``          a number of 64 bits: two registers on a 32-bit machine, on arm
+beginning with an even one ``low_high``    two registers on any machine; a 64-bit machine uses only the first
+``high_low``    two registers, upper half first ``pages``       a number in units of 4096 bytes ``decimal``     a signed
+number, as text ``pointer``     a number, or null if 0; for a file offset in memory, the address of the offset
+``mapped``      a descriptor, if the mapping is not anonymous ``created``     permissions, if the preceding flags create
+a file ``command``     the command of fcntl, and its last argument depending on the command otherwise       the name of
+a set of words (`words`) ==============
+===================================================================================================
 """
 
 from __future__ import annotations
@@ -202,7 +198,7 @@ CALLS = {
     "exit_group": "request=decimal",
     "umask": "mode",
 }
-"""The arguments of each call, by the name that strace gives it."""
+"""The arguments of each call, by the name that strace uses."""
 
 KERNEL_NAMES = {
     "newstat": "stat",
@@ -216,31 +212,33 @@ KERNEL_NAMES = {
     "sendfile64": "sendfile",
     "fadvise64_64": "fadvise64",
 }
-"""Calls that the kernel's events name after its functions, on machines of 64 bits; the rest have their own names."""
+"""Calls that the kernel's events name after kernel functions on 64-bit machines. All remaining calls have their own
+names.
+"""
 
 KERNEL_NAMES_32 = {"sendfile64", "fadvise64_64"}
-"""Those that are calls of their own on machines of 32 bits."""
+"""Those that are distinct calls on 32-bit machines."""
 
 OPENING = ("open", "openat", "openat2", "creat", "open_by_handle_at")
-"""Calls whose result is a descriptor of the file that the kernel opens meanwhile."""
+"""Calls that return a descriptor of the file that the kernel opens during the call."""
 
 MAKING = ("clone", "clone3", "fork", "vfork")
-"""Calls that make a task, which begins where they end."""
+"""Calls that create a task. The task starts when the call returns."""
 
 FLAGS_BY_TASK = ("clone3",)
-"""Those whose flags are in memory: only the event of the task has them."""
+"""Calls with their flags in memory. Only the task event contains them."""
 
 NEVER_RETURNING = ("exit", "exit_group", "rt_sigreturn", "sigreturn")
-"""Calls whose ends kernels tell nothing of, or not all of them do."""
+"""Calls for which at least some kernels record no exit event."""
 
 PAIRING = ("pipe", "pipe2", "socketpair")
-"""Calls that make two descriptors."""
+"""Calls that create two descriptors."""
 
 RECEIVING = ("recvmsg", "recvmmsg")
-"""Calls that descriptors are passed to."""
+"""Calls that may receive descriptors."""
 
 OTHERS = (*MAKING, *PAIRING)
-"""Calls of which something is told, but not by all of their arguments."""
+"""Calls that are known only in part, since their arguments are not all described."""
 
 COMMANDS = {
     "decimal": (0, 8, 10, 1024, 1030, 1031),
@@ -248,4 +246,4 @@ COMMANDS = {
     "open": (4,),
     "sealing": (1033,),
 }
-"""What the last argument of fcntl is, by the numbers of its commands: a number, or words."""
+"""The type of the last argument of fcntl, by the numbers of its commands: a number, or words."""

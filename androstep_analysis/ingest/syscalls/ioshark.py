@@ -1,13 +1,17 @@
-"""Workloads of AOSP's ioshark (``*.wl``): the file operations of one thread, compiled from the log of strace.
+"""Read the workloads of AOSP's ioshark (``*.wl``): the file operations of one thread, compiled from a strace log.
 
-A workload is a header, a table of files with the sizes they are to have, and a table of operations (system/extras,
-ioshark/ioshark.h). There are three layouts: structs as an x86-64 compiler lays them out, little-endian, with 16 bytes a
-file (2017-01), the same with 24 bytes (2017-03: the number of the file's name), and packed 64-bit numbers in network
-order (version 2, 2018). Each thread has a workload of its own, named after it; any of them opens all that lie beside.
+A workload is a header, a table of files with their initial sizes, and a table of operations (system/extras,
+ioshark/ioshark.h). There are three layouts:
 
-`delta_us` counts from the start of the whole recording, although its comment says from the operation before:
-compile_ioshark.c, ``get_delta_ts``. Files have numbers only, and are named as ioshark_bench names them; where its
-table of names ``ioshark_filenames`` lies beside, they have those. Results are not recorded.
+- 2017-01: C structs as on x86-64, little-endian, with 16 bytes per file.
+- 2017-03: the same with 24 bytes per file, including the index of its name.
+- Version 2, 2018: packed 64-bit numbers in network byte order.
+
+Each thread has a workload, which is named after it. Given any of them, all workloads in the directory are read.
+
+`delta_us` counts from the start of the whole recording, although its comment says from the previous operation
+(compile_ioshark.c, ``get_delta_ts``). Files have only numbers and get the names that ioshark_bench gives them. If the
+name table ``ioshark_filenames`` is in the directory, they get their original names. Results are not recorded.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ _CALLS = (
     "mapped_pread",
     "mapped_pwrite",
 )
-"""enum file_op, by number. The last two are accesses to mapped memory that page faults showed."""
+"""enum file_op, by number. The last two are accesses to mapped memory, derived from page faults."""
 
 _SEEKS = (0, 1)
 _AT_PLACE = (2, 3, 6, 7, 12, 13)
@@ -66,7 +70,7 @@ _OPEN_FLAGS = {
     0o1000000: "O_NOATIME",
     0o2000000: "O_CLOEXEC",
 }
-"""asm-generic/fcntl.h: the workload has the numbers of the x86-64 host that compiled it."""
+"""asm-generic/fcntl.h: workloads contain the numbers of the x86-64 host that compiled them."""
 
 _SYNC, _DSYNC = 0o4010000, 0o10000
 _ACCESS = ("O_RDONLY", "O_WRONLY", "O_RDWR")
@@ -81,7 +85,7 @@ _OF_THREAD = re.compile(r"\.(\d{1,7})\.wl$")
 
 @dataclass(frozen=True)
 class _Layout:
-    """How one version lays out its three parts."""
+    """The binary layout of the three parts in one version."""
 
     header: np.dtype[np.void]
     file: np.dtype[np.void]
@@ -109,16 +113,16 @@ _LAYOUTS = (
         _HOST_OPERATION,
     ),
 )
-"""The newest first; the union's members are read by `_arguments`."""
+"""The layouts, newest first."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins a workload."""
+    """Return whether `head` begins a workload."""
     return _layout(head) is not None
 
 
 def _layout(head: bytes) -> _Layout | None:
-    """The layout whose files and first operations make sense."""
+    """Return the layout with which the files and the first operations are plausible."""
     return next((layout for layout in _LAYOUTS if _fits(head, layout)), None)
 
 
@@ -144,7 +148,7 @@ def _fits(head: bytes, layout: _Layout) -> bool:
 
 
 def _counts(head: bytes, layout: _Layout) -> tuple[int, int] | None:
-    """How many files and operations the header says there are; None where it is none."""
+    """Return the number of files and operations in the header; None if it is not a header."""
     if len(head) < layout.header.itemsize:
         return None
     header = np.frombuffer(head, layout.header, 1)[0]
@@ -158,13 +162,13 @@ def _counts(head: bytes, layout: _Layout) -> tuple[int, int] | None:
 
 
 def _rows(data: bytes, start: int, dtype: np.dtype[np.void], count: int) -> npt.NDArray[np.void]:
-    """As many of `count` rows as `data` has."""
+    """Return up to `count` rows, as many as `data` holds."""
     there = max(0, min(count, (len(data) - start) // dtype.itemsize))
     return np.frombuffer(data, dtype, there, start) if there else np.empty(0, dtype)
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The operations of all workloads that lie together, as system calls; `events` counts them by call."""
+    """Read all workloads in the directory as system calls. `events` counts them by call."""
     siblings = [name for name in source.siblings if _WORKLOAD.search(name) and name != source.path.name]
     loaded = [source, *(source.load_sibling(name) for name in sorted(siblings))]
     workloads = sorted((part for part in loaded if sniff(part.head)), key=lambda part: part.path.name)
@@ -178,7 +182,7 @@ def read(source: Source, spool: Spool) -> Staging:
         counts = rows["call"].value_counts()
         events.update(dict(zip(counts["call"].to_list(), counts["count"].to_list(), strict=True)))
         losses += lost
-        # Damage breaks the order of the times, so that they need not begin and end with the file.
+        # In a damaged file, the first and the last row need not have the extreme times.
         spans += rows.select(pl.min("ts_ns"), pl.max("ts_ns").alias("last")).row(0) if rows.height else ()
     tids = [int(name[1]) for part in workloads if (name := _OF_THREAD.search(part.path.name))]
     return Staging(
@@ -198,7 +202,7 @@ def _tasks(tids: list[int]) -> pl.DataFrame:
 
 
 def _names(source: Source) -> list[str]:
-    """The names of files in the table beside, if there is one."""
+    """Return the names in the table of file names, if there is one in the directory."""
     if _NAMES not in source.siblings:
         return []
     data = source.load_sibling(_NAMES).data
@@ -207,7 +211,7 @@ def _names(source: Source) -> list[str]:
 
 
 def _read(source: Source, names: list[str]) -> tuple[pl.DataFrame, list[Loss]]:
-    """Table `syscalls` of one workload."""
+    """Return table `syscalls` of one workload, and its losses."""
     layout = _layout(source.head)
     assert layout is not None  # it was sniffed
     data = source.data
@@ -234,7 +238,7 @@ def _tid(source: Source) -> int | None:
 
 
 def _files(files: npt.NDArray[np.void], source: Source, names: list[str]) -> pl.DataFrame:
-    """Number, path and size of a workload's files."""
+    """Return number, path and size of each file in a workload."""
     stem = _WORKLOAD.sub("", source.path.name)
     numbers = files["file"].astype(np.int64).tolist()
     places = files["name"].astype(np.int64).tolist() if "name" in (files.dtype.names or ()) else [-1] * len(files)
@@ -255,7 +259,7 @@ def _table(operations: npt.NDArray[np.void], lines: npt.NDArray[np.int64], files
     number = pl.col("call")
     low, high = pl.col("first") % (1 << 32), pl.col("first") // (1 << 32)
     if operations.dtype["first"].byteorder == ">":
-        low, high = high % (1 << 32), low  # two 32-bit numbers, the first one first
+        low, high = high % (1 << 32), low  # two 32-bit numbers in file order
         whence, protection = pl.col("second") // (1 << 32), pl.col("third")
     else:
         whence, protection = pl.col("second") % (1 << 32), pl.col("third") % (1 << 32)
@@ -281,7 +285,7 @@ def _table(operations: npt.NDArray[np.void], lines: npt.NDArray[np.int64], files
 
 
 def _words(value: pl.Expr, names: dict[int, str], none: str) -> pl.Expr:
-    """The names of the bits of `value`, with | between them."""
+    """Return the names of the bits in `value`, joined by ``|``."""
     words = pl.concat_str(
         [pl.when(value // bit % 2 == 1).then(pl.lit(name)) for bit, name in names.items()],
         separator="|",

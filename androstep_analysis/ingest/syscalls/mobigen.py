@@ -1,14 +1,17 @@
-"""Scripts of MobiGen: the calls that its cleaner took from a log of strace, for mobibench -g (Jeong et al., 2013).
+"""Read the scripts of MobiGen: calls that its cleaner extracts from a strace log for mobibench -g (Jeong et al., 2013).
 
-A line is ``thread microseconds call arguments result``; the lines of one thread follow each other, and threads are
-numbered in the order in which strace named them. Results are whole, but a failed call is only ``-1``, and how much was
-asked for is not there. Rows are in order of time, equal times in that of the lines.
+A line is ``thread microseconds call arguments result``. The lines of one thread are consecutive. Threads are numbered
+in the order in which strace named them. Results are complete, except that a failed call is only ``-1``. Requested sizes
+are missing. Rows are sorted by time, and rows with equal times by line.
 
-Two things that the cleaner did are undone here. Before the first read or write of each descriptor number it put an
-``open`` of ``/data/data`` that nobody made, also where the descriptor was open or was a pipe or a socket: those lines
-are no rows. They cannot be mistaken: of a path that was not opened read-only the cleaner kept only the first two parts
-between slashes, so that no other path without quotes begins with one. A path cut so is null here. Where it had no more
-than two parts, the closing quote shows that it is whole; it is taken for absolute, as those of apps are.
+Two changes of the cleaner are undone here:
+
+- Before the first read or write of each descriptor it inserts an ``open`` of ``/data/data`` that never happened, even
+  if the descriptor was open or was a pipe or a socket. Those lines yield no rows. They are unambiguous: no other path
+  without quotes begins with a slash.
+- Of a path that was not opened read-only, it keeps only the first two parts between slashes. Such a truncated path is
+  null here. If the path had at most two parts, the closing quote shows that it is complete. It is then assumed to be
+  absolute, as the paths of apps are.
 """
 
 from __future__ import annotations
@@ -30,13 +33,13 @@ FORMAT = "mobigen"
 
 INSERTED_PATH = "/data/data"
 INSERTED_FLAGS = "O_WRONLY|O_CREAT|O_TRUNC|O_LARGEFILE"
-"""What the opens that the cleaner inserted say."""
+"""Path and flags of the opens that the cleaner inserts."""
 
 _INSERTED = "open (inserted)"
-"""The name under which they are counted among the events."""
+"""The name under which these are counted among the events."""
 
 _PROCESS = 0
-"""Stands for the process that was traced, whose number scripts do not tell."""
+"""The traced process, whose id is not in scripts."""
 
 _US_NS = 1000
 _QUOTED = 60
@@ -52,18 +55,18 @@ _LINE = (
     r")$"
 )
 _SHORT = r'^([^"]*)"(?:/nil)?$'
-"""What the cleaner leaves of a path that has no more than two parts."""
+"""The remains of a path with at most two parts."""
 
 _FIRST_LINE = re.compile((_LINE.removesuffix("$") + r"\r?\n").encode())
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins with a line of a script."""
+    """Return whether `head` begins with a line of a script."""
     return _FIRST_LINE.match(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The calls of a script; `events` counts all of them by name, the inserted ones as ``open (inserted)``."""
+    """Read the calls of a script. `events` counts all calls by name, the inserted ones as ``open (inserted)``."""
     script = _Script(spool)
     for text in lines.whole(source):
         script.read(text.decode(errors="backslashreplace"))
@@ -71,7 +74,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 class _Script:
-    """A script while it is read."""
+    """A script that is being read."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -84,7 +87,7 @@ class _Script:
         self._first_unreadable = ""
 
     def read(self, text: str) -> None:
-        """Some whole lines."""
+        """Read several whole lines."""
         lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
         parsed = lines.with_row_index("line", self._lines + 1).with_columns(
             pl.col("text").str.strip_suffix("\r").str.extract_groups(_LINE).struct.unnest()
@@ -110,7 +113,7 @@ class _Script:
         self._unreadable += lines.height
 
     def staging(self, truncated: tuple[Loss, ...]) -> Staging:
-        """What the reader returns, once all is read."""
+        """Return the result of the reader after the last line."""
         return Staging(
             format=FORMAT,
             events={name: count for name, count in sorted(self._events.items()) if count},
@@ -136,7 +139,7 @@ class _Script:
 
 
 def _calls(lines: pl.DataFrame) -> pl.DataFrame:
-    """Columns of table `syscalls`, and `cut`: a path without quotes, as it stands there."""
+    """Return columns of table `syscalls`, and `cut`, the raw text of a path without quotes."""
     result = pl.coalesce("result", "moved", "found", "opened").cast(pl.Int64)
     return lines.select(
         pl.col("line").cast(pl.Int64),
@@ -155,6 +158,6 @@ def _calls(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tasks(tids: pl.Series) -> pl.DataFrame:
-    """All threads are of one process: they share their descriptors."""
+    """Return table `tasks`. All threads belong to one process, since they share their descriptors."""
     kind = pl.lit("other", schema.enum("tasks", "kind"))
     return schema.complete(pl.DataFrame(tids).with_columns(pid=pl.lit(_PROCESS, pl.Int32), kind=kind), "tasks")

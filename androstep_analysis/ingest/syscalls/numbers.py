@@ -1,7 +1,7 @@
-"""Numbers of system calls, which raw_syscalls tells in place of names.
+"""The numbers of system calls. raw_syscalls events contain them instead of names.
 
-They are those of the kernel's arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, scripts/syscall.tbl (aarch64)
-and arch/arm/tools/syscall.tbl (arm: EABI), Linux 7.2.
+They are from the kernel's arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, scripts/syscall.tbl (aarch64) and
+arch/arm/tools/syscall.tbl (arm: EABI), Linux 7.2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SINCE_424 = (
     "setxattrat getxattrat listxattrat removexattrat open_tree_attr file_getattr file_setattr listns "
     "rseq_slice_yield"
 )
-"""From this number on calls have the same one on all machines that do not lack them."""
+"""From this number on, a call has the same number on all machines that have it."""
 
 _NAMES = {
     "x86_64": {
@@ -246,11 +246,14 @@ _NAMES = {
         ),
     },
 }
-"""For each machine the names of numbers that follow each other, by the first number."""
+"""For each machine, runs of names with consecutive numbers, by the first number."""
 
 
 def names(machine: str) -> list[str | None]:
-    """The call of each number of a machine (x86_64, i386, aarch64, arm), None where it has none; empty for another."""
+    """Return the names of calls by number for a machine: x86_64, i386, aarch64 or arm.
+
+    Unused numbers are None. The list is empty for other machines.
+    """
     runs = _NAMES.get(machine, {})
     by_number = {first + place: name for first, run in runs.items() for place, name in enumerate(run.split())}
     return [by_number.get(number) for number in range(max(by_number, default=-1) + 1)]

@@ -1,9 +1,12 @@
-"""What processes had open when their calls began to be recorded, as iotrace lists it: rows of table `syscalls`.
+"""Describe the files that processes had open when the recording of their calls began, as rows of table `syscalls`.
 
-Each is the return of a call from before the recording (state `resumed`): openat for a descriptor, whatever made it,
-with the flags that /proc/PID/fdinfo tells; lseek for a file that is not read or written from its beginning on; chdir
-for the working directory. Where a file is open more than once, nothing tells which descriptors share a place: none is
-told.
+iotrace lists open files before it records. Each row is the return of a call before the recording (state `resumed`):
+
+- openat for a descriptor, regardless of the call that created it, with the flags from /proc/PID/fdinfo;
+- lseek for a file with a position other than 0;
+- chdir for the working directory.
+
+If a file is open more than once, it is unknown which descriptors share a position. No lseek is then reported.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from androstep_analysis.common import schema
 from androstep_analysis.ingest.syscalls import words
 
 TABLE = "descriptor"
-"""The records of before.rec that list what is open."""
+"""The records of before.rec that list open files."""
 
 _WORKING_DIRECTORY = -100
 _CLOEXEC = 0o2000000
@@ -26,9 +29,11 @@ _DELETED = " (deleted)"
 
 
 def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, command: int | None) -> pl.DataFrame:
-    """Rows of `syscalls` without times for the records `listed`; one for each descriptor comes before those about it.
+    """Return rows of `syscalls` without times for the records `listed`. The openat of a descriptor precedes its other
+    rows.
 
-    The command is a process (`command`) that the `recorder` made, and has what that had open, as far as exec keeps it.
+    The recorded command (process `command`) was started by the `recorder`. It inherits the open files of the recorder,
+    except those that exec closes.
     """
     inherited = listed.filter(pl.col("pid").eq_missing(recorder), (pl.col("flags").fill_null(0) & _CLOEXEC) == 0)
     others = listed.filter(pl.col("pid").ne_missing(recorder), pl.col("pid").ne_missing(command))
@@ -58,12 +63,12 @@ def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, comman
 
 
 def of_processes(opened: pl.DataFrame, pids: Sequence[int], ts_ns: int) -> pl.DataFrame:
-    """The rows of `opened` that are of the processes, at a time."""
+    """Return the rows of `opened` that belong to these processes, at the given time."""
     return opened.filter(pl.col("pid").is_in(pids)).with_columns(ts_ns=pl.lit(ts_ns, pl.Int64))
 
 
 def _text(flags: int, machine: str | None) -> str:
-    """The words for the flags of an open file, joined with ``|``, and bits without a word as a number."""
+    """Return the flags of an open file as words joined with ``|``. Bits without a word are appended as a number."""
     named: list[str] = []
     rest = flags
     for word in words.words("open", machine):

@@ -1,8 +1,10 @@
-"""System calls out of the kernel's events: beginnings and ends, put together as one row of table `syscalls` each.
+"""Pair the enter and exit events of system calls into rows of table `syscalls`.
 
-A reader fills rows of table `call_events` in the order in which each thread made them, and `Pairs` makes calls of them
-while it reads: what is in memory is one call of each thread. The work is done by native/syscalls/pairs.c, and by
-native/syscalls/rows.c, to which the tables of `arguments`, `words` and `numbers` are given.
+A reader appends rows to table `call_events` in the order in which each thread made the calls. `Pairs` combines them
+while the reader continues. Only one call of each thread is in memory.
+
+The work is done by native/syscalls/pairs.c and native/syscalls/rows.c, which receive the tables of `arguments`, `words`
+and `numbers`.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ _FILLS = "syscalls"
 _ROWS = 1 << 16
 _STRINGS_BYTES = 16 << 20
 _LATE_NS = 2_000_000_000
-"""A call that takes longer may come out of order; to wait for it would keep everything that follows in memory."""
+"""A call that takes longer may be appended out of order. Waiting for it would keep all later calls in memory."""
 
 _NO_INT64 = -(1 << 63)
 _LAST_INT64 = (1 << 63) - 1
 _NO_NUMBER = (1 << 32) - 1
 _REGISTERS = 6
 _MMAP2_BYTES = 4096
-"""What mmap2 counts its offset in, however large the pages are (mmap2(2))."""
+"""The unit of the offset of mmap2, regardless of the page size (mmap2(2))."""
 _ALL_BITS = (1 << 64) - 1
 _INT_BITS = (1 << 32) - 1
 
@@ -58,10 +60,10 @@ _READINGS = {
     "mapped": _DESCRIPTOR,
     "created": _MODE,
 }
-"""How arguments are read that are no words (`arguments`)."""
+"""How the arguments are read that have no set of words (`arguments`)."""
 
 _KINDS = {"fd": _DESCRIPTOR, "fd2": _DESCRIPTOR, "path": _PATH, "path2": _PATH, "mode": _MODE}
-"""How the arguments of a column are read if nothing is said; others are numbers."""
+"""How the arguments of a column are read by default. All remaining columns are numbers."""
 
 _COLUMNS = {
     "fd": "fd",
@@ -79,16 +81,16 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine of a recording: its name as ``uname -m`` tells it (None: unknown) and the bytes of a long."""
+    """The recorded machine: its name as in ``uname -m`` (None if unknown) and the bytes of a long."""
 
     name: str | None
     long_bytes: int
 
     @classmethod
     def of(cls, name: str | None, long_bytes: int | None = None) -> Machine:
-        """The machine that calls itself `name` (armv8l, i686, …), with longs of so many bytes if that is known.
+        """Return the machine with this `uname` name (armv8l, i686, …), and with longs of `long_bytes` if that is known.
 
-        To programs of 32 bits, a machine of 64 bits may give the name of one of 32.
+        A 64-bit machine may report the name of a 32-bit machine to 32-bit programs.
         """
         name = name or ""
         if name in ("x86_64", "i386", "i486", "i586", "i686"):
@@ -101,7 +103,7 @@ class Machine:
         return cls(names.get(word_bytes), word_bytes)
 
 
-# --- what C is told --------------------------------------------------------------------------------------------------
+# --- tables for C ----------------------------------------------------------------------------------------------------
 
 
 class _Step(ctypes.Structure):
@@ -181,7 +183,7 @@ class _Counts(ctypes.Structure):
 
 
 class _Knowledge:
-    """What is known of the calls of a machine, as C takes it."""
+    """The system calls of a machine as tables for C."""
 
     def __init__(self, machine: Machine, mounts: Mapping[int, str]) -> None:
         self._machine = machine
@@ -201,7 +203,7 @@ class _Knowledge:
         self._calls = [self._call(self.names.add(of.encode()), of) for of in kernel_names.values()]
         self._task_words = self._set("clone")
         for word, text in zip(self._words, self._texts, strict=True):
-            word.name = self.names.add(text.encode())  # behind the names of calls, whose numbers are those of calls
+            word.name = self.names.add(text.encode())  # after the names of calls, whose indices equal those of calls
         numbers = [call_numbers.get(name or "", _NO_NUMBER) for name in syscall_numbers.names(machine.name or "")]
         self._arrays = (
             (_Call * len(self._calls))(*self._calls),
@@ -237,7 +239,7 @@ class _Knowledge:
         return _Call(number, first, len(self._steps) - first, flags)
 
     def _arguments(self, name: str) -> Iterator[_Step]:
-        """The steps for the arguments of a call."""
+        """Yield the steps for the arguments of a call."""
         register = paths = 0
         for argument in arguments.CALLS.get(name, "").split():
             column, _, how = argument.partition("=")
@@ -276,13 +278,13 @@ class _Knowledge:
         return _Step(kind, columns.index(_COLUMNS[column]), register, _REGISTERS, _ALWAYS, 0, 0, 0, number)
 
     def _words_step(self, column: str, how: str, register: int) -> _Step:
-        # All flags but those of clone are ints, whose upper halves in a register say nothing.
+        # All flags except those of clone are ints. The upper half of the register is undefined for them.
         step = self._step(_WORDS, column, register, _ALL_BITS if how == "clone" else _INT_BITS)
         step.words = self._set(how)
         return step
 
     def _command(self, register: int) -> Iterator[_Step]:
-        """The last argument of fcntl, by the command before it."""
+        """Yield the steps for the last argument of fcntl, which depends on the command."""
         for how, commands in arguments.COMMANDS.items():
             for command in commands:
                 step = (
@@ -294,7 +296,7 @@ class _Knowledge:
                 yield step
 
     def _set(self, name: str) -> int:
-        """Number of a set of words."""
+        """Return the index of a set of words."""
         if name not in self._sets:
             words = syscall_words.words(name, self._machine.name)
             self._sets[name] = _WordSet(len(self._words), len(words))
@@ -318,11 +320,11 @@ def _library() -> ctypes.CDLL:
     )
 
 
-# --- at work ---------------------------------------------------------------------------------------------------------
+# --- pairing ---------------------------------------------------------------------------------------------------------
 
 
 class Pairs:
-    """Calls of one recording on their way to table `syscalls` of a spool."""
+    """Pairs the system call events of one recording and appends rows to table `syscalls` of a spool."""
 
     def __init__(
         self,
@@ -332,11 +334,17 @@ class Pairs:
         narrow: Collection[int] = (),
         opened: pl.DataFrame | None = None,
     ) -> None:
-        """`mounts` has the place where the filesystem on a device is mounted, by `dev`; `opened` has rows for what was
-        open before (`opened_before`), which precede the calls of the processes that have any.
+        """Create the pairing.
 
-        `narrow` are processes that ran programs of 32 bits on a machine of 64 when the recording began: what is told
-        of their calls by numbers only is left out, as they have other numbers.
+        Parameters
+        ----------
+        mounts
+            The mount point of the filesystem on each device, by `dev`.
+        narrow
+            Processes that ran 32-bit programs on a 64-bit machine when the recording began. Their call numbers have
+            other meanings, so that events with only a number are left out.
+        opened
+            Rows for files that were already open (`opened_before`). They precede the calls of their processes.
         """
         self._spool = spool
         self._narrow = narrow
@@ -346,19 +354,19 @@ class Pairs:
         self._work: _Work | None = None
 
     def take(self, events: native.Table) -> None:
-        """Takes in all rows of table `call_events`, which the caller empties."""
+        """Add all rows of table `call_events`. The caller empties the table."""
         if events.rows:
             self._work = self._work or _Work(self._spool, _Knowledge(self._machine, self._mounts), self._narrow)
             self._work.take(events)
 
     def take_frame(self, rows: pl.DataFrame) -> None:
-        """As `take`, for rows that are no longer where C put them."""
+        """Add rows as `take` does, from a DataFrame."""
         events = native.Table(TABLE, rows.height)
         events.fill(rows)
         self.take(events)
 
     def finish(self) -> tuple[Loss, ...]:
-        """Hands on the rows that are left, those of calls that did not return too, and says what is missing."""
+        """Append the remaining rows, including calls that did not return, and return the losses."""
         if self._work is None:
             return ()
         counts = self._work.finish()
@@ -388,9 +396,9 @@ class Pairs:
 
 
 class _Work:
-    """``struct pairs`` at work, with the table that it fills.
+    """``struct pairs`` with the table that it fills.
 
-    `pids` are the processes that made calls, and `first_ns` is when the first of them began.
+    `pids` are the processes that made calls. `first_ns` is the start of the first call.
     """
 
     def __init__(self, spool: Spool, knowledge: _Knowledge, narrow: Collection[int]) -> None:
@@ -411,7 +419,7 @@ class _Work:
         _library().pairs_output(self._handle, self._calls.pointer)
 
     def take(self, events: native.Table) -> None:
-        if events is not self._events:  # the strings of one that was emptied are as they were
+        if events is not self._events:  # emptying a table keeps its strings
             self._events = events
             _library().pairs_input(self._handle, events.pointer)
         self._last_ns = max(self._last_ns, int(events.column("ts_ns")[-1]))
@@ -422,14 +430,14 @@ class _Work:
             self._flush()
 
     def finish(self) -> _Counts:
-        """Rows for the calls that did not return, and what was counted."""
+        """Append rows for the calls that did not return, and return the counters."""
         while not _library().pairs_finish(self._handle):
             self._flush()
         self._flush()
         return self._counts()
 
     def call_name(self, number: int) -> str:
-        """Name of a call that counts have by its number."""
+        """Return the name of a call by its index in the counters."""
         return str(self._knowledge.names.array()[number])
 
     def _counts(self) -> _Counts:
@@ -437,7 +445,7 @@ class _Work:
         return counts
 
     def _flush(self) -> None:
-        """Hands the rows on to the spool; none is to come of before the oldest call that goes on."""
+        """Pass the rows to the spool. No later row starts before the oldest pending call."""
         if self._calls.rows:
             self.first_ns = min(self.first_ns, int(self._calls.column("ts_ns").min()))
             self.pids.update(np.unique(self._calls.column("pid")).tolist())

@@ -1,21 +1,22 @@
-"""Lists of calls on files that ext4slower and its siblings of bcc and libbpf-tools print, a call a line.
+"""Read the lists that ext4slower and related tools of bcc and libbpf-tools print, a call per line.
 
 ``ext4slower``, ``xfsslower``, ``btrfsslower``, ``f2fsslower``, ``zfsslower``, ``nfsslower`` and ``fsslower`` print the
-same columns, ``fileslower`` fewer; with ``-j`` or ``-c`` they print a CSV. All of them trace functions of the
-filesystem and not system calls, and print a call when it returns (bcc: tools/ext4slower.py, ``trace_return`` and
+same columns, ``fileslower`` fewer. With ``-j`` or ``-c`` they print a CSV. All of them trace functions of the
+filesystem, not system calls, and print a call when it returns (bcc: tools/ext4slower.py, ``trace_return`` and
 ``print_event``; libbpf-tools/fsslower.bpf.c, ``probe_exit``):
 
 =========================  ==========================================================================================
-``TIME``, ``TIME(s)``      when the line was printed, which is right after the return: the time of day in whole
-                           seconds; of ``fileslower`` seconds since it began
+``TIME``, ``TIME(s)``      when the line was printed, right after the return: the time of day in whole seconds; for
+                           ``fileslower``, seconds since its start
 ``ENDTIME_us``, ``_ns``    the return, in CLOCK_MONOTONIC
 ``T``, ``D``, ``TYPE``     R read, W write, O open, S or F fsync, G getattr, C commit (NFS)
-``BYTES``                  what the function returned; of F and C the range that was asked for, of ``fileslower`` the
-                           bytes that were asked for
-``OFF_KB``                 the offset in KiB, rounded down: the byte is not known, and `offset_bytes` is null
+``BYTES``                  the return value of the function; for F and C the requested range, for ``fileslower`` the
+                           requested bytes
+``OFF_KB``                 the offset in KiB, rounded down: the exact byte is unknown, and `offset_bytes` is null
 ``OFFSET_b``               the offset in bytes
-``LAT(ms)``                from the begin of the function to its return
-``FILENAME``, ``FILE``     the last name of the path, of which some tools keep 31 bytes; a longer one ends in “…”
+``LAT(ms)``                from the start of the function to its return
+``FILENAME``, ``FILE``     the last component of the path, truncated by some tools to 31 bytes; a name that may be
+                           truncated ends in “…”
 =========================  ==========================================================================================
 """
 
@@ -58,25 +59,25 @@ _CSV_ROW: Final = (
     r"(?P<offset>-?\d{1,18}),(?P<us>\d{1,15}),(?P<file>.*)$"
 )
 _BEGIN: Final = re.compile(r"Tracing .*?(?:operations|read/writes)(?: (?:that are )?slower than (\d+) ms)?")
-"""The line above the header, which states the threshold if there is one."""
+"""The line above the header. It states the threshold, if there is one."""
 
 _HEAD_LINES: Final = 50
 _QUOTED: Final = 60
 _NAME_BYTES: Final = 31
-"""Of a longer name no more may be printed (libbpf-tools/fsslower.h, FILE_NAME_LEN; DNAME_INLINE_LEN in bcc)."""
+"""The length to which some tools truncate names (libbpf-tools/fsslower.h, FILE_NAME_LEN; DNAME_INLINE_LEN in bcc)."""
 
 _DAY_NS: Final = 86_400 * 10**9
 _ERRNOS: Final = 4095
-"""A function of the kernel that returns so much less than 0 failed (include/linux/err.h, MAX_ERRNO)."""
+"""A kernel function failed if it returned a negative value down to minus this (include/linux/err.h, MAX_ERRNO)."""
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether one of the first lines names the columns of such a list, or is a row of one."""
+    """Return whether one of the first lines is the header or a row of such a list."""
     return _kind(head) is not None
 
 
 def _kind(head: bytes) -> str | None:
-    """Return the pattern of the rows of a list that begins so; None where it is none."""
+    """Return the pattern for the rows of a list with this head; None if it is not such a list."""
     for line in head.decode(errors="replace").splitlines()[:_HEAD_LINES]:
         names = tuple(line.split())
         if names == _OF_FILES or re.match(_FILE_ROW, line):
@@ -89,7 +90,7 @@ def _kind(head: bytes) -> str | None:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """Return the calls; `events` counts them by call. Rows begin at their end minus their latency."""
+    """Read the calls. `events` counts them by call. A call starts at its end minus its latency."""
     found = _List(source.head, spool)
     for text in lines.whole(source):
         found.read(text)
@@ -97,7 +98,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 class _List:
-    """A list while it is read."""
+    """A list that is being read."""
 
     def __init__(self, head: bytes, spool: Spool) -> None:
         self._row = _kind(head) or _FILE_ROW
@@ -118,7 +119,7 @@ class _List:
         self._first_unreadable = ""
 
     def read(self, text: bytes) -> None:
-        """Read some whole lines."""
+        """Read several whole lines."""
         self._dropped += sum(map(int, lines.LOST.findall(text)))
         whole = pl.DataFrame({"text": [lines.without_interrupt(text).decode(errors="backslashreplace")]})
         rows = whole.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", self._lines + 1)
@@ -136,7 +137,7 @@ class _List:
         self._spool.append("syscalls", schema.complete(calls.sort("ts_ns", maintain_order=True), "syscalls"))
 
     def _refuse(self, texts: pl.Series) -> None:
-        """Count the lines that are neither calls nor what the tools print beside them."""
+        """Count the lines that are neither calls nor messages of the tools."""
         names = texts.str.strip_chars().str.replace_all(r"\s+", " ")
         is_beside = names.is_in(_HEADERS) | names.str.contains(_CSV.pattern)
         for pattern in (lines.NOTE, lines.LOST):
@@ -171,7 +172,7 @@ class _List:
             if self._row == _CSV_ROW
             else pl.lit(None, pl.Int64),
             bytes=pl.when(is_asked & (returned >= 0)).then(returned),
-            # What open returns is a descriptor, and what the filesystem's function returns is none.
+            # The filesystem's open function returns 0, not the descriptor that the system call returns.
             result=pl.coalesce(failed, pl.when(~is_asked & (pl.col("type") != "O")).then(returned)),
             error=pl.when(failed.is_not_null()).then(pl.lit("?")),
         )
@@ -184,7 +185,7 @@ class _List:
         return hundredths * 10_000
 
     def _ends(self, rows: pl.DataFrame) -> pl.Series:
-        """Return when each call returned, in nanoseconds; the time of day goes on over midnight."""
+        """Return when each call returned, in nanoseconds. Times of day continue after midnight."""
         if self._row == _CSV_ROW:
             return rows["end"].cast(pl.Int64, strict=False) * self._tick_ns
         if self._row == _VFS_ROW:
@@ -198,7 +199,7 @@ class _List:
         return clock + days * _DAY_NS
 
     def staging(self, truncated: tuple[Loss, ...]) -> Staging:
-        """Return what the reader returns, once all is read."""
+        """Return the result of the reader after the last line."""
         clocks = {_FILE_ROW: "time of day", _VFS_ROW: "since the start", _CSV_ROW: "mono"}
         return Staging(
             format="fsslower",
@@ -212,7 +213,7 @@ class _List:
         )
 
     def _losses(self) -> Iterator[Loss]:
-        if self._row == _VFS_ROW:  # its times begin anew with each header
+        if self._row == _VFS_ROW:  # times restart at each header
             yield from clock.mixed(max(0, self._headers - 1))
         if self._unreadable:
             shown = printable(self._first_unreadable)
@@ -225,7 +226,7 @@ class _List:
 
 
 def _returned() -> pl.Expr:
-    """Return the signed value of column `size`, which tools print as an unsigned number of 32 or 64 bits; else null."""
+    """Return the signed value of column `size`, which tools print as an unsigned number of 32 or 64 bits."""
     wide = pl.col("size").cast(pl.UInt64, strict=False)
     signed = pl.coalesce(pl.col("size").cast(pl.Int64, strict=False), wide.reinterpret(signed=True))
     is_narrow = signed.is_between((1 << 32) - _ERRNOS, (1 << 32) - 1)
@@ -233,13 +234,13 @@ def _returned() -> pl.Expr:
 
 
 def _name() -> pl.Expr:
-    """Return the last name of the path; one that may be cut ends in “…”."""
+    """Return the last component of the path. A name that may be truncated ends in “…”."""
     name = pl.col("file")
     return pl.when(name.str.len_bytes() >= _NAME_BYTES).then(name + "…").otherwise(name)
 
 
 def _tasks(seen: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """Return table `tasks` of the threads that the list numbers; of processes it does not name threads."""
+    """Return table `tasks` of the threads in the list. Lists that contain only processes yield no threads."""
     if not seen:
         return None
     rows = pl.concat(seen).filter(pl.col("tid").is_not_null()).unique("tid", maintain_order=True)

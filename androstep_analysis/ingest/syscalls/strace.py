@@ -1,14 +1,19 @@
-"""The logs of strace, with whatever options they were made.
+"""Read the logs of strace, made with any options.
 
 A line is ``[thread] [time] [number] [instruction pointer] call(arguments) = result [<duration>]`` (strace 6.1:
-syscall.c, ``syscall_entering_trace``, and strace.c, ``printleader``). A call that another thread interrupts stands on
-two lines, of which the first ends in ``<unfinished ...>`` and the second begins with ``<... call resumed>``;
-native/decode/strace/pending.c joins them. A log that ``-ff -o name`` wrote is a set ``name.TID``, one file a thread:
-any of them opens all.
+syscall.c, ``syscall_entering_trace``, and strace.c, ``printleader``). A call that another thread interrupts takes two
+lines. The first ends in ``<unfinished ...>``, the second begins with ``<... call resumed>``.
+native/decode/strace/pending.c joins them.
 
-Times are what the log has: ``-ttt`` is CLOCK_REALTIME; ``-t`` and ``-tt`` are nanoseconds since the midnight before the
-first line, in the recorder's own time zone, and go on over the next midnight; ``-r`` is from the first line; without
-any of them `ts_ns` is null and rows are in the order of their lines.
+A log written by ``-ff -o name`` is a set of files ``name.TID``, one per thread. Given any of them, the set is read.
+
+Times depend on the options:
+
+- ``-ttt``: CLOCK_REALTIME.
+- ``-t``, ``-tt``: nanoseconds since the midnight before the first line, in the recorder's time zone. They continue
+  after the next midnight.
+- ``-r``: relative to the first line.
+- None of them: `ts_ns` is null, and rows are in the order of their lines.
 """
 
 from __future__ import annotations
@@ -35,17 +40,17 @@ from androstep_analysis.native import Strings, Table, declared, frame
 
 PIECE_BYTES = 1 << 20
 ROOT_BYTES = 8 << 20
-"""Where the thread of the first lines is named, if it is."""
+"""The number of bytes that are searched for the id of the first thread."""
 
 LINE_BYTES = 64 << 20
-"""A longer line is no call that anybody recorded, and is not read."""
+"""A longer line is not a recorded call and is skipped."""
 
 ROWS = 1 << 17
 STRINGS_BYTES = 64 << 20
-"""Paths may go on being new forever; then they are kept again from none."""
+"""The size at which the strings of a table are discarded, since a log may contain new paths without end."""
 
 _LATE_NS = 2_000_000_000
-"""A call that takes longer may come out of order; to wait for it would keep everything that follows in memory."""
+"""A call that takes longer may be appended out of order. Waiting for it would keep all later calls in memory."""
 
 _NO_INT32 = -(1 << 31)
 _NO_INT64 = -(1 << 63)
@@ -92,14 +97,14 @@ def _native() -> ctypes.CDLL:
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` holds a line of a log."""
+    """Return whether `head` contains a line of a log."""
     return _LINE.search(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The calls of one log, or of a set of logs, one a thread.
+    """Read the calls of one log, or of a set of logs with one file per thread.
 
-    `events` counts calls by name, and signals and ends of threads (``--- SIGCHLD``, ``+++ exited``).
+    `events` counts calls by name, and also signals and ends of threads (``--- SIGCHLD``, ``+++ exited``).
     """
     log = _Log(spool)
     for part, tid in _members(source):
@@ -108,7 +113,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def _members(source: Source) -> Iterator[tuple[Source, int]]:
-    """The files of a log with the threads they are of (`_NO_INT32`: the lines tell)."""
+    """Yield the files of a log with their threads. The thread is `_NO_INT32` if the lines contain it."""
     name = _OF_THREAD.match(source.path.name)
     if name is None or not _is_of_one_thread(source.head):
         yield source, _root(source)
@@ -127,9 +132,10 @@ def _is_of_one_thread(head: bytes) -> bool:
 
 
 def _root(source: Source) -> int:
-    """The thread of the first lines, which have no name as long as it is the only one; then it has, and nobody made it.
+    """Return the thread of the first lines, or `_NO_INT32`.
 
-    strace writes so to a terminal (``-f`` without ``-o``).
+    With ``-f`` and without ``-o``, strace prints no thread id while there is only one thread. Later lines name the
+    first thread, and no call creates it.
     """
     first = source.read(0, ROOT_BYTES)
     roots = set(_NAMED.findall(first))
@@ -139,7 +145,7 @@ def _root(source: Source) -> int:
 
 
 class _Log:
-    """A log while it is read."""
+    """A log that is being read."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -155,7 +161,7 @@ class _Log:
         self._clock: str | None = None
 
     def read(self, source: Source, tid: int) -> None:
-        """One file."""
+        """Read one file."""
         handle = _native().strace_new(tid, self._order, self._notes.handle)
         if not handle:
             raise MemoryError
@@ -214,7 +220,7 @@ class _Log:
             self._table.clear()
 
     def _add(self, source: Source, handle: int) -> None:
-        """What the file told beside its rows."""
+        """Add the counters, threads and notes of a file."""
         counts = _native().strace_counts(handle).contents
         self._order += counts.lines
         for name in ("unreadable", "torn", "unfinished", "resumed", "forgotten"):
@@ -231,7 +237,7 @@ class _Log:
             self._clock = _clock(source.head)
 
     def staging(self) -> Staging:
-        """What the reader returns, once all files are read."""
+        """Return the result of the reader after the last file."""
         self._append_untimed()
         return Staging(
             format="strace",
@@ -245,7 +251,9 @@ class _Log:
         )
 
     def _append_untimed(self) -> None:
-        """Rows without times had the order of their lines for one, so that those of long calls come to their place."""
+        """Append the rows without times. They were sorted by line number, so that long calls are at the position of
+        their start.
+        """
         if self._untimed is not None:
             for rows in self._untimed.table("syscalls").collect_batches():
                 self._spool.append("syscalls", rows.with_columns(ts_ns=pl.lit(None, pl.Int64)))
@@ -266,14 +274,14 @@ class _Log:
 
 
 def _without(rows: pa.Table, left_out: npt.NDArray[np.int64]) -> pa.Table:
-    """`rows` without those of the sorted numbers `left_out`."""
+    """Return `rows` without those at the sorted indices `left_out`."""
     starts = np.concatenate(([0], left_out + 1))
     ends = np.concatenate((left_out, [rows.num_rows]))
     return pa.concat_tables([rows.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)])
 
 
 def _next_line(source: Source, place: int) -> int:
-    """Where the next line begins behind `place`."""
+    """Return the offset of the next line after `place`."""
     while piece := source.read(place, PIECE_BYTES):
         newline = piece.find(b"\n")
         if newline >= 0:
@@ -283,7 +291,7 @@ def _next_line(source: Source, place: int) -> int:
 
 
 def _clock(head: bytes) -> str:
-    """What the times of a log count from."""
+    """Return the clock of the times in a log."""
     line = _LINE.search(head)
     time = (line["time"] or b"").split(b" ")[0] if line is not None else b""
     if not time:
@@ -297,7 +305,7 @@ def _clock(head: bytes) -> str:
 
 
 def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
-    """The threads one file tells of: tid, the thread that made it, whether it is a process, name."""
+    """Return the threads in one file: tid, the thread that created it, whether it is a process, and its name."""
     count = int(_native().strace_tasks(handle, 0, None, None, None, None))
     dtypes = {"tid": np.int32, "parent": np.int32, "kind": np.uint8, "comm": np.uint32}
     columns = {name: np.empty(count, dtype) for name, dtype in dtypes.items()}
@@ -312,7 +320,7 @@ def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
 
 
 def _table(threads: pl.DataFrame) -> pl.DataFrame:
-    """Table `tasks`: a thread is of the process of the one that made it with CLONE_THREAD."""
+    """Return table `tasks`. A thread belongs to the process of the thread that created it with CLONE_THREAD."""
     merged = threads.group_by("tid").agg(
         pl.col("kind").max(), pl.col("parent").drop_nulls().first(), pl.col("comm").drop_nulls().first()
     )
@@ -325,7 +333,7 @@ def _table(threads: pl.DataFrame) -> pl.DataFrame:
 
 
 def _process(tid: int, makers: dict[int, tuple[int, int | None]]) -> int | None:
-    """The process of thread `tid`; None where the log does not tell."""
+    """Return the process of thread `tid`; None if the log does not contain it."""
     seen = set()
     while tid not in seen:
         seen.add(tid)

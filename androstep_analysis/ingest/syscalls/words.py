@@ -1,8 +1,8 @@
-"""What the bits in the arguments of system calls are called, in the order in which strace names them.
+"""Name the bits in arguments of system calls, in the order in which strace prints them.
 
-The numbers are those of include/uapi of Linux: the machines that are known here differ in the flags of open only
-(arch/arm/include/uapi/asm/fcntl.h, arch/arm64 the same, against asm-generic/fcntl.h), and only x86 has MAP_32BIT,
-whose bit is free on the others. What no word stands for follows as a number.
+The values are those of include/uapi of Linux. The supported machines differ only in the flags of open
+(arch/arm/include/uapi/asm/fcntl.h, the same on arch/arm64; asm-generic/fcntl.h on x86). Only x86 has MAP_32BIT; its bit
+is unused on other machines. Bits without a name are appended as a number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _INT = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Word:
-    """`name` stands for `value` in the bits `mask`."""
+    """`name` denotes `value` in the bits `mask`."""
 
     mask: int
     value: int
@@ -23,13 +23,13 @@ class Word:
 
 
 def _bits(names: str, first: int = 0) -> tuple[Word, ...]:
-    """One bit after the other from bit `first` on; ``-`` for none."""
+    """Return one word per bit, starting with bit `first`; ``-`` skips a bit."""
     numbered = enumerate(names.split(), first)
     return tuple(Word(1 << bit, 1 << bit, name) for bit, name in numbered if name != "-")
 
 
 def _values(names: str, first: int = 0, mask: int = _ALL) -> tuple[Word, ...]:
-    """One number after the other."""
+    """Return one word per number, starting with `first`; ``-`` skips a number."""
     return tuple(Word(mask, number, name) for number, name in enumerate(names.split(), first) if name != "-")
 
 
@@ -51,7 +51,9 @@ CREATE = 0o100
 
 
 def _open(machine: str | None) -> tuple[Word, ...]:
-    """Flags of open but how it reads and writes; on an unknown machine the four bits that differ have no names."""
+    """Return the flags of open except the access mode. On an unknown machine, the four flags that differ have no
+    names.
+    """
     moved = _MOVED_ON_ARM if machine in _ARMS else _MOVED if machine in _GENERIC else {}
     directory = moved.get("O_DIRECTORY", 0)
     named = {
@@ -67,7 +69,7 @@ def _open(machine: str | None) -> tuple[Word, ...]:
 
 
 _CLOSED, _NONBLOCK = 0o2000000, 0o4000
-"""Of every call that makes a descriptor, the flags that are O_CLOEXEC and O_NONBLOCK."""
+"""The close-on-exec and non-blocking flags of calls that create a descriptor. They equal O_CLOEXEC and O_NONBLOCK."""
 
 _ADVICE = "NORMAL RANDOM SEQUENTIAL WILLNEED DONTNEED"
 
@@ -178,9 +180,14 @@ _SETS: dict[str, tuple[Word, ...]] = {
 
 
 def words(name: str, machine: str | None) -> tuple[Word, ...]:
-    """The words of a set, in order, of which those that fit are joined with ``|``.
+    """Return the words of a set, in order. The words that match are joined with ``|``.
 
-    A word for no bits is said only where no other fits. Raises `KeyError` where no set has that name.
+    A word for the value 0 is used only if no other word matches.
+
+    Raises
+    ------
+    KeyError
+        If there is no set with that name.
     """
     if name == "open":
         return (*_values("O_RDONLY O_WRONLY O_RDWR O_ACCMODE", mask=3), *_open(machine))
