@@ -1,1 +1,1 @@
-"""The kernel's own tracing in every form that it is kept in: text, raw pages, `trace.dat`, systrace, atrace."""
+"""Read the kernel's own tracing in all its formats: text, raw pages, `trace.dat`, systrace and atrace."""

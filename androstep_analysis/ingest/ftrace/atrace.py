@@ -1,4 +1,4 @@
-"""atrace's own output: ``TRACE:`` and the ftrace text, plain or, with ``-z``, as a zlib stream."""
+"""Read atrace's own output: ``TRACE:`` followed by the ftrace text, plain or, with ``-z``, as a zlib stream."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _START = re.compile(rb"\A(?:[^\n]{0,200}\n){0,8}?(?:[^\n]{0,200} )?TRACE:\r?\n")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a line ``TRACE:`` stands in the first few lines."""
+    """Return whether one of the first few lines is ``TRACE:``."""
     return _START.match(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The trace after the line ``TRACE:``."""
+    """Read the trace after the line ``TRACE:``."""
     start = _START.match(source.head)
     begin = start.end() if start else 0
     body = source.part(begin)
@@ -32,5 +32,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def _is_zlib(data: bytes) -> bool:
-    """Whether `data` starts with a zlib header (RFC 1950, 2.2): deflate, and a multiple of 31 as a big-endian word."""
+    """Return whether `data` begins with a zlib header (RFC 1950, 2.2): deflate, and divisible by 31 as a big-endian
+    number.
+    """
     return len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0

@@ -1,8 +1,8 @@
-"""Recordings of ftrace in binary form: pages of the kernel's ring buffer and what was saved of tracefs beside them.
+"""Read binary recordings of ftrace: pages of the kernel's ring buffer with the files of tracefs that describe them.
 
-The pages of all CPUs are read piece by piece and their records taken in order of time, twice: first all are counted and
-what tells names of threads is collected, then the rows of tables are made, which need the names. Both are done by the
-compiled decoder (native/decode/ftrace/ftrace.c); memory does not depend on how long the recording is.
+The pages of all CPUs are read in pieces, and their records are merged by time. This is done twice. The first pass
+counts all records and collects the names of threads. The second pass, which needs these names, fills the tables. The
+compiled decoder does both (native/decode/ftrace/ftrace.c). Memory does not depend on the length of the recording.
 """
 
 from __future__ import annotations
@@ -35,33 +35,35 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
 UNKNOWN_CPU = -1
-"""In place of a CPU's number, where nothing tells it."""
+"""The CPU of pages whose CPU is unknown."""
 
 _NO_NANOSECONDS = ("counter", "uptime", "x86-tsc", "ppc-tb")
 """Trace clocks that count events, jiffies or cycles (Linux, Documentation/trace/ftrace.rst)."""
 
 TABLE_ROWS = 1 << 16
-"""Rows that are made at a time."""
+"""The number of rows that are decoded at once."""
 
 _PIECES_BYTES = 32 << 20
 _LARGEST_PIECE, _SMALLEST_PIECE = 1 << 20, 1 << 16
-"""How much of all CPUs is in memory at a time, and the bounds of what that makes for one of them."""
+"""Bytes in memory at once: `_PIECES_BYTES` for all CPUs, and the limits for a single CPU."""
 
 _LARGEST_STRINGS = 1 << 20
-"""Bytes of the strings of a table from which on they are begun anew."""
+"""The size in bytes at which the strings of a table are discarded."""
 
 _TASK_EVENT_ROWS = 1 << 14
 
 _MOST_SPANS = 1000
-"""Spans within which records are missing; of more than these the last ones count as one."""
+"""The number of spans with missing records that are kept. The last span covers all further ones."""
 
 _TABLES = (block, fs_events, commands, importance)
-"""What turns events into rows of a table that a capture holds; an event is in one of these at most."""
+"""The modules that turn events into rows of the tables of a capture. An event belongs to at most one of these
+tables.
+"""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The pages of one CPU of one instance: `pieces` gives them, about as many bytes at a time as it is asked for."""
+    """The pages of one CPU of one instance. `pieces` yields them in pieces of about the requested number of bytes."""
 
     cpu: int
     layout: Layout
@@ -70,13 +72,26 @@ class Stream:
 
 @dataclass
 class Recording(ABC):
-    """What a recording says of itself.
+    """The description in a recording.
 
-    `formats` holds (system, format file) of every event; `tsc` multiplier and shift that make nanoseconds of a
-    clock that counts cycles; `offset_ns` what is to be added to every time. `machine` is what ``uname -m`` told, and
-    `mounts` has where the filesystem on a device is mounted; `narrow` are the processes of 32-bit programs on a machine
-    of 64 bits. `opened` has rows of `syscalls` for what was open before (`opened_before`). `losses` counts by kind and
-    says of the first of each kind what it is; it may grow while pages are read.
+    Attributes
+    ----------
+    formats
+        System and format file of every event.
+    tsc
+        Multiplier and shift that convert a clock in cycles to nanoseconds.
+    offset_ns
+        Is added to every time.
+    machine
+        The output of ``uname -m``.
+    mounts
+        The mount point of the filesystem on each device.
+    narrow
+        The processes of 32-bit programs on a 64-bit machine.
+    opened
+        Rows of `syscalls` for files that were open before the recording (`opened_before`).
+    losses
+        Count and first message of each kind of loss. It may grow while pages are read.
     """
 
     name: str
@@ -99,25 +114,25 @@ class Recording(ABC):
     losses: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def lose(self, kind: str, message: str) -> None:
-        """Counts one more loss of a kind; the message of the first is kept."""
+        """Count a loss of this kind. The message of the first one is stored."""
         count, first = self.losses.get(kind, (0, message))
         self.losses[kind] = (count + 1, first)
 
     @property
     @abstractmethod
     def kernel_page_bytes(self) -> int | None:
-        """Size of a page of the kernel, where the recording tells it."""
+        """The page size of the kernel; None if unknown."""
 
     @abstractmethod
     def streams(self) -> list[Stream]:
-        """The pages of all CPUs of all instances, from the start."""
+        """Return the pages of all CPUs of all instances, from the start."""
 
 
 def read(recording: Recording, spool: Spool, title: str) -> Staging:
-    """The events of all instances of a recording; `title` is the name of its format.
+    """Read the events of all instances of a recording. `title` is the name of its format.
 
-    `lost_events` is what the kernel counted: in the headers of the pages, or in the statistics saved with them,
-    whichever is more, and what it could not record at all.
+    `lost_events` is what the kernel counted: the larger of the counts in page headers and in the saved statistics, plus
+    the events that it could not record at all.
     """
     events = formats(recording)
     counted = census(recording, events)
@@ -147,15 +162,15 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
 
 
 def formats(recording: Recording) -> dict[int, Event]:
-    """The events that the recording describes, by their number in the records."""
+    """Return the events that the recording describes, by their number in the records."""
     parsed = (event_format.parse(form, system, recording.long_bytes) for system, form in recording.formats)
     return {event.id: event for event in parsed if event is not None}
 
 
 def _wanted(events: Mapping[int, Event]) -> dict[int, Rows]:
-    """The rows that are made of each event, by its number; nothing for one that is only counted.
+    """Return the rows to build from each event, by its number. Events that are only counted are left out.
 
-    Events that tell something of calls count only where calls were recorded.
+    Events that supplement system calls count only if system calls were recorded.
     """
     of_calls = {number: ftrace_calls.steps(event) for number, event in events.items()}
     has_calls = any(ftrace_calls.is_call(event) for event in events.values())
@@ -170,18 +185,22 @@ def _wanted(events: Mapping[int, Event]) -> dict[int, Rows]:
 
 
 def pairs(saved: str) -> dict[int, str]:
-    """Thread and name on each line of tracefs' ``saved_cmdlines``; without those it had forgotten."""
+    """Return thread and name on each line of tracefs' ``saved_cmdlines``, without names that the kernel had
+    discarded.
+    """
     lines = re.finditer(r"^ *(\d{1,9}) (.+)$", saved, re.MULTILINE)
     return {int(line[1]): line[2] for line in lines if line[2] != "<...>"}
 
 
 def tgids(saved: str) -> dict[int, int]:
-    """Thread and process on each line of tracefs' ``saved_tgids``."""
+    """Return thread and process on each line of tracefs' ``saved_tgids``."""
     return {tid: int(pid) for tid, pid in pairs(saved).items() if re.fullmatch(r"\d{1,9}", pid)}
 
 
 def clock_in_use(text: str) -> str:
-    """The clock that tracefs' ``trace_clock`` (``local [mono] boot``) or its bare name tells; ``unknown`` for none."""
+    """Return the clock in tracefs' ``trace_clock`` (``local [mono] boot``) or in its bare name; ``unknown`` for empty
+    text.
+    """
     match = re.search(r"\[([\w-]+)\]", text) or re.match(r"\s*([\w-]+)", text)
     return match[1] if match else "unknown"
 
@@ -234,7 +253,7 @@ def _library() -> ctypes.CDLL:
 
 
 class _Decoder:
-    """The compiled decoder on its way through a recording once."""
+    """One pass of the compiled decoder over a recording."""
 
     def __init__(self, recording: Recording, events: Mapping[int, Event]) -> None:
         self.streams = recording.streams()
@@ -260,14 +279,14 @@ class _Decoder:
         self.setbacks = 0
 
     def run(self, when_full: Callable[[], None]) -> None:
-        """Goes through all records; `when_full` makes room whenever there is none."""
+        """Process all records. `when_full` is called to empty the tables when one is full."""
         while (number := self._library.ftrace_run(self.handle)) != _DONE:
             if number == _FULL:
                 when_full()
                 continue
             piece = next(self._pieces[number], b"")
             if rest := len(piece) % self.streams[number].layout.page_bytes:
-                # What is missing from the last page reads as zeros, which hold no records.
+                # Pad the last page with zeros, which contain no records.
                 piece += bytes(self.streams[number].layout.page_bytes - rest)
             self._held[number] = piece
             if self.streams[number].cpu != UNKNOWN_CPU:
@@ -275,11 +294,11 @@ class _Decoder:
             self._library.ftrace_feed(self.handle, number, piece, len(piece))
 
     def _watch_clock(self, number: int, piece: bytes) -> None:
-        """Counts where the time at a page's head is before that of an earlier page of its CPU: none can be."""
+        """Count the pages that are earlier than the previous page of the same CPU, which indicates a wrong clock."""
         layout = self.streams[number].layout
         words = np.frombuffer(piece, ">u8" if layout.big_endian else "<u8")
         times = words[:: layout.page_bytes // words.itemsize].astype(np.uint64)
-        times = times[times > 0]  # what is missing of a page reads as zeros
+        times = times[times > 0]  # missing bytes of a page read as zeros
         if len(times):
             before = np.append(np.uint64(self._last[number]), times[:-1])
             self.setbacks += int(np.count_nonzero(before > times))
@@ -287,11 +306,11 @@ class _Decoder:
 
 
 def _wrapped(number: int) -> int:
-    """As a signed number of 64 bits."""
+    """Return the number as a signed number of 64 bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-# --- first: counts and names -------------------------------------------------------------------------------------
+# --- first pass: counts and names --------------------------------------------------------------------------------
 
 _OTHER_EVENT, _TASK_EVENTS = 0, {"task_newtask": 2, "sched_process_fork": 3, "task_rename": 4, "sched_process_exec": 5}
 
@@ -315,18 +334,29 @@ _TASK_FIELDS: dict[str, dict[str, str]] = {
     "task_rename": {"subject": "pid", "name": "oldcomm", "new_name": "newcomm"},
     "sched_process_exec": {"subject": "pid", "name": "filename"},
 }
-"""For each event that tells of threads, the field that holds the thread, what it is called and its flags."""
+"""For each task event, the fields with the thread, its name and its flags."""
 
 
 @dataclass
 class Census:
-    """What all pages of a recording hold.
+    """The counts over all pages of a recording, and the names of threads.
 
-    `events` counts all events by name, `kinds` by number, `per_cpu` by CPU. `task_events` are those about threads,
-    and `seen` the names that others tell, as `threads.versions` takes them. `lost` records were overwritten, `broken`
-    pages could not be followed to their end, and `unknown` events have no format; `setbacks` is how often a CPU's page
-    is of an earlier time than the one before. `gaps` has for each place where
-    records are missing the time of the CPU's record before and of that behind it.
+    Attributes
+    ----------
+    events, kinds, per_cpu
+        The number of events by name, by event number, and by CPU.
+    task_events, seen
+        Task events, and names in other events, as arguments of `threads.versions`.
+    lost
+        The number of records that were overwritten.
+    broken
+        The number of pages that could not be followed to their end.
+    unknown
+        The number of events without a format.
+    setbacks
+        How often a page is earlier than the previous page of its CPU.
+    gaps
+        The times of the CPU's records before and after each gap.
     """
 
     events: Counter[str] = field(default_factory=Counter)
@@ -344,7 +374,7 @@ class Census:
 
 
 def census(recording: Recording, events: Mapping[int, Event]) -> Census:
-    """Counts all records and collects what they tell of threads."""
+    """Count all records and collect the names of threads."""
     decoder = _Decoder(recording, events)
     library, handle = _library(), decoder.handle
     listening = {number: program for number, event in events.items() if (program := _listen(event))}
@@ -388,7 +418,7 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
 
 
 def _listen(event: Event) -> CProgram | None:
-    """What an event tells of threads: block events the name of the one that was running."""
+    """Return how to get names of threads from an event. A block event contains the name of the running thread."""
     text, number = ftrace_programs.text, ftrace_programs.number
     if event.name in _TASK_EVENTS:
         fields = _TASK_FIELDS[event.name]
@@ -403,7 +433,7 @@ def _listen(event: Event) -> CProgram | None:
 
 
 def _gaps(handle: int) -> tuple[Span, ...]:
-    """When records of any CPU are missing."""
+    """Return the times at which records of any CPU are missing."""
     gaps = ctypes.POINTER(ctypes.c_int64)()
     count = _library().ftrace_gaps(handle, ctypes.byref(gaps))
     rows = np.ctypeslib.as_array(gaps, (count, 2)).tolist() if count else []
@@ -411,7 +441,7 @@ def _gaps(handle: int) -> tuple[Span, ...]:
 
 
 def _tids(handle: int) -> list[int]:
-    """All threads, sorted."""
+    """Return all thread ids, sorted."""
     tids = ctypes.POINTER(ctypes.c_int32)()
     count = _library().ftrace_threads(handle, ctypes.byref(tids))
     return sorted(np.ctypeslib.as_array(tids, (count,)).tolist()) if count else []
@@ -420,7 +450,7 @@ def _tids(handle: int) -> list[int]:
 def _task_events(
     rows: npt.NDArray[np.void], names: native.Strings, tids: Sequence[int]
 ) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """The events that tell of threads, and the names that others tell, with all threads."""
+    """Return the task events, and the names in other events together with all threads."""
     texts = pl.Series("text", names.array(), pl.String)
 
     def frame(kind: int, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -440,7 +470,7 @@ def _task_events(
     return {event: rows for event, rows in events.items() if rows.height}, pl.concat([seen, others], how="diagonal")
 
 
-# --- then: tables ------------------------------------------------------------------------------------------------
+# --- second pass: tables -----------------------------------------------------------------------------------------
 
 
 def _make_tables(
@@ -450,9 +480,9 @@ def _make_tables(
     wanted: Mapping[int, Rows],
     names: pl.DataFrame,
 ) -> tuple[Loss, ...]:
-    """Rows for all events that are `wanted`, with the names and processes that `names` tells (`threads.versions`).
+    """Append rows for all `wanted` events. `names` supplies names and processes (`threads.versions`).
 
-    Returns what is missing of calls.
+    Returns the losses of system calls.
     """
     decoder = _Decoder(recording, events)
     library, handle = _library(), decoder.handle
@@ -468,7 +498,7 @@ def _make_tables(
     bound: list[object] = [held]
 
     def bind() -> None:
-        """New tables with strings of their own."""
+        """Create new tables with empty string pools."""
         tables.update({name: native.Table(name, TABLE_ROWS) for name in code.tables})
         c_code, pointees = code.bound(tables)
         bound[1:] = [c_code, pointees]
@@ -494,7 +524,7 @@ def _make_tables(
 
 
 def _versions(names: pl.DataFrame, code: Code) -> tuple[_CVersions, object]:
-    """`names` for C, and what it points to."""
+    """Return `names` as a C structure, and the arrays that it points to."""
     tids, starts = np.unique(names["tid"].to_numpy(), return_index=True)
     starts = np.append(starts, names.height).astype(np.uint32)
     from_ns = np.ascontiguousarray(names["from_ns"].to_numpy())
@@ -511,10 +541,10 @@ def _versions(names: pl.DataFrame, code: Code) -> tuple[_CVersions, object]:
 
 
 def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...]]:
-    """How many events the kernel lost, and that and what could not be read, in sentences.
+    """Return the number of events that the kernel lost, and all losses.
 
-    The buffers hold events of every kind. When events were overwritten stand in the pages; when they were dropped
-    (overwrite=0) does not.
+    The buffers hold events of every kind. The pages show when events were overwritten, but not when they were dropped
+    (overwrite=0).
     """
     overwritten = max(counted.lost, _stat(recording, "overrun"))
     of_pages = counted.gaps if counted.lost == overwritten else EVER
@@ -538,6 +568,6 @@ def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...
 
 
 def _stat(recording: Recording, name: str) -> int:
-    """The sum over all CPUs of a line of tracefs' ``per_cpu/cpu*/stats``."""
+    """Return the sum over all CPUs of a line in tracefs' ``per_cpu/cpu*/stats``."""
     matches = (re.search(rf"^{name}: (\d{{1,18}})$", stats, re.MULTILINE) for stats in recording.cpu_stats)
     return sum(int(match[1]) for match in matches if match)

@@ -1,8 +1,8 @@
-"""Block events of a binary recording: which field of which tracepoint fills which column of table `block_events`.
+"""Map block events of binary recordings to columns of table `block_events`.
 
-The fields are those of include/trace/events/block.h, Linux 3.10 to 6.18. What differs between kernels needs little care
-here, as every record is read by the format saved with it: `errors` became `error` in 4.12, `rwbs` has 8 bytes, since
-6.17 10, and `bytes` and `ioprio` (6.5) stand between.
+The fields are those of include/trace/events/block.h, Linux 3.10 to 6.18. Differences between kernels need little code,
+because every record is decoded by the format in the recording: `errors` became `error` in 4.12; `rwbs` has 8 bytes,
+since 6.17 10; `bytes` and `ioprio` (6.5) were inserted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from androstep_analysis.ingest.ftrace.text import ACTIONS
 TABLE = "block_events"
 
 _NO_ERROR = "block_rq_requeue"
-"""Has a field for the result before 4.12 that says nothing: the request is not done."""
+"""Has a result field before 4.12, which is meaningless because the request is not finished."""
 
 
 def steps(event: Event) -> list[Do]:
-    """How a record of `event` fills a row of `block_events`; nothing for an event that is in none.
+    """Return how a record of `event` fills a row of `block_events`; empty for events that yield no row.
 
-    A split tells where it cuts: the length is that of the part before the cut. A result is null where it is positive:
-    before Linux 4.12 it is the driver's own status.
+    The length of a split is that of the part before the split. A positive result is null: before Linux 4.12 it is the
+    driver's own status.
     """
     if event.name not in ACTIONS:
         return []

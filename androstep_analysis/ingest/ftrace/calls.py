@@ -1,9 +1,9 @@
-"""System calls in a binary recording: what of which event tells a part of a call (table `call_events`).
+"""Map system call events of binary recordings to rows of table `call_events`, the parts of a call.
 
-The kernel's own events are those of group ``syscalls``, one pair for each call, whose fields are the arguments in order
+The kernel's events are those of group ``syscalls``, one pair for each call, with the arguments as fields in order
 (kernel/trace/trace_syscalls.c), and of ``raw_syscalls``, one pair for all calls (include/trace/events/syscalls.h, Linux
-2.6.32 to 6.18). Paths and files come from the probes of iotrace: ``call_path`` and ``call_fd``, and where there are
-none, those that name files (probes/iotrace/dynprobes.h).
+2.6.32 to 6.18). Paths and files come from the probes of iotrace: ``call_path`` and ``call_fd``, or the probes that
+record file names (probes/iotrace/dynprobes.h).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _OF_A_CALL = re.compile(r"sys_(enter|exit)_(\w+)")
 _OF_AN_ARGUMENT = re.compile(r"__\w+_val")
 _COMMON = ("common_type", "common_flags", "common_preempt_count", "common_pid", "common_lock_depth")
 _NUMBER_FIELDS = ("nr", "__syscall_nr")
-"""The field with the number of the call, which other events than raw_syscalls repeat."""
+"""The field with the number of the call. It is redundant except in raw_syscalls."""
 
 
 def is_call(event: Event) -> bool:
-    """Whether a call begins or ends with the event."""
+    """Return whether a call begins or ends with the event."""
     return event.name in ("sys_enter", "sys_exit") or _OF_A_CALL.fullmatch(event.name) is not None
 
 
 def steps(event: Event) -> list[Do]:
-    """How a record of `event` fills a row of `call_events`; nothing for an event that tells nothing of calls."""
+    """Return how a record of `event` fills a row of `call_events`; empty for events unrelated to calls."""
     if is_call(event):
         return _call(event)
     if event.name == "call_path":
@@ -63,14 +63,14 @@ def _call(event: Event) -> list[Do]:
 
 
 def _strings(event: Event) -> list[Do]:
-    """The first two texts that a kernel from 6.19 on puts behind the arguments, each named after its argument."""
+    """Return the first two texts after the arguments. Kernels from 6.19 on add them, each named after its argument."""
     texts = [text(event, name) for name in event.fields if _OF_AN_ARGUMENT.fullmatch(name)]
     present = [field for field in texts if field is not None]
     return [Do(What.SOME_TEXT, column, field) for column, field in zip(("path", "path2"), present, strict=False)]
 
 
 def _arguments(event: Event) -> list[Field]:
-    """The fields that hold a call's arguments, in order."""
+    """Return the fields with the arguments of a call, in order."""
     if (array := event.fields.get("args")) is not None and array.is_array:
         size = array.element_bytes
         places = range(min(array.size_bytes // size, _REGISTERS))
@@ -96,7 +96,7 @@ def _descriptor(event: Event) -> list[Do]:
 
 
 def _file(event: Event) -> list[Do]:
-    """Device, inode and path of a file that is opened."""
+    """Return the steps for device, inode and path of a file that is opened."""
     names = tuple(text(event, f"d{level}") for level in range(fs_events.LEVELS))
     return [
         Do(What.NUMBER, "dev", number(event, "dev")),
@@ -106,7 +106,7 @@ def _file(event: Event) -> list[Do]:
 
 
 def _names(event: Event) -> list[Do]:
-    """What the probes tell that name files."""
+    """Return the steps for the probes that record file names."""
     name = fs_events.PROBES.get(event.name, event.name)
     if name == "name_found":
         return [code(TABLE, "phase", "file"), *_file(event)]

@@ -1,8 +1,11 @@
-"""Commands to the device in a binary recording: which field of which tracepoint fills which column of `commands`.
+"""Map commands to the storage device in binary recordings to columns of table `commands`.
 
-The events are `ufshcd_command` (include/trace/events/ufs.h, Linux 4.7 to 6.18: the step is text up to 5.10, then the
-number `str_t`), `mmc_request_start` and `_done` (mmc.h, since 4.8, in Android since 4.4) and `scsi_dispatch_cmd_*`
-(scsi.h, since 2.6.35).
+The events are:
+
+- `ufshcd_command` (include/trace/events/ufs.h, Linux 4.7 to 6.18). The step is text up to 5.10, later the number
+  `str_t`.
+- `mmc_request_start` and `mmc_request_done` (mmc.h, since 4.8, in Android since 4.4).
+- `scsi_dispatch_cmd_*` (scsi.h, since 2.6.35).
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from androstep_analysis.ingest.ftrace.programs import Do, What, code, number, te
 TABLE = "commands"
 
 STEPS = {"send": 0, "send_req": 0, "scsi_send": 0, "complete": 1, "complete_rsp": 1, "scsi_cmpl": 1}
-"""What ufshcd_command says of a command's step, and the number of the value of column `step`; the rest is `other`."""
+"""The steps of a command in ufshcd_command, with the index of the value in column `step`. All other steps are
+`other`.
+"""
 
 _NUMBERED_STEPS = ((0, 0), (1, 1))
 """UFS_CMD_SEND and UFS_CMD_COMP of enum ufs_trace_str_t (drivers/ufs/core/ufs_trace_types.h)."""
@@ -24,11 +29,11 @@ SCSI_STEPS = {
     "scsi_dispatch_cmd_error": "other",
     "scsi_dispatch_cmd_timeout": "other",
 }
-"""The step of a command that each event of SCSI is."""
+"""The step of a command for each event of SCSI."""
 
 
 def steps(event: Event) -> list[Do]:
-    """How a record of `event` fills a row of `commands`; nothing for an event that is in none."""
+    """Return how a record of `event` fills a row of `commands`; empty for events that yield no row."""
     if event.name == "ufshcd_command":
         return _ufs(event)
     if event.name in ("mmc_request_start", "mmc_request_done"):

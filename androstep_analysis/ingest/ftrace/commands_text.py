@@ -1,7 +1,7 @@
-"""Commands to the storage device in ftrace text: what the UFS and MMC drivers sent and got.
+"""Parse commands to the storage device in ftrace text, from the UFS and MMC drivers.
 
-The fields follow include/trace/events/{ufs,mmc}.h, Linux 3.18 to 6.18, as the kernel prints them; what each fills
-is documented in schemas/commands.json. Those of SCSI are read by native/decode/text/scsi.c.
+The fields follow include/trace/events/{ufs,mmc}.h, Linux 3.18 to 6.18, as the kernel prints them. schemas/commands.json
+documents the columns. native/decode/text/scsi.c reads SCSI commands.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from androstep_analysis.ingest.ftrace.commands import STEPS
 _UFS = ": {device:text}: tag: {tag}, DB: 0x{w}, size: {nr_bytes:length}, IS: {#}, LBA: {lba}, opcode: 0x{opcode:x}"
 _OTHER = 2
 
-# The compiled reader makes nr_bytes of the blocks and their size, and result of the errors.
+# The compiled reader computes nr_bytes from the number of blocks and their size, and result from the errors.
 _MMC_OLD_START = (
     "{device:text}: start struct mmc_request[{w}]: cmd_opcode={opcode} {*w}blocks={nr_blocks} block_size={nr_bytes}"
     "{step:=0}"
 )
-"""Linux 4.8 to 4.14, which prints no blk_addr. Whether cmd_arg counts blocks or bytes depends on the card."""
+"""Linux 4.8 to 4.14 print no blk_addr. Whether cmd_arg counts blocks or bytes depends on the card."""
 _MMC_START = _MMC_OLD_START + " blk_addr={lba}"
 _MMC_DONE = (
     "{device:text}: end struct mmc_request[{w}]: cmd_opcode={opcode} cmd_err={result:s} {*w}stop_err={result:s}"
@@ -29,4 +29,4 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "mmc_request_start": (_MMC_START + _TAG, _MMC_START, _MMC_OLD_START),
     "mmc_request_done": (_MMC_DONE + _TAG, _MMC_DONE),
 }
-"""The forms (`ingest.ftrace.forms`) of what follows an event's name: the first that fits is taken."""
+"""The forms (`ingest.ftrace.forms`) of the text after an event's name. The first form that matches is used."""

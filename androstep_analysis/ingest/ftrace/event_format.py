@@ -1,8 +1,8 @@
-"""The kernel's own description of an event (tracefs: ``events/SYSTEM/EVENT/format``).
+"""Parse the kernel's description of an event (tracefs: ``events/SYSTEM/EVENT/format``).
 
-The file lists the fields with type, offset, size and sign, common fields first; nothing about a record is known from
-elsewhere. A field declared ``__data_loc`` holds the place (16 bits, from the start of the record) and the length (16
-bits) of a string or array further back; ``__rel_loc`` counts from the end of the field itself.
+The file lists the fields with type, offset, size and sign, common fields first. Records are decoded only by it. A field
+declared ``__data_loc`` holds offset (16 bits, from the start of the record) and length (16 bits) of a string or array.
+The offset of ``__rel_loc`` counts from the end of the field itself.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _ELEMENT = (
     (r"^(?:un)?signed(?:\s+int)?$|^int\b|^_*[us]32\b|^pid_t\b", 4),
     (r"\blong long\b|^_*[us]64\b", 8),
 )
-"""Sizes of the elements of an array that does not tell how many it has."""
+"""Element sizes of arrays without a stated number of elements."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field of an event. `element_bytes` is `size_bytes` for a number, else the size of an element of the array.
+    """One field of an event.
 
-    `place` is None where the field itself holds the value, else ``__data_loc`` or ``__rel_loc``. An array of size 0
-    goes on to the end of the record.
+    `element_bytes` is `size_bytes` for a number, else the size of an array element. `place` is None if the field
+    contains the value itself, else ``__data_loc`` or ``__rel_loc``. An array of size 0 extends to the end of the
+    record.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its number in the records, its fields in order, and how the kernel prints it."""
+    """One event: its number in the records, its fields in order, and its print format."""
 
     id: int
     system: str
@@ -59,7 +60,7 @@ class Event:
 
 
 def parse(text: str, system: str, long_bytes: int) -> Event | None:
-    """The event that a format file describes; None if the text is none."""
+    """Return the event in a format file; None if the text is not a format file."""
     name, number, form = _NAME.search(text), _ID.search(text), _PRINT.search(text)
     if name is None or number is None:
         return None

@@ -1,25 +1,22 @@
-"""Forms of lines: what stands behind an event's name, and which part of it fills which column.
+"""Compile forms: patterns for the text after an event's name that map its parts to columns.
 
-A form is literal text with places in braces. ``{column}`` is a decimal number for that column of the table; behind a
-colon stands another way to write it:
+A form is literal text with placeholders in braces. ``{column}`` is a decimal number for that column of the table. A
+suffix after a colon selects another notation:
 
 ====================  =============================================================================================
-``x``, ``s``          a hexadecimal number; a number that may be negative
-``length``            a number that is none where it is negative
-``o``                 an octal number
-``last``              the last byte of what begins at the form's ``offset_bytes``, of which the column is the length
-``device``            major and minor number, a comma or colon between them
-``found``             a number that counts only where the form's ``error`` is 0 and that is not all ones of 32 bits
-``text``, ``rest``    as much as possible; all but the end of the line
-``quoted``            text in quotation marks, or ``(fault)`` for none; with a number behind, a name of a path
-``flags``             capital letters and perhaps a hexadecimal number
-``f2fs``, ``type``    the type of an F2FS block as a word, as a number
-``=N``                nothing: the column is N
-====================  =============================================================================================
+``x``, ``s``          a hexadecimal number; a number that may be negative ``length``            a number, or null if it
+is negative ``o``                 an octal number ``last``              the last byte of a range that begins at
+`offset_bytes`; the column is the length of the range ``device``            major and minor number, separated by a comma
+or colon ``found``             a number that is valid only if `error` is 0 and the number is not all ones of 32 bits
+``text``, ``rest``    as much text as possible; the rest of the line ``quoted``            text in quotation marks, or
+``(fault)`` for null; with a number appended, a component of a path ``flags``             capital letters and an
+optional hexadecimal number ``f2fs``, ``type``    the type of an F2FS block as a word, as a number ``=N``
+no text: the column is N ====================
+=============================================================================================
 
-Places without a column: ``{#}`` digits, ``{w}`` a word, ``{?c}`` c or nothing, ``{*}`` anything, ``{*w}`` anything up
-to the start of a word, ``{place}`` where a probe stands, ``{end}`` the end of the line. A form that does not end in
-``{end}`` may have anything behind it. The compiled matcher is native/decode/text/forms.c.
+Placeholders without a column: ``{#}`` digits, ``{w}`` a word, ``{?c}`` optional c, ``{*}`` any text, ``{*w}`` any text
+up to the start of a word, ``{place}`` the location of a probe, ``{end}`` the end of the line. A form without ``{end}``
+may be followed by any text. The compiled matcher is native/decode/text/forms.c.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ class Step(ctypes.Structure):
 
 
 def compiled(form: str, table: str) -> ctypes.Array[Step]:
-    """The steps of `form`, whose columns are those of `table`; `ValueError` for a place that is none."""
+    """Return the steps of `form` for columns of `table`. Raise `ValueError` for an unknown placeholder."""
     columns = [column.name for column in schema.table(table).columns]
     steps = []
     for number, part in enumerate(_PLACE.split(form)):

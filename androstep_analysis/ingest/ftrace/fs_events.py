@@ -1,8 +1,8 @@
-"""Filesystem events of a binary recording: which field of which tracepoint fills which column of table `fs_events`.
+"""Map filesystem events of binary recordings to columns of table `fs_events`.
 
-The fields follow include/trace/events/{ext4,f2fs,jbd2,writeback,filemap}.h and fs/iomap/trace.h, Linux 3.9 to 6.18,
-and android_fs.h of Android's kernels. What the events mean is the subject of `androstep_analysis.fs`; the same events
-as text are that of `androstep_analysis.ingest.ftrace.fs_events_text`.
+The fields follow include/trace/events/{ext4,f2fs,jbd2,writeback,filemap}.h and fs/iomap/trace.h, Linux 3.9 to 6.18, and
+android_fs.h of Android's kernels. `androstep_analysis.fs` explains the events.
+`androstep_analysis.ingest.ftrace.fs_events_text` reads them from text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROBES = {
     "e_rename": "name_rename",
     "u_rename": "name_rename",
 }
-"""Names that dynamic probes bear in recordings made without iotrace, and the event each is."""
+"""The event for each name that dynamic probes have in recordings made without iotrace."""
 
 F2FS_TYPES = {0: "DATA", 1: "NODE", 2: "META"}
 """enum page_type of fs/f2fs/f2fs.h."""
@@ -51,7 +51,7 @@ _F2FS_INODE = {**_INODE, "parent": "pino", "mode": "mode", "nlink": "nlink"}
 _TRANSFER = {"ino": "ino", "name": "pathbuf", "offset_bytes": "offset", "nr_bytes": "bytes"}
 _ENTRY = {"dev": "dev", "parent": "ino", "name": "name"}
 LEVELS = 8
-"""Names of a path, from the last upwards, that a probe on a dentry tells."""
+"""The number of path components that a probe on a dentry records, beginning with the last."""
 _DENTRY = {**_INODE, "parent": "parent", **{f"name{level}": f"d{level}" for level in range(LEVELS)}}
 
 FIELDS: dict[str, dict[str, str]] = {
@@ -137,9 +137,10 @@ FIELDS: dict[str, dict[str, str]] = {
     "name_found": _DENTRY,
     "name_moved": {**_DENTRY, **{f"new_name{level}": f"n{level}" for level in range(LEVELS)}},
 }
-"""For each event the columns it fills and the field each is taken from: the first of several that the kernel has.
+"""For each event, the columns that it fills, and the fields of each column. The first field that the kernel has is
+used.
 
-Names that are no columns of the table stand for what must be turned into one first (`_SPECIAL`).
+Names that are not columns of the table denote values that are converted first (`_SPECIAL`).
 """
 
 TABLE = "fs_events"
@@ -151,7 +152,7 @@ _FLAG = re.compile(
 
 
 def steps(event: Event) -> list[Do]:
-    """How a record of `event` fills a row of `fs_events`; nothing for an event that is in none."""
+    """Return how a record of `event` fills a row of `fs_events`; empty for events that yield no row."""
     name = PROBES.get(event.name, event.name)
     columns = FIELDS.get(name)
     if columns is None:
@@ -168,7 +169,7 @@ def steps(event: Event) -> list[Do]:
 
 
 def _plain(event: Event, column: str, fields: str) -> list[Do]:
-    """A number or text as it is; the names of a path are put together by `steps`."""
+    """Return the step for an unconverted number or text. `steps` composes paths."""
     if column[-1].isdigit():
         return []
     if column in ("name", "new_name"):
@@ -177,7 +178,9 @@ def _plain(event: Event, column: str, fields: str) -> list[Do]:
 
 
 def _status(event: Event, fields: str) -> list[Do]:
-    """The letters of an extent's status as the kernel prints them; flags that it has none for follow as number."""
+    """Return the step for the letters of an extent's status, as the kernel prints them. Other flags follow as a
+    number.
+    """
     flags = {
         1 << int(match["shift"]) if match["shift"] else int(match["number"], 0): match["letter"]
         for match in _FLAG.finditer(event.print_format)
@@ -191,7 +194,9 @@ def _type(event: Event, fields: str) -> list[Do]:
 
 
 def _found(event: Event, fields: str) -> list[Do]:
-    """The kernel prints nothing of what it did not find; the record holds what was there before."""
+    """Return the steps for an extent that was not found. The kernel then prints nothing, but the record has stale
+    values.
+    """
     found = number(event, fields)
     return [Do(What.UNLESS, "block", found), Do(What.NO_TEXT, "status", found)]
 
@@ -207,4 +212,4 @@ _SPECIAL: dict[str, Callable[[Event, str], list[Do]]] = {
     "bdi": lambda event, fields: [Do(What.DEVICE, "dev", text(event, fields))],
     "child": _child,
 }
-"""Names in `FIELDS` that are no columns, or whose field must be turned into one."""
+"""Conversions for the names in `FIELDS` that are not columns, and for columns that need one."""

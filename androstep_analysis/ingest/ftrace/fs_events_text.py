@@ -1,9 +1,11 @@
-"""Filesystem events in ftrace text: what maps and frees blocks, who writes to a file, and what names tell of it.
+"""Parse filesystem events in ftrace text: block mapping and freeing, writers of files, and names.
 
-The fields follow include/trace/events/{ext4,f2fs,jbd2,writeback,filemap}.h and fs/iomap/trace.h, Linux 3.9 to 6.18,
-and android_fs.h of Android's kernels, as the kernel prints them; where trace-cmd cannot (F2FS's writes), as it prints
-fields instead. What these events mean is the subject of `androstep_analysis.fs`; the same events as binary records are
-that of `androstep_analysis.ingest.ftrace.fs_events`.
+The fields follow include/trace/events/{ext4,f2fs,jbd2,writeback,filemap}.h and fs/iomap/trace.h, Linux 3.9 to 6.18, and
+android_fs.h of Android's kernels, as the kernel prints them. trace-cmd cannot print F2FS's writes in that way and lists
+their fields instead.
+
+`androstep_analysis.fs` explains the events. `androstep_analysis.ingest.ftrace.fs_events` reads them from binary
+records.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ _WRITE = f"{_INODE} pos {{offset_bytes}} len {{nr_bytes}}"
 _WRITTEN = f"{_INODE} pos {{offset_bytes}} len {{#}} copied {{nr_bytes}}"
 _DIRTY = (
     "bdi {dev:device}: ino={ino} index={page}",
-    "bdi {*}: ino={ino} index={page}",  # a backing device that is no disk has a name without numbers
+    "bdi {*}: ino={ino} index={page}",  # a backing device without a disk has no device numbers
 )
 _COMMIT = "dev {dev:device} transaction {transaction}"
 
@@ -147,7 +149,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "name_found": (f"{_DENTRY}{{end}}",),
     "name_moved": (f"{_DENTRY}{_NEW}{{end}}",),
 }
-"""The forms (`ingest.ftrace.forms`) of what follows an event's name: the first that fits is taken.
+"""The forms (`ingest.ftrace.forms`) of the text after an event's name. The first form that matches is used.
 
-Of pages in the cache the kernel prints offsets in bytes, not their numbers.
+For pages in the cache, the kernel prints byte offsets instead of page numbers.
 """

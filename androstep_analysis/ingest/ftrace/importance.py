@@ -1,8 +1,8 @@
-"""What processes are worth to the system (table `importance`), in binary recordings and in text.
+"""Map events about the importance of processes (table `importance`), in binary recordings and in text.
 
 The events are `oom_score_adj_update` (include/trace/events/oom.h, Linux 3.4 to 6.18: the value is int, then short),
-which comes with every write to /proc/PID/oom_score_adj, and `task_newtask` (task.h, since 3.4): a task that is made has
-the value of its maker.
+recorded on every write to /proc/PID/oom_score_adj, and `task_newtask` (task.h, since 3.4). A new task inherits the
+value of its parent.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FIELDS: dict[str, tuple[str, ...]] = {
         f"{_NEW}{{clone_flags:x}} oom_score_adj={{oom_score_adj:s}}{{end}}",
     ),
 }
-"""The forms (`ingest.ftrace.forms`) of what follows an event's name: the first that fits is taken."""
+"""The forms (`ingest.ftrace.forms`) of the text after an event's name. The first form that matches is used."""
 
 
 def steps(event: Event) -> list[Do]:
-    """How a record of `event` fills a row of `importance`; nothing for an event that is in none."""
+    """Return how a record of `event` fills a row of `importance`; empty for events that yield no row."""
     if event.name not in EVENTS:
         return []
     return [

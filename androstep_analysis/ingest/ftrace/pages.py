@@ -1,7 +1,7 @@
-"""Pages of the kernel's ring buffer: how they are laid out, and where in them the records are.
+"""The layout of pages in the kernel's ring buffer, and the locations of the records in them.
 
-A page (Linux, kernel/trace/ring_buffer.c) begins with the time of its first record and the number of bytes in use; the
-records follow. They are found by the compiled decoder (native/decode/ftrace/pages.c).
+A page (Linux, kernel/trace/ring_buffer.c) begins with the time of its first record and the number of bytes in use. The
+records follow. The compiled decoder finds them (native/decode/ftrace/pages.c).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from androstep_analysis import native
 
 SMALLEST_PAGE, LARGEST_PAGE = 1 << 9, 1 << 24
-"""Bytes of a page that can be."""
+"""The possible range of page sizes in bytes."""
 
 _HEADER_FIELD = re.compile(
     r"field:[^;]{0,99}?(?P<name>\w{1,99});\s*offset:(?P<offset>\d{1,4});\s*size:(?P<size>\d{1,6});"
@@ -26,7 +26,7 @@ _HEADER_FIELD = re.compile(
 
 @dataclass(frozen=True)
 class Layout:
-    """How pages are laid out: byte order, size, and where the header's fields are, in bytes."""
+    """The layout of pages: byte order, size, and the offsets of the header fields in bytes."""
 
     big_endian: bool
     page_bytes: int
@@ -36,7 +36,7 @@ class Layout:
 
 
 def layout(header_page: str, big_endian: bool, page_bytes: int, long_bytes: int) -> Layout:
-    """The layout that the saved file ``events/header_page`` tells, else the one of every kernel with such longs."""
+    """Return the layout in the saved file ``events/header_page``, else the usual one for this size of a long."""
     fields = header_fields(header_page)
     commit_at, commit_bytes = fields.get("commit", (8, long_bytes))
     data_at = fields.get("data", (commit_at + commit_bytes, 0))[0]
@@ -47,17 +47,25 @@ def layout(header_page: str, big_endian: bool, page_bytes: int, long_bytes: int)
 
 
 def header_fields(header_page: str) -> dict[str, tuple[int, int]]:
-    """Offset and size of each field that ``events/header_page`` tells."""
+    """Return offset and size of each field in ``events/header_page``."""
     return {m["name"]: (int(m["offset"]), int(m["size"])) for m in _HEADER_FIELD.finditer(header_page)}
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records of some pages, in their order.
+    """The records of some pages, in order.
 
-    `start` and `size` say where in the pages the fields of each are, in bytes, `ts` is its time as recorded. `lost`
-    records were overwritten before the pages were read (at least 1 where the kernel does not say how many); `broken`
-    pages could not be followed to their end.
+    Attributes
+    ----------
+    start, size
+        Offset and length in bytes of the fields of each record.
+    ts
+        The time of each record, in units of the trace clock.
+    lost
+        The number of records that were overwritten before the pages were read. It is at least 1 if the kernel does not
+        state the number.
+    broken
+        The number of pages that could not be followed to their end.
     """
 
     start: npt.NDArray[np.uint64]
@@ -68,7 +76,7 @@ class Records:
 
 
 def records(layout: Layout, pages: bytes) -> Records:
-    """The records of whole pages."""
+    """Return the records of whole pages."""
     room = len(pages) // 4  # a record is never shorter
     start, size, ts = (np.empty(room, np.uint64) for _ in range(3))
     totals = CTotals()
@@ -96,7 +104,7 @@ class CLayout(ctypes.Structure):
 
     @classmethod
     def of(cls, layout: Layout) -> CLayout:
-        """`layout` for C."""
+        """Return `layout` as a C structure."""
         return cls(layout.page_bytes, layout.commit_at, layout.commit_bytes, layout.data_at, layout.big_endian)
 
 

@@ -1,7 +1,7 @@
-"""What is done with the records of each event, as the compiled decoder takes it (native/decode/ftrace/state.h).
+"""Programs that decode the records of an event for the compiled decoder (native/decode/ftrace/state.h).
 
-A program is a list of `Do`: which field of the record fills which column of the table, and how. It is made once for
-each event out of the format file saved with the recording, and run over all records.
+A program is a list of `Do` steps. Each step fills a column of a table from a field of the record. A program is created
+once for each event from the format file in the recording, and run on all records.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from androstep_analysis.native import Table
 
 
 class What(enum.IntEnum):
-    """What is done; `field`, `other`, `fields`, `value` and `choices` are those of `Do`."""
+    """The operation of a step. `field`, `other`, `fields`, `value` and `choices` are those of `Do`."""
 
     NUMBER = 0
-    """The number `field`, where it fits into the column."""
+    """The number `field`, if it fits into the column."""
     PLACE = 1
-    """The same; a number with all bits set is no place."""
+    """The number `field`, unless all its bits are set."""
     CONSTANT = 2
     """The number `value`."""
     NAME = 3
@@ -33,46 +33,46 @@ class What(enum.IntEnum):
     TEXT = 4
     """The text `field`."""
     SOME_TEXT = 5
-    """The same; a text without a letter is none."""
+    """The text `field`, unless it is empty."""
     CUT = 6
-    """`other` less `field`, where that is not negative."""
+    """`other` minus `field`, if that is not negative."""
     ERRNO = 7
-    """The number `field`, where it is not positive."""
+    """The number `field`, if it is not positive."""
     CHOICE = 8
-    """What stands for the number `field` in `choices`; for another nothing is done."""
+    """The name or number in `choices` for the number `field`. Other numbers have no effect."""
     FLAGS = 9
-    """The letters that stand for the bits of `field` in `choices`, and the other bits as a hexadecimal number."""
+    """The letters in `choices` for the bits of `field`, followed by the remaining bits as a hexadecimal number."""
     DEVICE = 10
-    """The device whose numbers are the text `field` (``8:0``)."""
+    """The device with the numbers in the text `field` (``8:0``)."""
     CHILD = 11
-    """The number `field`, where the number `other` is 0 and the lower 32 bits are not all that is set."""
+    """The number `field`, if the number `other` is 0 and `field` is not all ones of 32 bits."""
     UNLESS = 12
-    """The number `value` in place of what is there, where the number `field` is 0 or missing."""
+    """Replace the value with the number `value` if the number `field` is 0 or missing."""
     NO_TEXT = 13
-    """The empty text in place of what is there, where the number `field` is 0 or missing."""
+    """Replace the value with the empty text if the number `field` is 0 or missing."""
     PATH = 14
-    """The path of the texts `fields`, from the last name upwards."""
+    """The path composed of the texts `fields`, which begin with the last name."""
     PRODUCT = 15
     """The product of `field` and `other`."""
     WITH = 16
-    """The number `field`, where the number `other` is not 0."""
+    """The number `field`, if the number `other` is not 0."""
     FIRST = 17
     """The first of the numbers `fields` that is not 0, else 0."""
     STEP = 18
-    """The number that stands for the text `field` in `choices`; for another nothing is done."""
+    """The number in `choices` for the text `field`. Other texts have no effect."""
     ADDRESS = 19
-    """The numbers `fields` with colons between them."""
+    """The numbers `fields`, joined by colons."""
     SCSI_LBA = 20
-    """The first block that the command in the bytes `field` names."""
+    """The first block of the SCSI command in the bytes `field`."""
     SCSI_BLOCKS = 21
-    """The number of blocks that it names."""
+    """The number of blocks of the SCSI command in the bytes `field`."""
     BITS = 22
-    """The bits of the number `field`."""
+    """The number `field`, as unsigned bits."""
 
 
 @dataclass(frozen=True)
 class Do:
-    """One step of a program. `choices` are (number, name, code or letter)."""
+    """One step of a program. `choices` are pairs of a number and a name, code or letter."""
 
     what: What
     column: str
@@ -84,21 +84,21 @@ class Do:
 
 
 def number(event: Event, names: str) -> Field | None:
-    """The first of several fields (names with spaces between) that the event has, if it is a number."""
+    """Return the first of several fields (names separated by spaces) that the event has, if it is a number."""
     return next((event.fields[n] for n in names.split() if n in event.fields and not event.fields[n].is_array), None)
 
 
 def text(event: Event, names: str) -> Field | None:
-    """The first of several fields (names with spaces between) that the event has, if it is text."""
+    """Return the first of several fields (names separated by spaces) that the event has, if it is text."""
     return next((event.fields[n] for n in names.split() if n in event.fields and event.fields[n].is_text), None)
 
 
 def code(table: str, column: str, value: str) -> Do:
-    """The same value of an enum in every row."""
+    """Return a step that sets the same enum value in every row."""
     return Do(What.CONSTANT, column, value=schema.table(table).column(column).values.index(value))
 
 
-# --- as C takes it -----------------------------------------------------------------------------------------------
+# --- C structures ------------------------------------------------------------------------------------------------
 
 
 class CField(ctypes.Structure):
@@ -118,7 +118,7 @@ _PLACES = {None: 0, "__data_loc": 1, "__rel_loc": 2}
 
 
 def c_field(field: Field | None) -> CField:
-    """`field` for C; None: there is no such field."""
+    """Return `field` as a C structure, which is marked as missing for None."""
     if field is None:
         return CField()
     return CField(field.offset, field.size_bytes, field.is_signed, _PLACES[field.place], True, 0)
@@ -141,7 +141,7 @@ class _CChoice(ctypes.Structure):
 
 
 class CProgram(ctypes.Structure):
-    """``struct program``: what is done with the records of an event."""
+    """``struct program``: how to decode the records of an event."""
 
     _fields_ = (
         ("first", ctypes.c_uint32),
@@ -178,7 +178,7 @@ _NO_COLUMN = 255
 
 
 class CCode(ctypes.Structure):
-    """``struct code``: the programs' steps and the tables that they fill."""
+    """``struct code``: the steps of all programs and the tables that they fill."""
 
     _fields_ = (
         ("ops", ctypes.c_void_p),
@@ -190,14 +190,14 @@ class CCode(ctypes.Structure):
 
 
 Rows = Sequence[tuple[str, Sequence[Do]]]
-"""The rows that are made of an event: of each the table and how it is filled. There are at most two."""
+"""The rows to build from an event, at most two: the table and the steps of each."""
 
 
 class Code:
-    """Programs for C. `places` has for the number of each event where in `programs` the one of its first row is."""
+    """Programs for C. `places` has the index in `programs` of the program for the first row of each event."""
 
     def __init__(self, wanted: Mapping[int, Rows], names: Sequence[str]) -> None:
-        """`wanted`: the rows of each event, by its number; `names`: other names in use."""
+        """Compile the rows of each event (`wanted`, by its number). `names` are further names in use."""
         self.tables = tuple(dict.fromkeys(table for rows in wanted.values() for table, _ in rows))
         self.names = list(dict.fromkeys([*names, *_names_in(wanted)]))
         self.places: dict[int, int] = {}
@@ -221,7 +221,7 @@ class Code:
         self._ends = np.cumsum([len(text) for text in texts], dtype=np.uint32)
 
     def bound(self, tables: Mapping[str, Table]) -> tuple[CCode, object]:
-        """The code that fills `tables`, which are without rows; what it points to lives as long as the second."""
+        """Return the code that fills the empty `tables`, and the objects that it points to."""
         bound = CCode(
             ctypes.addressof(self._c_ops),
             ctypes.addressof(self._c_choices),
@@ -264,5 +264,5 @@ def _names_in(wanted: Mapping[int, Rows]) -> list[str]:
 
 
 def _array(kind: Any, items: Sequence[Any]) -> Any:
-    """A C array of `items`, never empty."""
+    """Return a C array of `items`, which is never empty."""
     return (kind * max(len(items), 1))(*items)

@@ -1,6 +1,7 @@
-"""Raw pages of ftrace (tracefs: ``per_cpu/cpuN/trace_pipe_raw``) in a directory with what says how to read them.
+"""Read raw pages of ftrace (tracefs: ``per_cpu/cpuN/trace_pipe_raw``) in a directory with the files that describe them.
 
-Any shell copies them, and on a phone nothing need be installed (``/dev`` is in memory, so that copying is no I/O)::
+A shell can copy them, so that nothing needs to be installed on a phone. (``/dev`` is in memory, so that copying causes
+no I/O.)::
 
     adb shell su -c 'cd /sys/kernel/tracing; d=/dev/raw; mkdir $d; for c in per_cpu/cpu*; do \
         timeout 60 cat $c/trace_pipe_raw > $d/${c##*/}.raw & done; wait; cat per_cpu/cpu*/stats > $d/stats'
@@ -9,15 +10,16 @@ Any shell copies them, and on a phone nothing need be installed (``/dev`` is in 
         for f in events/header_page saved_cmdlines saved_tgids trace_clock; do cat $f > $d/${f##*/}; done'
     adb pull /dev/raw
 
-The directory holds
+The directory contains:
 
-- ``cpuN.raw`` for each CPU: the pages, one after the other;
-- ``formats``: the format files of all events, one after the other;
-- where it is there ``machine``: what ``uname -m`` says, by which numbers and flags of system calls are read;
-- where they are there ``header_page``, ``saved_cmdlines``, ``saved_tgids`` (empty unless the option record-tgid was set
-  while recording), ``trace_clock`` and ``stats`` (of all CPUs, one after the other): files of tracefs as they are.
+- ``cpuN.raw`` for each CPU: the concatenated pages.
+- ``formats``: the concatenated format files of all events.
+- ``machine`` (optional): the output of ``uname -m``. It determines numbers and flags of system calls.
+- ``header_page``, ``saved_cmdlines``, ``saved_tgids``, ``trace_clock`` and ``stats`` (optional): files of tracefs.
+  ``stats`` is the concatenation for all CPUs. ``saved_tgids`` is empty unless the option record-tgid was set while
+  recording.
 
-The directory opens, any of the files of pages in it, ``formats``, and a tar archive of all.
+Given the directory, any of the files of pages, ``formats``, or a tar archive of all files, the whole set is read.
 """
 
 from __future__ import annotations
@@ -41,30 +43,32 @@ _SAVED = ("header_page", "saved_cmdlines", "saved_tgids", "trace_clock", "stats"
 _FORMAT = re.compile(rb"name: \S+\nID: \d+\nformat:\n")
 _USUAL_PAGE = 4096
 _USED = (1 << 27) - 1
-"""The bits of a page that tell how much of it is in use (`struct buffer_data_page`, kernel/trace/ring_buffer.c)."""
+"""The bits of the page header that contain the number of bytes in use (`struct buffer_data_page`,
+kernel/trace/ring_buffer.c).
+"""
 
 _HEADERS = ((False, 8), (False, 4), (True, 8), (True, 4))
-"""Byte order and bytes of a long that pages may have, in the order in which they are tried."""
+"""Combinations of byte order and bytes of a long, in the order in which they are tried."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins with a page of records that can be followed to its end, or with a format file."""
+    """Return whether `head` begins with an intact page of records, or with a format file."""
     return _FORMAT.match(head) is not None or _machine(head) is not None
 
 
 def first_members(path: Path) -> list[Path]:
-    """A file of the set in directory `path`; none where it is no such directory."""
+    """Return one file of the set in directory `path`; none if it is not such a directory."""
     return [path / _FORMATS] if (path / _FORMATS).is_file() else []
 
 
 def members(source: Source) -> tuple[str, ...]:
-    """Names of all files that belong to the set of `source`."""
+    """Return the names of all files in the set of `source`."""
     siblings = source.siblings
     return tuple(name for name in siblings if _PAGES.fullmatch(name) or name in (_FORMATS, *_SAVED))
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The events of all CPUs (`ftrace.read`). `InputError` where there are no formats, or no pages, beside `source`."""
+    """Read the events of all CPUs (`binary.read`). Raise `InputError` if formats or pages are missing."""
     return binary.read(_dump(source), spool, "raw ftrace pages")
 
 
@@ -77,7 +81,9 @@ class _Dump(binary.Recording):
 
     @property
     def kernel_page_bytes(self) -> int | None:
-        """That of the buffer's pages, where it is told: they are the kernel's unless someone made them longer."""
+        """The page size of the buffer if ``header_page`` is present. It is that of the kernel unless it was configured
+        larger.
+        """
         return self.page_bytes if self.header_page else None
 
     def streams(self) -> list[binary.Stream]:
@@ -131,10 +137,10 @@ def _dump(source: Source) -> _Dump:
 
 
 def _machine(head: bytes) -> tuple[bool, int] | None:
-    """Byte order and bytes of a long of the machine that wrote the page at the start; None where there is no page."""
+    """Return byte order and bytes of a long of the machine that wrote the first page; None if there is no page."""
     size = min(len(head), 1 << 16) // 8 * 8
     for big_endian, long_bytes in _HEADERS if size >= pages.SMALLEST_PAGE else ():
-        # After lost events the upper bits are set: bit 31 of an int, so that a long of 64 bits has all above it, too.
+        # After lost events, bit 31 of an int is set. Sign extension then sets all upper bits of a 64-bit long.
         used = int.from_bytes(head[8 : 8 + long_bytes], "big" if big_endian else "little") & _USED
         if 0 < used <= size - 8 - long_bytes and used % 4 == 0:
             records = pages.records(pages.layout("", big_endian, size, long_bytes), head[:size])

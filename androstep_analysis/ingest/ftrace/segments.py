@@ -1,6 +1,6 @@
-"""Segments of a recording (``iotrace --segment``) put together as one ``trace.dat``.
+"""Join the segments of a recording (``iotrace --segment``) into one ``trace.dat``.
 
-Each segment is a trace.dat of version 6 of its own: what was drained of every CPU since the segment before.
+Each segment is a trace.dat of version 6. It contains the pages of every CPU since the previous segment.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NAME = re.compile(r"segment-([0-9]{20})\.dat", re.ASCII)
 
 
 def is_one(name: str) -> bool:
-    """Whether iotrace gives a segment this name."""
+    """Return whether iotrace gives a segment this name."""
     return _NAME.fullmatch(name) is not None
 
 
 def end_ns(segment: Path) -> int:
-    """The time, in the clock of the trace, before which all events are in this segment or an earlier one."""
+    """Return the end of a segment in the trace clock. All earlier events are in this segment or a previous one."""
     match = _NAME.fullmatch(segment.name)
     if match is None:
         raise InputError(f"{printable(str(segment))}: segment-TIME.dat was expected, as iotrace names them")
@@ -37,14 +37,14 @@ def end_ns(segment: Path) -> int:
 
 
 class Counters(NamedTuple):
-    """How many events were taken from the kernel, and how many it lost, since the recording began."""
+    """How many events were read from the kernel, and how many it lost, since the recording began."""
 
     taken: int
     lost: int
 
 
 def counters(segment: Path) -> Counters:
-    """The kernel's counters when the segment ended."""
+    """Return the kernel's counters at the end of the segment."""
     statistics = "\n".join(open_container(load(segment)).cpu_stats)
     rows = re.findall(r"^([a-z ]+): ([0-9]{1,18})$", statistics, re.MULTILINE)
     return Counters(
@@ -54,10 +54,15 @@ def counters(segment: Path) -> Counters:
 
 
 def join(segments: Sequence[Path], out: Path, *, is_whole: bool) -> None:
-    """Writes segments that follow each other, in order, as one trace.dat, which has the names of the last one.
+    """Write consecutive segments as one trace.dat, with the names of threads from the last one.
 
-    The kernel's statistics are of all since the recording began: they are left out unless the segments are the whole of
-    it. Raises `InputError` for what is no segment.
+    The kernel's statistics count from the start of the recording. They are left out unless the segments are the whole
+    recording (`is_whole`).
+
+    Raises
+    ------
+    InputError
+        If a file is not a segment.
     """
     opened = [_opened(path) for path in segments]
     page_bytes, nr_cpus = opened[-1].page_bytes, len(opened[-1].buffers[0].cpus)
@@ -85,7 +90,7 @@ def _opened(path: Path) -> Container:
 
 
 def _around_places(container: Container, is_whole: bool) -> tuple[bytes, bytes]:
-    """What stands before and behind the table that tells where the pages of each CPU are."""
+    """Return the bytes before and after the table with the locations of each CPU's pages."""
     data = container.source.read(0, min(offset for _, offset, _ in container.buffers[0].cpus))
     places = data.rindex(_TABLE) + len(_TABLE)
     options = data.rindex(_OPTIONS, 0, places) + len(_OPTIONS)
@@ -96,7 +101,7 @@ def _around_places(container: Container, is_whole: bool) -> tuple[bytes, bytes]:
 
 
 def _without_statistics(options: bytes) -> Iterator[bytes]:
-    """The options, and what ends them, without those that hold counters of a CPU."""
+    """Yield the options and their terminator, except the options with counters of a CPU."""
     place = 0
     while options[place : place + 2] != b"\0\0":
         kind, size = _OPTION.unpack_from(options, place)
@@ -108,9 +113,9 @@ def _without_statistics(options: bytes) -> Iterator[bytes]:
 
 
 def _blocks(containers: Sequence[Container], cpu: int) -> list[tuple[Source, int, int]]:
-    """Where the pages of a CPU are in each segment.
+    """Return the locations of a CPU's pages in each segment.
 
-    A recorder that was killed when it had just written a segment leaves the same pages to the next one, too.
+    If a recorder was killed right after it had written a segment, the next segment contains the same pages again.
     """
     blocks: list[tuple[Source, int, int]] = []
     before = b""

@@ -1,4 +1,4 @@
-"""systrace's HTML reports: a viewer of several megabytes with the ftrace text in a script element."""
+"""Read systrace's HTML reports: a viewer of several megabytes with the ftrace text in a script element."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from androstep_analysis.ingest.staging import Staging
 
 _PAGE = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
 _PARTS = (
-    # Since 2014 one element per part: the trace, the process list, JSON of systrace itself.
+    # Since 2014, one element per part: the trace, the process list, JSON of systrace itself.
     (re.compile(rb'<script class="trace-data"[^>\n]{0,1000}>\n?'), re.compile(rb"</script>")),
     # Before that, one JavaScript string; each line of the trace ends in an escaped newline and a backslash.
     (re.compile(rb'var linuxPerfData = "\\\n'), re.compile(rb'\n\\n";')),
 )
 _LONGEST = 1 << 12
-"""What one of these patterns matches is shorter."""
+"""An upper bound for the length of a match of these patterns."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` is the start of an HTML page; the trace stands far behind the head."""
+    """Return whether `head` begins an HTML page. The trace is far behind the head."""
     return _PAGE.match(head) is not None
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The trace in the page; `InputError` if the page has none."""
+    """Read the trace in the page. Raise `InputError` if the page has none."""
     traces = [part for part in _parts(source) if text.sniff(part.source.head)]
     if not traces:
         raise InputError(f"{source.name}: an HTML page without a systrace recording in it; was it saved completely?")
@@ -39,7 +39,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 @dataclass(frozen=True)
 class _Part:
-    """What stands in the page as data; not `is_whole` where the page is cut short within it."""
+    """Data in the page. `is_whole` is False if the page is truncated within it."""
 
     source: Source
     is_whole: bool
@@ -47,7 +47,7 @@ class _Part:
     def pieces(self) -> Iterator[bytes]:
         yield from self.source.pieces()
         if self.is_whole:
-            yield b"\n"  # the end tag may follow the last line at once
+            yield b"\n"  # the end tag may directly follow the last line
 
 
 def _parts(page: Source) -> Iterator[_Part]:
@@ -62,12 +62,12 @@ def _parts(page: Source) -> Iterator[_Part]:
 
 
 def _search(page: Source, pattern: re.Pattern[bytes], place: int) -> tuple[int, int] | None:
-    """Where the first match of `pattern` from `place` on begins and ends."""
+    """Return begin and end of the first match of `pattern` from `place` on."""
     while True:
         data = page.read(place, PIECE_BYTES)
         is_last = len(data) < PIECE_BYTES
         match = pattern.search(data)
-        # What matches in the last bytes of a piece might be longer with the next one.
+        # A match in the last bytes of a piece might extend into the next piece.
         if match is not None and (is_last or match.start() < len(data) - _LONGEST):
             return place + match.start(), place + match.end()
         if is_last:

@@ -1,21 +1,22 @@
-"""Text as ftrace prints it: ``trace`` and ``trace_pipe`` of tracefs, ``trace-cmd report``, systrace, atrace, perf.
+"""Read ftrace text: ``trace`` and ``trace_pipe`` of tracefs, ``trace-cmd report``, systrace, atrace, perf.
 
 A line is (kernel: kernel/trace/trace_output.c, ``trace_print_context``)::
 
     comm-tid  (tgid) [cpu] flags  seconds.fraction: event: fields
 
-where tgid, flags and their widths depend on options and version. The thread name may hold anything, brackets and
-dashes too, but at 15 bytes it is too short to hold what follows it, so that the first place where the rest of the
-pattern fits is the right one. The fields of the block events follow include/trace/events/block.h, Linux 3.4 to 6.18.
-The compiled reader of the lines is native/decode/text/ftrace.c.
+tgid, flags and their widths depend on options and version. The thread name may contain any character, including
+brackets and dashes. Its 15 bytes are too short to contain the text that follows it, so that the first position where
+the rest of the pattern matches is correct. The fields of block events follow include/trace/events/block.h, Linux 3.4 to
+6.18. The compiled reader of the lines is native/decode/text/ftrace.c.
 
-A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields behind another start::
+A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields after a different prefix::
 
     comm tid [cpu] seconds.fraction: system:event: fields
 
-with ``pid/tid`` for tid where both are asked for, and the period in front of the event. Call chains are left out.
+The prefix has ``pid/tid`` instead of tid if both were requested, and the period before the event. Call chains are
+skipped.
 
-The tracer ``blk`` prints no name of an event, but a device and then what blkparse prints behind the thread's number
+The tracer ``blk`` prints no event name. After the thread id it prints a device and then the text of blkparse
 (kernel/trace/blktrace.c, ``print_one_line``).
 """
 
@@ -64,11 +65,11 @@ ACTIONS = {
     "block_io_start": "other",
     "block_io_done": "other",
 }
-"""Block tracepoints of all kernel versions and the step of a request's life each is.
+"""The action of each block tracepoint, for all kernel versions.
 
-`block_rq_error` and `block_rq_abort` come with a `block_rq_complete` of their own; `block_io_start` and
-`block_io_done` (6.5) repeat issue and completion for accounting. None of them is a step of its own. Completions are
-those of requests and, on devices that have no requests (device-mapper), those of bios.
+`block_rq_error` and `block_rq_abort` are accompanied by a `block_rq_complete`. `block_io_start` and `block_io_done`
+(6.5) repeat issue and completion for accounting. All four have the action `other`. Completions belong to requests, or
+to bios on devices without requests (device-mapper).
 """
 
 _ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue", "block_rq_error", "block_rq_abort"}
@@ -89,7 +90,9 @@ _JSON = re.compile(rb'\A\s*\{\s*"')
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` holds an event line, or the header of a trace without any; JSON may quote such lines."""
+    """Return whether `head` contains an event line, or the header of an empty trace. JSON that quotes such lines is
+    rejected.
+    """
     if head.startswith(b"# tracer: "):
         return True
     if _JSON.match(head) is not None:
@@ -98,23 +101,24 @@ def sniff(head: bytes) -> bool:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The trace in `source`, which may also be a Markdown file with trace lines in its code blocks."""
+    """Read the trace in `source`, which may also be a Markdown file with trace lines in its code blocks."""
     return parse(source.pieces(), spool, "ftrace_text")
 
 
 def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
-    """The trace in the lines of `pieces`, which may end anywhere.
+    """Read the trace in the lines of `pieces`, which may end anywhere.
 
-    `lost_events` is the larger of what the header says (entries written less entries in the buffer) and what the
-    ``[LOST n EVENTS]`` lines add up to: both count the events that were overwritten before they were read.
+    `lost_events` is the larger of two counts: entries written minus entries in the buffer, from the header, and the sum
+    of the ``[LOST n EVENTS]`` lines. Both count the events that were overwritten before they were read.
+
     `events` counts each line by its first word after the time. A line that is neither an event nor a known comment
-    is counted as unreadable. Where the first `HEAD_BYTES` have a Markdown code block in them, only the lines of such
-    blocks count, and of these only the blocks with events in them.
+    counts as unreadable. If the first `HEAD_BYTES` contain a Markdown code block, only lines in code blocks with events
+    are read.
     """
     whole = iter(pieces)
     first = next(whole, b"")
     trace = _Trace(has_fences=_FENCE.search(first[:HEAD_BYTES]) is not None)
-    # Text does not say of what machine it is.
+    # Text does not state the machine.
     calls = Pairs(spool, Machine(None, _LONG_BYTES))
     reader = lines.Reader(
         trace.handle, spool, ("block_events", "fs_events", "commands", importance.TABLE), trace.names, True, calls
@@ -148,7 +152,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
 
 
 class _Trace:
-    """``struct ftrace_text`` of native/decode/text/ftrace.c, which knows the events of the tables."""
+    """``struct ftrace_text`` of native/decode/text/ftrace.c, with the events of all tables registered."""
 
     def __init__(self, has_fences: bool) -> None:
         library = _library()
@@ -157,7 +161,7 @@ class _Trace:
         if not self.handle:
             raise MemoryError
         weakref.finalize(self, library.ftrace_text_free, self.handle)
-        self._forms = []  # which the structure points to
+        self._forms = []  # the C structure points to these
         actions = schema.table("block_events").column("action").values
         for letters, action in blkparse.ACTIONS.items():
             library.ftrace_text_action(self.handle, letters.encode(), len(letters), actions.index(action))
@@ -224,7 +228,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _lost(totals: lines.Totals) -> tuple[int, tuple[Loss, ...]]:
-    """What the header and the recorder's own lines say was lost, and events that the file should hold and does not."""
+    """Return the number of events lost according to the header and the recorder's lines, and the losses."""
     lost = max(totals.written - totals.buffered, totals.lost)
     losses: tuple[Loss, ...] = ()
     if lost > 0:

@@ -1,6 +1,7 @@
-"""trace-cmd's ``trace.dat``, as trace-cmd and iotrace write it: the kernel's own records, decoded by its own formats.
+"""Read the ``trace.dat`` files of trace-cmd and iotrace.
 
-Whatever the kernel, a record is read by the format file saved beside it. Times stay in the clock that was traced.
+Every record is decoded by the format file stored with it, so that the kernel version does not matter. Times stay in the
+trace clock.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.ingest.syscalls import opened_before
 
 _DESCRIPTION = "recording.json"
-"""What iotrace writes beside its trace."""
+"""The description that iotrace writes next to its trace."""
 
 _LISTING = "before.rec"
-"""What iotrace listed before it recorded, beside that."""
+"""The listing that iotrace writes before the recording."""
 
 _MINOR_BITS = 20
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins as trace-cmd's files do."""
+    """Return whether `head` begins like a file of trace-cmd."""
     return head.startswith(tracedat_file.MAGIC)
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The events of all instances in the file (`ftrace.read`).
+    """Read the events of all instances in the file (`binary.read`).
 
-    Where iotrace left its own description beside the file, paths of files begin where their filesystem is mounted, and
-    what processes had open before is told by calls that had returned by then (`opened_before`).
+    If iotrace's description is in the same directory, paths begin with the mount point of their filesystem. Files that
+    processes had open before the recording are described by calls that had returned by then (`opened_before`).
     """
     container = tracedat_file.open_container(source)
     if _DESCRIPTION in source.siblings:
@@ -56,7 +57,7 @@ def _described(file: Source) -> Any:
 
 
 def _mounts(description: Any) -> dict[int, str]:
-    """The first place where each filesystem was mounted, by its device; nothing of a damaged description."""
+    """Return the first mount point of each filesystem by its device; empty if the description is damaged."""
     try:
         return {_dev(row["dev"]): str(row["path"]) for row in reversed(description["mounts"])}
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -64,7 +65,7 @@ def _mounts(description: Any) -> dict[int, str]:
 
 
 def _narrow(description: Any) -> frozenset[int]:
-    """Processes of 32-bit programs on a machine of 64 bits."""
+    """Return the processes of 32-bit programs on a 64-bit machine."""
     try:
         return frozenset(pid for pid in description["syscall_numbers"]["narrow"] if isinstance(pid, int))
     except (LookupError, TypeError):
@@ -72,7 +73,9 @@ def _narrow(description: Any) -> frozenset[int]:
 
 
 def _opened(source: Source, description: Any, machine: str | None) -> pl.DataFrame | None:
-    """What was open before the recording; of a listing that cannot be read, what it holds of the device says so."""
+    """Return the files that were open before the recording. Damage of the listing is reported where its extents are
+    read.
+    """
     try:
         listed = record.table(source.load_sibling(_LISTING), opened_before.TABLE)
     except InputError:
@@ -81,7 +84,7 @@ def _opened(source: Source, description: Any, machine: str | None) -> pl.DataFra
 
 
 def _recorded(description: Any) -> tuple[int | None, int | None]:
-    """The processes of iotrace and of the command that it ran."""
+    """Return the processes of iotrace and of the command that it started."""
     try:
         recorder, command = int(description["instance"].split(".")[1]), description["command_pid"]
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -90,6 +93,6 @@ def _recorded(description: Any) -> tuple[int | None, int | None]:
 
 
 def _dev(text: str) -> int:
-    """Column `dev` of a device that is told as ``254:0``."""
+    """Return column `dev` of a device written as ``254:0``."""
     major, minor = map(int, text.split(":"))
     return major << _MINOR_BITS | minor

@@ -1,7 +1,8 @@
-"""The container of trace-cmd's ``trace.dat``, versions 6 and 7: what is where in the file, nothing decoded.
+"""Parse the container of trace-cmd's ``trace.dat``, versions 6 and 7: the locations of its parts. No event is decoded.
 
-The layout is that of the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5). Version 6 is one header after the
-other and then the pages; version 7 is sections, found by a list of options, that may be compressed.
+The layout is specified in the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5). Version 6 is a sequence of
+headers followed by the pages. Version 7 consists of sections, which may be compressed, and a list of options with their
+offsets.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MAGIC = b"\x17\x08\x44tracing"
 _DONE, _DATE, CPUSTAT, _BUFFER, _CLOCK, _UNAME, _OFFSET, _CPUCOUNT, _TSC = 0, 1, 2, 3, 4, 5, 7, 8, 14
 _HEADERS, _FTRACE, _EVENTS, _CMDLINES = 16, 17, 18, 21
 _TGIDS = 32
-"""Written by the trace-cmd that comes with GPUVis: the contents of tracefs' ``saved_tgids``."""
+"""The contents of tracefs' ``saved_tgids``, written by the trace-cmd that comes with GPUVis."""
 
 _COMPRESSED = 1
 _SECTION_BYTES = 16
@@ -38,16 +39,16 @@ _METHODS: dict[str, Callable[[bytes], Stream]] = {
 _LARGEST_BLOB = 256 << 20
 _LARGEST_CHUNK = 64 << 20
 _LARGEST_RATIO = 1 << 12
-"""No more is believed of one text or section, of one chunk of pages, and of how far pages can be compressed."""
+"""Limits for a text or section, for a chunk of pages, and for the compression ratio of pages. More indicates damage."""
 
 _MOST_CPUS = 1 << 14
 _WINDOW = 1 << 12
-"""How much of a file is read at once to get at the numbers in it."""
+"""The number of bytes read at once to decode numbers."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """The pages of one trace instance. `cpus` holds, for each CPU, its number and where in the file its pages are."""
+    """The pages of one trace instance. `cpus` holds CPU, file offset and size of the pages for each CPU."""
 
     name: str
     page_bytes: int
@@ -56,13 +57,15 @@ class Buffer:
 
     @property
     def holds_pages(self) -> bool:
-        """Whether there is a page of any CPU."""
+        """Whether any CPU has pages."""
         return any(size for _, _, size in self.cpus)
 
 
 @dataclass(kw_only=True)
 class Container(Recording):
-    """What a file says of itself, and where in it the pages are, and `cmdlines` (version 6), behind their length."""
+    """The description in a file, and the locations of its pages. `cmdlines_at` is the offset of `cmdlines` (version
+    6).
+    """
 
     source: Source
     version: int
@@ -74,13 +77,14 @@ class Container(Recording):
 
     @property
     def kernel_page_bytes(self) -> int:
-        """What the header says; the pages of a buffer may be longer than the kernel's since Linux 6.8."""
+        """The page size in the header. Since Linux 6.8, pages of a buffer may be larger than those of the kernel."""
         return self.page_bytes
 
     def streams(self) -> list[binary.Stream]:
-        """The pages of all CPUs of all instances; what the file no longer holds is a loss.
+        """Return the pages of all CPUs of all instances. Pages beyond the end of the file are a loss.
 
-        No byte of the file is read twice: tables that point to the same place again and again could be endless.
+        No byte of the file is read twice. Otherwise tables with many entries for the same location could make reading
+        endless.
         """
         streams: list[binary.Stream] = []
         places: set[int] = set()
@@ -112,7 +116,9 @@ class Container(Recording):
             yield self.source.read(offset + start, min(step, size - start))
 
     def _unpacked_pages(self, cpu: int, offset: int, size: int, _room: int) -> Iterator[bytes]:
-        """The pages of one CPU chunk by chunk. The size in the file's tables leaves out the number of chunks."""
+        """Yield the pages of one CPU chunk by chunk. The size in the tables of the file excludes the number of
+        chunks.
+        """
         words = _Words(self.source, offset, self.big_endian, offset + size + 4)
         packed_bytes = unpacked_bytes = 0
         try:
@@ -132,7 +138,7 @@ class Container(Recording):
             self.lose("torn", f"the list of compressed pages of CPU {cpu} is damaged: {damage}")
 
     def unpacked(self, body: bytes, size: int) -> bytes:
-        """Compressed bytes of this file, at most the `size` that it states; what is cut short or damaged is a loss."""
+        """Decompress bytes of this file, up to the `size` that it states. Truncation and damage are losses."""
         if self.compression not in _METHODS:
             raise _Damage("compressed contents were not expected: it says that nothing is compressed")
         if size > _LARGEST_BLOB:
@@ -144,9 +150,14 @@ class Container(Recording):
 
 
 def open_container(source: Source) -> Container:
-    """What the file says of itself. `InputError` where it is no trace.dat of version 6 or 7.
+    """Parse the description in a trace.dat file.
 
-    A header that is cut short or damaged is a loss: what stands before the damage is kept.
+    A truncated or damaged header is a loss. The part before the damage is used.
+
+    Raises
+    ------
+    InputError
+        If the file is not a trace.dat of version 6 or 7.
     """
     words = _Words(source, len(MAGIC), big_endian=False)
     try:
@@ -208,7 +219,7 @@ def _read_headers(container: Container, words: _Words) -> None:
 
 
 def _read_tables(container: Container, words: _Words, name: str, cpus: int) -> None:
-    """Options, and where the pages of each CPU are; also of another instance, which has the same at its own place."""
+    """Read the options, and the locations of the pages of each CPU. Another instance has tables of its own."""
     instances = []
     kind = words.take(10)
     while kind.startswith(b"options"):
@@ -258,7 +269,9 @@ def _read_sections(container: Container, words: _Words) -> None:
 
 
 def _read_options(container: Container, words: _Words) -> int:
-    """Reads a list of options and the sections they point to; returns where the next list is, 0 for nowhere."""
+    """Read a list of options and the sections that it refers to. Return the offset of the next list, 0 if there is
+    none.
+    """
     while True:
         option = words.number(2)
         body = _Words(words.take(words.number(4)), 0, container.big_endian)
@@ -290,7 +303,9 @@ def _read_buffer(container: Container, words: _Words) -> None:
 
 
 def _search_sections(container: Container, place: int) -> None:
-    """Reads the sections one after the other from `place` on: trace-cmd writes the last list of contents at the end."""
+    """Read all sections from `place` on. A damaged file may lack the last list of options, which trace-cmd writes at
+    the end.
+    """
     words = _Words(container.source, place, container.big_endian)
     while words.left() >= _SECTION_BYTES:
         place = words.place
@@ -304,7 +319,7 @@ def _search_sections(container: Container, place: int) -> None:
 
 
 def _buffer_at(container: Container, place: int, size: int, is_compressed: bool) -> Buffer:
-    """The pages in a section: the table that tells where those of each CPU are is not in it. They begin at a page."""
+    """Return the pages in a section without its table of CPUs. They begin at a multiple of the page size."""
     page = container.page_bytes
     end = min(place + size, container.source.size) if size else container.source.size
     start = -(-place // page) * page
@@ -324,7 +339,7 @@ def _buffer_at(container: Container, place: int, size: int, is_compressed: bool)
 
 
 def _section(container: Container, offset: int) -> _Words:
-    """The contents of the section at `offset`, decompressed."""
+    """Return the contents of the section at `offset`, decompressed."""
     words = _Words(container.source, offset, container.big_endian)
     words.number(2)
     flags = words.number(2)
@@ -373,7 +388,7 @@ _SECTIONS: dict[int, Callable[[Container, _Words], None]] = {
 
 
 def _read_option(container: Container, option: int, body: _Words) -> None:
-    """One option; those that say nothing of use are skipped."""
+    """Read one option. Irrelevant ones are skipped."""
     if option == _TSC and body.left() >= 16:
         container.tsc = (body.number(4), body.number(4))
     elif option == _TGIDS:
@@ -381,7 +396,7 @@ def _read_option(container: Container, option: int, body: _Words) -> None:
     elif option == CPUSTAT:
         container.cpu_stats.append(body.rest())
     elif option == _UNAME:
-        # System, host, release and machine; the host's name is none of ours.
+        # System, host, release and machine. The host name is private and is not stored.
         words = body.rest().split()
         container.kernel = next(iter(words[2:3]), None)
         container.machine = words[-1] if len(words) > 3 else None
@@ -395,7 +410,7 @@ def _read_option(container: Container, option: int, body: _Words) -> None:
 
 
 def _number(text: str) -> int:
-    """A number as C writes it; 0 for what is none or does not fit in 64 bits."""
+    """Return a number in C syntax; 0 if it is not a number or does not fit in 64 bits."""
     match = re.match(r"\s*([-+]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})", text)
     if match is None:
         return 0
@@ -405,11 +420,11 @@ def _number(text: str) -> int:
 
 
 class _Damage(Exception):
-    """The file does not go on as it should; the message says what was expected."""
+    """The file is not as expected. The message says what was expected."""
 
 
 class _Words:
-    """Numbers and strings one after the other, up to byte `end`."""
+    """Consecutive numbers and strings, up to byte `end`."""
 
     def __init__(self, data: Source | bytes, place: int, big_endian: bool, end: int | None = None) -> None:
         size = len(data) if isinstance(data, bytes) else data.size
@@ -433,14 +448,14 @@ class _Words:
         return taken
 
     def skip(self, size: int) -> None:
-        """Goes on behind `size` bytes, at most to the end."""
+        """Skip `size` bytes, at most to the end."""
         self.place += min(size, self.left())
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big" if self.big_endian else "little")
 
     def text(self) -> str:
-        """A string up to its NUL."""
+        """Return a NUL-terminated string."""
         raw = self._peek(min(_LONGEST_NAME, self.left()))
         end = raw.find(b"\0")
         if end < 0:
@@ -449,11 +464,11 @@ class _Words:
         return raw[:end].decode(errors="backslashreplace")
 
     def blob(self, size: int) -> str:
-        """Text behind its length, which has `size` bytes."""
+        """Return a text that follows its length, which has `size` bytes."""
         return self.take(self.number(size)).decode(errors="backslashreplace")
 
     def rest(self) -> str:
-        """All that follows, as text up to a NUL."""
+        """Return the remaining bytes as text, up to a NUL."""
         return self.take(self.left()).split(b"\0")[0].decode(errors="backslashreplace")
 
     def expect(self, word: bytes) -> None:
