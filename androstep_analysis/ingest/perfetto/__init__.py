@@ -1,1 +1,1 @@
-"""Perfetto traces: packets of Protocol Buffers around the kernel's events and what Android adds to them."""
+"""Read Perfetto traces: packets of Protocol Buffers with the kernel's events and additional data of Android."""

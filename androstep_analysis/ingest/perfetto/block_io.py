@@ -1,7 +1,7 @@
-"""The accounting events `block_io_start` and `block_io_done` (Linux 6.5) where they are all that was recorded.
+"""The accounting events `block_io_start` and `block_io_done` (Linux 6.5), for traces without other request events.
 
-They repeat what `block_rq_issue` and `block_rq_complete` tell, so that they are no step of a request of their own
-beside these. Android's recipes for Perfetto record only them.
+They repeat `block_rq_issue` and `block_rq_complete`, and are ignored if these were recorded. Android's Perfetto configs
+record only the accounting events.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _STEPS = {"block_io_start": "issue", "block_io_done": "complete"}
 
 
 def actions(events: Mapping[str, int]) -> dict[str, str]:
-    """The step of a request's life that each block tracepoint is, in a recording with these counts of events.
+    """Return the action of each block tracepoint in a recording with these counts of events.
 
-    Without a `block_rq_issue` and a `block_rq_complete` the start of accounting stands for the issue, though the
-    request may still wait for the driver then, and its end for the completion. The end tells no length (the kernel
-    has counted it down to 0), so that `nr_sectors` of such a completion must be null: it completes the whole request.
+    Without `block_rq_issue` and `block_rq_complete`, the start of accounting is used as the issue, although the request
+    may still wait for the driver then, and its end as the completion. The end event has no length, because the kernel
+    has counted it down to 0. `nr_sectors` of such a completion must be null: it completes the whole request.
     """
     if any(events.get(event) for event in ("block_rq_issue", "block_rq_complete")):
         return dict(ACTIONS)

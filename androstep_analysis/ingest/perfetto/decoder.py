@@ -1,4 +1,4 @@
-"""The compiled decoder of Perfetto traces (native/decode/perfetto): pieces in, tables and rare packets out."""
+"""Run the compiled decoder of Perfetto traces (native/decode/perfetto): it turns bytes into tables and rare packets."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _TASK = np.dtype(
     ]
 )
 SEEN, NEW, FORK, RENAME, EXEC = range(5)
-"""``enum task_step``: a name that was seen, and the events that tell names."""
+"""``enum task_step``: a name that was seen, and the task events."""
 
 
 class Totals(ctypes.Structure):
-    """``struct totals``: what was counted over all packets."""
+    """``struct totals``: the counters over all packets."""
 
     first_ns: int
     last_ns: int
@@ -101,7 +101,7 @@ class _Versions(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """The compiled library with the functions declared that are used here."""
+    """Return the compiled library with the functions used here."""
     handle, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_size_t
     return native.declared(
         ("perfetto_new", handle, (handle,)),
@@ -127,7 +127,7 @@ def _library() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet that is not read in C: the number of its field with data, that data, its time and the time's clock."""
+    """A packet that is not read in C: the field number and bytes of its data, its time, and the clock of the time."""
 
     number: int
     data: memoryview
@@ -136,10 +136,10 @@ class Packet:
 
 
 class Decoder:
-    """Reads one trace from its start to its end.
+    """Decodes one trace from start to end.
 
-    Without `actions` nothing but names, counts and rare packets is taken out; with them (the step of each block
-    event) events become rows of tables.
+    Without `actions`, it only collects names, counts and rare packets. With `actions` (the action of each block event),
+    it also appends events to tables.
     """
 
     def __init__(self, actions: Mapping[str, str] | None = None) -> None:
@@ -158,7 +158,7 @@ class Decoder:
         self._version_columns: tuple[object, ...] = ()
         self._declare(actions or {})
 
-    # --- what events are ---------------------------------------------------------------------------------------------
+    # --- declaration of events ---------------------------------------------------------------------------------------
 
     def _declare(self, actions: Mapping[str, str]) -> None:
         for target, name in enumerate(TABLES, 1):
@@ -216,7 +216,7 @@ class Decoder:
             raise ValueError(f"native/decode/perfetto/perfetto.c has no room for field {field} of {event}")
 
     def name_threads(self, versions: pl.DataFrame) -> None:
-        """Rows get names and processes from `versions` (threads.versions), and names are not collected any more."""
+        """Use names and processes from `versions` (threads.versions) for rows, and stop collecting names."""
         comms = versions["comm"].unique(maintain_order=True)
         numbers = {text: self.strings.add(text.encode()) for text in comms if text is not None} | {None: 0xFFFFFFFF}
         columns = (
@@ -234,7 +234,9 @@ class Decoder:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def read(self, pieces: Iterable[bytes], full: Callable[[], None], other: Callable[[Packet], None]) -> None:
-        """Reads the trace in `pieces`; `full` makes room in the tables, `other` gets packets that are not read here."""
+        """Read the trace in `pieces`. `full` is called to empty the tables; `other` receives the packets that are not
+        read here.
+        """
         self._read(pieces, 0, full, other)
 
     def _read(
@@ -247,7 +249,7 @@ class Decoder:
             rest = data[used:]
 
     def _decode(self, data: bytes, flags: int, full: Callable[[], None], other: Callable[[Packet], None]) -> int:
-        """How many bytes of `data` are done with."""
+        """Return how many bytes of `data` were consumed."""
         start = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
         place, used, status = 0, ctypes.c_size_t(), _FULL
         while status != _DONE:
@@ -274,7 +276,7 @@ class Decoder:
         ]
 
     def _inflated(self, packet: Packet) -> Iterator[bytes]:
-        """The packets in a compressed one, in pieces; up to the damage where there is any."""
+        """Yield the contents of a compressed packet in pieces, up to its end or damage."""
         try:
             if packet.number == _ZSTD:
                 stream = pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packet.data)), "zstd")
@@ -298,10 +300,10 @@ class Decoder:
             self._tasks.append(np.frombuffer(ctypes.string_at(start, rows.value * _TASK.itemsize), _TASK))
 
     def take(self, name: str, until_ns: int | None) -> pa.Table | None:
-        """The rows of table `name` of before `until_ns` (None: all), sorted, which are dropped; None without any.
+        """Remove and return the rows of table `name` before `until_ns` (None: all), sorted; None if there are none.
 
-        Events come CPU by CPU: what is sorted here, while it is in the cache, needs no merging later. A table that is
-        full of later rows is given whole.
+        Events arrive CPU by CPU. Sorting here, while the rows are in the cache, saves merging later. A table that is
+        full of later rows is returned as a whole.
         """
         table = self.tables[name]
         times = table.column("ts_ns")
@@ -319,12 +321,12 @@ class Decoder:
 
     @property
     def totals(self) -> Totals:
-        """What was counted so far."""
+        """The counters so far."""
         totals: Totals = _library().perfetto_totals(self._handle).contents
         return totals
 
     def events(self) -> dict[str, int]:
-        """How often each event came, by name."""
+        """Return the number of events by name."""
         counts: dict[str, int] = {}
         count, number = ctypes.c_uint64(), 0
         while (name := _library().perfetto_counted(self._handle, number, count)) is not None:
@@ -334,12 +336,12 @@ class Decoder:
         return counts
 
     def packets(self) -> dict[str, int]:
-        """How many packets of each kind there were, by name."""
+        """Return the number of packets by type."""
         counts = _library().perfetto_packets(self._handle)
         return {name: counts[number] for number, name in PACKETS.items() if counts[number]}
 
     def tasks(self) -> pl.DataFrame:
-        """What told names of threads: ts_ns, order, flags, tid (that was running), thread, comm, old_comm, step."""
+        """Return the rows about names of threads: ts_ns, order, flags, tid (running), thread, comm, old_comm, step."""
         rows = np.concatenate(self._tasks) if self._tasks else np.zeros(0, _TASK)
         texts = pl.Series(self.strings.array().cast(pa.large_string()), dtype=pl.String)
         frame = native.frame({name: rows[name] for name in _TASK.names or () if name != "unused"})
@@ -351,7 +353,7 @@ class Decoder:
 
 
 def _with_end(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each piece, and whether it is the last."""
+    """Yield each piece, and whether it is the last."""
     before: bytes | None = None
     for piece in pieces:
         if before is not None:

@@ -1,7 +1,7 @@
-"""What the numbers in a Perfetto trace mean: packets, events and those of their fields that our tables need.
+"""The numbers in a Perfetto trace: packets, events, and the event fields that the tables need.
 
-Numbers and names are those of protos/perfetto/trace of github.com/google/perfetto, v58. Events and their fields bear
-the kernel's own names there, so that `fs_events.FIELDS` holds for them too.
+Numbers and names are those of protos/perfetto/trace of github.com/google/perfetto, v58. Events and their fields have
+the kernel's names there, so that `fs_events.FIELDS` applies to them, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from androstep_analysis.ingest.ftrace import fs_events
 from androstep_analysis.ingest.ftrace.text import ACTIONS
 
 _Runs = Mapping[int, str]
-"""Names of numbers that follow each other, by the first number."""
+"""Runs of names with consecutive numbers, by the first number."""
 
 _EVENT_NAMES = {
     3: "print sched_switch",
@@ -270,7 +270,7 @@ _EVENT_FIELDS = {
     "scsi_dispatch_cmd_error": "host_no channel id lun rtn opcode - - - - - driver_tag - cmnd",
     "scsi_dispatch_cmd_timeout": "host_no channel id lun result opcode - - - - - driver_tag - - - - cmnd",
 }
-"""Names of the fields of an event's message, from number 1 on as far as they are needed."""
+"""The field names of an event's message, from number 1 up to the last one that is needed."""
 
 
 def _numbered(runs: _Runs) -> dict[int, str]:
@@ -278,18 +278,18 @@ def _numbered(runs: _Runs) -> dict[int, str]:
 
 
 EVENTS = _numbered(_EVENT_NAMES)
-"""Name of each event, by the number of its field in FtraceEvent."""
+"""The name of each event, by the number of its field in FtraceEvent."""
 
 PACKETS = _numbered(_PACKET_NAMES)
-"""Name of what a packet holds, by the number of that field in TracePacket."""
+"""The name of the data in a packet, by the number of its field in TracePacket."""
 
 
 def event_fields(event: str) -> str:
-    """The names of the fields of the event's message, in order of their numbers from 1 on; blanks between them."""
+    """Return the field names of the event's message, in order of their numbers from 1 on, separated by spaces."""
     return _EVENT_FIELDS.get(event, "")
 
 
-# --- what fields are in our tables -----------------------------------------------------------------------------------
+# --- fields of events and their roles --------------------------------------------------------------------------------
 
 _BLOCK = {
     **{name: name for name in ("dev", "sector", "new_sector", "rwbs", "comm", "old_dev", "old_sector")},
@@ -340,18 +340,18 @@ COMMANDS = {
     "scsi_dispatch_cmd_error": _SCSI,
     "scsi_dispatch_cmd_timeout": _SCSI,
 }
-"""The events of table `commands`, and what their fields are (the slots of native/decode/perfetto/perfetto.c)."""
+"""The events of table `commands`, and the role of each field (the slots of native/decode/perfetto/perfetto.c)."""
 
 CALLS = {
     "sys_enter": ("enter", {"id": "number", "args": "argument0"}),
     "sys_exit": ("exit", {"id": "number", "ret": "result"}),
 }
-"""The events of system calls, the part of a call that each is, and what their fields are; `args` is repeated."""
+"""The events of system calls, their phase, and the role of each field. `args` is repeated."""
 
 IMPORTANCE = {
     "oom_score_adj_update": {"pid": "task", "comm": "task_comm", "oom_score_adj": "oom_score_adj"},
 }
-"""The events of table `importance` that tell nothing else, and what their fields are."""
+"""The events that are used only for table `importance`, and the role of each field."""
 
 _WAKE = {"comm": "comm", "pid": "thread"}
 
@@ -372,21 +372,21 @@ TASKS: dict[str, tuple[str, dict[str, str]]] = {
         for event in ("wakeup", "waking", "wakeup_new", "process_exit", "process_free", "process_wait")
     },
 }
-"""The events that tell names of threads: what they tell, and what their fields are."""
+"""The events that contain names of threads, their target, and the role of each field."""
 
 _PROBES = {*fs_events.PROBES, *fs_events.PROBES.values(), "direct_begin", "direct_end", "name_found", "name_moved"}
-"""Dynamic probes: the recorder sees numbers in their fields, where a tracepoint says that it has devices."""
+"""Dynamic probes. Their devices are recorded as plain numbers, and are not marked as devices as in tracepoints."""
 
 
 def block_roles(event: str) -> dict[str, str]:
-    """What the fields of a block event are; those of a requeue tell no result."""
+    """Return the role of each field of a block event. A requeue has no valid result."""
     if event not in ACTIONS:
         return {}
     return {field: role for field, role in _BLOCK.items() if role != "error" or event != "block_rq_requeue"}
 
 
 def fs_roles(event: str) -> dict[str, str]:
-    """What the fields of a filesystem event are: names of columns and of what `fs_events` turns into columns."""
+    """Return the role of each field of a filesystem event: a column, or a name that `fs_events` converts to columns."""
     columns = fs_events.FIELDS.get(fs_events.PROBES.get(event, event), {})
     roles = {field: column for column, fields in columns.items() for field in fields.split()}
     if event in _PROBES:
@@ -395,7 +395,7 @@ def fs_roles(event: str) -> dict[str, str]:
 
 
 def counters(event: str) -> dict[str, str]:
-    """The counters of an event, and the unit of each."""
+    """Return the counters of an event, and the unit of each."""
     if event == "f2fs_iostat":
         return {field: "B" for field in event_fields(event).split() if field != "dev"}
     if event == "f2fs_iostat_latency":

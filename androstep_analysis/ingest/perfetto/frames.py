@@ -1,4 +1,4 @@
-"""The timeline of frames in a Perfetto trace: beginnings and ends, decoded in C, become rows of table `frames`."""
+"""Build table `frames` from the frame timeline of a Perfetto trace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from androstep_analysis.ingest.perfetto.packets import Clocks
 
 
 def frames(events: pl.DataFrame, clocks: Clocks, boot_offset: int) -> tuple[pl.DataFrame, int]:
-    """Table `frames` of table `frame_events`, in the trace's clock, and how many rows of it have no time in that.
+    """Return table `frames` in the trace clock, and the number of frames without a time in that clock.
 
-    `boot_offset` is CLOCK_BOOTTIME minus the trace's clock. A frame ends with the next packet of its cookie, if that
-    is an end; an end without a beginning says nothing.
+    `events` is table `frame_events`, the begin and end packets decoded in C. `boot_offset` is CLOCK_BOOTTIME minus the
+    trace clock. A frame ends with the next packet with its cookie, if that is an end. An end without a begin is
+    ignored.
     """
     numbers = events["clock"].unique().to_list()
     offsets = {number: clocks.to_boot(number, 0) for number in numbers}

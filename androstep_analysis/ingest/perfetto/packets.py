@@ -1,7 +1,7 @@
-"""The rare packets of a Perfetto trace: clocks, processes, packages, counters, and what the recorder says of itself.
+"""Read the rare packets of a Perfetto trace: clocks, processes, packages, counters, and the recorder's statistics.
 
-Each is read here field by field; the events, which are many, are read in C (native/decode/perfetto/perfetto.c). Numbers
-are those of protos/perfetto/trace and protos/perfetto/common of github.com/google/perfetto, v58.
+They are parsed here field by field. The events, which are numerous, are read in C (native/decode/perfetto/perfetto.c).
+Field numbers are those of protos/perfetto/trace and protos/perfetto/common of github.com/google/perfetto, v58.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ BOOTTIME, REALTIME = 6, 1
 
 _NO_TIME = 1 << 62
 _LOCAL_CLOCKS = range(64, 128)
-"""Clocks that a sequence defines for itself."""
+"""Clocks that are defined per packet sequence."""
 
 _KTHREADD = 2
-"""The process from which kernel threads come."""
+"""The parent process of kernel threads."""
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """The fields of a message: number and value, which is bytes where it has a length. Ends where it is damaged."""
+    """Yield number and value of the fields of a message, up to its end or damage. Fields with a length are bytes."""
     return ((number, value) for number, value, _ in walk(message))
 
 
 def walk(message: memoryview) -> Iterator[tuple[int, Value, int]]:
-    """As `fields`, with where each ends."""
+    """Yield the fields as `fields` does, each with its end offset."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)
@@ -65,7 +65,7 @@ def walk(message: memoryview) -> Iterator[tuple[int, Value, int]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """The number at `place` and where it ends, -1 where it does not."""
+    """Return the number at `place` and its end offset, -1 if it is truncated."""
     value = shift = 0
     while place < len(message) and shift < 70:
         byte = message[place]
@@ -82,14 +82,14 @@ def _text(value: Value) -> str:
 
 
 def _number(value: Value) -> int:
-    """A number with its sign; 0 for what is none."""
+    """Return the signed number, or 0 for bytes."""
     if isinstance(value, memoryview):
         return 0
     return value - (1 << 64) if value >> 63 else value
 
 
 def _messages(message: Value, *path: int) -> Iterator[memoryview]:
-    """The messages in the fields that `path` names, one below the other."""
+    """Yield the messages in the nested fields of `path`."""
     if not isinstance(message, memoryview):
         return
     if not path:
@@ -101,7 +101,7 @@ def _messages(message: Value, *path: int) -> Iterator[memoryview]:
 
 
 def _singles(message: Value) -> dict[int, Value]:
-    """The last value of each field of a message."""
+    """Return the last value of each field of a message."""
     return dict(fields(message)) if isinstance(message, memoryview) else {}
 
 
@@ -110,12 +110,12 @@ def _singles(message: Value) -> dict[int, Value]:
 
 @dataclass
 class Clocks:
-    """What the snapshots of clocks tell: of each clock CLOCK_BOOTTIME minus that clock, in the first snapshot."""
+    """The offsets of clocks: CLOCK_BOOTTIME minus each clock, from the first snapshot that contains it."""
 
     before_boot: dict[int, int] = field(default_factory=dict)
 
     def read(self, snapshot: memoryview) -> None:
-        """Takes in a ClockSnapshot."""
+        """Add a ClockSnapshot."""
         times: dict[int, int] = {}
         for clock in _messages(snapshot, 1):
             of = _singles(clock)
@@ -126,7 +126,9 @@ class Clocks:
                 self.before_boot.setdefault(clock_id, times[BOOTTIME] - time)
 
     def to_boot(self, clock: int, time: int) -> int | None:
-        """CLOCK_BOOTTIME at `time` of `clock` (0: not told); None where no snapshot tells, or that is no time."""
+        """Return CLOCK_BOOTTIME at `time` of `clock` (0: unset); None if no snapshot contains the clock, or on
+        overflow.
+        """
         offset = 0 if clock in (0, BOOTTIME) else self.before_boot.get(clock)
         return time + offset if offset is not None and abs(time + offset) < _NO_TIME else None
 
@@ -141,7 +143,7 @@ class Clocks:
 
 @dataclass
 class Processes:
-    """What is told of processes and their threads: each thread's process and name, each process's user and more."""
+    """Processes and threads: process and name of each thread, user and command line of each process."""
 
     tgids: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class Processes:
     """Packages by user."""
 
     def read_tree(self, tree: memoryview) -> None:
-        """Takes in a ProcessTree."""
+        """Add a ProcessTree."""
         for number, value in fields(tree):
             if number == 1 and isinstance(value, memoryview):
                 self._read_process(value)
@@ -176,7 +178,7 @@ class Processes:
             self.cmdlines[pid] = " ".join(words)
 
     def read_statistics(self, statistics: memoryview) -> None:
-        """Takes in a ProcessStats: it tells which threads processes have."""
+        """Add a ProcessStats, which lists the threads of processes."""
         for process in _messages(statistics, 1):
             pid = _tid(_singles(process).get(1, 0))
             self.tgids[pid] = pid
@@ -184,13 +186,13 @@ class Processes:
                 self.tgids[_tid(_singles(thread).get(1, 0))] = pid
 
     def read_packages(self, packages: memoryview) -> None:
-        """Takes in a PackagesList. Of several packages that share a user the first stands for all."""
+        """Add a PackagesList. Of several packages with the same user, the first is used."""
         for package in _messages(packages, 1):
             singles = _singles(package)
             self.packages.setdefault(_tid(singles.get(2, 0)), _text(singles.get(1, memoryview(b""))))
 
     def attributes(self) -> pl.DataFrame:
-        """What is told of each process: pid, cmdline, uid, package."""
+        """Return the attributes of each process: pid, cmdline, uid, package."""
         pids = sorted({*self.cmdlines, *self.uids})
         users = [self.uids.get(pid) for pid in pids]
         return pl.DataFrame(
@@ -205,7 +207,7 @@ class Processes:
 
 
 _PER_USER = 100_000
-"""Android's users have each so many of Linux' ones; packages are listed for the first (AID_USER_OFFSET)."""
+"""The number of Linux users per Android user (AID_USER_OFFSET). Packages are listed for the first Android user."""
 
 
 def _app(uid: int) -> int:
@@ -213,7 +215,7 @@ def _app(uid: int) -> int:
 
 
 def _tid(value: Value) -> int:
-    """A thread, process or user as Int32."""
+    """Return a thread, process or user id as Int32."""
     number = _number(value) & 0xFFFFFFFF
     return number - (1 << 32) if number >> 31 else number
 
@@ -242,32 +244,32 @@ class Samples:
     rows: list[tuple[int, str, str | None, str, int, str]] = field(default_factory=list)
 
     def read(self, counters: memoryview, ts_ns: int) -> None:
-        """Takes in a SysStats of that time. Disks have names only: the packet has no numbers of devices."""
+        """Add a SysStats with this time. Disks have only names: the packet has no device numbers."""
         for number, value in fields(counters):
             for scope, instance, counter, amount, unit in _counters(number, value):
                 if amount < 1 << 63:
                     self.rows.append((ts_ns, scope, instance, counter, amount, unit))
 
     def take(self) -> pl.DataFrame:
-        """The rows so far, which are forgotten."""
+        """Return the rows so far and clear them."""
         return _taken(self.rows, "samples", ("ts_ns", "scope", "instance", "counter", "value", "unit"))
 
 
 @dataclass
 class Readings:
-    """Rows of table `importance` under construction: what the recorder read of /proc/PID/oom_score_adj."""
+    """Rows of table `importance` under construction, from the recorder's readings of /proc/PID/oom_score_adj."""
 
     rows: list[tuple[int, str, int, int]] = field(default_factory=list)
 
     def read(self, statistics: memoryview, ts_ns: int) -> None:
-        """Takes in a ProcessStats of that time. It tells only what is not as it was in the one before."""
+        """Add a ProcessStats with this time. It contains only values that changed since the previous one."""
         for process in _messages(statistics, 1):
             singles = _singles(process)
             if 10 in singles and -_MOST_SCORE <= (score := _number(singles[10])) <= _MOST_SCORE:
                 self.rows.append((ts_ns, "reading", _tid(singles.get(1, 0)), score))
 
     def take(self) -> pl.DataFrame:
-        """The rows so far, which are forgotten."""
+        """Return the rows so far and clear them."""
         return _taken(self.rows, "importance", ("ts_ns", "event", "task", "oom_score_adj"))
 
 
@@ -276,7 +278,7 @@ _MOST_SCORE = 1000
 
 
 def _taken(rows: list[Any], table: str, names: Sequence[str]) -> pl.DataFrame:
-    """Rows of these columns as that table; the list is empty then."""
+    """Return rows with these columns as a table, and clear the list."""
     types = schema.table(table).polars
     frame = pl.DataFrame(rows, schema={name: types[name] for name in names}, orient="row")
     rows.clear()
@@ -284,7 +286,7 @@ def _taken(rows: list[Any], table: str, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _counters(number: int, value: Value) -> Iterator[tuple[str, str | None, str, int, str]]:
-    """Scope, instance, counter, value and unit of what a field of SysStats tells, by the names that procmon has."""
+    """Yield scope, instance, counter, value and unit in a field of SysStats, with the counter names of procmon."""
     singles = _singles(value)
     if number == 1 and (counter := MEMINFO.get(_number(singles.get(1, 0)))):
         yield "system", None, f"meminfo.{counter}", _number(singles.get(2, 0)), "kB"
@@ -316,7 +318,7 @@ _SYSTEM = {2: "build_fingerprint", 9: "soc", 11: "storage_model"}
 
 @dataclass
 class Recorder:
-    """What the recorder says of its work: what the kernel lost on each CPU, and what its own buffers lost."""
+    """The recorder's statistics: events that the kernel lost on each CPU, and losses in the recorder's own buffers."""
 
     cpus: dict[int, dict[tuple[int, str], int]] = field(default_factory=lambda: defaultdict(dict))
     buffers: dict[str, int] = field(default_factory=dict)
@@ -325,7 +327,7 @@ class Recorder:
     machine: str | None = None
 
     def read_ftrace_statistics(self, statistics: memoryview) -> None:
-        """Takes in an FtraceStats, of the start or the end of the recording."""
+        """Add an FtraceStats from the start or the end of the recording."""
         entries = list(fields(statistics))
         phase = next((_number(value) for number, value in entries if number == 1), _END)
         for number, value in entries:
@@ -337,7 +339,7 @@ class Recorder:
                 self.refused.add(_text(value).split("/")[-1])
 
     def read_trace_statistics(self, statistics: memoryview) -> None:
-        """Takes in a TraceStats: its counts grow, so that the last is the whole."""
+        """Add a TraceStats. Its counts are cumulative, so that the last one counts."""
         counts = dict.fromkeys(_BUFFER.values(), 0)
         for buffer in _messages(statistics, 1):
             for number, value in fields(buffer):
@@ -346,7 +348,7 @@ class Recorder:
         self.buffers = counts
 
     def read_system(self, system: memoryview) -> None:
-        """Takes in a SystemInfo: kernel, build of Android, models of chips."""
+        """Add a SystemInfo: kernel, Android build, chip models."""
         singles = _singles(system)
         kernel = _singles(singles.get(1, 0))
         if 3 in kernel:
@@ -361,12 +363,12 @@ class Recorder:
             self.facts["page_bytes"] = page_bytes
 
     def lost(self, name: str) -> int:
-        """How many events all CPUs lost in that way from the start of the recording to its end."""
+        """Return how many events all CPUs lost in this way during the recording."""
         counts = ((cpu.get((_START, name), 0), cpu.get((_END, name), 0)) for cpu in self.cpus.values())
         return sum(max(after - before, 0) for before, after in counts)
 
     def losses(self) -> Iterator[Loss]:
-        """What was lost on the way from the kernel to the file, in sentences."""
+        """Yield the losses between the kernel and the file."""
         overrun, dropped = self.lost("overrun"), self.lost("dropped") + self.lost("commit overrun")
         if overrun:
             yield Loss("overwritten", overrun, f"{overrun} events were overwritten before they were read")

@@ -1,8 +1,9 @@
-"""Perfetto traces (`.pftrace`, `.perfetto-trace`): packets of Protocol Buffers, decoded without any library for them.
+"""Read Perfetto traces (`.pftrace`, `.perfetto-trace`): packets of Protocol Buffers, decoded without a library.
 
-What counts here are the events of ftrace, which bear the kernel's own names and fields, so that they become the same
-rows as from a `trace.dat`, and the frames that Android drew. Times stay in the clock that was traced. The file is read
-twice: first for the names of threads, which may be told at its end, then for the rows.
+Relevant are the events of ftrace and the frames of Android. The ftrace events have the kernel's names and fields, and
+yield the same rows as a `trace.dat`. Times stay in the trace clock.
+
+The file is read twice: first for the names of threads, which may be at its end, then for the rows.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
 _CLOCKS = {0: "boot", 2: "global", 3: "local", 4: "mono_raw"}
-"""Names of FtraceClock as tracefs has them; unset, it is CLOCK_BOOTTIME."""
+"""Names of FtraceClock as in tracefs. The default is CLOCK_BOOTTIME."""
 
 _PACKET_KEY = 0x0A
-"""Field 1 of a trace, with a length."""
+"""The key of field 1 of a trace, a packet with a length."""
 
 _NUMBERS = {3, 8, 10, 13, 41, 42, 58, 79, 87, 98}
-"""A packet's fields that are numbers: time, sequence, what was lost."""
+"""The numeric fields of a packet: time, sequence, losses."""
 
 _MESSAGES = {*PACKETS, 12, 59}
-"""Its fields that are messages: data, names of numbers, defaults."""
+"""The message fields of a packet: data, interned strings, defaults."""
 
 _SNIFFED_PACKETS = 4
 _SHORTEST = 64
-"""Two bytes of a packet prove nothing in a shorter file."""
+"""In a shorter file, two bytes of a packet are not sufficient to recognise it."""
 
 _SAMPLES = 1 << 16
 _NO_EVENTS = ("ftrace_events", "compressed_packets", "zstd_compressed_packets")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether `head` begins with packets: known fields of the right kind, and nothing else."""
+    """Return whether `head` begins with packets that have only known fields of the right kind."""
     place = nr_fields = 0
     for _ in range(_SNIFFED_PACKETS):
         length, start = _length(head, place)
@@ -56,7 +57,7 @@ def sniff(head: bytes) -> bool:
         if any(number not in (_NUMBERS if isinstance(value, int) else _MESSAGES) for number, value, _ in entries):
             return False
         nr_fields += len(entries)
-        if len(packet) < length:  # it goes on behind the head
+        if len(packet) < length:  # it continues after the head
             return nr_fields > 0 or (len(head) > _SHORTEST and _begins_message(packet))
         if (entries and entries[-1][2] < length) or (not entries and length):
             return False
@@ -65,7 +66,7 @@ def sniff(head: bytes) -> bool:
 
 
 def _length(head: bytes, place: int) -> tuple[int, int]:
-    """Length of the packet at `place` and where its fields begin; -1 where there is none."""
+    """Return the length of the packet at `place` and the offset of its fields; -1 if there is none."""
     length = 0
     for shift, byte in enumerate(head[place + 1 : place + 6]):
         length |= (byte & 0x7F) << 7 * shift
@@ -75,7 +76,7 @@ def _length(head: bytes, place: int) -> tuple[int, int]:
 
 
 def _begins_message(packet: memoryview) -> bool:
-    """Whether a packet of which not even the first field is whole begins with the key of a message in packets."""
+    """Return whether a packet with an incomplete first field begins with the key of a message."""
     if len(packet) < 2 or packet[0] & 7 != 2:
         return False
     number = packet[0] >> 3 if packet[0] < 0x80 else (packet[0] & 0x7F) >> 3 | packet[1] << 4
@@ -83,11 +84,11 @@ def _begins_message(packet: memoryview) -> bool:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """The events of all packets of this machine.
+    """Read the events of all packets of this machine.
 
-    `events` counts the events of ftrace, those of `compact_sched` among them, and all other packets by what they hold.
-    `lost_events` is what the kernel counted from the start of the recording to its end, or where it counted nothing,
-    the gaps that the recorder saw.
+    `events` counts the events of ftrace, including those of `compact_sched`, and all other packets by their type.
+    `lost_events` is what the kernel counted during the recording. If it counted nothing, it is the number of gaps that
+    the recorder detected.
     """
     first = _FirstPass()
     first.decoder.read(source.pieces(), lambda: None, first.take)
@@ -115,7 +116,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 class _FirstPass:
-    """Names of threads, counts, and all rare packets but counters."""
+    """The first pass: names of threads, counts, and all rare packets except counters."""
 
     def __init__(self) -> None:
         self.decoder = Decoder()
@@ -133,12 +134,12 @@ class _FirstPass:
         }
 
     def take(self, packet: Packet) -> None:
-        """Takes in a rare packet."""
+        """Read a rare packet."""
         if reader := self._readers.get(PACKETS[packet.number]):
             reader(packet.data)
 
     def versions(self) -> pl.DataFrame:
-        """The names that threads bore (`threads.versions`)."""
+        """Return the names of threads over time (`threads.versions`)."""
         task_events = self.decoder.tasks()
         common = {"common_order": pl.col("order"), "common_ts_ns": pl.col("ts_ns"), "common_pid": pl.col("tid")}
         columns = {
@@ -160,7 +161,7 @@ class _FirstPass:
 
 
 class _SecondPass:
-    """The rows of the tables, to the spool."""
+    """The second pass: rows of the tables, which are appended to the spool."""
 
     def __init__(self, spool: Spool, first: _FirstPass, events: dict[str, int], names: pl.DataFrame) -> None:
         self.decoder = Decoder(block_io.actions(events))
@@ -170,7 +171,7 @@ class _SecondPass:
         self.span: tuple[int, ...] = ()
         self._spool = spool
         self._machine = Machine.of(first.recorder.machine)
-        self._inner = Spool()  # what becomes a table only when it is whole
+        self._inner = Spool()  # events that can be processed only after the last one
         self._clocks = first.clocks
         self._boot_offset = first.decoder.totals.boot_offset
         self._readers: dict[str, tuple[str, Samples | Readings]] = {
@@ -179,7 +180,7 @@ class _SecondPass:
         }
 
     def take(self, packet: Packet) -> None:
-        """Takes in a packet of counters, or of what was read of processes."""
+        """Read a packet of counters or of process statistics."""
         if PACKETS[packet.number] not in self._readers:
             return
         table, reader = self._readers[PACKETS[packet.number]]
@@ -194,7 +195,7 @@ class _SecondPass:
             self._spool.append(table, reader.take())
 
     def flush(self) -> None:
-        """Gives the spool all rows before which none will come."""
+        """Pass all settled rows to the spool."""
         settled_ns = self.decoder.totals.settled_ns
         self._give(settled_ns)
         for name in ("block_events", "fs_events", "commands", "importance"):
@@ -202,14 +203,14 @@ class _SecondPass:
         self._inner.settle("call_events", settled_ns)
 
     def finish(self) -> tuple[Loss, ...]:
-        """Gives the spool what is left; returns what is missing of calls."""
+        """Pass the remaining rows to the spool, and return the losses of system calls."""
         self._give(None)
         for table, reader in self._readers.values():
             if reader.rows:
                 self._spool.append(table, reader.take())
         calls = Pairs(self._spool, self._machine)
         if self._inner.rows("call_events"):
-            # A thread goes from CPU to CPU, and its events must come in order of time.
+            # A thread migrates between CPUs, and its events must be in order of time.
             for rows in self._inner.table("call_events").collect_batches(maintain_order=True):
                 calls.take_frame(rows)
         if self._inner.rows("frame_events"):
@@ -228,15 +229,15 @@ class _SecondPass:
 
     def _give(self, until_ns: int | None) -> None:
         for name in self.decoder.tables:
-            # An event of counters makes many rows: they may fill their table before anything is settled. Frames are
-            # of another clock than events.
+            # A counter event yields many rows, which may fill their table before anything is settled. Frames have
+            # another clock than events.
             until = None if name in ("samples", "frame_events") else until_ns
             if (rows := self.decoder.take(name, until)) is not None:
                 (self._inner if name in ("call_events", "frame_events") else self._spool).append(name, rows)
 
 
 def _tasks(names: pl.DataFrame, processes: Processes) -> pl.DataFrame:
-    """Table `tasks` of the threads' names, with what is told of their processes."""
+    """Return table `tasks` of the threads' names, with the attributes of their processes."""
     table = threads.table(names)
     attributes = processes.attributes()
     if attributes.is_empty():
@@ -247,7 +248,7 @@ def _tasks(names: pl.DataFrame, processes: Processes) -> pl.DataFrame:
 
 
 def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
-    """What was lost before the file and in it, in sentences."""
+    """Yield the losses before and in the file."""
     totals = first.decoder.totals
     yield from first.recorder.losses()
     unreadable = totals.unreadable_packets + first.decoder.unreadable_packets
