@@ -66,27 +66,36 @@ COMMANDS = {
     "fetch": "Print the directory of a dataset, which is downloaded where it is not here.",
     "doctor": "Check this machine, a device, or a capture.",
 }
-"""The commands in the order of `androstep --help`, which imports none of their modules, and what each is for."""
+"""The commands in the order of `androstep --help`, each with its one-line help.
+
+`androstep --help` imports none of their modules.
+"""
 
 
 LEAST_ADDRESS_SPACE = 1 << 30
 ADDRESS_SPACE_OF_THREAD = 128 << 20
-"""What a process maps at the least, most of which it never uses: by itself, and for a thread on each processor."""
+"""Address space that a process maps at startup, and that each polars thread adds. Most of it is never touched."""
 
 _BEHIND = {
     "bench": "options of iobench go",
     "replay": "options of ioreplay go",
     "record": "the command to record goes",
 }
-"""Commands that leave what stands behind ``--`` to a program on the device, and what that is."""
+"""Commands that pass the words after ``--`` to a program on the device, with a hint for the error message."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status: 0 done, 1 input that cannot be used, 2 wrong usage, 128 + n by signal n."""
-    if sys.stdout is None:  # The first file that is opened would take its place.
+    """Run one command.
+
+    Returns
+    -------
+    int
+        Exit status: 0 done, 1 unusable input, 2 wrong usage, 128 + n after signal n.
+    """
+    if sys.stdout is None:  # The next file that is opened would become file descriptor 1.
         print("androstep: standard output is closed; redirect it to a file or to /dev/null", file=sys.stderr)
         return 1
-    if isinstance(sys.stdout, io.TextIOWrapper):  # A terminal may have no letters for what a name or a sentence holds.
+    if isinstance(sys.stdout, io.TextIOWrapper):  # The terminal's encoding may lack characters of a file name.
         sys.stdout.reconfigure(errors="backslashreplace")
     signals: list[int] = []
     # Polars, which is imported later, calls this handler of SIGINT and ends its queries.
@@ -115,10 +124,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("androstep: not enough memory; raise its limit (ulimit -v), or give a shorter recording", file=sys.stderr)
         return 1
     except BaseException as error:
-        # Polars may change what a signal raised in Python code that it called: its text, or its class.
+        # Polars may replace an exception that was raised in Python code it called: its text or its class.
         if signals and not isinstance(error, Exception):
             return 128 + signals[0]
-        # What polars raises where a disk is full. To name its class here would import it for every command.
+        # Polars raises ComputeError if the disk is full. Importing the class here would slow down every command.
         if type(error).__name__ != "ComputeError" or "IO error" not in str(error):
             raise
         print(f"androstep: {visible(str(error))}; check the free space", file=sys.stderr)
@@ -126,7 +135,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_address_space() -> None:
-    """Raise `InputError` where polars could not start its threads: one that gets no memory may wait for ever."""
+    """Raise `InputError` if the address space is too small for polars to start its threads.
+
+    A thread that gets no memory may wait for ever.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     needed = LEAST_ADDRESS_SPACE + (os.cpu_count() or 1) * ADDRESS_SPACE_OF_THREAD
     if resource.RLIM_INFINITY != limit < needed:
@@ -137,7 +149,7 @@ def _check_address_space() -> None:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments; what stands behind `--` of `bench`, `replay` and `record` is left as it is, for the device."""
+    """Parse the arguments. Words after ``--`` of `bench`, `replay` and `record` are passed to the device unchanged."""
     rest = _BEHIND.get(words[0]) if words else None
     at = words.index("--") if rest is not None and "--" in words else len(words)
     parser, given = _parser(words[0] if words else ""), argparse.Namespace(options=list(words[at + 1 :]))
@@ -149,9 +161,10 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _end(signals: list[int], number: int, _frame: FrameType | None) -> None:
-    """Note the signal, and leave by the way that removes what is half made.
+    """Record the signal and raise, so that partial output is removed on the way out.
 
-    A second one does not interrupt that: polars ends a query at Ctrl-C by itself, before this is called. A third does.
+    The second signal does not interrupt that: polars ends a query at Ctrl-C itself before it calls this handler. The
+    third does.
     """
     is_leaving = isinstance(sys.exception(), KeyboardInterrupt | SystemExit)
     if not is_leaving:
@@ -167,7 +180,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
 
 
 class _Version(argparse.Action):
-    """Prints the version, which is looked up only then."""
+    """Print the version. It is looked up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -177,7 +190,10 @@ class _Version(argparse.Action):
 
 
 def _parser(chosen: str) -> argparse.ArgumentParser:
-    """The parser of all commands, of which only the one that is `chosen` has its arguments."""
+    """Return the parser of all commands.
+
+    Only the chosen command gets its arguments, so that no other module is imported.
+    """
     parser = argparse.ArgumentParser(
         prog="androstep",
         description="Which app, which file and which kind of block caused this storage I/O?",

@@ -1,4 +1,4 @@
-"""`androstep advise`: what could be mended in a capture, what it costs, and what that would save."""
+"""`androstep advise`: list I/O of a capture that could be avoided, its cost, and what avoiding it would save."""
 
 from __future__ import annotations
 

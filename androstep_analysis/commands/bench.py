@@ -1,4 +1,4 @@
-"""`androstep bench`: how fast the storage below a directory is."""
+"""`androstep bench`: measure the speed of the storage below a directory, with iobench."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _compared(names: Sequence[str], first: Mapping[str, pl.DataFrame], second: M
 def append(
     path: Path | None, write: Callable[[Mapping[str, pl.DataFrame]], str], tables: Mapping[str, pl.DataFrame]
 ) -> None:
-    """Append what `write` makes of the results to a log of Mobibench, where one was asked for."""
+    """Append results to a log of Mobibench, if one was asked for."""
     if path is not None:
         with path.open("a", encoding="utf-8") as log:
             log.write(write(tables))
@@ -115,7 +115,7 @@ Result = TypeVar("Result")
 
 
 def on_device(on: str | None, do: Callable[[probe.Runner | None], Result]) -> Result:
-    """Call a function with what runs iobench on the device that --on names; None: this machine."""
+    """Call a function with the runner of iobench on the device that --on names. The runner is None for this machine."""
     if on is None:
         return do(None)
     with device.connect(on) as connected:
@@ -123,7 +123,7 @@ def on_device(on: str | None, do: Callable[[probe.Runner | None], Result]) -> Re
 
 
 def benched(on: str | None, options: Sequence[str] | Mapping[str, Sequence[str]], out: Path) -> runs.Run:
-    """`runs.bench` on this machine, or on the device that --on names."""
+    """Run `runs.bench` on this machine, or on the device that --on names."""
     if on is None:
         return runs.bench(options, out)
     with device.connect(on) as connected:

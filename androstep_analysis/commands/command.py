@@ -1,4 +1,4 @@
-"""What the commands share: how one is made, and what several take."""
+"""Helpers that several commands share: shared options, types of arguments, and output files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from androstep_analysis.common.errors import InputError
 
 
 def complete(command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int | None], details: str) -> None:
-    """Gives a command its function, which gets the arguments (`wrong_usage` is among them), and the rest of its help.
+    """Set the function of a command and the rest of its help.
 
-    `details` stand below the command's summary (`cli.COMMANDS`), with an example to copy.
+    The function gets the parsed arguments; `arguments.wrong_usage` prints a usage error and exits. `details` follow the
+    one-line summary (`cli.COMMANDS`) and end with an example to copy.
     """
     command.description = f"{command.description}\n\n{textwrap.dedent(details).strip()}"
     command.set_defaults(run=run, wrong_usage=command.error)
 
 
 def add_on(command: argparse.ArgumentParser) -> None:
-    """Argument --on, for commands that also work on a device (`device.connect`)."""
+    """Add --on, for commands that also work on a device (`device.connect`)."""
     command.add_argument(
         "--on",
         metavar="WHERE",
@@ -36,15 +37,15 @@ def add_on(command: argparse.ArgumentParser) -> None:
 
 
 def add_json(command: argparse.ArgumentParser, what: str) -> None:
-    """Argument --json, for commands that also print their answer as JSON (`answers.to_json`).
+    """Add --json, for commands that also print their result as JSON (`answers.to_json`).
 
-    `schemas/answers/` has a schema for each of them, which tests hold against what they print.
+    Each of them has a schema in `schemas/answers/`; tests validate the output against it.
     """
     command.add_argument("--json", action="store_true", help=f"{what}, as schemas/answers/ has it")
 
 
 def add_traced_device(command: argparse.ArgumentParser) -> None:
-    """Argument --device, for commands that record."""
+    """Add --device, for commands that record."""
     command.add_argument(
         "--device",
         metavar="PATH",
@@ -55,7 +56,10 @@ def add_traced_device(command: argparse.ArgumentParser) -> None:
 
 
 def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> None:
-    """Argument --trace-format, for commands that open traces; also called --format, unless it is to be alone."""
+    """Add --trace-format, for commands that open traces.
+
+    Its short form is --format, unless the command uses that itself.
+    """
     command.add_argument(
         "--trace-format",
         *([] if is_alone else ["--format"]),
@@ -66,12 +70,12 @@ def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> N
 
 
 def add_rest(command: argparse.ArgumentParser, rest: str) -> None:
-    """Show in the usage what stands behind ``--`` (`cli`). Call it when all arguments are added."""
+    """Show in the usage which words may follow ``--`` (`cli`). Call it after all arguments are added."""
     command.usage = f"{command.format_usage().removeprefix('usage: ').rstrip()} [-- {rest}]"
 
 
 def add_where(command: argparse.ArgumentParser) -> None:
-    """Argument --where, for commands that filter rows (`conditions.matching`)."""
+    """Add --where, for commands that filter rows (`conditions.matching`)."""
     command.add_argument(
         "--where",
         metavar="COLUMN=VALUE",
@@ -91,14 +95,14 @@ def _condition(text: str) -> conditions.Condition:
 
 
 def keep_source(arguments: argparse.Namespace) -> None:
-    """Raises `InputError` where the file to write is the one that is read."""
+    """Raise `InputError` if the output file is the recording itself."""
     output, source = arguments.output, Path(arguments.path)
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InputError(f"{output}: is the recording itself; name another file with -o")
 
 
 def add_table_output(command: argparse.ArgumentParser) -> None:
-    """Argument --output, for commands that give one table (`write_table`)."""
+    """Add --output, for commands whose result is one table (`write_table`)."""
     command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
 
 
@@ -110,24 +114,24 @@ def _table_file(text: str) -> Path:
 
 
 def write_table(table: pl.LazyFrame, path: Path) -> None:
-    """Write all rows, their values as they are."""
+    """Write all rows to a Parquet or CSV file, without rounding or units."""
     if path.suffix == ".csv":
         csvfile.write(table, path)
     else:
-        # polars names a long path only in part where it cannot be opened.
+        # The error message of polars for a file that cannot be opened truncates long paths.
         with files.replacing(path) as new, new.open("wb") as file:
             table.sink_parquet(file, compression="zstd")
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Open `path` to write and read bytes; it is replaced at the end, and stays as it was where anything goes wrong."""
+    """Open `path` for writing bytes. It is replaced at the end, and unchanged if an error occurs before."""
     with files.replacing(path) as new, new.open("wb" if new == path else "w+b") as file:
         yield file
 
 
 def block_device(text: str) -> str:
-    """An argument ``MAJ:MIN``."""
+    """Check an argument of the form ``MAJ:MIN`` and return it."""
     try:
         units.parse_dev(text)
     except ValueError as error:
@@ -136,16 +140,16 @@ def block_device(text: str) -> str:
 
 
 def positive(text: str) -> int:
-    """An argument that counts seconds or times."""
+    """Parse a positive whole number."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000_000):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 100,000,000")
     return int(text)
 
 
 def fact(text: str) -> tuple[str, Any]:
-    """An argument ``NAME=VALUE``: something known of a recording (`manifest.FACTS`), in its type."""
+    """Parse an argument ``NAME=VALUE``: a fact about a recording (`manifest.FACTS`), converted to its type."""
     name, equals, value = text.partition("=")
-    names = [known for known in manifest.FACTS if known != "clock"]  # which is the trace's own
+    names = [known for known in manifest.FACTS if known != "clock"]  # the clock follows from the trace
     if not equals or not value or name not in names:
         raise argparse.ArgumentTypeError(f"{text!r} is no fact; write NAME=VALUE with one of {', '.join(names)}")
     python = schema.table("captures").column(name).polars.to_python()
@@ -159,7 +163,7 @@ def fact(text: str) -> tuple[str, Any]:
 
 
 def duration(text: str) -> int:
-    """An argument such as ``10s``, ``500ms`` or ``2min``, in nanoseconds."""
+    """Parse a duration such as ``10s``, ``500ms`` or ``2min``. Return nanoseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ns|us|ms|s|min|h)", text)
     nanoseconds = 0 if match is None else round(Fraction(match[1]) * units.NS[match[2]])
     if nanoseconds <= 0:

@@ -1,4 +1,4 @@
-"""`androstep compare`: a measure across captures, and whether the differences are more than chance."""
+"""`androstep compare`: compare captures, and test whether differences are more than chance."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from androstep_analysis.present import changes, terminal
 from androstep_analysis.present.terminal import text
 
 EXIT_STATUS = {"within": 0, "beyond": 3, "undecided": 4}
-"""Of --gate, the worst of what is said."""
+"""Exit status of --gate, of the worst verdict."""
 
-# How long the scheduler of a cluster may take to answer. Dask tries to connect again until then.
+# Timeout for the scheduler of a cluster. Dask retries the connection until then.
 CONNECT_SECONDS = 10
 
 
@@ -164,11 +164,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 _OF_MEASURE = ("metric", "where", "by", "windows", "phases", "paired_by", "baseline", "smallest", "gate", "rank")
-"""Arguments that say something of --measure."""
+"""Arguments that need --measure."""
 
 
 def _overview(arguments: argparse.Namespace) -> None:
-    """Answer what is different between two sides."""
+    """Print the differences between two sides, each one capture or a directory of repetitions."""
     for name in _OF_MEASURE:
         if getattr(arguments, name) not in (None, False, [], ["capture"]):
             arguments.wrong_usage(f"--{name.replace('_', '-')} needs --measure: it says what is compared")
@@ -199,14 +199,14 @@ def _overview(arguments: argparse.Namespace) -> None:
 
 
 def _names_of(paths: Sequence[str]) -> tuple[str, str]:
-    """Return the names of the two sides: those of their files, or the whole paths where these are alike."""
+    """Return the names of the two sides: those of their files, or the whole paths if the names are equal."""
     first, second = paths
     short = tuple(Path(path.rstrip("/")).name or path for path in paths)
     return (first, second) if short[0] == short[1] else (short[0], short[1])
 
 
 def _percent(text: str) -> float:
-    """A positive part of the whole, as 5%."""
+    """Parse a percentage such as 5%. Return it as a ratio between 0 and 1."""
     number = text.removesuffix("%")
     try:
         value = float(number) / 100
@@ -218,7 +218,7 @@ def _percent(text: str) -> float:
 
 
 def _limit(text: str) -> float:
-    """The limit of a gate: <+5% is 0.05, >-5% is -0.05."""
+    """Parse the limit of a gate: <+5% is 0.05, >-5% is -0.05."""
     for start, sign in (("<+", 1), (">-", -1)):
         if text.startswith(start):
             return sign * _percent(text.removeprefix(start))
@@ -226,7 +226,7 @@ def _limit(text: str) -> float:
 
 
 def _status(gated: pl.DataFrame) -> int:
-    """The exit status of a gate; undecided where nothing was compared."""
+    """Return the exit status of a gate: undecided if there was no comparison."""
     said = set(gated["gate"])
     worst = next((name for name in ("beyond", "undecided", "within") if name in said), "undecided")
     return EXIT_STATUS[worst]
@@ -240,7 +240,7 @@ def _condition(text: str) -> tuple[str, str | None]:
 
 
 def _only(measured: pl.DataFrame, name: str, value: str | None) -> pl.DataFrame:
-    """The rows with this metric, or with this value of a dimension."""
+    """Return the rows with this metric, or with this value of a dimension."""
     dims = ["metric", *dimensions(measured)]
     if name not in dims:
         raise InputError(f"the measure has no dimension {name}; it has {', '.join(dims)}")
@@ -270,7 +270,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
     try:
         asyncio.run(asyncio.wait_for(_ask_scheduler(dask, address), CONNECT_SECONDS))
         client = dask.Client(address, timeout=CONNECT_SECONDS)
-    except Exception as error:  # a server that is not Dask's answers with anything
+    except Exception as error:  # another kind of server may answer with anything
         reason = str(error) or f"waited {CONNECT_SECONDS} s"  # asyncio's TimeoutError has no text
         raise InputError(f"{address}: no scheduler of Dask answers there ({reason})") from None
     with client:
@@ -294,7 +294,7 @@ async def _ask_scheduler(dask: Any, address: str) -> None:
 
 
 def _json(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
-    """The object that docs/compare.md describes."""
+    """Return the JSON object of a comparison (docs/compare.md)."""
     rows = dict(result.measured["capture_id"].value_counts().iter_rows())
     return {
         "measure": arguments.measure,
@@ -314,7 +314,7 @@ def _json(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
 
 
 def _json_of(found: Overview) -> dict[str, Any]:
-    """The object of two sides, which docs/compare.md describes."""
+    """Return the JSON object of an overview of two sides (docs/compare.md)."""
     return {
         "first": found.first,
         "second": found.second,
@@ -326,7 +326,7 @@ def _json_of(found: Overview) -> dict[str, Any]:
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows, each without the columns that are null in it."""
+    """Return the rows as dictionaries, without null values."""
     rows = table.with_columns(pl.col(pl.Enum).cast(pl.String)).iter_rows(named=True)
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
@@ -335,7 +335,7 @@ def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _text(result: Result) -> list[str]:
-    """The parts of what is printed."""
+    """Return the paragraphs to print."""
     parts, compared, dims = result.caveats(), result.compared, result.dims
     if not result.ranked.is_empty():
         parts.append(f"Values, with 95 % intervals\n{_groups(result.ranked, dims, result.by)}")

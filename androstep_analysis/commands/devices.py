@@ -1,4 +1,4 @@
-"""`androstep devices`: what --on can name."""
+"""`androstep devices`: list the devices that --on can name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep doctor`: what works here, and whether a capture is whole."""
+"""`androstep doctor`: check this machine, a device, or the files of a capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep export`: a capture in another tool's format."""
+"""`androstep export`: convert a capture to another tool's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from androstep_analysis.common.markup import visible
 from androstep_analysis.datasets import export
 
 _OPTIONS = {"block_bytes": "--block-size", "objects": "--objects", "op": "--op"}
-"""Arguments of some formats' functions, and the options that give them."""
+"""Arguments that only some formats take, and their options."""
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`androstep fetch`: the directory of a dataset that has a name."""
+"""`androstep fetch`: print the directory of a named dataset, downloading it if necessary."""
 
 from __future__ import annotations
 

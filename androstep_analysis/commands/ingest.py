@@ -1,4 +1,4 @@
-"""`androstep ingest`: a capture directory from traces and filesystem images."""
+"""`androstep ingest`: make a capture directory from traces and filesystem images."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _each(arguments: argparse.Namespace, description: capture.Description) -> None:
-    """A capture of each recording; what is none is told at the end."""
+    """Make a capture of each recording, and report the failures at the end."""
     made, failed = Collection.ingest(arguments.sources, arguments.output, description, jobs=arguments.jobs)
     print(f"{len(made):,} captures in {visible(arguments.output)}")
     for source, reason in failed.items():

@@ -1,4 +1,4 @@
-"""`androstep lookup`: what sectors of a filesystem image hold."""
+"""`androstep lookup`: show which file or metadata the sectors of a filesystem image hold."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _sectors(argument: str) -> list[int]:
-    """The sectors that one argument names."""
+    """Return the sectors that one argument names."""
     words, origin = [argument], "argument"
     if argument.startswith("@"):
         origin = argument[1:]

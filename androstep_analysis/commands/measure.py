@@ -1,4 +1,4 @@
-"""`androstep measure`: any measure of one capture, by what its table tells."""
+"""`androstep measure`: compute one measure of a capture, by any dimensions of its table."""
 
 from __future__ import annotations
 
@@ -94,15 +94,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _in_order(table: pl.DataFrame, chosen: Measure, arguments: argparse.Namespace) -> tuple[pl.DataFrame, int]:
-    """The rows as --sort, --reverse and --top want them, and how many are left out."""
+    """Return the rows that --sort, --reverse and --top ask for, and the number of omitted rows."""
     order = {"sort": arguments.sort, "is_reversed": arguments.reverse, "top": arguments.top}
-    # Configurations of benchmarks are looked up by what they are.
+    # Benchmark configurations are listed by their dimensions, in the order of the columns.
     natural = table.columns if chosen.has_repetitions else ("window", *chosen.natural)
     return ranked(table, natural=natural, words=chosen.dimensions, **order)
 
 
 def _list() -> str:
-    """Each measure with what --by takes for it."""
+    """List the measures, each with its dimensions."""
     lines = []
     for name, one in compare.measures().items():
         lines.append(f"{name:<11} {one.description}")
@@ -112,7 +112,7 @@ def _list() -> str:
 
 
 def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
-    """The columns that --by names, without those that tell rows apart anyway."""
+    """Return the columns that --by names, without those that always distinguish rows of this measure."""
     there = chosen.dimensions
     if unknown := [one for one in wanted if one not in there]:
         has = f"has {', '.join(there)}" if there else "takes none"
@@ -122,7 +122,7 @@ def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
 
 
 def _tidy(found: pl.DataFrame, window_ns: int | None) -> pl.DataFrame:
-    """Without what is the same in all rows of one capture; windows by their number."""
+    """Drop the facts of the capture, which are equal in all rows, and name the windows' column."""
     dims = dimensions(found)
     kept = [name for name in dims if name not in schema.table("captures").polars]
     front = ["repeat"] if window_ns is not None or found["repeat"].null_count() < found.height else []

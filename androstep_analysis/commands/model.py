@@ -1,4 +1,4 @@
-"""`androstep model`: what a device takes for requests, measured for `androstep whatif`."""
+"""`androstep model`: measure the request times of a device, for `androstep whatif`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _table(model: pl.DataFrame) -> str:
-    """Milliseconds of each kind of access, by KiB; of flushes by what was written before."""
+    """Lay out the time of one request in ms, by kind of access and KiB; of flushes by the amount written before."""
     kinds = model["access"].cast(pl.String).unique(maintain_order=True).to_list()
     times = {
         (kind, size): f"{ns / 1e6:.3f}" for kind, size, ns in model.select("access", "block_bytes", "service_ns").rows()

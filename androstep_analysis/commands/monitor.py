@@ -1,4 +1,4 @@
-"""`androstep monitor`: counters of a device's kernel and processes over time."""
+"""`androstep monitor`: sample counters of a device's kernel and processes over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep perfetto-config`: what to give the `perfetto` of a phone without root, to record without us."""
+"""`androstep perfetto-config`: print a Perfetto configuration for a phone without root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep program`: what a recording tells of files, to be done again."""
+"""`androstep program`: make a replay program from recorded system calls or block requests."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Pr
 
 
 def _processes(opened: capture.Capture, path: Path, asked: Sequence[int | None] | None) -> list[int] | None:
-    """Which processes to keep of the capture at `path`; None: all of them."""
+    """Return the processes to keep of the capture at `path`, or None for all."""
     if asked:
         return None if None in asked else [pid for pid in asked if pid is not None]
     recordings = [source.path for source in opened.manifest.sources if source.role == "recording"]
@@ -118,7 +118,7 @@ def _processes(opened: capture.Capture, path: Path, asked: Sequence[int | None] 
 
 
 def _process(text: str) -> int | None:
-    """A process, or None for all."""
+    """Parse a process ID, or ``all`` as None."""
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit() and 0 <= int(text) < 1 << 31):

@@ -1,4 +1,4 @@
-"""`androstep record`: what a device's storage does, from which app and to which file."""
+"""`androstep record`: record the storage I/O of a device, with the apps and files that cause it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _needing_root(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that were given and that only iotrace can meet."""
+    """Return the options that were set and that need iotrace, and therefore root."""
     chosen = {
         "preset": arguments.preset,
         "readahead": arguments.readahead,

@@ -1,4 +1,4 @@
-"""`androstep release`: captures as a dataset that others can open, check and cite."""
+"""`androstep release`: make a dataset of captures that others can open, check and cite."""
 
 from __future__ import annotations
 

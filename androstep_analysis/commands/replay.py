@@ -1,4 +1,4 @@
-"""`androstep replay`: do again what a program recorded."""
+"""`androstep replay`: replay a program and measure it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep report`: figures and tables as one page."""
+"""`androstep report`: write the figures and tables of a capture as one page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from androstep_analysis.present import report  # matplotlib takes a second that no other command needs
+    from androstep_analysis.present import report  # importing matplotlib takes a second
 
     keep_source(arguments)
     if arguments.output.is_dir():

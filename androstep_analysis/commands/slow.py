@@ -1,4 +1,4 @@
-"""`androstep slow`: the slowest operations of a capture, and why each was slow."""
+"""`androstep slow`: show the slowest operations of a capture, and why each was slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep sql`: the tables of a capture, asked in SQL."""
+"""`androstep sql`: query the tables of a capture with SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep summary`: what a capture holds and who caused what."""
+"""`androstep summary`: summarise a capture in about ten lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep tables`: what tables a capture has, and one of them as a file."""
+"""`androstep tables`: list the tables of a capture, print one, or write it to a file."""
 
 from __future__ import annotations
 

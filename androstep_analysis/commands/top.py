@@ -1,4 +1,4 @@
-"""`androstep top`: who is at the storage of a device right now."""
+"""`androstep top`: show live which apps, processes and files use the storage of a device."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.json and not arguments.batch:
         raise InputError("--json is for --batch; give both")
-    if not arguments.batch and not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on the latter
+    if not arguments.batch and not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on stderr
         raise InputError("the output is no terminal; give --batch for lines of text, or --batch --json")
-    signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # a terminal that is closed ends it, too
+    signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # closing the terminal also ends it
     ended_by = 0
     with device.connect(arguments.on) as connected:
         live = Live(connected, interval_s=arguments.interval, keep=arguments.save, trace=arguments.device)
@@ -77,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _ended_by_signals(live: Live) -> Iterator[list[int]]:
-    """A signal ends the moments, and is in the list; one more of its kind raises, as outside.
+    """Stop the live view at the first signal and append the signal to the yielded list. The second one raises as usual.
 
-    Polars gives up, with a message of its own, where a signal raises in Python code that it calls.
+    Polars aborts with an error message of its own if a signal handler raises in Python code that polars calls.
     """
     caught: list[int] = []
 

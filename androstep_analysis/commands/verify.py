@@ -1,4 +1,4 @@
-"""`androstep verify`: whether a dataset is what its makers released."""
+"""`androstep verify`: check that a dataset is complete and unchanged since its release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`androstep whatif`: what a trace's requests would take on a device, also without journal or fsyncs."""
+"""`androstep whatif`: predict request times of a trace on a device, also without journal or fsyncs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from androstep_analysis.replay import device as device_replay
 from androstep_analysis.whatif.flash import MAPPINGS, POLICIES
 
 _WITHOUT = ("sqlite-fsync", "fs-journal")
-"""In the order in which they are taken away: what SQLite asks for decides which commits there are."""
+"""The changes of --without, in the order in which they are applied. SQLite's fsyncs come first: they cause commits."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 class _Told(NamedTuple):
-    """A part of the answer: its name and its tables in JSON, and its text."""
+    """One section of the result: its name, its tables for JSON, and its text."""
 
     name: str
     tables: dict[str, Any]
@@ -139,7 +139,7 @@ def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
 
 
 def device_model(paths: list[Path]) -> pl.DataFrame:
-    """The model of a device that --model names."""
+    """Return the device model that --model names."""
     if len(paths) == 1 and paths[0].suffix == ".parquet":
         return whatif.read_model(paths[0])
     return whatif.fit(bench.read(*paths).tables)
@@ -148,7 +148,7 @@ def device_model(paths: list[Path]) -> pl.DataFrame:
 def _changed(
     before: pl.DataFrame, opened: capture.Capture, arguments: argparse.Namespace
 ) -> tuple[pl.DataFrame, list[_Told]]:
-    """The requests after all changes, and what each did."""
+    """Return the requests after all changes, and a section for each change."""
     io = opened.io.filter(pl.col("request_id").is_in(before["request_id"].implode())).collect()
     after, told = before, list[_Told]()
     for name in _WITHOUT:
@@ -197,7 +197,7 @@ def _account(made: whatif.Changed) -> str:
 
 
 def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, mode: whatif.Mode) -> _Told:
-    """Times before and after, side by side, and what the model says nothing of."""
+    """Predict the times before and after the changes, and list the requests that the model does not cover."""
     sides = [whatif.predict(device_replay.program(requests.lazy()), model, mode) for requests in (before, after)]
     first, second = (side.totals.iter_rows(named=True) for side in sides)
     rows = []
@@ -223,7 +223,7 @@ _UNKNOWN = (
     "of a kind that was not measured: they take no time in the prediction",
     "that were not measured: they take no time in the prediction; measure them with `androstep model build`",
 )
-"""Of other requests, and of flushes."""
+"""Texts for requests and for flushes."""
 
 _EXTRAPOLATED = (
     "of a size that was not measured: what they take is extrapolated",
