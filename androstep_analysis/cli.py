@@ -18,52 +18,52 @@ from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.common.markup import visible
 
 EPILOG = """\
-A capture is a directory made by `androstep ingest`; every command also takes a trace file as it is: trace.dat,
-Perfetto, blktrace, text of ftrace or blkparse, strace, ioshark, CSV, packed or not (docs/formats.md).
+A capture is a directory made by `androstep ingest`. Every command also opens a trace file directly: trace.dat,
+Perfetto, blktrace, text of ftrace or blkparse, strace, ioshark, CSV, compressed or not (docs/formats.md).
 
 start here:
-  androstep record --on usb -o mycapture --time 60  record what a phone's storage does
-  androstep top --on usb                            who is at its storage right now
+  androstep record --on usb -o mycapture --time 60  record the storage I/O of a phone
+  androstep top --on usb                            show live which processes use its storage
   androstep summary trace.txt                       what is in a trace
   androstep ingest trace.txt --image-after data.img -o mycapture
   androstep summary mycapture                       who caused which I/O, to which file
   androstep report mycapture -o report.html         the same as a page with figures
   androstep slow mycapture                          what was slow, and why
-  androstep advise mycapture                        what could be mended, and what that would save
-  androstep lookup data.img 81920                   what sector 81920 of an image holds
+  androstep advise mycapture                        which I/O could be avoided, and what that would save
+  androstep lookup data.img 81920                   which file holds sector 81920 of an image
   androstep bench /data -o mybench -- --rw randwrite  how fast the storage below a directory is
-  androstep program app.strace -o app.rec           what an app did to its files, to be replayed
-  androstep replay app.rec /mnt/test -o myreplay    do again there what a program recorded
-  androstep model build /data -o mydevice           what the device there takes for a request
-  androstep whatif mycapture --without sqlite-fsync --model mydevice  how long it would take without
+  androstep program app.strace -o app.rec           make a replay program of an app's system calls
+  androstep replay app.rec /mnt/test -o myreplay    replay it in another directory
+  androstep model build /data -o mydevice           measure the request times of a device
+  androstep whatif mycapture --without sqlite-fsync --model mydevice  predict the time without these fsyncs
   androstep release mycapture -o mydataset          a dataset that others can open, check and cite
 """
 
 COMMANDS = {
-    "record": "Record on a phone, or on this machine.",
-    "perfetto-config": "Print what the perfetto of a phone without root should record.",
+    "record": "Record the storage I/O of a phone, or of this machine.",
+    "perfetto-config": "Print a Perfetto configuration that records storage I/O on a phone without root.",
     "ingest": "Make a capture directory from traces and filesystem images.",
     "tables": "List the tables of a capture, or write one of them.",
-    "sql": "Ask the tables of a capture in SQL.",
-    "summary": "Print what a capture holds and who caused what.",
-    "measure": "Measure a capture by app, file type or whatever its tables tell.",
+    "sql": "Query the tables of a capture with SQL.",
+    "summary": "Summarise a capture: what was recorded, and which apps and files caused the I/O.",
+    "measure": "Compute one measure of a capture, by app, file type or any other dimension.",
     "slow": "Show the slowest operations of a capture, and why each was slow.",
-    "advise": "Say what could be mended in a capture, and what that would save.",
-    "lookup": "Say what sectors of a filesystem image hold.",
+    "advise": "List I/O that an app could avoid, and what that would save.",
+    "lookup": "Show which file or metadata the sectors of a filesystem image hold.",
     "report": "Write a capture's figures and tables as one self-contained HTML page.",
-    "compare": "Compare a measure across captures, by device, Android release, workload or any other fact.",
-    "export": "Write a capture in another tool's format.",
-    "bench": "Measure the storage below a directory, or compare two measurements.",
-    "program": "Make a replay program: what a recording tells of files, to be done again.",
-    "replay": "Do again what a program recorded, on the filesystem of a directory.",
-    "model": "Measure what a device takes for requests, for whatif.",
-    "whatif": "Predict what a trace's requests would take on a measured device, also after a change.",
-    "top": "Show who is at the storage of a phone, or of this machine, right now.",
-    "monitor": "Sample counters of a phone's kernel and processes, or of this machine's.",
-    "devices": "List the devices that can be reached.",
+    "compare": "Compare captures by device, Android release, workload or any other fact.",
+    "export": "Convert a capture to another tool's format.",
+    "bench": "Measure the speed of the storage below a directory, or compare two measurements.",
+    "program": "Make a replay program from recorded system calls or block requests.",
+    "replay": "Replay a program in a directory or on a device, and measure it.",
+    "model": "Measure the request times of a device, as input for whatif.",
+    "whatif": "Predict the request times of a trace on a measured device, also after a change.",
+    "top": "Show live which apps, processes and files use the storage of a phone, or of this machine.",
+    "monitor": "Sample counters of the kernel and the processes of a phone, or of this machine.",
+    "devices": "List the devices that --on can name.",
     "release": "Make a dataset of captures that others can open, check and cite.",
     "verify": "Check a released dataset: every byte, file, schema and row.",
-    "fetch": "Print the directory of a dataset, which is downloaded where it is not here.",
+    "fetch": "Print the directory of a dataset, and download it first if necessary.",
     "doctor": "Check this machine, a device, or a capture.",
 }
 """The commands in the order of `androstep --help`, each with its one-line help.
@@ -76,7 +76,7 @@ LEAST_ADDRESS_SPACE = 1 << 30
 ADDRESS_SPACE_OF_THREAD = 128 << 20
 """Address space that a process maps at startup, and that each polars thread adds. Most of it is never touched."""
 
-_BEHIND = {
+_REST_HINTS = {
     "bench": "options of iobench go",
     "replay": "options of ioreplay go",
     "record": "the command to record goes",
@@ -115,13 +115,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        print(f"androstep: {visible(what)}; check the path, its rights and the free space", file=sys.stderr)
+        reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        print(f"androstep: {visible(reason)}; check the path, its permissions and the free space", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except MemoryError:
-        print("androstep: not enough memory; raise its limit (ulimit -v), or give a shorter recording", file=sys.stderr)
+        print("androstep: not enough memory; raise its limit (ulimit -v), or use a shorter recording", file=sys.stderr)
         return 1
     except BaseException as error:
         # Polars may replace an exception that was raised in Python code it called: its text or its class.
@@ -143,19 +143,19 @@ def _check_address_space() -> None:
     needed = LEAST_ADDRESS_SPACE + (os.cpu_count() or 1) * ADDRESS_SPACE_OF_THREAD
     if resource.RLIM_INFINITY != limit < needed:
         raise InputError(
-            f"this process may map {limit >> 20} MiB (ulimit -v), and needs {needed >> 20} MiB on this machine; "
+            f"this process may map only {limit >> 20} MiB (ulimit -v) and needs {needed >> 20} MiB on this machine; "
             "raise the limit, or limit the memory of a cgroup instead (systemd-run -p MemoryMax=)"
         )
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments. Words after ``--`` of `bench`, `replay` and `record` are passed to the device unchanged."""
-    rest = _BEHIND.get(words[0]) if words else None
-    at = words.index("--") if rest is not None and "--" in words else len(words)
-    parser, given = _parser(words[0] if words else ""), argparse.Namespace(options=list(words[at + 1 :]))
-    arguments, unknown = parser.parse_known_args(words[:at], given)
+    rest_hint = _REST_HINTS.get(words[0]) if words else None
+    end = words.index("--") if rest_hint is not None and "--" in words else len(words)
+    parser, namespace = _parser(words[0] if words else ""), argparse.Namespace(options=list(words[end + 1 :]))
+    arguments, unknown = parser.parse_known_args(words[:end], namespace)
     if unknown:
-        hint = "" if rest is None else f"; {rest} after --"
+        hint = "" if rest_hint is None else f"; {rest_hint} after --"
         arguments.wrong_usage(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return arguments
 

@@ -21,22 +21,25 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Findings, the most costly first: who did what to which file and when, what it cost, what mending it would leave
-        out. Limits and their sources are in docs/advise.md. What the capture cannot tell is said, never taken as good.
+        Prints findings, the most costly first: the process, the file, the time, the cost, and the I/O that a fix would
+        avoid. docs/advise.md explains the limits and their sources. A check for which the capture lacks data is
+        reported as undecided, never as passed.
 
         example: androstep advise mycapture --all
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
-    command.add_argument("--all", action="store_true", help="also why what found nothing, or cannot tell, does so")
+    command.add_argument(
+        "--all", action="store_true", help="also list the checks that found nothing or lacked data, and why"
+    )
     add_json(command, "one JSON array of all rows of androstep.advise")
     command.add_argument(
         "--model",
         metavar="MODEL",
         nargs="+",
         type=Path,
-        help="predict times on this device, as `androstep whatif` does",
+        help="predict the saved time on this device, with a model that `androstep model build` made",
     )
 
 
@@ -45,11 +48,11 @@ def run(arguments: argparse.Namespace) -> None:
     for failure in advice.failures():
         print(f"androstep: {visible(failure)}", file=sys.stderr)
     model = None if arguments.model is None else device_model(arguments.model)
-    found = advice.advise(opened, model)
+    findings = advice.advise(opened, model)
     if arguments.json:
-        print(to_json(found))
+        print(to_json(findings))
         return
-    told = words.told(found, advice.triggers(), opened.first_ns, every=arguments.all)
-    print(shown(told, coloured=has_colours()))
+    lines = words.told(findings, advice.triggers(), opened.first_ns, every=arguments.all)
+    print(shown(lines, coloured=has_colours()))
     if opened.lost_events or opened.losses:
-        print("\nThe recording has losses: what was found is there, what was not found may be.")
+        print("\nEvents of this recording were lost: the findings hold, but others may be missing.")

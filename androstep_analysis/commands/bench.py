@@ -28,10 +28,10 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Runs iobench there and keeps the results as a capture. What stands behind -- are iobench's options; see
-        androstep bench -- --help. Its exit status is passed on: 0 only if every repetition is valid. --compare takes
-        results that are there already: captures, files of iobench, output of fio or Mobibench (docs/bench.md).
-        --mobibench prints what Mobibench would instead of the summary.
+        Runs iobench in DIR and saves the results as a capture. Options after -- are those of iobench: see
+        androstep bench -- --help. The exit status is that of iobench: 0 only if every repetition is valid.
+
+        --compare reads two existing results: captures, files of iobench, or output of fio or Mobibench (docs/bench.md).
 
         example: androstep bench /data -o mybench -- --rw randwrite --mode fsync --size 64m --repeats 5
         """,
@@ -44,11 +44,13 @@ def add(command: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
     )
     command.add_argument(
-        "--job", metavar="FILE", type=Path, help="measure what a job file of fio says; options behind -- go to each job"
+        "--job", metavar="FILE", type=Path, help="run the jobs of a fio job file; options after -- are added to each"
     )
-    command.add_argument("--mobibench", action="store_true", help="print the results in Mobibench's lines")
-    command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="is B faster or slower than A?")
-    add_json(command, "one JSON object: medians with intervals, or with --compare the ratios")
+    command.add_argument(
+        "--mobibench", action="store_true", help="print the results in Mobibench's format instead of the summary"
+    )
+    command.add_argument("--compare", nargs=2, metavar=("A", "B"), help="test whether B is faster or slower than A")
+    add_json(command, "print one JSON object: medians with intervals, or with --compare the ratios")
     add_rest(command, "OPTION…")
 
 
@@ -65,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.json and arguments.mobibench:
         arguments.wrong_usage("--mobibench prints Mobibench's lines; leave out --json")
-    place = ["--directory", arguments.directory] if arguments.directory else []
-    options = [*arguments.options, *place, *(["--output", "mobibench"] if arguments.mobibench else [])]
+    directory = ["--directory", arguments.directory] if arguments.directory else []
+    options = [*arguments.options, *directory, *(["--output", "mobibench"] if arguments.mobibench else [])]
     asked = plan(options)
     jobs: Sequence[str] | Mapping[str, Sequence[str]] = options
     if arguments.job is not None:

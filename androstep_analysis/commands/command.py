@@ -32,7 +32,7 @@ def add_on(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--on",
         metavar="WHERE",
-        help="on this device: HOST:PORT, usb, usb:SERIAL, adb, adb:SERIAL or local (docs/device.md)",
+        help="the device to use: HOST:PORT, usb, usb:SERIAL, adb, adb:SERIAL or local (docs/device.md)",
     )
 
 
@@ -41,7 +41,7 @@ def add_json(command: argparse.ArgumentParser, what: str) -> None:
 
     Each of them has a schema in `schemas/answers/`; tests validate the output against it.
     """
-    command.add_argument("--json", action="store_true", help=f"{what}, as schemas/answers/ has it")
+    command.add_argument("--json", action="store_true", help=f"{what} (schemas/answers/)")
 
 
 def add_traced_device(command: argparse.ArgumentParser) -> None:
@@ -51,7 +51,8 @@ def add_traced_device(command: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="trace this storage device (path or MAJ:MIN) or that of a file; may be given again (default: all)",
+        help="record only this storage device (path or MAJ:MIN), or the device of this file; repeat for several"
+        " (default: all)",
     )
 
 
@@ -65,7 +66,7 @@ def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> N
         *([] if is_alone else ["--format"]),
         metavar="TITLE",
         dest="format",
-        help="format of the trace, as 'blkparse text', where its first bytes mislead",
+        help="open the trace as this format, as 'blkparse text', if it is not recognised (docs/formats.md)",
     )
 
 
@@ -82,8 +83,8 @@ def add_where(command: argparse.ArgumentParser) -> None:
         type=_condition,
         action="append",
         default=[],
-        help="only what has this value: patterns as path=*.db, != >= <= > <, and times from the start of the recording"
-        " as time=2s..5s; all that are given must hold",
+        help="only rows with this value, as op=write; also patterns (path=*.db), != >= <= > <, and times since the"
+        " start of the recording (time=2s..5s); repeat to combine conditions",
     )
 
 
@@ -103,7 +104,9 @@ def keep_source(arguments: argparse.Namespace) -> None:
 
 def add_table_output(command: argparse.ArgumentParser) -> None:
     """Add --output, for commands whose result is one table (`write_table`)."""
-    command.add_argument("-o", "--output", metavar="FILE", type=_table_file, help="FILE.parquet or FILE.csv")
+    command.add_argument(
+        "-o", "--output", metavar="FILE", type=_table_file, help="write all rows to FILE.parquet or FILE.csv"
+    )
 
 
 def _table_file(text: str) -> Path:

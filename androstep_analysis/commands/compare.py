@@ -37,17 +37,17 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Two captures, or two directories of repeated ones, without --measure: what is different? At most twelve rows,
-        those that matter most first, each with a verdict on the second: worse, better, different, same within so much,
-        or that it cannot be decided, and what would decide it.
+        Give two captures, or two directories of repeated captures, to see what changed between them. At most twelve
+        rows are printed, the most important first. Each has a verdict on the second side: worse, better, different,
+        same within a stated margin, or undecided and which data would decide it.
 
-        With --measure every two groups of captures are compared: how large is the difference, in which interval does
-        it lie, and is it more than chance? One capture a group needs --windows, which makes every window of time a
-        repeat. A dataset of `androstep release` stands for all captures in it. docs/compare.md explains verdicts and
-        --json, docs/statistics.md how they come about.
+        Give --measure to compare that measure between all groups of captures (--by): the size of the difference, its
+        95 % interval, and whether it is more than chance. A group with one capture needs --windows, which uses
+        windows of time as repetitions. A dataset of `androstep release` counts as all captures in it. docs/compare.md
+        explains the verdicts and --json, docs/statistics.md the tests.
 
-        With --gate it is a check for test labs: exit status 0 where every change is shown to stay within the limit, 3
-        where one is shown to be beyond, 4 where that is undecided.
+        Give --gate to fail a test run on a regression. The exit status is 0 if every change is shown to be within the
+        limit, 3 if one is shown to be beyond it, and 4 if that is undecided.
 
         example: androstep compare before after
         example: androstep compare mail game --measure locality --by workload --windows 10s
@@ -57,12 +57,13 @@ def add(command: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="CAPTURE",
-        help="captures, traces, results, released datasets, directories with such, patterns in quotes, addresses",
+        help="captures, traces, benchmark results, released datasets, directories of these, patterns in quotes, or"
+        " addresses",
     )
     command.add_argument(
-        "--measure", metavar="NAME", choices=list(compare.measures()), help=f"what is compared: {names}"
+        "--measure", metavar="NAME", choices=list(compare.measures()), help=f"compare this measure: {names}"
     )
-    command.add_argument("--rank", action="store_true", help="say which group is first, and which cannot be told apart")
+    command.add_argument("--rank", action="store_true", help="rank the groups, and name those that are tied")
     command.add_argument("--metric", metavar="NAME", help="only this metric of the measure, as count_ratio")
     command.add_argument(
         "--where",
@@ -70,43 +71,53 @@ def add(command: argparse.ArgumentParser) -> None:
         type=_condition,
         action="append",
         default=[],
-        help="only rows with this value, as op=read; with none, as call=; may be given several times",
+        help="only rows with this value, as op=read, or without a value, as call=; repeat to combine conditions",
     )
     command.add_argument(
-        "--by", metavar="FACT,…", type=_names, default=["capture"], help="facts that make a group (default: capture)"
+        "--by",
+        metavar="FACT,…",
+        type=_names,
+        default=["capture"],
+        help="captures with equal facts form a group, as device,workload (default: capture)",
     )
     command.add_argument(
-        "--windows", metavar="TIME", type=duration, help="windows of so much time, as 10s, are repeats"
+        "--windows", metavar="TIME", type=duration, help="use windows of this length, as 10s, as repetitions"
     )
     command.add_argument(
         "--phases",
         metavar="TIME",
         type=duration,
-        help="cut each recording where it begins to read or write more or less, seen in windows of TIME: each phase is"
-        " a capture of its own, with 20 such windows at the least",
+        help="split each recording where its read or write rate changes, measured in windows of TIME; each phase (at"
+        " least 20 windows) then counts as a capture",
     )
     command.add_argument(
-        "--paired-by", metavar="FACT,…", type=_names, default=[], help="compare only captures equal in these facts"
+        "--paired-by", metavar="FACT,…", type=_names, default=[], help="pair captures that are equal in these facts"
     )
-    command.add_argument("--baseline", metavar="GROUP", help="compare every other group with this one only")
+    command.add_argument("--baseline", metavar="GROUP", help="compare the groups only with this one")
     command.add_argument(
         "--smallest",
         metavar="PERCENT",
         type=_percent,
-        help="smallest difference that matters, as 5%%: points of shares",
+        help="smallest difference that matters, as 5%%; of shares, in percentage points",
     )
     command.add_argument(
-        "--gate", metavar="LIMIT", type=_limit, help="how much higher (<+5%%) or lower (>-5%%) the second may be"
+        "--gate",
+        metavar="LIMIT",
+        type=_limit,
+        help="fail if the second side may be more than 5%% higher ('<+5%%') or lower ('>-5%%')",
     )
     command.add_argument(
-        "--correction", choices=["holm", "bh"], default="holm", help="for many comparisons (default: holm)"
+        "--correction",
+        choices=["holm", "bh"],
+        default="holm",
+        help="correct p values of many comparisons by Holm or Benjamini-Hochberg (default: holm)",
     )
     command.add_argument(
-        "-j", "--jobs", metavar="N", type=positive, help="processes side by side (default: one a processor)"
+        "-j", "--jobs", metavar="N", type=positive, help="number of worker processes (default: one per processor)"
     )
-    command.add_argument("--cluster", metavar="ADDRESS", help="measure on a cluster of Dask, as tcp://10.0.0.5:8786")
-    command.add_argument("--report", metavar="FILE.html", type=Path, help="also write it as a page with figures")
-    command.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    command.add_argument("--cluster", metavar="ADDRESS", help="measure on a Dask cluster, as tcp://10.0.0.5:8786")
+    command.add_argument("--report", metavar="FILE.html", type=Path, help="also write a page with figures")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -163,13 +174,13 @@ def run(arguments: argparse.Namespace) -> None:
         raise SystemExit(status)
 
 
-_OF_MEASURE = ("metric", "where", "by", "windows", "phases", "paired_by", "baseline", "smallest", "gate", "rank")
+_NEED_MEASURE = ("metric", "where", "by", "windows", "phases", "paired_by", "baseline", "smallest", "gate", "rank")
 """Arguments that need --measure."""
 
 
 def _overview(arguments: argparse.Namespace) -> None:
     """Print the differences between two sides, each one capture or a directory of repetitions."""
-    for name in _OF_MEASURE:
+    for name in _NEED_MEASURE:
         if getattr(arguments, name) not in (None, False, [], ["capture"]):
             arguments.wrong_usage(f"--{name.replace('_', '-')} needs --measure: it says what is compared")
     if len(arguments.paths) != 2:

@@ -17,13 +17,13 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        What --on of other commands can name: this machine, devices on USB, and those that adb's server is connected
-        to, if it runs. A device on the network is named by HOST:PORT, and is not looked for.
+        Lists this machine, the devices on USB, and the devices of a running adb server. Devices on the network are not
+        searched for; name one as --on HOST:PORT.
 
         example: androstep devices
         """,
     )
-    add_json(command, "a JSON array of places")
+    add_json(command, "print a JSON array of devices")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -17,16 +17,16 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Says what works, what each thing that does not would prevent, and how to mend it. With a capture: whether its
-        files are still those it was made from. With --on: what can be recorded on the device. Exit status 1 if
-        something must be mended.
+        Lists what works here, and for each problem what it prevents and how to fix it. With CAPTURE it checks that the
+        capture's files are unchanged since it was made. With --on it checks what can be recorded on the device. The
+        exit status is 1 if a necessary check failed.
 
         example: androstep doctor mycapture
         """,
     )
     command.add_argument("path", nargs="?", metavar="CAPTURE", type=Path, help="capture directory to check")
     add_on(command)
-    add_json(command, "a JSON array of all that was looked at")
+    add_json(command, "print a JSON array of all checks")
 
 
 def run(arguments: argparse.Namespace) -> int:

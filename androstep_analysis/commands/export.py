@@ -23,7 +23,7 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         f"""
-docs/export.md tells how to go on with each. The formats:
+docs/export.md shows how to use each format. The formats:
 
 {targets}
 
@@ -36,16 +36,16 @@ example: androstep export mycapture --to perfetto -o trace.pftrace
         "--to", required=True, choices=export.TARGETS, metavar="FORMAT", help=f"one of {', '.join(export.TARGETS)}"
     )
     command.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="file to write (default: standard output, where it is text)"
+        "-o", "--output", metavar="FILE", type=Path, help="file to write (default for text: standard output)"
     )
     caches = command.add_argument_group("for oraclegeneral")
     caches.add_argument(
         "--block-size", metavar="BYTES", type=_positive, dest="block_bytes", help="size of an object (default: 4096)"
     )
     caches.add_argument(
-        "--objects", choices=["blocks", "files"], help="blocks of the device (default), or of files where known"
+        "--objects", choices=["blocks", "files"], help="cache blocks of the device (default), or of files if known"
     )
-    caches.add_argument("--op", choices=["read", "write"], help="only these accesses")
+    caches.add_argument("--op", choices=["read", "write"], help="export only reads, or only writes")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
     opened = capture.open(arguments.path, format=arguments.format)
     if not opened.about["rows"][target.rows_of]:
         print(
-            f"androstep: note: {visible(opened.title)} has nothing in table {target.rows_of}, of which {arguments.to}"
-            " is made: what is written is empty",
+            f"androstep: note: table {target.rows_of} of {visible(opened.title)} has no rows: the {arguments.to} file"
+            " is empty",
             file=sys.stderr,
         )
     if arguments.output is None:

@@ -16,14 +16,14 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Without a name: what there is. A downloaded dataset is checked as `androstep verify` does. ANDROSTEP_DATASETS
-        names a directory or address to ask first, ANDROSTEP_DATASETS_CACHE where to keep what was downloaded, and
-        ANDROSTEP_OFFLINE=1 keeps off the network (docs/datasets.md).
+        Without NAME it lists the available datasets. A downloaded dataset is checked like `androstep verify` does. Set
+        ANDROSTEP_DATASETS to a directory or address to search first, ANDROSTEP_DATASETS_CACHE to the directory for
+        downloads, and ANDROSTEP_OFFLINE=1 to use no network (docs/datasets.md).
 
         example: androstep summary "$(androstep fetch demo)"
         """,
     )
-    command.add_argument("name", nargs="?", metavar="NAME", help="name of a dataset")
+    command.add_argument("name", nargs="?", metavar="NAME", help="name of a dataset (default: list them)")
 
 
 def run(arguments: argparse.Namespace) -> None:

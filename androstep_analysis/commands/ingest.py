@@ -18,11 +18,12 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        The format of a trace is told by its contents (docs/formats.md); a CSV of any other form opens with
-        --csv-columns. The traces are copied into the capture; images stay where they are and are read only. A directory
-        that iotrace wrote is a recording with all that belongs to it. docs/attribution.md says what each source proves;
-        --extents leaves only some of them, to see what they are worth. With --each every recording in a directory of
-        them becomes a capture of its own; what was interrupted goes on when it is started again.
+        The format of a trace is recognised by its contents (docs/formats.md); for other CSV files, describe the columns
+        with --csv-columns. Traces are copied into the capture. Images are only read, and not copied. A directory
+        written by iotrace is one recording with all its files. docs/attribution.md explains what each source proves.
+
+        With --each every recording in the given directories becomes a capture. Run the command again to continue after
+        an interruption.
 
         example: androstep ingest trace.txt.gz --image-before a.img --image-after b.img --device 259:13 -o capture
         """,
@@ -31,26 +32,30 @@ def add(command: argparse.ArgumentParser) -> None:
         "sources",
         nargs="+",
         metavar="SOURCE",
-        help="trace file (several are one recording), directory or common name of blktrace's files, or of iotrace",
+        help="trace file (several form one recording), directory of iotrace, or directory or common name of the files"
+        " of blktrace",
     )
     command.add_argument("--image-before", metavar="IMG", help="image of the filesystem before the recording")
-    command.add_argument("--image-after", metavar="IMG", help="image of the filesystem after it, unmounted or synced")
-    command.add_argument("--listing-before", metavar="REC", help="extmap's listing of it before the recording")
-    command.add_argument("--listing-after", metavar="REC", help="extmap's listing of it afterwards")
+    command.add_argument(
+        "--image-after", metavar="IMG", help="image of the filesystem after the recording, unmounted or synced"
+    )
+    command.add_argument("--listing-before", metavar="REC", help="extent listing of extmap before the recording")
+    command.add_argument("--listing-after", metavar="REC", help="extent listing of extmap after the recording")
     command.add_argument(
         "--extents",
         metavar="SOURCE,…",
         type=_extents,
         default=manifest.EXTENTS,
-        help=f"attribute blocks by these sources only: {', '.join(manifest.EXTENTS)} (default: all)",
+        help="attribute blocks by these sources only, to see how much each contributes:"
+        f" {', '.join(manifest.EXTENTS)} (default: all)",
     )
     command.add_argument(
-        "--device", metavar="MAJ:MIN", type=block_device, help="device of the images, where the trace has several"
+        "--device", metavar="MAJ:MIN", type=block_device, help="device of the images, if the trace has several"
     )
     command.add_argument(
         "--csv-columns",
         metavar="WORD,…",
-        help="what stands in the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
+        help="names and units of the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
     )
     add_format(command)
     command.add_argument(
@@ -59,23 +64,23 @@ def add(command: argparse.ArgumentParser) -> None:
         type=fact,
         action="append",
         default=[],
-        help="something known of the recording, as device='Pixel 6a' or workload=mail; may be given several times",
+        help="a fact about the recording, as device='Pixel 6a' or workload=mail; repeat for several",
     )
     command.add_argument("--each", action="store_true", help="make a capture of each recording in these directories")
-    command.add_argument("-j", "--jobs", metavar="N", type=positive, help="with --each: processes side by side")
+    command.add_argument("-j", "--jobs", metavar="N", type=positive, help="with --each: number of worker processes")
     command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    witnesses = ("image_before", "image_after", "listing_before", "listing_after")
-    if arguments.each and any(getattr(arguments, name) for name in witnesses):
-        arguments.wrong_usage("--each makes many captures: an image or a listing is of one; leave them out")
+    snapshots = ("image_before", "image_after", "listing_before", "listing_after")
+    if arguments.each and any(getattr(arguments, name) for name in snapshots):
+        arguments.wrong_usage("--each makes many captures, and an image or listing belongs to one; leave them out")
     if arguments.device and not (arguments.image_before or arguments.image_after):
         print(
-            "androstep: note: --device names the device of an image; there is none, so it is not used", file=sys.stderr
+            "androstep: note: --device is ignored: it names the device of an image, and none was given", file=sys.stderr
         )
     description = capture.Description(
-        **{name: getattr(arguments, name) for name in witnesses},
+        **{name: getattr(arguments, name) for name in snapshots},
         extents=arguments.extents,
         device=arguments.device,
         csv_columns=arguments.csv_columns,
@@ -95,12 +100,12 @@ def _each(arguments: argparse.Namespace, description: capture.Description) -> No
     for source, reason in failed.items():
         print(f"androstep: {reason if source in reason else f'{visible(source)}: {reason}'}", file=sys.stderr)
     if failed:
-        raise InputError(f"{len(failed):,} of {len(made) + len(failed):,} recordings became no capture, as said above")
+        raise InputError(f"{len(failed):,} of {len(made) + len(failed):,} recordings failed; the reasons are above")
 
 
 def _extents(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if unknown := [name for name in names if name not in manifest.EXTENTS]:
         known = ", ".join(manifest.EXTENTS)
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no source of extents; the sources are {known}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no source of extents; use {known}")
     return names

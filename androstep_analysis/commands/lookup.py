@@ -17,15 +17,15 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Sectors are of 512 bytes and count from the start of the filesystem. @FILE takes them from a file, separated
-        by spaces or line ends.
+        A sector has 512 bytes; sector 0 is the start of the filesystem. @FILE reads sectors from a file, separated by
+        spaces or newlines.
 
         example: androstep lookup data.img 81920 @sectors.txt --json
         """,
     )
     command.add_argument("image", metavar="IMAGE", help="filesystem image, also .gz, .xz or .zst")
     command.add_argument("sectors", nargs="+", metavar="SECTOR", help="sector number, or @FILE with many")
-    add_json(command, "a JSON array of sectors")
+    add_json(command, "print a JSON array of sectors")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -36,7 +36,7 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         f"""
-The measures (docs/definitions.md says what each counts, docs/measure.md how to ask):
+The measures, defined in docs/definitions.md, with examples in docs/measure.md:
 
 {_list()}
 
@@ -44,25 +44,33 @@ example: androstep measure mycapture volume --by app,file --where path=*.db* --t
         """,
     )
     command.add_argument("path", metavar="CAPTURE", nargs="?", help="capture directory or trace file")
-    command.add_argument("name", metavar="NAME", nargs="?", help="of a measure; without one they are listed")
+    command.add_argument("name", metavar="NAME", nargs="?", help="name of a measure (default: list them)")
     command.add_argument(
-        "--by", metavar="DIMENSION,…", type=lambda text: text.split(","), default=[], help="what to tell apart, as app"
+        "--by",
+        metavar="DIMENSION,…",
+        type=lambda text: text.split(","),
+        default=[],
+        help="one row for each value of these dimensions, as app,file",
     )
     add_where(command)
-    command.add_argument("--window", metavar="TIME", type=duration, help="for each window of so much time, as 10s")
+    command.add_argument("--window", metavar="TIME", type=duration, help="also one row for each window of time, as 10s")
     command.add_argument(
         "--sort",
         metavar="COLUMN",
-        help="a metric or quantile, largest first, or a dimension (default: by value, and what has an order of its own,"
-        " such as time or classes of sizes, in that)",
+        help="sort by a metric or quantile, largest first, or by a dimension (default: by value; times and size"
+        " classes in their natural order)",
     )
-    command.add_argument("--reverse", action="store_true", help="the other way round")
+    command.add_argument("--reverse", action="store_true", help="reverse the order")
     command.add_argument("--top", metavar="N", type=positive, help="only the first N rows (of each window)")
     command.add_argument(
-        "--format", dest="output_format", choices=FORMATS, default=FORMATS[0], help="what is printed (default: text)"
+        "--format", dest="output_format", choices=FORMATS, default=FORMATS[0], help="output format (default: text)"
     )
     command.add_argument(
-        "--json", dest="output_format", action="store_const", const="json", help="as --format json: an array of rows"
+        "--json",
+        dest="output_format",
+        action="store_const",
+        const="json",
+        help="print a JSON array of rows (as --format json)",
     )
     add_format(command, is_alone=True)
     add_table_output(command)
@@ -79,8 +87,8 @@ def run(arguments: argparse.Namespace) -> None:
     chosen = known(arguments.name, arguments.window)
     by = _columns(arguments.name, chosen, arguments.by)
     opened = capture.open(arguments.path, format=arguments.format)
-    found = measured(Recording.of(opened), chosen, arguments.window, by, arguments.where).table
-    table, left = _in_order(_tidy(found, arguments.window), chosen, arguments)
+    rows = measured(Recording.of(opened), chosen, arguments.window, by, arguments.where).table
+    table, omitted = _in_order(_tidy(rows, arguments.window), chosen, arguments)
     if arguments.output is not None:
         write_table(table.lazy(), arguments.output)
     elif arguments.output_format == "json":
@@ -89,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(csvfile.text(table), end="")
     else:
         shown = wide.laid_out(table, max(wide.MOST, arguments.top or 0))
-        shown = replace(shown, more=shown.more + left)
+        shown = replace(shown, more=shown.more + omitted)
         print(shown.markdown() if arguments.output_format == "md" else shown)
 
 
@@ -113,11 +121,11 @@ def _list() -> str:
 
 def _columns(name: str, chosen: Measure, wanted: list[str]) -> tuple[str, ...]:
     """Return the columns that --by names, without those that always distinguish rows of this measure."""
-    there = chosen.dimensions
-    if unknown := [one for one in wanted if one not in there]:
-        has = f"has {', '.join(there)}" if there else "takes none"
+    dims = chosen.dimensions
+    if unknown := [one for one in wanted if one not in dims]:
+        has = f"has {', '.join(dims)}" if dims else "takes none"
         raise InputError(f"--by {unknown[0]}: {name}, which is of table {chosen.needs[0]}, {has}")
-    columns = dict.fromkeys(there[one] for one in wanted)
+    columns = dict.fromkeys(dims[one] for one in wanted)
     return tuple(column for column in columns if column not in chosen.own)
 
 

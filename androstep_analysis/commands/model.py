@@ -20,14 +20,14 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Measures past every cache, in files made in DIR, what a read, a write, a write that is durable when it ends and
-        a flush take, alone and several at a time: four runs of iobench, five minutes at most. Keeps them as a capture,
-        prints their times, and removes the files. Let nothing else use the device meanwhile.
+        Measures reads, writes, O_DSYNC writes and flushes in files below DIR, one at a time and several in
+        parallel, without the page cache: four runs of iobench, at most five minutes. Saves the results as a capture,
+        prints the times and removes the files. Leave the device idle during the measurement.
 
         example: androstep model build /data -o mydevice
         """,
     )
-    command.add_argument("action", choices=["build"], help="measure and keep")
+    command.add_argument("action", choices=["build"], help="measure, and save the results")
     command.add_argument("directory", metavar="DIR", help="where to measure, with 256 MiB free")
     add_on(command)
     command.add_argument(
@@ -39,12 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.output or Path(f"model-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     done = benched(arguments.on, whatif.experiments(arguments.directory), out)
     if done.capture is not None:
-        place = visible(str(out))
+        directory = visible(str(out))
         if done.status:
-            print(f"not all was measured; what was is kept in {place}")
+            print(f"the measurement is incomplete; its results are kept in {directory}")
         else:
             print(_table(whatif.fit(done.capture.bench)))
-            print(f"\nkept in {place}; predict with `androstep whatif CAPTURE --model {place}`")
+            print(f"\nkept in {directory}; predict with `androstep whatif CAPTURE --model {directory}`")
     return done.status
 
 

@@ -18,8 +18,8 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Puts procmon on the device and samples CPU, memory, disks, network, pressure and processes, until --time is over
-        or Ctrl-C is pressed; the capture has table samples.
+        Copies procmon to the device and samples CPU, memory, disks, network, pressure and processes until --time is
+        over or Ctrl-C is pressed. The result is a capture with table samples.
 
         example: androstep monitor --on usb -o mysamples --time 60
         """,
@@ -28,7 +28,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: monitor-DATE-TIME, in UTC)"
     )
-    command.add_argument("--hz", metavar="HZ", type=positive, default=10, help="how often per second (default: 10)")
+    command.add_argument("--hz", metavar="HZ", type=positive, default=10, help="samples per second (default: 10)")
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
 
 

@@ -15,9 +15,9 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Prints the configuration with which `androstep record` has a phone without root record (docs/stock_phone.md):
-        all events of storage that a user build of Android permits, buffers that hold them, and the time. The trace
-        opens as it is, with `androstep summary`.
+        Use this to record on a phone without root and without this machine (docs/stock_phone.md). The configuration is
+        the one of `androstep record`: all storage events that a user build of Android permits, with large enough
+        buffers. Open the trace with `androstep summary`.
 
         example: androstep perfetto-config --for f2fs --time 60s
         """,
@@ -26,14 +26,14 @@ def add(command: argparse.ArgumentParser) -> None:
         "--for",
         dest="filesystem",
         choices=perfetto.FILESYSTEMS,
-        help="the filesystem of /data, whose events alone are recorded (default: those of both)",
+        help="record only the events of this filesystem, that of /data (default: both)",
     )
     command.add_argument(
         "--time",
         metavar="TIME",
         type=duration,
         default=60 * NS_PER_S,
-        help="end after this time, such as 10s or 5min (default: 60s); sizes of buffers follow from it",
+        help="end after this time, such as 10s or 5min (default: 60s); it also sets the buffer sizes",
     )
 
 

@@ -25,10 +25,12 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Takes system calls (of strace, iotrace, ioshark, MobiGen), leaves out what is not done to files, and closes the
-        rest so that `androstep replay` can do it in an empty directory. Prints what that came to, and what was left
-        out and why. With --device the program is made of the requests of that block device, to be replayed to another
-        device or a file. The contents of files are not in a program. docs/replay.md says more.
+        Reads system calls (of strace, iotrace, ioshark or MobiGen) and keeps those on files. Adds the files and
+        directories that they need, so that `androstep replay` can run the program in an empty directory. Prints a
+        summary, and which calls were left out and why.
+
+        With --device the program has the requests of that block device instead, to replay them on a device or in a
+        file. A program never holds file contents. See docs/replay.md.
 
         example: androstep program app.strace -o app.rec
         """,
@@ -37,44 +39,44 @@ def add(command: argparse.ArgumentParser) -> None:
     add_format(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", type=Path, help="program to make (.rec)")
     command.add_argument(
-        "--device", metavar="MAJ:MIN", type=block_device, help="take the requests of this device, not the system calls"
+        "--device", metavar="MAJ:MIN", type=block_device, help="use the requests of this device, not the system calls"
     )
     command.add_argument(
         "--process",
         metavar="PID",
         type=_process,
         action="append",
-        help="keep this process only; may be given again; all: every process (default: in a recording of iotrace those"
-        " of its command, else all)",
+        help="keep only this process; repeat for several; all keeps every process (default: in a recording of iotrace"
+        " the recorded command and its children, else all)",
     )
     command.add_argument(
         "--unknown-as-files",
         action="store_true",
-        help="take descriptors that nothing tells of for files without a name (default: leave them out)",
+        help="treat descriptors whose open was not recorded as files without a name (default: leave them out)",
     )
     command.add_argument(
         "--hash-names",
         metavar="KEYFILE",
         type=Path,
-        help="replace all names by hashes keyed with this file's bytes, and leave out processes",
+        help="replace all names by hashes keyed with this file's bytes, and remove process names",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.device and (arguments.process or arguments.unknown_as_files):
-        arguments.wrong_usage("--process and --unknown-as-files are for system calls, which --device does without")
+        arguments.wrong_usage("--process and --unknown-as-files select system calls, which --device does not use")
     keep_source(arguments)
     salt = arguments.hash_names.read_bytes() if arguments.hash_names else None
     opened = capture.open(arguments.path, format=arguments.format)
-    made, told = _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
+    made, description = _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
     digests = [source.sha256 for source in opened.manifest.sources if source.role == "trace"]
     made = replace(made, source_sha256=digests[0] if len(digests) == 1 else None)
     made = made if salt is None else made.hashed(salt)
     if made.operations.is_empty():
-        print(told)
-        raise InputError(f"{arguments.path}: nothing that was done to files is left; record the app while it uses some")
+        print(description)
+        raise InputError(f"{arguments.path}: no operations on files are left; record the app while it uses files")
     made.write(arguments.output)
-    print(told)
+    print(description)
 
 
 def _device_program(opened: capture.Capture, device: str) -> tuple[Program, str]:
@@ -99,13 +101,13 @@ def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Pr
         named = ", ".join(map(str, processes))
         raise InputError(f"{arguments.path}: no file operation of process {named} is recorded; --process all keeps all")
     measured = statistics(opened.syscalls, cleaned.program.operations)
-    told = terminal.program(cleaned.program, measured, cleaned.left_out, cleaned.conflicts)
+    description = terminal.program(cleaned.program, measured, cleaned.left_out, cleaned.conflicts)
     kept = (
         ""
         if processes is None
         else f"Kept: process {', '.join(map(str, processes))}; --process all keeps every one\n\n"
     )
-    return cleaned.program, kept + told
+    return cleaned.program, kept + description
 
 
 def _processes(opened: capture.Capture, path: Path, asked: Sequence[int | None] | None) -> list[int] | None:

@@ -20,10 +20,12 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Puts iotrace on the device, records until COMMAND (which runs there) ends, --time is over or Ctrl-C is pressed,
-        fetches what was recorded, verified, and makes a capture of it. A phone without root records with its own
-        Perfetto, for an hour at most (docs/stock_phone.md). `androstep doctor --on WHERE` says what is missing.
-        Recording goes on when the link is lost; --recover fetches what is left on a device.
+        Copies iotrace to the device and records until COMMAND (which runs on the device) ends, --time is over or Ctrl-C
+        is pressed. Then fetches the recording, verifies it and makes a capture.
+
+        A phone without root records with its own Perfetto, for at most an hour (docs/stock_phone.md). Run
+        `androstep doctor --on WHERE` to see what a device lacks. Recording continues if the connection is lost;
+        --recover fetches recordings that are still on a device.
 
         example: androstep record --on 192.168.1.20:5555 -o mycapture --time 60 --workload mail
         """,
@@ -32,23 +34,27 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: record-DATE-TIME, in UTC)"
     )
-    command.add_argument("--preset", metavar="NAME", help="block, block+fs (the default) or block+fs+syscalls")
+    command.add_argument(
+        "--preset", metavar="NAME", help="events to record: block, block+fs (the default) or block+fs+syscalls"
+    )
     command.add_argument(
         "--readahead",
         action="store_true",
-        help="also record which pages are asked for, for measure readahead (Linux 6.12, or kprobes): an event for each "
-        "read call",
+        help="also record which pages each read call asks for, for measure readahead (needs Linux 6.12 or kprobes; one "
+        "event per read call)",
     )
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
     command.add_argument(
         "--workload",
         metavar="NAME|KIND:FILE",
-        help="what is recorded, for the capture (default: the command); pages:FILE, script:FILE and install:PATH are "
-        "done on the device, and recording ends with them",
+        help="name of the workload, saved in the capture (default: the command); pages:FILE, script:FILE or "
+        "install:PATH is run on the device, and recording ends with it",
     )
     add_traced_device(command)
-    command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters so often per second")
-    command.add_argument("--recover", action="store_true", help="fetch what is left on the device, and record nothing")
+    command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters HZ times per second")
+    command.add_argument(
+        "--recover", action="store_true", help="fetch recordings that are still on the device; record nothing"
+    )
     add_rest(command, "COMMAND…")
 
 

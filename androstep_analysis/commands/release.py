@@ -19,30 +19,40 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Parquet files with schemas, definitions, provenance, checksums, Croissant metadata and a citation: the same
-        bytes whenever it is made again. --anonymise replaces every name by a hash with the bytes of KEYFILE as key;
-        keep the file secret, and make it with: head -c 32 /dev/urandom > KEYFILE. docs/datasets.md says what is
-        replaced, kept and searched for.
+        Writes Parquet files with schemas, definitions, provenance, checksums, Croissant metadata and a citation.
+        Repeating it gives the same bytes. docs/datasets.md explains what --anonymise replaces and what it keeps.
+
+        Make a key for --anonymise with: head -c 32 /dev/urandom > KEYFILE, and keep it secret.
 
         example: androstep release mycapture another -o mydataset --name "Launch of ten apps" --licence CC-BY-4.0
         """,
     )
     command.add_argument("captures", nargs="+", metavar="CAPTURE", help="capture directory or trace file")
     command.add_argument("-o", "--output", required=True, type=Path, metavar="DIR", help="directory to make")
-    command.add_argument("--name", default=datasets.Description.name, help="what the dataset is called")
-    command.add_argument("--version", default="1.0.0", metavar="M.N.P", help="its version (default: 1.0.0)")
+    command.add_argument("--name", default=datasets.Description.name, help="title of the dataset")
+    command.add_argument("--version", default="1.0.0", metavar="M.N.P", help="version of the dataset (default: 1.0.0)")
     command.add_argument(
-        "--creator", action="append", default=[], metavar="NAME", help='who made it: a name, or "Family, Given"; repeat'
+        "--creator",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help='a creator: a name, or "Family, Given"; repeat for several',
     )
     command.add_argument("--licence", choices=LICENCES, metavar="SPDX", help=f"one of {', '.join(LICENCES)}")
-    command.add_argument("--url", help="where it will be found")
-    command.add_argument("--published", metavar="YYYY-MM-DD", help="the day it is published")
-    command.add_argument("--anonymise", type=Path, metavar="KEYFILE", help="replace names, with this file as key")
+    command.add_argument("--url", help="address under which the dataset will be published")
+    command.add_argument("--published", metavar="YYYY-MM-DD", help="date of publication")
     command.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="replaced too, but not searched for; repeat"
+        "--anonymise", type=Path, metavar="KEYFILE", help="replace every name by a hash keyed with this file's bytes"
     )
-    command.add_argument("--shift-times", action="store_true", help="each capture's first event is at 0")
-    command.add_argument("--raw", action="store_true", help="copy the sources of the captures too")
+    command.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="do not fail if this name (also replaced) is found in the result; repeat for several",
+    )
+    command.add_argument("--shift-times", action="store_true", help="shift times: each capture's first event is at 0")
+    command.add_argument("--raw", action="store_true", help="also copy the source files of the captures")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -67,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"sha256 of its {SUMS}: {sha256(made / SUMS)}")
     wanted = {"--licence": arguments.licence, "--url": arguments.url, "--published": arguments.published}
     if lacking := [option for option, value in wanted.items() if value is None]:
-        print(f"note: to be published, Croissant metadata also want {', '.join(lacking)}")
+        print(f"note: before publishing, also give {', '.join(lacking)}: Croissant metadata need them")
     if arguments.anonymise:
         record = json.loads((made / ANONYMISATION).read_text(encoding="utf-8"))
         apart = f", apart from {', '.join(arguments.allow)}" if arguments.allow else ""

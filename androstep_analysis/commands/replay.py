@@ -18,10 +18,10 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Runs ioreplay there and keeps program and results as a capture. DIRECTORY must be empty or not be there, and is
-        left so; nothing outside of it is touched. For a program made from the requests of a device it is the file or
-        the device to write to. What stands behind -- are ioreplay's options: --mode as-fast, --mode scaled --scale 2,
-        --dry-run (docs/replay.md). Exit status 0 only if every operation was done.
+        Runs ioreplay in DIRECTORY and saves program and results as a capture. DIRECTORY must be empty or not exist, and
+        is left so; nothing outside of it is changed. For a program of block requests, DIRECTORY is the file or device
+        to write to. Options after -- are those of ioreplay, as --mode as-fast, --mode scaled --scale 2 or --dry-run
+        (docs/replay.md). The exit status is 0 only if every operation was done.
 
         example: androstep replay app.rec /mnt/test -o build/ext4 --repeats 5 -- --mode as-fast
         """,
@@ -32,7 +32,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: replay-DATE-TIME, in UTC)"
     )
     add_on(command)
-    command.add_argument("--repeats", metavar="N", type=_count, default=1, help="how many times (default: 1)")
+    command.add_argument("--repeats", metavar="N", type=_count, default=1, help="replay it N times (default: 1)")
     add_rest(command, "OPTION…")
 
 

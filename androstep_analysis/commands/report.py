@@ -17,7 +17,8 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        --figures also saves each figure as PDF and PNG with the CSV behind it and its provenance.
+        The page needs no network and no other files. --figures also saves each figure as PDF and PNG, with its data as
+        CSV and its provenance.
 
         example: androstep report mycapture -o report.html --figures figures
         """,
@@ -25,7 +26,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE.html", type=Path, help="page to write")
-    command.add_argument("--figures", metavar="DIR", type=Path, help="directory for the figures")
+    command.add_argument("--figures", metavar="DIR", type=Path, help="also save the figures in this directory")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output.is_dir():
         raise InputError(f"{arguments.output}: is a directory; name the page to write")
     if arguments.figures is not None and arguments.figures.exists() and not arguments.figures.is_dir():
-        raise InputError(f"{arguments.figures}: is no directory; name another with --figures")
+        raise InputError(f"{arguments.figures}: is not a directory; name another with --figures")
     opened = capture.open(arguments.path, format=arguments.format)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(arguments.output if arguments.output.exists() else arguments.output.parent, os.W_OK):

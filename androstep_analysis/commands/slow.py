@@ -19,9 +19,9 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        A block of text for each of the slowest operations: how long, when, how unusual, which process and file, its
-        stages over time, and what else the device had to do (docs/slow.md). By default these are the slowest waits:
-        calls of fsync, and requests that are no part of a wait that is listed already.
+        Prints for each of the slowest operations: its duration and time, how unusual it is, its process and file, its
+        stages, and what else the device did in that time (docs/slow.md). By default these are the slowest waits: fsync
+        calls, and requests that are not part of a listed fsync.
 
         example: androstep slow mycapture --op fsync --top 10 --where path=*.db
         """,
@@ -29,9 +29,9 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
     command.add_argument("--op", choices=OPERATIONS, help="only these operations (default: the slowest waits)")
-    command.add_argument("--top", metavar="N", type=positive, default=5, help="how many (default: 5)")
+    command.add_argument("--top", metavar="N", type=positive, default=5, help="show N operations (default: 5)")
     add_where(command)
-    command.add_argument("--json", action="store_true", help="one JSON array of rows (schemas/answers/slow.json)")
+    command.add_argument("--json", action="store_true", help="print a JSON array of rows (schemas/answers/slow.json)")
 
 
 def run(arguments: argparse.Namespace) -> None:

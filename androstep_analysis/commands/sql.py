@@ -14,15 +14,15 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        `androstep tables CAPTURE --ddl` prints tables and columns; docs/sql.md has twenty questions and their answers.
-        The first rows of the answer are printed, in units that people read where a column is named as those of the
-        tables are (…_ns, …_bytes, bytes); -o writes all of them as they are.
+        `androstep tables CAPTURE --ddl` prints the tables and columns; docs/sql.md has twenty examples. The first
+        rows of the result are printed. Columns named like those of the tables (…_ns, …_bytes, bytes) are printed with
+        units. -o writes all rows with their plain values.
 
         example: androstep sql mycapture "select op, sum(bytes) as bytes from io group by op"
         """,
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
-    command.add_argument("query", metavar="QUERY", help="what to ask, as polars' SQL has it")
+    command.add_argument("query", metavar="QUERY", help="query in the SQL dialect of polars")
     add_format(command)
     add_table_output(command)
 

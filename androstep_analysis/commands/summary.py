@@ -18,18 +18,19 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        About ten lines: what was recorded and how complete it is, who moved most, which files, which kinds of blocks,
-        in which order, how long it took, and what is unusual. --all prints every table below them, --json one stable
-        object (docs/summary.md). --compat most counts as the MOST Viewer did and prints its eight data files.
+        Prints about ten lines: what was recorded and how complete it is, the processes, files and block types with the
+        most I/O, access patterns, latencies, and what is unusual (docs/summary.md).
 
         example: androstep summary trace.po --all
         """,
     )
     command.add_argument("path", metavar="PATH", help="capture directory or trace file")
     add_format(command)
-    command.add_argument("--all", action="store_true", help="also every table")
-    add_json(command, "one JSON object with all counts")
-    command.add_argument("--compat", choices=["most"], help="count as this older tool did")
+    command.add_argument("--all", action="store_true", help="also print every table")
+    add_json(command, "print one JSON object with all counts; its keys are stable")
+    command.add_argument(
+        "--compat", choices=["most"], help="count like the MOST Viewer, and print its eight data files"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

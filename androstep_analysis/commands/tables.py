@@ -20,8 +20,8 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        docs/tables.md explains every column. Without -o a table's first rows are printed,
-        in units that people read; files have the values as they are.
+        docs/tables.md explains every column. Without -o the first rows of a table are printed, with units. Files have
+        all rows with their plain values.
 
         example: androstep tables mycapture io -o io.parquet
         """,
@@ -33,13 +33,13 @@ def add(command: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=_TABLES,
         metavar="TABLE",
-        help=", ".join(_TABLES),
+        help=f"table to print or write: {', '.join(_TABLES)} (default: list them)",
     )
     add_table_output(command)
     command.add_argument(
         "--ddl",
         action="store_true",
-        help="print tables as CREATE TABLE of SQL, with what each column means; without CAPTURE all that there can be",
+        help="print CREATE TABLE statements that explain each column; without CAPTURE those of all tables",
     )
 
 

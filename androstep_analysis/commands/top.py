@@ -29,31 +29,39 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Records the device and shows apps, processes, files and types of blocks of the last seconds, by the same joins
-        as `androstep record`: rates, share of synchronous writes, time in the device. Needs root there. In the terminal
-        a, p, f, t and d choose what to rank, s the order, q ends; Ctrl-C too, and nothing is left on the device. With
-        --batch it prints tables, with --json lines of JSON, for scripts.
+        Records the device and shows the apps, processes, files and block types of the last seconds: rates, share of
+        synchronous writes, time in the device. They are attributed like those of `androstep record`. Needs root on the
+        device, and leaves no files on it.
+
+        Keys: a, p, f, t and d rank apps, processes, files, block types and devices; s changes the order; q or Ctrl-C
+        quits.
 
         example: androstep top --on usb --by file
         """,
     )
     add_on(command)
-    command.add_argument("--by", choices=list(KEYS), default="process", help="what to rank (default: process)")
-    command.add_argument("--sort", choices=list(SORTS), default="bytes", help="what comes first (default: bytes)")
-    command.add_argument("--interval", metavar="S", type=positive, default=2, help="seconds of a picture (default: 2)")
-    command.add_argument("--count", metavar="N", type=positive, help="end after N pictures")
-    command.add_argument("--rows", metavar="N", type=positive, default=20, help="rows of --batch (default: 20)")
-    command.add_argument("--batch", action="store_true", help="print tables, one after the other, for scripts and logs")
-    add_json(command, "with --batch: a line of JSON for each picture")
+    command.add_argument("--by", choices=list(KEYS), default="process", help="rank these (default: process)")
+    command.add_argument(
+        "--sort", choices=list(SORTS), default="bytes", help="order by this, largest first (default: bytes)"
+    )
+    command.add_argument(
+        "--interval", metavar="S", type=positive, default=2, help="update every S seconds (default: 2)"
+    )
+    command.add_argument("--count", metavar="N", type=positive, help="end after N updates")
+    command.add_argument(
+        "--rows", metavar="N", type=positive, default=20, help="with --batch: print N rows (default: 20)"
+    )
+    command.add_argument("--batch", action="store_true", help="print one table per update, for scripts and logs")
+    add_json(command, "with --batch: print one line of JSON per update")
     add_traced_device(command)
-    command.add_argument("--save", metavar="CAPTURE", type=Path, help="keep all of it as a capture in this directory")
+    command.add_argument("--save", metavar="CAPTURE", type=Path, help="also save the recording as this capture")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.json and not arguments.batch:
         raise InputError("--json is for --batch; give both")
     if not arguments.batch and not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on stderr
-        raise InputError("the output is no terminal; give --batch for lines of text, or --batch --json")
+        raise InputError("the output is not a terminal; give --batch for lines of text, or --batch --json")
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # closing the terminal also ends it
     ended_by = 0
     with device.connect(arguments.on) as connected:

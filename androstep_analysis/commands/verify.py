@@ -15,21 +15,24 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Prints a line for each thing that is not as it was released, and then ends with status 1. Nothing outside of
-        the directory is read. --no-strings-of searches the release for every name in these captures, for those who
-        release them anonymised.
+        Prints one line for each difference from the release; the exit status is then 1. Reads no files outside of DIR.
+        Before you publish an anonymised release, check with --no-strings-of that no name is left in it.
 
         example: androstep verify mydataset
         """,
     )
     command.add_argument("directory", metavar="DIR", help="directory that `androstep release` made")
     command.add_argument(
-        "--no-strings-of", nargs="+", default=[], metavar="CAPTURE", help="no name in these captures may be in it"
+        "--no-strings-of",
+        nargs="+",
+        default=[],
+        metavar="CAPTURE",
+        help="search the release for every name in these captures; each one that is found is a problem",
     )
     command.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="a name that is not searched for; repeat"
+        "--allow", action="append", default=[], metavar="NAME", help="do not search for this name; repeat for several"
     )
-    add_json(command, "one JSON object with all sentences")
+    add_json(command, "print one JSON object with all problems and notes")
 
 
 def run(arguments: argparse.Namespace) -> int:

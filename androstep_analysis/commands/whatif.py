@@ -28,9 +28,9 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Says what a change removes and adds, and, with --model, what the requests would take before and after it on the
-        device that `androstep model build` measured. Each change is a model with assumptions; docs/whatif.md says
-        which, and how far predictions were from real replays.
+        Counts the requests that a change removes and adds. With --model it also predicts the time of the requests
+        before and after the change, on a device measured with `androstep model build`. docs/whatif.md lists the
+        assumptions, and the errors of predictions against real replays.
 
         example: androstep whatif mycapture --without fs-journal --model mydevice
         """,
@@ -42,49 +42,51 @@ def add(command: argparse.ArgumentParser) -> None:
         choices=_WITHOUT,
         action="append",
         default=[],
-        help="leave out the filesystem's journal, or the fsyncs of SQLite; may be given again",
+        help="remove the filesystem's journal, or the fsyncs of SQLite; repeat for both",
     )
     command.add_argument(
         "--flash",
         metavar="DIMENSION",
         choices=list(DIMENSIONS["io"]),
-        help="what flash with --spare would copy and wear, by this (as --by of `androstep measure`)",
+        help="simulate flash memory, and count its copies and erases by this (as --by of `androstep measure`)",
     )
     command.add_argument(
         "--mapping",
         choices=list(MAPPINGS),
         default=MAPPINGS[0],
-        help="whether that device maps each page, or whole blocks and a log, as cheap ones do (default: %(default)s)",
+        help="with --flash: map single pages, or whole blocks with a log as cheap devices do (default: %(default)s)",
     )
     command.add_argument(
         "--policy",
         choices=list(POLICIES),
         default=POLICIES[0],
-        help="which block a page-mapped device cleans (default: %(default)s)",
+        help="with --flash: which block a page-mapped device cleans first (default: %(default)s)",
     )
-    command.add_argument("--log-structured", action="store_true", help="with a controller that makes all writes linear")
+    command.add_argument(
+        "--log-structured", action="store_true", help="simulate a controller that turns all writes into sequential ones"
+    )
     command.add_argument(
         "--spare",
         metavar="PERCENT",
         type=_percent,
         default=7.0,
-        help="what that controller or device has to spare (default: 7)",
+        help="with --flash or --log-structured: spare capacity (overprovisioning) in percent (default: 7)",
     )
     command.add_argument(
         "--model",
         metavar="MODEL",
         nargs="+",
         type=Path,
-        help="what `androstep model build` kept, or other results of iobench with direct I/O on the device: captures or"
-        " record files, or one table device_model (.parquet)",
+        help="predict times on this device: a capture of `androstep model build`, other results of iobench with direct"
+        " I/O (captures or record files), or one table device_model (.parquet)",
     )
     command.add_argument(
         "--mode",
         choices=["as-fast", "as-recorded"],
         default="as-fast",
-        help="when requests are asked for, as in `androstep replay` (default: as-fast)",
+        help="issue requests as fast as possible or at the recorded times, as `androstep replay` (default: as-fast)",
     )
-    command.add_argument("--device", metavar="MAJ:MIN", type=block_device, help="take the requests of this device only")
+    command.add_argument("--device", metavar="MAJ:MIN", type=block_device, help="use only the requests of this device")
     command.add_argument(
         "-o",
         "--output",
@@ -92,10 +94,10 @@ def add(command: argparse.ArgumentParser) -> None:
         type=_parquet,
         help="write the requests after the change (table requests)",
     )
-    add_json(command, "one JSON object with the tables of all that is asked for")
+    add_json(command, "print one JSON object with the tables of all results")
 
 
-class _Told(NamedTuple):
+class _Section(NamedTuple):
     """One section of the result: its name, its tables for JSON, and its text."""
 
     name: str
@@ -120,9 +122,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(to_json({"population": counted, **{one.name: one.tables for one in changes}}))
         return
-    told = [population.sentence(counted, opened.losses, opened.lost_events), *(one.text for one in changes)]
-    told += [] if arguments.output is None else [f"{after.height:,} requests are in {arguments.output}"]
-    print("\n\n".join(told))
+    parts = [population.sentence(counted, opened.losses, opened.lost_events), *(one.text for one in changes)]
+    parts += [] if arguments.output is None else [f"{after.height:,} requests are in {arguments.output}"]
+    print("\n\n".join(parts))
 
 
 def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
@@ -147,10 +149,10 @@ def device_model(paths: list[Path]) -> pl.DataFrame:
 
 def _changed(
     before: pl.DataFrame, opened: capture.Capture, arguments: argparse.Namespace
-) -> tuple[pl.DataFrame, list[_Told]]:
+) -> tuple[pl.DataFrame, list[_Section]]:
     """Return the requests after all changes, and a section for each change."""
     io = opened.io.filter(pl.col("request_id").is_in(before["request_id"].implode())).collect()
-    after, told = before, list[_Told]()
+    after, sections = before, list[_Section]()
     for name in _WITHOUT:
         if name not in arguments.without:
             continue
@@ -158,9 +160,9 @@ def _changed(
         made = whatif.without_journal(after, io) if name == "fs-journal" else whatif.without_fsync(after, io, extents)
         after, io = made.requests, made.io
         text = f"Without {name}\n{_account(made)}"
-        told.append(_Told(f"without_{name.replace('-', '_')}", {"account": made.account}, text))
+        sections.append(_Section(f"without_{name.replace('-', '_')}", {"account": made.account}, text))
     if arguments.flash:
-        told.append(_flash(io, arguments))
+        sections.append(_flash(io, arguments))
     if arguments.log_structured:
         made = whatif.log_structured(after, spare_ratio=arguments.spare / 100)
         amplified = whatif.write_amplification(made)
@@ -168,11 +170,11 @@ def _changed(
         after = made.requests
         text = f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(made)}"
         tables = {"spare_ratio": arguments.spare / 100, "write_amplification": amplified, "account": made.account}
-        told.append(_Told("log_structured", tables, text))
-    return after, told
+        sections.append(_Section("log_structured", tables, text))
+    return after, sections
 
 
-def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> _Told:
+def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> _Section:
     by = DIMENSIONS["io"][arguments.flash]
     options = {"mapping": arguments.mapping, "policy": arguments.policy}
     made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, **options)
@@ -185,7 +187,7 @@ def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> _Told:
     merges = "".join(f"; {count:,} {kind} merges" for kind, count in made.merges.iter_rows())
     erases = {"mean": mean, "least": least, "most": most}
     tables = {"spare_ratio": arguments.spare / 100, "erases": erases, "merges": made.merges, "costs": made.costs}
-    return _Told("flash", tables, f"{head}{merges}\n{wide.show(made.costs)}")
+    return _Section("flash", tables, f"{head}{merges}\n{wide.show(made.costs)}")
 
 
 def _account(made: whatif.Changed) -> str:
@@ -196,7 +198,7 @@ def _account(made: whatif.Changed) -> str:
     return terminal.table(["", "what", "op", "requests", "KiB"], rows)
 
 
-def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, mode: whatif.Mode) -> _Told:
+def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, mode: whatif.Mode) -> _Section:
     """Predict the times before and after the changes, and list the requests that the model does not cover."""
     sides = [whatif.predict(device_replay.program(requests.lazy()), model, mode) for requests in (before, after)]
     first, second = (side.totals.iter_rows(named=True) for side in sides)
@@ -216,7 +218,7 @@ def _predicted(before: pl.DataFrame, after: pl.DataFrame, model: pl.DataFrame, m
                 is_flush = access == "flush"
                 what = f"{count:,} × {call}" if is_flush else f"{count:,} × {call} ({(size or 0) / 1024:,.0f} KiB)"
                 parts.append(f"{name}: {what} {why[is_flush]}")
-    return _Told("predicted", tables, "\n".join(parts))
+    return _Section("predicted", tables, "\n".join(parts))
 
 
 _UNKNOWN = (

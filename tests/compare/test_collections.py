@@ -152,7 +152,7 @@ def test_the_command_makes_a_capture_of_each(tmp_path: Path, capsys: pytest.Capt
     assert cli.main(words) == 1
     said = capsys.readouterr()
     assert said.out.startswith("3 captures in ") and "notes: no known recording" in said.err
-    assert "1 of 4 recordings became no capture" in said.err
+    assert "1 of 4 recordings failed" in said.err
     with pytest.raises(SystemExit):
         cli.main([*words, "--image-after", "a.img"])
 
