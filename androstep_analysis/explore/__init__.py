@@ -1,4 +1,4 @@
-"""An explorer of a capture's requests in a notebook: ``capture.explore()`` (docs/explore.md)."""
+"""Interactive explorer of a capture's requests for notebooks: ``capture.explore()`` (docs/explore.md)."""
 
 try:
     from androstep_analysis.explore.explorer import Explorer

@@ -1,4 +1,4 @@
-"""The explorer of a notebook: what the page asks of Python, and what Python answers. The page itself is explorer.js."""
+"""The Python side of the explorer: it answers the messages of the page, explorer.js."""
 
 from __future__ import annotations
 
@@ -21,31 +21,47 @@ from androstep_analysis.explore.story import Stories
 _HERE = Path(__file__).parent
 
 POINTS: Final = 3000
-"""So many pieces are drawn one by one; of more there is a picture of how many fall where."""
+"""Up to this number, pieces are drawn one by one. Above it the page draws a density picture."""
 
 LISTED: Final = 100
-"""Entries of a list, or of a directory, that are shown: those with most requests."""
+"""Entries displayed of a list or a directory: those with the most requests."""
 
 UNFOLDED: Final = 20
-"""So many files that a search finds are shown without opening their directories."""
+"""A search that finds at most this many files displays them without opening their directories."""
 
 _NAMES = 12
-"""Names of files beside a picture."""
+"""Names of files next to a picture, at most."""
 
 
 class _Page(anywidget.AnyWidget):
-    """The page; all that it shows comes by messages."""
+    """The page. Everything that it displays arrives as messages."""
 
     _esm = _HERE / "explorer.js"
     _css = _HERE / "explorer.css"
 
 
 class Explorer:
-    """A capture's requests to look through: a timeline, lists to filter it by, and the story of each request.
+    """Explorer of a capture's requests: a timeline, lists that filter it, and the details of each request.
 
-    The last line of a cell shows it. `widget` is the page for a layout of one's own. `tables` are those of a capture:
-    requests, io and fs_events. Times are shown since `begin_ns`; `page_bytes` is the size of the kernel's pages, where
-    it was reported, and `lost` what the recording lost. Raises `InputError` where there are no requests.
+    The last line of a notebook cell displays it. `widget` is the page, for layouts of your own.
+
+    Parameters
+    ----------
+    tables : mapping of str to polars.LazyFrame
+        Tables requests, io and fs_events of a capture.
+    title : str
+        Name of the capture.
+    begin_ns : int, optional
+        Origin of the displayed times (default: the first request).
+    page_bytes : int, optional
+        Size of the kernel's pages, if the recording reports it.
+    lost : Losses, optional
+        Events that the recording lost.
+
+    Raises
+    ------
+    InputError
+        If there are no requests.
     """
 
     def __init__(
@@ -72,30 +88,32 @@ class Explorer:
 
     @property
     def selection(self) -> pl.DataFrame:
-        """The rows of table `io` that no brush excludes, in its order: all that are counted, where nothing is brushed.
+        """Rows of table `io` that match all filters, in the order of the table.
+
+        Without filters these are all rows that measures count.
 
         Returns
         -------
         polars.DataFrame
-            With the columns of table `io`: a row for each piece.
+            One row for each piece, with the columns of table `io`.
         """
         return shown(self._io).filter(self._pieces.selected).collect()
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _answer(self, message: Mapping[str, Any]) -> None:
-        """Does what the page asks for; `from` tells which page, where the explorer is shown several times."""
+        """Answer one message of the page. `from` identifies the page: the explorer may be displayed several times."""
         kind, page = message["kind"], message["from"]
         try:
             told, buffers = getattr(self, f"_on_{kind}")(message)
-        except Exception as error:  # whatever it is, the page must not wait for ever
+        except Exception as error:  # after any error: else the page would wait for ever
             why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             self.widget.send({"kind": "failed", "from": page, "asked": kind, "why": visible(why)})
             raise
         self.widget.send({"kind": kind, "from": page, **told}, buffers)
 
     def _on_about(self, _: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """What there is to be seen, and what is brushed already."""
+        """Return the title, time range, axes and dimensions, and the current filters."""
         pieces = self._pieces
         last = int(pieces.begin_ns[-1]), int(np.nanmax(pieces.begin_ns[-1000:] + np.nan_to_num(pieces.took_ns[-1000:])))
         told = {
@@ -121,7 +139,7 @@ class Explorer:
         return View(asked["of"], begin, max(end, begin + 1), float(asked["low"]), float(asked["high"]))
 
     def _on_picture(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """How many pieces fall where, or each of them where they are few."""
+        """Return the pieces themselves if they are few, or a picture of their density."""
         view = self._view(message["view"])
         told = {"view": message["view"], "names": self._names(view)}
         rows, is_all = self._pieces.rows(view, POINTS)
@@ -139,7 +157,7 @@ class Explorer:
         return told, buffers
 
     def _points(self, view: View, rows: Any) -> list[bytes]:
-        """Begin and length (ns, NaN where unknown), value, sectors and plane of each piece."""
+        """Return begin and duration (ns, NaN if unknown), value, sectors and plane of each piece."""
         pieces = self._pieces
         begin = (pieces.begin_ns[rows] - self._begin_ns).astype(np.float64)
         columns = (
@@ -152,7 +170,7 @@ class Explorer:
         return [column.tobytes() for column in columns]
 
     def _names(self, view: View) -> list[tuple[float, str]]:
-        """Names of files that stand where the view shows them, where it is of files."""
+        """Return positions and names of files for the vertical axis; empty for other axes."""
         if view.of != "file":
             return []
         first, last = max(int(np.ceil(view.low)), 0), min(int(view.high), len(self._pieces.files))
@@ -182,7 +200,7 @@ class Explorer:
         return self._brushed(), []
 
     def _on_lists(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """What there is of each file, process and so on: in the box, or else in the time that is shown."""
+        """Return the entries of each list: files, apps and so on, in the box, or else in the visible time."""
         view = self._pieces.box or self._view(message["view"])
         opened = {(int(first), int(last)) for first, last in message["open"]}
         lists = {
@@ -216,7 +234,10 @@ class Explorer:
             yield {"more": len(order) - LISTED, "depth": 0}
 
     def _tree(self, view: View, opened: set[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-        """The tree of files, with what lies in the directories that are open. Each level is counted by itself."""
+        """Yield the rows of the file tree, including the entries of open directories.
+
+        Each level is counted in one pass over the pieces.
+        """
         files = self._pieces.files
         weights = self._pieces.counts("file", view).requests
         chosen = self._pieces.chosen.get("file", ())
@@ -224,7 +245,7 @@ class Explorer:
         weights = np.concatenate([weights, np.zeros(len(files) - len(weights), np.uint32)])
 
         def below(level: list[tuple[Entry | None, list[Entry], int]]) -> dict[Entry | None, list[dict[str, Any]]]:
-            """The rows of each directory of a level and of those below it."""
+            """Return the rows of each directory of a level, including open subdirectories."""
             entries = [entry for _, found, _ in level for entry in found]
             if not entries:
                 return {}
@@ -257,7 +278,9 @@ class Explorer:
         yield from below([(None, *files.top(weights, LISTED))])[None]
 
     def _on_story(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """The story of the piece in the middle of a small view, or of the `by`-th behind the piece `row`."""
+        """Return the details of the piece in the middle of a small view, or of the piece `by` steps from the piece
+        `row`.
+        """
         row = self._pieces.nearest(self._view(message["view"])) if "view" in message else self._step(message)
         if row is None:
             return {"row": None}, []
@@ -271,7 +294,7 @@ class Explorer:
         return {"mark": mark, "row": row, "sections": [section._asdict() for section in sections]}, []
 
     def _step(self, message: Mapping[str, Any]) -> int | None:
-        """The next piece that no filter excludes, or the one before, seen from another one or from a time."""
+        """Return the next or previous piece that matches all filters, starting from another piece or from a time."""
         start = message["row"]
         if start is None:
             time_ns = round(message["begin_ns"]) + self._begin_ns
@@ -279,7 +302,7 @@ class Explorer:
         return self._pieces.neighbour(start, int(message["by"]))
 
     def _piece_at(self, row: int) -> tuple[int, int]:
-        """Request and piece of a row."""
+        """Return request ID and piece index of a row."""
         number = int(self._pieces.row[row])
         found = shown(self._io).select("request_id", "piece").slice(number, 1).collect()
         request_id, piece = found.row(0)
@@ -287,7 +310,7 @@ class Explorer:
 
 
 def _row(one: Dimension, entry: Entry, counts: Counts, number: int) -> dict[str, Any]:
-    """A row of the list of a dimension."""
+    """Return one row of the list of a dimension."""
     requests, nr_bytes = int(counts.requests[number]), int(counts.bytes[number])
     return {
         "first": entry.first,

@@ -1,4 +1,4 @@
-"""Files as a tree in which a directory is a range of numbers: those of what lies below it follow each other."""
+"""Files as a tree. Files are numbered so that the files below a directory have consecutive numbers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from androstep_analysis.common.markup import visible
 _INODE = ("dev", "ino", "incarnation")
 
 NO_FILE = 0
-"""The number of all pieces of which no file is known."""
+"""Number of all pieces without a known file."""
 
 
 class Entry(NamedTuple):
-    """A file, or a directory of those with numbers ``[first, last)``: its name, and how deep in the tree it lies."""
+    """A file, or a directory of the files with numbers ``[first, last)``, with its name and its depth in the tree."""
 
     first: int
     last: int
@@ -27,15 +27,15 @@ class Entry(NamedTuple):
 
 
 class Files:
-    """The files of table io, numbered: 0 is none, then come inodes without a known path, then paths in order.
+    """The numbered files of table io: 0 is no file, then come inodes without a known path, then paths in order.
 
-    `numbers` has the number of each of its rows.
+    `numbers` has the file number of each row of the table.
     """
 
     def __init__(self, io: pl.LazyFrame) -> None:
         known = io.select(*_INODE, "path")
         paths = known.select(pl.col("path").drop_nulls().unique()).collect()["path"]
-        # A directory's name ends where others go on, so that no file stands between those of a directory.
+        # Sort "/" before all other characters. Otherwise "a-b" would sort between "a" and "a/c".
         self._paths = paths.gather(paths.str.replace_all("/", "\0", literal=True).arg_sort())
         is_unnamed = pl.col("path").is_null() & pl.col("ino").is_not_null()
         unnamed = known.filter(is_unnamed).select(_INODE).unique().sort(_INODE).collect()
@@ -66,7 +66,7 @@ class Files:
         return 1 + self._unnamed.height
 
     def name(self, number: int) -> str:
-        """The file's path, or what stands for it."""
+        """Return the path of a file, or a description if it is unknown."""
         if number == NO_FILE:
             return "no file known"
         if number < self._first_path:
@@ -74,12 +74,12 @@ class Files:
         return visible(self._paths[number - self._first_path])
 
     def holding(self, text: str) -> npt.NDArray[np.bool_]:
-        """Of each number whether its file's name holds the text, whatever its case."""
+        """Return for each number whether the name of its file contains the text. Case is ignored."""
         names = pl.concat([pl.Series(["", *self._inodes]), self._paths])
         return names.str.to_lowercase().str.contains(text.lower(), literal=True).to_numpy()
 
     def top(self, weights: npt.NDArray[np.uint32], most: int) -> tuple[list[Entry], int]:
-        """What stands at the root of the tree, as `children` gives it."""
+        """Return the entries at the root of the tree, like `children`."""
         entries = [Entry(NO_FILE, NO_FILE + 1, self.name(NO_FILE), 0, False)]
         if self._unnamed.height:
             entries.append(Entry(1, self._first_path, "inodes without a known path", 0, True))
@@ -87,9 +87,9 @@ class Files:
         return [*entries, *below], more
 
     def children(self, directory: Entry, weights: npt.NDArray[np.uint32], most: int) -> tuple[list[Entry], int]:
-        """What lies in a directory of this tree, the `most` entries with most weight, and how many others there are.
+        """Return the `most` heaviest entries of a directory, and the number of omitted entries.
 
-        `weights` has one for each number of a file.
+        `weights` has one value for each file number.
         """
         first, last, depth = directory.first, directory.last, directory.depth + 1
         if last > self._first_path:
@@ -101,7 +101,10 @@ class Files:
         return str(self._paths[number - self._first_path]).split("/")
 
     def _common(self, first: int, last: int) -> list[str]:
-        """The parts of the path that the files with these numbers share: in order, those of the first and the last."""
+        """Return the parts of the path that these files share.
+
+        Paths are sorted, so it is enough to compare the first and the last one.
+        """
         one, other = self._parts(first), self._parts(last - 1)
         same = next(
             (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
@@ -111,7 +114,10 @@ class Files:
     def _below(
         self, first: int, last: int, above: list[str], depth: int, weights: npt.NDArray[np.uint32], most: int
     ) -> tuple[list[Entry], int]:
-        """The entries of a directory with the path `above`; one that only holds another one is shown with it."""
+        """Return the entries of a directory with the path `above`.
+
+        A directory with a single subdirectory is merged with it.
+        """
         if first == last:
             return [], 0
         paths = self._paths.slice(first - self._first_path, last - first)

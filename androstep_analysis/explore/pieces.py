@@ -1,4 +1,4 @@
-"""The pieces of a capture in order of time, in columns so narrow that five million are looked through at once."""
+"""The pieces of a capture in order of time, as compact columns: five million of them are filtered at once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from androstep_analysis.measures.tables import is_inferred
 Column = npt.NDArray[Any]
 
 PLANES: Final = ("read", "write", "other")
-"""What is told apart in a picture."""
+"""Operations that a picture distinguishes, one plane for each."""
 
 NEAREST: Final = 1 << 16
-"""Among so many pieces the nearest one is looked for."""
+"""The nearest piece is searched among at most this many."""
 
 NO_GROUP: Final = np.iinfo(np.uint32).max
-"""The group of codes that are in none."""
+"""Group of codes that belong to no group."""
 
 _TYPES: Final = {np.dtype(name): number for number, name in enumerate(("u1", "u2", "u4", "i8", "f4"))}
-"""Numbers of types of columns in native/explore/pieces.c."""
+"""Codes of column types in native/explore/pieces.c."""
 
 
 class _CPieces(ctypes.Structure):
@@ -56,7 +56,7 @@ class _CView(ctypes.Structure):
 
 
 class View(NamedTuple):
-    """A rectangle: from one time to another (ns), and of column `of` from one value to another (`Pieces.axes`)."""
+    """A rectangle: a range of time (ns), and a range of values of the axis `of` (`Pieces.axes`)."""
 
     of: str
     begin_ns: int
@@ -67,10 +67,10 @@ class View(NamedTuple):
 
 @dataclass(frozen=True)
 class Dimension:
-    """A property by which pieces are filtered: the code of each piece, and what each code means (none for files).
+    """A property by which pieces are filtered: the code of each piece, and a label for each code (none for files).
 
-    `absent` says why there is nothing to choose from, where that is so. `sectors` has those of each code, and
-    `inferred` those of which the code is only inferred.
+    `absent` explains why a dimension has no values; it is empty otherwise. `sectors` counts the sectors of each code,
+    and `inferred` those of them that were only inferred.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Dimension:
     inferred: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def marked(self, name: str, first: int, last: int) -> str:
-        """Return the name of the codes from `first` until before `last` with how much of them is inferred."""
+        """Return a name, marked with the inferred share of the codes ``[first, last)``."""
         whole = self.sectors[first:last].sum()
         return quantities.marked(name, self.inferred[first:last].sum() / whole if whole else None)
 
@@ -94,7 +94,7 @@ class Counts(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A device whose sectors begin at `base` on the axis of places."""
+    """A device, with the range of its sectors on the axis sector, where devices follow one another."""
 
     name: str
     base: int
@@ -102,21 +102,21 @@ class Device(NamedTuple):
 
 
 def shown(io: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows of table `io` that an explorer shows: those that every measure counts, but for any without a time."""
+    """Return the rows of table `io` that an explorer displays: all that measures count, except rows without a time."""
     return measures.counted(io).filter(measures.order_ns().is_not_null())
 
 
 class Pieces:
     """The pieces of table `io` that are `shown`, in order of time.
 
-    A piece begins at its request's issue, else queueing, else completion; what it took is from issue to completion.
-    `row` is its number among those `shown`, `axes` the columns that a view can be of with their range, `bits`
-    the bit of each filter: one for each of `dimensions`, ``box`` and ``search``.
+    A piece begins when its request was issued (else queued, else completed). Its duration is from issue to completion.
+    `row` is the index of each piece among the rows `shown`. `axes` has the columns for the vertical axis with their
+    ranges. `bits` has the bit of each filter: one for each of `dimensions`, ``box`` and ``search``.
     """
 
     def __init__(self, io: pl.LazyFrame) -> None:
         counted = shown(io)
-        # One column after the other, so that no two of them are there as wide as they are in the table.
+        # Collect one column at a time: only one is then in memory with the wide type of the table.
         request = _column(counted, pl.col("request_id").rank("dense").cast(pl.UInt32))
         begin = _column(counted, measures.order_ns().min().over("request_id"))
         self.row = np.lexsort((request, begin)).astype(np.uint32)
@@ -154,12 +154,12 @@ class Pieces:
 
     @property
     def nr_bytes(self) -> int:
-        """Bytes of memory that all columns take."""
+        """Memory of all columns in bytes."""
         shared = (self.row, self.begin_ns, self.request, self.took_ns, self.sectors, self.place, self.latency)
         codes = (one.codes for one in self.dimensions.values())
         return sum(column.nbytes for column in (*shared, self.plane, self.excluded, *codes))
 
-    # -- what they are made of -----------------------------------------------------------------------------------------
+    # -- columns -------------------------------------------------------------------------------------------------------
 
     def _ordered(self, io: pl.LazyFrame, value: pl.Expr) -> Column:
         return _column(io, value)[self.row]
@@ -188,7 +188,7 @@ class Pieces:
         yield Dimension("size", sizes, ("no data", *(f"≤ {label}" for label in labels)))
 
     def _with_certainty(self, io: pl.LazyFrame, one: Dimension, *columns: str) -> Dimension:
-        """The dimension with how much of each code is inferred; it is what rows have in one of the `columns`."""
+        """Return the dimension with the sectors of each code, in all and inferred. It is derived from `columns`."""
         names = io.collect_schema().names()
         is_likely = self._ordered(io, pl.any_horizontal(is_inferred([column], names) for column in columns))
         sectors = self.sectors.astype(np.float64)
@@ -199,7 +199,7 @@ class Pieces:
         )
 
     def _named(self, io: pl.LazyFrame, name: str, columns: list[str], absent: str) -> Dimension:
-        """A dimension of what rows have in `columns`; code 0 is nothing."""
+        """Return a dimension with a code for each distinct row of `columns`. Code 0 is unknown."""
         is_known = pl.any_horizontal(pl.col(columns).is_not_null())
         found = io.select(columns).filter(is_known).unique().sort(columns, nulls_last=True).collect()
         found = found.with_row_index("code", offset=1)
@@ -210,7 +210,7 @@ class Pieces:
         return Dimension(name, numbers, ("unknown", *(_called(*row) for row in found.select(columns).iter_rows())))
 
     def _axes(self) -> dict[str, tuple[float, float]]:
-        """Columns that a picture can be of, and from where to where they go."""
+        """Return the columns that the vertical axis can have, with their ranges."""
         axes = {}
         if self.devices and self.devices[-1].end:
             axes["sector"] = (float(self.devices[0].base), float(self.devices[-1].end))
@@ -221,13 +221,16 @@ class Pieces:
         return axes
 
     def values(self, of: str) -> Column:
-        """The column that an axis is of."""
+        """Return the column of an axis."""
         return {"sector": self.place, "latency": self.latency, "file": self.dimensions["file"].codes}[of]
 
-    # -- what is chosen ------------------------------------------------------------------------------------------------
+    # -- filters -------------------------------------------------------------------------------------------------------
 
     def choose(self, name: str, ranges: Collection[tuple[int, int]]) -> None:
-        """Keep only pieces with codes of dimension `name` in one of the `ranges` (begin, end); of none, all."""
+        """Filter by a dimension: keep pieces with codes in one of the `ranges` (begin, end).
+
+        No ranges remove the filter.
+        """
         codes = self.dimensions[name].codes
         self.chosen[name] = sorted(ranges)
         is_out = np.full(int(codes.max(initial=0)) + 1, bool(ranges))
@@ -236,7 +239,7 @@ class Pieces:
         self._exclude(self.bits[name], is_out[codes])
 
     def choose_box(self, box: View | None) -> None:
-        """Keep only pieces that begin in the box."""
+        """Filter by a box: keep pieces that begin in it. None removes the filter."""
         self.box = box
         if box is None:
             self._exclude(self.bits["box"], np.zeros(len(self), bool))
@@ -248,7 +251,10 @@ class Pieces:
         self._exclude(self.bits["box"], is_out)
 
     def search(self, text: str) -> None:
-        """Keep only pieces of files, apps and processes whose name holds the text, whatever its case; of none, all."""
+        """Filter by text: keep pieces whose file, app or process name contains it. Case is ignored.
+
+        An empty text removes the filter.
+        """
         self.searched = text
         is_out = np.full(len(self), bool(text))
         if text:
@@ -264,28 +270,29 @@ class Pieces:
 
     @property
     def selected(self) -> pl.Series:
-        """For each row that is `shown` whether no filter excludes it."""
+        """For each row that is `shown`, whether it matches all filters."""
         is_chosen = np.zeros(len(self), bool)
         is_chosen[self.row] = self.excluded == 0
         return pl.Series("selected", is_chosen)
 
-    # -- what is shown -------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def _within(self, view: View) -> tuple[int, int]:
         first, last = np.searchsorted(self.begin_ns, [view.begin_ns, view.end_ns])
         return int(first), int(last)
 
     def _seen(self, view: View, without: str | None) -> Any:
-        """The view for C, by all filters but one."""
+        """Return the view for C, with all filters except `without`."""
         values = self.values(view.of)
         by = 0xFF if without is None else 0xFF ^ self.bits[without]
         place = view.begin_ns, view.end_ns, view.low, view.high
         return ctypes.byref(_CView(*place, values.ctypes.data, _TYPES[values.dtype], by))
 
     def cells(self, view: View, width: int, height: int) -> tuple[npt.NDArray[np.uint32], int]:
-        """How many pieces fall into each cell of a picture, and how many of its time have no value.
+        """Count the pieces in each cell of a picture, and the pieces in its time range that have no value on its axis.
 
-        Shape (planes, height, width), from the lowest value on. The box excludes nothing here: it is drawn.
+        The shape is (planes, height, width), with the lowest value first. The box is ignored, because the page draws
+        it.
         """
         cells = np.zeros((len(PLANES), height, width), np.uint32)
         first, last = self._within(view)
@@ -294,7 +301,10 @@ class Pieces:
         return cells, int(without)
 
     def rows(self, view: View, most: int) -> tuple[npt.NDArray[np.uint32], bool]:
-        """At most `most` pieces that are under way in the view, whatever the box, and whether they are all of them."""
+        """Return at most `most` pieces that are in flight within the view, and whether these are all.
+
+        The box is ignored.
+        """
         first = int(np.searchsorted(self.begin_ns, view.begin_ns - self._longest_ns))
         rows = np.empty(most, np.uint32)
         seen, last = self._seen(view, "box"), self._within(view)[1]
@@ -302,31 +312,32 @@ class Pieces:
         return rows[:count], count <= most
 
     def nearest(self, view: View) -> int | None:
-        """The piece nearest to the middle of the view, of those in it."""
+        """Return the piece nearest to the middle of the view, or None if the view is empty."""
         found, is_all = self.rows(view, NEAREST)
-        while not is_all and view.end_ns - view.begin_ns > 8:  # look at the inner half
+        while not is_all and view.end_ns - view.begin_ns > 8:  # zoom in on the inner half
             across, up = (view.end_ns - view.begin_ns) // 4, (view.high - view.low) / 4
             view = View(view.of, view.begin_ns + across, view.end_ns - across, view.low + up, view.high - up)
             found, is_all = self.rows(view, NEAREST)
         if not found.size:
             return None
         begin = self.begin_ns[found] - (view.begin_ns + view.end_ns) / 2
-        across_ns = begin + np.clip(-begin, 0, np.nan_to_num(self.took_ns[found]))  # 0 while it is under way
+        across_ns = begin + np.clip(-begin, 0, np.nan_to_num(self.took_ns[found]))  # 0 while it is in flight
         up_by = self.values(view.of)[found] - (view.low + view.high) / 2
         distance = np.hypot(across_ns / (view.end_ns - view.begin_ns), up_by / (view.high - view.low))
         return int(found[np.argmin(distance)])
 
     def neighbour(self, row: int, by: int) -> int | None:
-        """The next row that no filter excludes, behind this one (`by` is 1) or before it (-1)."""
+        """Return the next (`by` is 1) or previous (-1) row that matches all filters."""
         rest = self.excluded[row + 1 :] if by > 0 else self.excluded[: max(row, 0)][::-1]
         is_in = rest == 0
         at = int(is_in.argmax()) if is_in.size else 0
         return (row + (at + 1) * by) if is_in.size and is_in[at] else None
 
     def counts(self, name: str, view: View, groups: npt.NDArray[np.uint32] | None = None) -> Counts:
-        """What each code of a dimension has of what no other filter than its own excludes, within the view's time.
+        """Count requests and bytes of each code of a dimension in the time range of the view.
 
-        Of codes in groups, what each group has: `groups` has that of each code, `NO_GROUP` for none.
+        All filters apply except the one of this dimension. With `groups`, count each group of codes instead: it has the
+        group of each code, or `NO_GROUP`.
         """
         codes = self.dimensions[name].codes
         size = (
@@ -337,7 +348,7 @@ class Pieces:
         return self._count(codes, size, 0xFF ^ self.bits[name], view, groups)
 
     def total(self, view: View | None = None) -> tuple[int, int]:
-        """How many requests and bytes no filter excludes, within the view's time if one is given."""
+        """Return the requests and bytes that match all filters, optionally only in the time range of a view."""
         counts = self._count(self.plane, len(PLANES), 0xFF, view, None)  # a request has one operation
         return int(counts.requests.sum()), int(counts.bytes.sum())
 
@@ -360,17 +371,17 @@ def _column(io: pl.LazyFrame, value: pl.Expr) -> Column:
 
 
 def _narrow(codes: Column, count: int) -> Column:
-    """The codes in the narrowest type that holds `count` of them."""
+    """Return the codes in the narrowest unsigned type for `count` codes."""
     return codes.astype(np.min_scalar_type(max(count - 1, 0)), copy=False)
 
 
 def _codes(words: Sequence[str], chosen: Collection[str]) -> list[int]:
-    """The codes of words of an enum, and of null."""
+    """Return the codes of these words of an enum, and the code of null."""
     return [*(words.index(word) for word in chosen), len(words)]
 
 
 def _places(io: pl.LazyFrame) -> tuple[list[Device], Column]:
-    """Return the devices one after the other, and the position of each piece (Int64), or -1 where it has none."""
+    """Return the devices one after the other, and the position of each piece (Int64, -1 if it has none)."""
     end = (pl.col("sector") + pl.col("nr_sectors")).max()
     ends = io.filter(pl.col("sector").is_not_null()).group_by("dev").agg(end=end).sort("dev").collect()
     based = ends.with_columns(base=pl.col("end").cum_sum() - pl.col("end"))
@@ -380,7 +391,7 @@ def _places(io: pl.LazyFrame) -> tuple[list[Device], Column]:
 
 
 def _holding(labels: Sequence[str], text: str) -> npt.NDArray[np.bool_]:
-    """Of each label but the first, which stands for what is unknown, whether it holds the text."""
+    """Return for each label whether it contains the text. The first label means unknown and never matches."""
     return np.array([number > 0 and text.lower() in label.lower() for number, label in enumerate(labels)])
 
 

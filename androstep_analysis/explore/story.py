@@ -1,4 +1,4 @@
-"""The story of a piece: what the tables tell of its request, of whose it is, and of what was before it was queued."""
+"""Details of one piece: its request, its owner, and the page cache events that preceded it."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _TURNS = (*tracepoints.BIRTHS, *tracepoints.DELETIONS)
 _OF_FILES = (*tracepoints.PAGES, *_TURNS)
 
 _NAMED = 3
-"""Processes that are named; of more, it is told how many they are."""
+"""Processes that are named. Of more, only the number is given."""
 
 
 class Section(NamedTuple):
-    """A part of a story: a title, and lines of what is told and what is known of it."""
+    """A part of the details: a title, and lines of label and value."""
 
     title: str
     lines: list[tuple[str, str]]
 
 
 class Stories:
-    """Tells of single pieces, from the tables of a capture.
+    """Details of single pieces, from the tables of a capture.
 
-    `page_bytes` is the size of a page of the kernel's, where it was reported, `begin_ns` the time that all others are
-    counted from, `lost` what the recording lost.
+    `page_bytes` is the size of the kernel's pages, if it was reported. Times count from `begin_ns`. `lost` has the
+    events that the recording lost.
     """
 
     def __init__(self, tables: Mapping[str, pl.LazyFrame], page_bytes: int | None, begin_ns: int, lost: Losses) -> None:
@@ -59,7 +59,7 @@ class Stories:
         self._events = pagesize.counted(placed, self._page_bytes)
 
     def tell(self, request_id: int, piece: int) -> list[Section]:
-        """The story of one piece of a request."""
+        """Return the details of one piece of a request."""
         request = self._requests.filter(pl.col("request_id") == request_id).collect().row(0, named=True)
         pieces = self._io.filter(pl.col("request_id") == request_id).collect()
         one = pieces.row(by_predicate=pl.col("piece") == piece, named=True)
@@ -93,7 +93,7 @@ class Stories:
             yield "result", "done" if error == 0 else "unknown" if error is None else f"error {error}"
 
     def _steps(self, request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """When it was where, and how long since the step before."""
+        """Yield the time of each stage, and the time since the previous stage."""
         before = None
         for step in _STEPS:
             time_ns = request[f"{step}_ns"]
@@ -121,7 +121,9 @@ class Stories:
     # -- before it was queued ------------------------------------------------------------------------------------------
 
     def _before(self, request: Mapping[str, Any], one: Mapping[str, Any], asked_ns: int) -> Iterator[tuple[str, str]]:
-        """Who wrote what it carries, and when that became dirty: as far as events tell, since it was last written."""
+        """Yield which processes wrote the data, and when the pages became dirty, since the previous writeback of these
+        bytes.
+        """
         if one["ino"] is None or one["file_offset_bytes"] is None:
             yield "written by", "unknown: of which bytes of a file these blocks are is not known"
             return
@@ -132,7 +134,7 @@ class Stories:
         is_of_file = (pl.col("dev") == request["part_dev"]) & (pl.col("ino") == one["ino"])
         told = self._events.filter(is_of_file, pl.col("ts_ns") <= asked_ns, pl.col("event").is_in(_OF_FILES)).collect()
         out_ns = self._written_out(request, one, begin, end, asked_ns)
-        # Before that the number was another file's, or the file had no pages.
+        # Before that event, the inode number belonged to another file, or the file had no pages.
         turned_ns = _latest(told.filter(pl.col("event").is_in(_TURNS)))
         since_ns = max((time for time in (out_ns, turned_ns) if time is not None), default=None)
         since = "" if since_ns is None or since_ns != out_ns else f" since it was written out {self._at(since_ns)}"
@@ -160,7 +162,7 @@ class Stories:
     def _written_out(
         self, request: Mapping[str, Any], one: Mapping[str, Any], begin: int, end: int, asked_ns: int
     ) -> int | None:
-        """When some of these bytes were last queued to be written before."""
+        """Return when any of these bytes were last queued in a write before this one."""
         is_same = pl.all_horizontal(pl.col(name).eq_missing(one[name]) for name in ("dev", "ino", "incarnation"))
         is_same &= pl.col("op") == "write"
         is_same &= (pl.col("file_offset_bytes") < end) & (pl.col("file_offset_bytes") + pl.col("bytes") > begin)
@@ -171,7 +173,7 @@ class Stories:
     def _dirtied(
         self, events: pl.DataFrame, begin: int, end: int, asked_ns: int, since: str
     ) -> Iterator[tuple[str, str]]:
-        """When its pages became dirty. A folio of several pages is told by its first one."""
+        """Yield when the pages became dirty. The events of a folio of several pages name its first page."""
         if self._page_bytes is None:
             yield "became dirty", "unknown: how large the kernel's pages are is not known"
             return
@@ -196,7 +198,10 @@ class Stories:
     def _transaction(
         self, request: Mapping[str, Any], one: Mapping[str, Any], asked_ns: int
     ) -> Iterator[tuple[str, str]]:
-        """The transaction that a block of the journal is of; of others, which was being committed meanwhile."""
+        """Yield the transaction of a journal block.
+
+        For other blocks, yield the transaction that was being committed then.
+        """
         if not self._has_journal:
             yield "transaction", "unknown: the recording has no events of a journal"
             return
@@ -240,7 +245,7 @@ def _latest(events: pl.DataFrame) -> int | None:
 
 
 def _names(events: pl.DataFrame) -> str:
-    """The processes of the events, the latest first."""
+    """Return the names of the processes of these events, the latest first."""
     rows = events.sort("ts_ns", descending=True).select("comm", pl.coalesce("pid", "tid")).unique(maintain_order=True)
     named = [_process(*row) or "a thread without a known name" for row in rows.head(_NAMED).iter_rows()]
     more = rows.height - len(named)
