@@ -1,1 +1,1 @@
-"""How captures and measures are shown: in a terminal, on a page, in a notebook, as a figure."""
+"""Presentation of captures and measures: terminal, HTML page, notebook and figures."""

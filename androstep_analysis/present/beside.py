@@ -1,4 +1,4 @@
-"""What a capture has beside requests, laid out as tables: I/O of files, system calls, commands, CPUs and counters."""
+"""Tables of everything in a capture except requests: file I/O, system calls, device commands, CPUs and counters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNT, _TIME = Column("Calls", quantities.count), Column("Time", quantities.dur
 
 
 def calls(syscalls: pl.LazyFrame) -> Iterator[Sheet]:
-    """Lay out which system calls were made, on which paths, and by which threads."""
+    """Yield the tables of system calls: by call, by path and by thread."""
     moved = {"read": Column("Read", quantities.size), "written": Column("Written", quantities.size)}
     of_calls = {
         "call": Column("Call"),
@@ -36,7 +36,7 @@ def calls(syscalls: pl.LazyFrame) -> Iterator[Sheet]:
 
 
 def files(capture: Capture) -> Sheet:
-    """Lay out what processes wrote into files, had read and synced, whatever the device did for it."""
+    """Return what processes wrote, read and synced, by file, whether or not it reached the device."""
     keys = ["owner_comm", "path", "dev", "ino", "incarnation"]
     lost = Losses(capture.losses, capture.lost_events)
     moved = measures.file_io(capture.tables, by=keys, page_bytes=capture.facts["page_bytes"])
@@ -67,7 +67,7 @@ def files(capture: Capture) -> Sheet:
 
 
 def commands(table: pl.LazyFrame) -> Sheet:
-    """Lay out which commands the device got."""
+    """Return the table of commands that the device received."""
     opcode = pl.col("opcode").map_elements("{:02x}".format, return_dtype=pl.String)
     columns = {
         "device": Column("Device", pick=True),
@@ -82,7 +82,7 @@ def commands(table: pl.LazyFrame) -> Sheet:
 
 
 def cpus(samples: pl.LazyFrame) -> Iterator[Sheet]:
-    """Lay out what the CPUs did, for whom, and how busy disks were, as far as samples say."""
+    """Yield CPU time by state and by process, and how busy disks were."""
     wide = measures.cpu(samples).pivot("metric", index="state", values="value", maintain_order=True)
     states = {
         "state": Column("State"),
@@ -97,7 +97,7 @@ def cpus(samples: pl.LazyFrame) -> Iterator[Sheet]:
 
 
 def counters(samples: pl.LazyFrame) -> Sheet:
-    """Lay out every counter: what it belongs to, and its readings in its unit."""
+    """Return every counter, the object that it belongs to, and its readings."""
     device = pl.col("dev").map_elements(units.format_dev, return_dtype=pl.String)
     found = measures.counters(samples).with_columns(
         of=pl.coalesce(device, pl.format("process {}", "pid"), "instance", pl.lit("–"))

@@ -1,4 +1,4 @@
-"""The slowest operations as HTML, for a page and for a notebook."""
+"""HTML of the slowest operations, for a page and for a notebook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from androstep_analysis.present.headline.slow import Block
 
 
 def element(block: Block, *, is_linked: bool = False) -> Element:
-    """Return a block for a page; if it `is_linked`, with a link to its time in the figures (page.js knows such)."""
+    """Return a block as HTML.
+
+    If `is_linked`, its duration links to its time in the figures of the page (page.js handles the link).
+    """
     cells: list[Element] = []
     for one in block.sentences:
         about = el("a", one.about, href="#t={},{}".format(*block.span_ns)) if is_linked and not cells else one.about

@@ -1,4 +1,4 @@
-"""What is different between two sides of a comparison, laid out once: a terminal and a page show the same words."""
+"""Differences between the two sides of a comparison, in words and as a table, for both terminal and page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LACKS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "repeats": ("{} vary too much between the recordings", "record more of each"),
 }
-"""How many questions lack something, and what would decide them."""
+"""For each reason why questions are undecided: a sentence with their number, and what would decide them."""
 
 
 _COUNTED: Final = {
@@ -39,7 +39,7 @@ _COUNTED: Final = {
 
 
 def sheet(found: Overview) -> Sheet:
-    """Lay out the rows that matter most."""
+    """Return the table of the most important differences."""
     rows = found.table.head(MOST_ROWS)
     said = [_said(row) for row in rows.iter_rows(named=True)]
     columns = {
@@ -56,7 +56,7 @@ def sheet(found: Overview) -> Sheet:
 
 
 def _said(row: Mapping[str, Any]) -> dict[str, str]:
-    """The numbers and the verdict of a row in words."""
+    """Return the numbers and the verdict of a row as text."""
     is_share = row["unit"] == "1"
     difference, low, high = row["difference"], row["lo"], row["hi"]
     return {
@@ -69,7 +69,7 @@ def _said(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def verdict(row: Mapping[str, Any]) -> str:
-    """The verdict on the second side in words."""
+    """Return the verdict on the second side in words."""
     if row["verdict"] != "same":
         return str(row["verdict"])
     within = row["within"]
@@ -77,13 +77,13 @@ def verdict(row: Mapping[str, Any]) -> str:
 
 
 def _value(value: float, unit: str) -> str:
-    """A value with three digits: more are no help beside such intervals."""
+    """Format a value with three digits. The intervals are too wide for more."""
     divisor = quantities.byte_unit(value)[0] if unit.startswith("B") else 1
     return quantities.in_unit(float(f"{value / divisor:.3g}") * divisor, unit)
 
 
 def _difference(value: float, *, is_share: bool) -> str:
-    """Points of shares; else per cent, or times where it is twice as much or half."""
+    """Format a difference: percentage points of shares, else per cent, or a factor outside of 0.5 to 2."""
     if is_share:
         return f"{value * 100:+.3g} points"
     return _times(value) if not 0.5 < value < 2 else f"{(value - 1) * 100:+.2g} %"
@@ -102,14 +102,14 @@ def _times(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    """A factor; those that nothing limits are not spelled out."""
+    """Format a factor. Factors without a bound become 0 or ∞."""
     if value < 0.001:
         return "0"
     return "∞" if value > 10_000 else f"{value:.2g}" if value < 100 else f"{value:,.0f}"
 
 
 def first_lines(found: Overview) -> Iterator[str]:
-    """What was compared, and the answer in one sentence."""
+    """Yield what was compared, and the result in one sentence."""
     sides = zip("AB", (found.first, found.second), found.recordings, found.seconds, strict=True)
     for letter, name, count, seconds in sides:
         length = "" if seconds is None else f", {quantities.duration(seconds * 1e9)}"
@@ -122,7 +122,7 @@ def first_lines(found: Overview) -> Iterator[str]:
 
 
 def last_lines(found: Overview) -> Iterator[str]:
-    """What cannot be decided and what would decide it, what was not compared, and what the verdicts rest on."""
+    """Yield what could not be decided or compared, and the assumptions behind the verdicts."""
     reasons = found.table.filter(verdict="cannot be decided").group_by("reason", maintain_order=True).len()
     for reason, count in reasons.sort("len", descending=True).iter_rows():
         said, cure = _LACKS[reason]

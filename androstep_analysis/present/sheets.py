@@ -1,7 +1,7 @@
-"""Results of measures laid out as tables, once: a terminal and a page show the same columns and numbers.
+"""Results of measures as tables, independent of how they are rendered.
 
-A `Sheet` says what stands in a table and how its numbers are written, and not how it is drawn: `terminal.text.sheet`
-draws it as aligned text, `report.cells.sheet` as HTML.
+A `Sheet` holds the rows, columns and number formats of a table. `terminal.text.sheet` renders it as aligned text,
+`report.cells.sheet` as HTML.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from androstep_analysis.measures.tables import MEASURES, inferred_share
 
 
 class Column(NamedTuple):
-    """How a column of a frame stands in a table.
+    """How a column of a frame is displayed.
 
-    With `format` it holds numbers, otherwise text; text is sorted by the numbers in column `by` where that is given.
-    A column to `pick` from has few values, and the table can be limited to one of them.
+    A column with a `format` holds numbers; others hold text. Text is sorted by the numbers in column `by`, if given. A
+    column to `pick` from has few values, and the page offers a filter for them.
     """
 
     title: str
@@ -31,9 +31,9 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """Rows under a title. Of `rows` the `columns` are shown, in their order; null is unknown.
+    """A table with a title. It displays the `columns` of `rows`, in their order. Null means unknown.
 
-    `note` says below them what is not obvious.
+    `note` is an explanation below the table.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Sheet:
     note: str = ""
 
     def texts(self, name: str) -> list[str | None]:
-        """The cells of a column."""
+        """Return the formatted cells of a column."""
         form = self.columns[name].format
         if form is None:
             return self.rows[name].cast(pl.String).to_list()
@@ -50,7 +50,7 @@ class Sheet:
 
 
 CERTAINTY: Final[Mapping[str, Column]] = {"inferred": Column("Certainty", quantities.certainty)}
-"""Column of results that name owners, files or types: how much of that is inferred."""
+"""Column of results that name owners, files or types: the share of the row that was inferred."""
 
 MOVED: Final[Mapping[str, Column]] = {
     "read": Column("Read", quantities.size),
@@ -78,7 +78,7 @@ _DIMENSIONS: Final = {
 
 
 def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
-    """Add these numbers in the unit of each row (column unit), as text in columns said_NAME."""
+    """Add columns said_NAME with these numbers as text, in the unit of each row (column unit)."""
     texts = {
         f"said_{name}": [quantities.in_unit(value, unit) for value, unit in rows.select(name, "unit").iter_rows()]
         for name in numbers
@@ -87,12 +87,12 @@ def in_unit(rows: pl.DataFrame, numbers: Sequence[str]) -> pl.DataFrame:
 
 
 def shares(title: str, dims: Sequence[str], table: pl.DataFrame) -> Sheet:
-    """Lay out count, bytes and their shares: a row for each combination of `dims`."""
+    """Return a table of count, bytes and their shares, with one row for each combination of `dims`."""
     return _wide(title, dims, _SHARES, table)
 
 
 def fraction(table: pl.DataFrame) -> Sheet:
-    """Lay out `measures.metadata_fraction`."""
+    """Return the table of `measures.metadata_fraction`."""
     titles = {
         "count_ratio": "Metadata, of requests",
         "bytes_ratio": "Metadata, of bytes",
@@ -104,7 +104,7 @@ def fraction(table: pl.DataFrame) -> Sheet:
 
 
 def quantiles(title: str, table: pl.DataFrame) -> Sheet:
-    """Lay out `measures.latency`: a row for each step and operation, with how much of it was measured."""
+    """Return the table of `measures.latency`: one row for each stage and operation, with its coverage."""
     names = table["quantile"].cast(pl.String).unique(maintain_order=True).to_list()
     wide = table.pivot(on="quantile", index=["step", "op", "n", "coverage"], values="value", maintain_order=True)
     columns = {
@@ -118,10 +118,10 @@ def quantiles(title: str, table: pl.DataFrame) -> Sheet:
 
 
 def causes(largest: pl.DataFrame) -> Sheet:
-    """Lay out `measures.largest`."""
+    """Return the table of `measures.largest`."""
     kind = pl.col("block_type").cast(pl.String)
     unplaced = pl.when(kind == "free").then(pl.lit("(free blocks)")).otherwise(pl.format("({})", kind))
-    # Of a write whose flags are unknown, only that is known.
+    # If the flags of a write are unknown, the cause is unknown too; name the operation instead.
     reasons = largest.select(pl.coalesce(pl.col("cause", "op").cast(pl.String)).str.replace_all("_", " "), "inferred")
     why = [quantities.marked(reason, inferred) for reason, inferred in reasons.iter_rows()]
     rows = largest.with_columns(
@@ -142,13 +142,13 @@ def causes(largest: pl.DataFrame) -> Sheet:
 
 
 def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:
-    """Lay out `measures.volume` by one dimension: a row for each `what`, the one that moved most first."""
+    """Return the table of `measures.volume` by one dimension, with the largest volume first."""
     rows = moved(table)
     return Sheet(title, rows, {rows.columns[0]: Column(what), **MOVED})
 
 
 def moved(table: pl.DataFrame) -> pl.DataFrame:
-    """Bytes ``read`` and ``written`` of `measures.volume` by its one dimension, and their ``share``; most first."""
+    """Return bytes ``read`` and ``written`` of `measures.volume` and their ``share``, largest first."""
     name = next(column for column in table.columns if column not in (*MEASURES, "op"))
     of_bytes = table.filter(pl.col("metric") == "bytes", pl.col("op").is_in(["read", "write"]))
     return (
@@ -164,7 +164,7 @@ def moved(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _wide(title: str, dims: Sequence[str], metrics: Mapping[str, Column], table: pl.DataFrame) -> Sheet:
-    """Lay out a tidy table with its `metrics` as columns."""
+    """Return a tidy table with its `metrics` as columns."""
     more = {name: column for name, column in CERTAINTY.items() if name in table.columns}
     wide = table.pivot(on="metric", index=[*dims, *more], values="value", maintain_order=True)
     names = {name: Column(_DIMENSIONS.get(name, name)) for name in dims}

@@ -1,4 +1,4 @@
-"""A capture in one object: the figures that `androstep summary` prints, as text or as JSON (docs/summary.md)."""
+"""The figures of `androstep summary` as one object, for JSON (docs/summary.md)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from androstep_analysis.replay.metrics import metrics
 
 
 def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
-    """The capture's counts, JSON-ready.
+    """Return the counts of a capture, ready for JSON.
 
-    Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message, tables, dev, spans), events
-    (every event in the file by the format's own name), events_by_rwbs (``"Q WS": n``, block events only), syscalls (per
-    call: count, failed, duration_ns), requests (per operation: count, bytes),
-    block_types and file_types (per operation and type: count, bytes), population (of which requests the numbers
-    are: see `measures.population`), coverage (per operation: shares of its bytes matched, mapped, inferred and owned),
-    largest (a list with the rows of `measures.largest`),
-    map_sources and owners_via (per operation and kind of evidence: count, bytes; `unknown` where nothing tells),
-    snapshots (a list: role, proven, agreements, contradictions and kinds of each image and listing),
-    bench (None, or runs, invalid and measures: a list with the
-    rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged, interrupted and measures: a
-    list with the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable, no_change, and as
-    lists the rows of responses, classes and in_flight: see `waits.Waits`). With ``compat="most"`` block_types and
-    file_types are counted as the MOST Viewer did (`most.counts`).
+    Keys: format, first_ns, last_ns, lost_events, losses (kind, count, message, tables, dev, spans), events (count of
+    each event of the trace, by its name in the format), events_by_rwbs (``"Q WS": n``, block events only), syscalls (by
+    call: count, failed, duration_ns), requests (by operation: count, bytes), block_types and file_types (by operation
+    and type: count, bytes), population (the requests behind the numbers, see `measures.population`), coverage (by
+    operation: shares of bytes matched, mapped, inferred and owned), largest (the rows of `measures.largest`),
+    map_sources and owners_via (by operation and kind of evidence: count, bytes; `unknown` without evidence), snapshots
+    (role, proven, agreements, contradictions and kinds of each image and extent listing), bench (None, or runs,
+    invalid, and measures: the rows of `bench.summarise`), replay (None, or runs, fs_types, operations, done, diverged,
+    interrupted, and measures: the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable,
+    no_change, and the rows of responses, classes and in_flight, see `waits.Waits`).
+
+    With ``compat="most"``, block_types and file_types are counted like the MOST Viewer does (`most.counts`).
     """
     types = (
         most.counts(lines(capture))
@@ -86,7 +85,7 @@ def _waits(waited: waits.Waits) -> dict[str, Any]:
 
 
 def _rows(measures: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows, each without the columns that are null in it."""
+    """Return the rows as dictionaries, without null values."""
     rows = measures.with_columns(pl.col(pl.Enum).cast(pl.String)).iter_rows(named=True)
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
@@ -97,12 +96,12 @@ def _events_by_rwbs(capture: Capture) -> dict[str, int]:
 
 
 def _told(table: pl.DataFrame, dimension: str) -> pl.DataFrame:
-    """The table with a null of the dimension as `unknown`."""
+    """Return the table with null in `dimension` replaced by `unknown`."""
     return table.with_columns(pl.col(dimension).cast(pl.String).fill_null("unknown"))
 
 
 def _coverage(capture: Capture) -> dict[str, dict[str, float]]:
-    """The shares of each operation."""
+    """Return the shares of each operation."""
     shares: dict[str, dict[str, float]] = {}
     for op, metric, value in capture.coverage.select(pl.col("op", "metric").cast(pl.String), "value").iter_rows():
         shares.setdefault(op, {})[metric] = value
@@ -110,7 +109,7 @@ def _coverage(capture: Capture) -> dict[str, dict[str, float]]:
 
 
 def _by(table: pl.DataFrame, dimension: str) -> dict[str | None, dict[str, int]]:
-    """count and bytes of a tidy table, by one dimension."""
+    """Return count and bytes of a tidy table by one dimension."""
     wide = table.filter(pl.col("metric").is_in(["count", "bytes"])).pivot("metric", index=dimension, values="value")
     return {
         row[dimension]: {"count": int(row["count"]), "bytes": int(row["bytes"])} for row in wide.iter_rows(named=True)
@@ -118,7 +117,7 @@ def _by(table: pl.DataFrame, dimension: str) -> dict[str | None, dict[str, int]]
 
 
 def _nested(table: pl.DataFrame, dimension: str) -> dict[str, dict[str, dict[str, int]]]:
-    """count and bytes of a tidy table by operation and one dimension; rows without the dimension are left out."""
+    """Return count and bytes of a tidy table by operation and one dimension. Rows without the dimension are omitted."""
     known = table.filter(pl.col(dimension).is_not_null())
     ops = known["op"].unique(maintain_order=True)
     return {op: {str(k): v for k, v in _by(known.filter(pl.col("op") == op), dimension).items()} for op in ops}

@@ -1,4 +1,4 @@
-"""What a user waited for in a capture, and what the storage did meanwhile, by the best that the capture tells."""
+"""The times that users waited in a capture, and what the storage did in these times."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 CLASSES: Final = {"instant": "≤ 0.1 s", "flow": "0.1–1 s", "attention": "1–10 s", "lost": "> 10 s"}
-"""The classes of latency (definitions.toml, response_class) as headers of a table."""
+"""Classes of response times (definitions.toml, response_class) and their table headers."""
 
 
 @dataclass(frozen=True)
 class Waits:
     """The waits of a capture.
 
-    `found` is a table of `perceived.transitions`, `views` what it is made of (none of loads). `watched` says what tells
-    when a wait ended: snapshots, frames or loads. `apps` are the packages that stable screens showed, in order.
-    `in_flight` is the table of `perceived.in_flight` of its `windows`, empty where the capture has no requests.
+    `found` is a table of `perceived.transitions`; `views` are the screens it is derived from (empty for page loads).
+    `watched` names the evidence for the end of a wait: snapshots, frames or loads. `apps` are the packages that stable
+    screens displayed, sorted. `in_flight` is the table of `perceived.in_flight` for `windows`; it is empty if the
+    capture has no requests.
     """
 
     found: pl.DataFrame
@@ -38,14 +39,14 @@ class Waits:
         return perceived.windows(self.found)
 
     def counts(self) -> dict[str, int]:
-        """How many inputs led to which outcome (`perceived.OUTCOMES`)."""
+        """Return the number of inputs by outcome (`perceived.OUTCOMES`)."""
         return {name: self.found.filter(pl.col("outcome") == name).height for name in perceived.OUTCOMES.categories}
 
     def actions(self) -> pl.DataFrame:
-        """A row for each action (`label`), the slowest first.
+        """Return one row for each action (`label`), the slowest first.
 
-        Columns: ``inputs``; the row of `perceived.responses` (``n`` of them stable, ``value``, ``lo``, ``hi`` in ns);
-        how many were of which class: those of `CLASSES`, and ``unsure``, which may be of two (Int64).
+        Columns: ``inputs``; the row of `perceived.responses` (``n`` stable inputs, ``value``, ``lo``, ``hi`` in ns);
+        the number of waits of each class in `CLASSES`, and ``unsure``, which may belong to two classes (Int64).
         """
         counts = perceived.classes(self.found, by=("label",)).filter(metric="count")
         of_class = counts.group_by("label").agg(
@@ -61,10 +62,10 @@ class Waits:
         )
 
     def longest(self, most: int) -> pl.DataFrame:
-        """The longest waits, at most so many: ``window`` (its number in `windows`), ``label`` and both latencies.
+        """Return the `most` longest waits: ``window`` (its index in `windows`), ``label`` and both latencies.
 
-        Where `in_flight` is known, also the shares of the wait with I/O in flight, ``any`` and (where `apps` are known)
-        ``app``, and ``coverage``, that of the last of the two.
+        If `in_flight` is known, also the shares of the wait with I/O in flight, ``any`` and (if `apps` are known)
+        ``app``, and ``coverage``, the coverage of the last of these.
         """
         ended = self.found.filter(pl.col("stable_hi_ns").is_not_null()).sort("ts_ns", "stable_hi_ns")
         number = pl.int_range(pl.len()).cast(pl.Int64).alias("window")
@@ -81,10 +82,11 @@ class Waits:
 
 
 def of(capture: Capture) -> Waits | None:
-    """The waits of a capture with steps of a workload; None where it tells of none.
+    """Return the waits of a capture with workload steps, or None if it has none.
 
-    What watched the screen is the snapshots, where there are some, else the frames of all processes; to either, the
-    loading of pages is work. Where there is neither, the loads of pages are the waits.
+    The end of a wait is taken from snapshots of the screen if there are any, else from the frames of all processes. In
+    both cases a page that is loading counts as work. Without snapshots and frames, the page loads themselves are the
+    waits.
     """
     if not capture.about["steps"]:
         return None
@@ -105,7 +107,7 @@ def of(capture: Capture) -> Waits | None:
 
 
 def _views(capture: Capture) -> tuple[pl.DataFrame, str]:
-    """What was seen of the screen, and by what."""
+    """Return the screens that were recorded, and the kind of evidence."""
     if capture.about["gui"] and capture.gui_states.height:
         return perceived.seen(capture.gui_states), "snapshots"
     if capture.about["rows"]["frames"] and capture.last_ns is not None:
@@ -114,7 +116,7 @@ def _views(capture: Capture) -> tuple[pl.DataFrame, str]:
 
 
 def _apps(capture: Capture, found: pl.DataFrame) -> tuple[str, ...]:
-    """The packages that the stable screens showed."""
+    """Return the packages that the stable screens displayed."""
     if not capture.about["gui"]:
         return ()
     shown = capture.gui_states.join(found.select("state"), on="state", how="semi")

@@ -1,4 +1,4 @@
-"""A small table as people read it: a row for each thing, a column for each metric, numbers in units that suit them."""
+"""Small tables for reading: a row for each combination of dimensions, a column for each metric, values with units."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from androstep_analysis.present.terminal.rows import cell
 from androstep_analysis.present.terminal.text import table
 
 MOST: Final = 50
-"""Rows shown."""
+"""Rows displayed by default."""
 
 _WIDEST: Final = 10
-"""Columns of metrics, at the most: of more each has a row."""
+"""Maximum number of metric columns. With more metrics, the table is transposed: one row for each metric."""
 
 _OF_UNIT: Final = ("value", "lo", "hi")
 _OF_UNIT_TOO: Final = ("first", "second", "difference", "difference_lo", "difference_hi", "least", "greatest", "last")
-"""Columns whose numbers are in the unit that column unit names; the latter where there is no column value."""
+"""Columns whose numbers have the unit in column unit. The second tuple applies if there is no column value."""
 
 _KNOWN: Final = "known"
 
 _WHOLES: Final = ("count", "bytes")
-"""Metrics of which a metric called _ratio is the share."""
+"""Metrics whose shares are the metrics with the suffix _ratio."""
 
 _NUMBER: Final = re.compile(r"(-|[<>] )?\d[\d,.]*(e[+-]?\d+)?( ?[%µA-Za-z/]{1,5})?( \(.*\))?")
 
 
 _MARKUP: Final = re.compile(r"[\\\\`*_\[\]<>|&~$]")
-"""What may mean something to Markdown within a cell."""
+"""Characters that may have a meaning in Markdown within a cell."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A table of texts. A notebook shows it as HTML, in which every text is escaped; printed, it is aligned text.
+    """A table of texts. A notebook displays it as HTML with all text escaped; printed, it is aligned text.
 
     Attributes
     ----------
     header : tuple of str
-        What the columns are called.
+        Titles of the columns.
     rows : tuple of tuple of str
         The cells of each row.
     more : int
-        How many rows are not shown.
+        Number of omitted rows.
     """
 
     header: tuple[str, ...]
@@ -71,7 +71,7 @@ class Shown:
         return "".join(map(str, [el("table", head, body), *(el("p", words) for words in self._rest())]))
 
     def markdown(self) -> str:
-        """Return the table as Markdown of GitHub, in which no text can become markup."""
+        """Return the table in GitHub's Markdown, with all text escaped."""
         if not self.rows:
             return "No rows."
         sides = ["--:" if _are_numbers(column) else ":--" for column in zip(*self.rows, strict=True)]
@@ -85,7 +85,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class ShownBlocks:
-    """The slowest operations, a block for each (`androstep.slow`), as a notebook shows them; printed they are text.
+    """The slowest operations (`androstep.slow`), one block for each: HTML in a notebook, text when printed.
 
     Attributes
     ----------
@@ -103,29 +103,29 @@ class ShownBlocks:
 
 
 def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
-    """A table for people: a result of a measure in its wide shape, with units; the first rows of any other table.
+    """Return a table for reading: a measure with one column per metric, or the first rows of another table.
 
-    A tidy result (columns metric or quantile, value, unit) has a row for each combination of its dimensions and a
-    column for each metric and quantile; an interval (lo, hi) stands behind its value. Of other tables each row stays
-    one, and columns without any value are left out. What is null in a column of table `io` is unknown. The rows of
-    `androstep.slow` are blocks, as `androstep slow` prints them.
+    A tidy result (columns metric or quantile, value, unit) gets one row for each combination of its dimensions and one
+    column for each metric and quantile. An interval (lo, hi) follows its value. Other tables keep their rows; columns
+    without any value are omitted. Null in a column of table `io` is displayed as unknown. The rows of `androstep.slow`
+    become blocks, as `androstep slow` prints them.
 
     Parameters
     ----------
     table : Table
         A result of a measure or of a comparison, or any other table.
     most : int
-        So many rows are shown, the first.
+        Maximum number of rows.
 
     Returns
     -------
     Shown or ShownBlocks
-        Its `_repr_html_` is what a notebook shows; printed it is text.
+        A notebook displays its `_repr_html_`; printed, it is text.
 
     Raises
     ------
     TypeError
-        For something that is no table.
+        If `table` is not a table.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
 
 
 def laid_out(table: Table, most: int = MOST) -> Shown:
-    """Return a table as `show` lays it out, in rows and columns."""
+    """Return a table in the layout of `show`, always as rows and columns."""
     rows = lazy(table, ())
     names = rows.collect_schema().names()
     is_tidy = {"value", "unit"} <= set(names) and {"metric", "quantile"} & set(names)
@@ -156,7 +156,7 @@ def laid_out(table: Table, most: int = MOST) -> Shown:
 
 
 def _with_factors(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The rows; where unit 1 is no share of anything, because a value of the same metric is above 1, there is none."""
+    """Remove unit 1 from metrics with a value above 1: they are factors, and not shares to show in per cent."""
     numbers = [name for name in _OF_UNIT if name in rows.columns]
     if "unit" not in rows.columns or not numbers:
         return rows
@@ -171,7 +171,7 @@ def _with_factors(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _wide(tidy: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None:
-    """Header and rows of a tidy result; None where its dimensions do not tell its rows apart."""
+    """Return header and rows of a tidy result, or None if its dimensions do not identify its rows."""
     across = [name for name in ("metric", "quantile") if name in tidy.columns]
     dims = [name for name in _with_values(tidy) if name not in (*MEASURES, *across)]
     places: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Any]]] = {}
@@ -208,7 +208,7 @@ def _wide(tidy: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], .
 
 
 def _ordered(metrics: dict[tuple[Any, ...], str]) -> list[tuple[Any, ...]]:
-    """The metrics as they come, each share behind what it is a share of."""
+    """Return the metrics in their order, each share directly after the metric it is a share of."""
     order: list[tuple[Any, ...]] = []
     for metric in metrics:
         whole = (str(metric[0]).removesuffix("_ratio"), *metric[1:])
@@ -217,7 +217,7 @@ def _ordered(metrics: dict[tuple[Any, ...], str]) -> list[tuple[Any, ...]]:
 
 
 def _metric_titles(order: Sequence[tuple[Any, ...]], units: dict[tuple[Any, ...], str]) -> list[str]:
-    """What the columns are called: a count by what is counted, a share by what it is of, else by name and quantile."""
+    """Return the column titles: the counted unit for counts, "of …" for shares, otherwise the name and the quantile."""
     names = {metric: [str(part) for part in metric if part is not None] for metric in order}
     if len({metric[0] for metric in order}) == 1:
         names = {metric: words[1:] or words for metric, words in names.items()}
@@ -235,7 +235,7 @@ def _metric_titles(order: Sequence[tuple[Any, ...]], units: dict[tuple[Any, ...]
 
 
 def _measured(row: dict[str, Any]) -> str:
-    """The value of a row with its unit, and with its interval where it has one."""
+    """Format the value of a row with its unit, and with its interval if it has one."""
     if row["value"] is None:
         return "–"
     value = quantities.in_unit(row["value"], row["unit"])
@@ -245,7 +245,7 @@ def _measured(row: dict[str, Any]) -> str:
 
 
 def _beside(rows: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
-    """Of how many it is, where no metric says so and all have the same; and how much of it is known."""
+    """Return n, if it is equal in all rows and no metric is a count, and the coverage, if it is equal in all rows."""
     numbers = {row.get("n") for row in rows} if all(row.get("metric") != "count" for row in rows) else {None}
     known = {row.get("coverage") for row in rows}
     n, share = (next(iter(values)) if len(values) == 1 else None for values in (numbers, known))
@@ -253,7 +253,7 @@ def _beside(rows: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
 
 
 def _certainty(rows: Sequence[dict[str, Any]]) -> str:
-    """Return how much of what a row names is inferred, in words; of several numbers the largest."""
+    """Return the inferred share of a row in words. Of several shares the largest counts."""
     shares = [row["inferred"] for row in rows if row.get("inferred") is not None]
     return quantities.certainty(max(shares, default=None))
 
@@ -262,7 +262,7 @@ def _certainty(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _plain(rows: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Header and rows of a table as it is."""
+    """Return header and rows of a table that is not tidy."""
     of_unit = () if "unit" not in rows.columns else _OF_UNIT if "value" in rows.columns else _OF_UNIT_TOO
     numbers = [name for name in of_unit if name in rows.columns]
     names = [name for name in _with_values(rows) if not (name == "unit" and numbers)]
@@ -279,12 +279,12 @@ def _plain(rows: pl.DataFrame) -> tuple[tuple[str, ...], tuple[tuple[str, ...], 
 
 
 def _with_values(rows: pl.DataFrame) -> list[str]:
-    """The columns that have a value in any row."""
+    """Return the columns that have any value."""
     return [column.name for column in rows if column.null_count() < rows.height]
 
 
 def _text(name: str, value: object) -> str:
-    """A value of a column that is of no metric."""
+    """Format a value that belongs to no metric."""
     if value is None:
         return "unknown" if name in _of_io() else "–"
     if isinstance(value, int) and not isinstance(value, bool) and _unit(name) is None and name not in _columns():
@@ -295,13 +295,13 @@ def _text(name: str, value: object) -> str:
 
 
 def _title(name: str) -> str:
-    """A column's name without its unit, which its cells have."""
+    """Return a column's name without the unit, which is in the cells."""
     words = name.removesuffix("_ns").removesuffix("_bytes") if _unit(name) else name
     return (words or name).replace("_", " ")
 
 
 def _unit(name: str) -> str | None:
-    """``B`` or ``ns``, of columns of schemas/*.json and of those that are named as those are."""
+    """Return the unit of a column (``B``, ``ns`` or None) from schemas/*.json, or from its suffix."""
     if name in _columns():
         return _columns()[name].unit
     return "ns" if name.endswith("_ns") else "B" if name == "bytes" or name.endswith("_bytes") else None
@@ -309,7 +309,7 @@ def _unit(name: str) -> str | None:
 
 @functools.cache
 def _columns() -> dict[str, schema.Column]:
-    """The columns of all tables."""
+    """Return the columns of all tables."""
     return {column.name: column for name in schema.names() for column in schema.table(name).columns}
 
 

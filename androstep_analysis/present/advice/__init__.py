@@ -1,10 +1,10 @@
-"""What could be mended in a capture: findings with their evidence, what they cost, and what mending them would save.
+"""Findings on avoidable I/O in a capture, with evidence, cost, and the saving of a fix.
 
 >>> androstep.advise(androstep.open("datasets/demo"))
 
-Each trigger is a function from what a capture tells (`Evidence`) to findings (`FINDING`); its words and limits, with
-where they come from, are in ``schemas/triggers.toml``. Other packages bring more: entry points of group
-``androstep.triggers``, each a `Trigger`.
+Each trigger is a function from `Evidence` to findings (`FINDING`). Its texts and limits, with their sources, are in
+``schemas/triggers.toml``. Other packages can add triggers: entry points of group ``androstep.triggers``, each a
+`Trigger`.
 """
 
 from androstep_analysis.present.advice.apply import ADVICE, STATUS, advise

@@ -1,4 +1,4 @@
-"""All triggers on one capture: findings, the most costly first, and what found nothing or cannot tell."""
+"""Apply all triggers to a capture."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ ADVICE: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 
 
 def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
-    """What could be mended: findings, what each costs, and what mending it would save.
+    """Return findings on avoidable I/O: what each costs, and what a fix would save.
 
     Parameters
     ----------
     capture : Capture
-        Of which the tables are asked.
+        The capture to check.
     model : polars.DataFrame, optional
-        What a device takes for requests (`whatif.fit`, `whatif.read_model`): then the time that mending saves there is
-        predicted, for the triggers of which a change is known (docs/advise.md).
+        Request times of a device (`whatif.fit`, `whatif.read_model`). With it, the saved time on that device is
+        predicted for the triggers that support it (docs/advise.md).
 
     Returns
     -------
     polars.DataFrame
         A row for each finding, the most costly (took_ns, then bytes) first, then one for each trigger without any.
-        Columns trigger (String) and status (Enum: found, nothing, cannot tell); process, package, path (String): whose
-        and which file; begin_ns, end_ns (Int64 [ns]); times (Int64: of what `evidence` says), requests, bytes [B] and
-        took_ns [ns] (Int64): the cost; value (Float64: a number of the trigger's own); saved_times, saved_requests,
-        saved_bytes [B] (Int64): what mending would leave out, counted; who_inferred, file_inferred (Float64: of the
-        bytes that table `io` has of process and file then, the share that is only inferred to be theirs);
+        Columns trigger (String) and status (Enum: found, nothing, cannot tell); process, package, path (String);
+        begin_ns, end_ns (Int64 [ns]); times (Int64: number of occurrences of what `evidence` describes), requests,
+        bytes [B] and took_ns [ns] (Int64): the cost; value (Float64: a figure specific to the trigger); saved_times,
+        saved_requests, saved_bytes [B] (Int64): what a fix would avoid; who_inferred, file_inferred (Float64: share of
+        the bytes of this process and file in table `io`, in that time, whose attribution is inferred);
         saved_ns, saved_lo_ns, saved_hi_ns (Float64 [ns]): the time predicted with `model`; coverage (Float64: share of
-        the bytes of data of which what the trigger needs is known); evidence, do (String), sentences; lacks (String):
-        why it cannot tell. What is not known is null.
+        the bytes of data for which the trigger has the columns it needs); evidence, do (String), sentences; lacks
+        (String): why the trigger is undecided. Unknown values are null.
 
     References
     ----------
-    ``schemas/triggers.toml`` has limits and their sources. Drishti (Bez et al., PDSW 2022) does it for Darshan logs.
+    ``schemas/triggers.toml`` has limits and their sources. Drishti (Bez et al., PDSW 2022) does this for Darshan logs.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFr
     if not lacks:
         try:
             rows = trigger.found(evidence)
-        except Exception as error:  # of a plug-in: its own code runs here
+        except Exception as error:  # a plug-in may raise anything
             if trigger.find.__module__.startswith("androstep_analysis."):
                 raise
             lacks = printable(f"it does not run: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""What apps write while nobody uses them."""
+"""Trigger: apps that write while they are in the background."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WRITER = ("owner_pid", "owner_comm", "ino", "incarnation")
 
 
 def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Processes that write once they have been in the background for a while, in rounds with pauses between.
+    """Find processes that write after some time in the background, in rounds with pauses between them.
 
-    What the kernel writes later of what an app wrote before it left the foreground does not count: a piece is of when
-    its owner last wrote to the file, and where no event tells that, of when it is queued, if it is synchronous.
+    Delayed writeback of data that an app modified in the foreground does not count. The time of a piece is the owner's
+    last write to the file. If that was not recorded, it is the queue time of a synchronous request.
     """
     since = _since(evidence)
-    # What the filesystem writes of its own for several is no app's doing at that time.
+    # The filesystem writes shared metadata for several processes, so its time says nothing about one app.
     is_data = pl.col("block_type").cast(pl.String).is_in(["data", "unknown"]) & (pl.col("owner_via") != "handle")
     of_apps = pl.col("owner_pid").is_in(since["owner_pid"].implode())
     written = _written(evidence, evidence.pieces("write").filter(is_data, of_apps, pl.col("bytes") > 0).collect())
@@ -45,7 +45,7 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 
 
 def _since(evidence: Evidence) -> pl.DataFrame:
-    """From when on (told_ns) a process (owner_pid) was in the background, and since when (background_ns), if it was."""
+    """Return since when each process is in the background (background_ns, null in the foreground), from told_ns on."""
     run = pl.col("state").rle_id().over("pid")
     told = states(evidence.tables["importance"]).with_columns(run=run)
     begin = pl.when(pl.col("state") == "background").then(pl.col("ts_ns").first().over("pid", "run"))
@@ -53,7 +53,7 @@ def _since(evidence: Evidence) -> pl.DataFrame:
 
 
 def _written(evidence: Evidence, pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces with written_ns: when their owner wrote what they hold, as far as that is known."""
+    """Return the pieces with written_ns: when their owner wrote the data, if known."""
     events = evidence.tables["fs_events"].filter(pl.col("event").is_in(tracepoints.WRITES), pl.col("ino").is_not_null())
     made = events.select("ts_ns", "tid", "pid", "comm", "dev", "ino").collect()
     wrote = evidence.told.causes.named(made).drop_nulls("owner_pid").sort("ts_ns")

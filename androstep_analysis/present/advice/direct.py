@@ -1,4 +1,4 @@
-"""Direct I/O in small or misaligned pieces."""
+"""Trigger: direct I/O that is small or misaligned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GATHERED_BYTES = 16384
 
 
 def direct(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Files of which direct reads or writes do not begin and end at blocks."""
+    """Find files with direct reads or writes that do not begin and end at block boundaries."""
     events = evidence.tables["fs_events"].filter(pl.col("event").is_in(tracepoints.DIRECT), pl.col("nr_bytes") > 0)
     off = (pl.col("offset_bytes") % limits["block"] != 0) | (pl.col("nr_bytes") % limits["block"] != 0)
     made = events.filter(off).drop_nulls("ino").select(

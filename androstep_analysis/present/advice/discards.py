@@ -1,4 +1,4 @@
-"""Discards that stand in the way of others."""
+"""Trigger: discards that delay other requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from androstep_analysis.present.advice.findings import findings
 
 
 def discards(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Discards that are sent close to reads or synchronous writes on the same device."""
+    """Find discards that are issued close to reads or synchronous writes on the same device."""
     requests = measures.counted(evidence.tables["requests"]).drop_nulls("issue_ns")
     waited = (pl.col("op") == "read") | ((pl.col("op") == "write") & pl.col("sync").fill_null(False))
     others = requests.filter(waited).select("dev", "issue_ns", other="issue_ns").collect().sort("issue_ns")

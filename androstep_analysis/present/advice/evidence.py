@@ -1,4 +1,4 @@
-"""What a capture tells, as triggers take it: its tables, and what several triggers make of them, made once."""
+"""The input of triggers: the tables of a capture, and intermediate results that several triggers share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMMON = pl.col("owner_comm").drop_nulls().mode().sort().first()
 
 
 class Evidence:
-    """A capture's tables, of which `io` has column state, and what is asked of them more than once."""
+    """The tables of a capture, with column state added to `io`, and results that are computed once on demand."""
 
     def __init__(self, capture: Capture) -> None:
         self.page_bytes: int | None = capture.facts["page_bytes"]
@@ -32,17 +32,17 @@ class Evidence:
 
     @cached_property
     def told(self) -> Told:
-        """Who wrote what to which file (`measures.write_cost`)."""
+        """Which process wrote what to which file (`measures.write_cost`)."""
         return write_shares.told(self.tables, self.page_bytes, self.lost, self.recorded)
 
     @cached_property
     def calls(self) -> pl.DataFrame:
-        """The calls of fsync that worked (`measures.sync_cost.syncs`)."""
+        """The successful fsync calls (`measures.sync_cost.syncs`)."""
         return syncs(self.told, self.tables)
 
     @cached_property
     def syncs(self) -> pl.DataFrame:
-        """They with process (owner_comm, …) and file (path, …)."""
+        """The successful fsync calls with process (owner_comm, …) and file (path, …)."""
         return self.told.causes.named(self.calls, "named_ns").sort("ts_ns")
 
     @cached_property
@@ -54,9 +54,10 @@ class Evidence:
         )
 
     def pieces(self, *ops: str) -> pl.LazyFrame:
-        """Table `io` of these operations, with `time` when asked for, and took_ns, issue to completion of the request.
+        """Return the rows of table `io` of these operations, with added columns.
 
-        `part_dev` and `submit_tid` are those of the request.
+        `time` is when the request was queued (else issued, else completed). `took_ns` is from issue to completion of
+        the request. `part_dev` and `submit_tid` are those of the request.
         """
         of_requests = self.tables["requests"].select("request_id", "part_dev", "submit_tid")
         took = pl.col("complete_ns") - pl.col("issue_ns")
@@ -67,10 +68,10 @@ class Evidence:
 
 
 def owners() -> dict[str, pl.Expr]:
-    """Process and package of a group of rows (owner_comm, owner_package): the most frequent ones."""
+    """Return expressions for the most frequent process and package of a group of rows (owner_comm, owner_package)."""
     return {"process": _COMMON, "package": pl.col("owner_package").drop_nulls().mode().sort().first()}
 
 
 def span() -> dict[str, pl.Expr]:
-    """First and last time of a group of rows (time)."""
+    """Return expressions for the first and last time of a group of rows."""
     return {"begin_ns": pl.col("time").min(), "end_ns": pl.col("time").max()}

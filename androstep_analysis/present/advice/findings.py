@@ -1,4 +1,4 @@
-"""The columns of findings, and what all triggers do to make them."""
+"""The columns of findings, and helpers that build them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ FINDING: Final = {
     "value": pl.Float64,
     **dict.fromkeys(("saved_times", "saved_requests", "saved_bytes"), pl.Int64),
 }
-"""Whose and what; from when to when; how often; what it cost: requests, their bytes, and time; a number of its own; and
-how much of the first three mending would leave out. What is not known is null."""
+"""Columns of a finding: process and file, period, occurrences, cost (requests, their bytes and time), a figure
+specific to the trigger, and what a fix would avoid. Unknown values are null."""
 
 CERTAINTY: Final = ("who_inferred", "file_inferred")
-"""How much of what a finding names is inferred: of the process or package, and of the file."""
+"""The inferred shares of a finding's process (or package), and of its file."""
 
 
 def findings(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the columns `FINDING` and no others; those that rows do not have are null."""
+    """Return the rows with exactly the columns `FINDING`. Missing columns are null."""
     lacking = [pl.lit(None, dtype).alias(name) for name, dtype in FINDING.items() if name not in rows.columns]
     return rows.with_columns(lacking).select(pl.col(name).cast(dtype) for name, dtype in FINDING.items())
 
 
 def with_cost(rows: pl.DataFrame, pieces: pl.DataFrame, on: str = "path") -> pl.DataFrame:
-    """The rows (`on`, begin_ns, end_ns) with what pieces (`on`, time, request_id, bytes, took_ns) of that time cost.
+    """Add the cost of each row: requests, bytes and took_ns of the pieces with the same `on` in its time.
 
-    Columns requests, bytes and took_ns: that of each request counts once.
+    Rows have `on`, begin_ns and end_ns; pieces have `on`, time, request_id, bytes and took_ns. The time of each request
+    counts once.
     """
     keyed = rows.with_row_index("finding")
     near = keyed.select("finding", on, "begin_ns", "end_ns").join(pieces, on=on, nulls_equal=True)
@@ -43,11 +44,11 @@ def with_cost(rows: pl.DataFrame, pieces: pl.DataFrame, on: str = "path") -> pl.
 
 
 def with_certainty(rows: pl.DataFrame, io: pl.LazyFrame) -> pl.DataFrame:
-    """Return the findings (`FINDING`) with `CERTAINTY`.
+    """Add the columns `CERTAINTY` to findings (`FINDING`).
 
-    That is the share of the bytes of table `io` between begin_ns and end_ns: of those of the file (or the directory)
-    and the process, those with an inferred owner; of those of the file, those with an inferred file. Null where there
-    are none.
+    They are shares of the bytes of table `io` from begin_ns to end_ns. who_inferred is the share with an inferred owner
+    among the bytes of this file (or directory) and process. file_inferred is the share with an inferred file among the
+    bytes of this file. Both are null if there are no such bytes.
     """
     columns = io.collect_schema().names()
     keyed = rows.select("path", "process", "begin_ns", "end_ns").with_row_index("finding")

@@ -1,4 +1,4 @@
-"""Logs that grow by small pieces."""
+"""Trigger: log files that grow by small appends."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from androstep_analysis.present.advice.findings import findings, with_cost
 
 _SUFFIX = r"\.(?:log|txt)(?:\.\d+)?$"
 _WRITEBACK_NS = 35_000_000_000
-"""After so long the kernel has written what was appended: vm.dirty_expire_centisecs and a wake-up."""
+"""The kernel writes appended data back within this time: vm.dirty_expire_centisecs plus a wake-up."""
 
 
 def logs(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Logs and texts to which little is appended at a time, and much is written for it."""
+    """Find log and text files with small appends that cause many more bytes to be written."""
     events = evidence.tables["fs_events"].filter(
         pl.col("event").is_in(tracepoints.WRITES), pl.col("nr_bytes") <= limits["bytes"]
     )

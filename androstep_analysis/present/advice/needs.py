@@ -1,4 +1,4 @@
-"""Whether a capture tells what a trigger needs: an empty answer of one that cannot tell would look like a good one."""
+"""Check that a capture has the data that a trigger needs. Without it, an empty result would look like a good one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from androstep_analysis.present.advice.registry import Trigger
 
 LEAST_KNOWN: Final = 0.5
-"""With less of the bytes known than this, that nothing was found says nothing."""
+"""If less than this share of the bytes is known, an empty result means nothing."""
 
 
 def lacks(trigger: Trigger, evidence: Evidence, capture: Capture) -> tuple[str, float | None]:
-    """Why the trigger cannot tell (empty: it can), and of which share of the data what it needs of `io` is known."""
+    """Return why a trigger is undecided (empty if it is not), and the share of the data that has the needed columns."""
     for need in trigger.needs:
         table, _, column = need.partition(".")
         rows = evidence.tables.get(table)
@@ -33,14 +33,17 @@ def lacks(trigger: Trigger, evidence: Evidence, capture: Capture) -> tuple[str, 
 
 
 def too_little(coverage: float | None) -> str:
-    """Why nothing found means nothing (empty: it does mean something)."""
+    """Return why an empty result means nothing (empty if it means something)."""
     if coverage is None or coverage >= LEAST_KNOWN:
         return ""
     return f"what it needs is known of {per_cent(coverage)} of the bytes only, and nothing was found there"
 
 
 def _coverage(evidence: Evidence, columns: list[str]) -> float | None:
-    """Share of the bytes read and written, but for what is known to be no data of a file, that have all columns."""
+    """Return the share of the bytes read and written that have all columns.
+
+    Blocks known not to be file data are ignored.
+    """
     kind = pl.col("block_type").cast(pl.String).fill_null("unknown")
     rows = measures.counted(evidence.tables["io"]).filter(
         pl.col("op").is_in(["read", "write"]), kind.is_in(["data", "unknown"])

@@ -1,4 +1,4 @@
-"""Reads that read-ahead does not gather."""
+"""Triggers: small reads that read-ahead does not merge."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CODE_TYPES = ("executable", "package", "resource")
 
 
 def pieces(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Files that are read on and on in small requests."""
+    """Find files that are read sequentially in small requests."""
     return _small(evidence, limits, limits["bytes"], pl.col("goes_on"), pl.lit(True))
 
 
 def pages(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Code and resources of which single pages are read, out of order."""
+    """Find code and resource files of which single pages are read out of order."""
     is_code = pl.col("file_type").cast(pl.String).is_in(_CODE_TYPES) | pl.col("path").str.contains(_CODE)
     page = evidence.page_bytes or _PAGE_BYTES
     return _small(evidence, limits, page, ~pl.col("goes_on"), is_code.fill_null(False))
@@ -31,7 +31,10 @@ def pages(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 def _small(
     evidence: Evidence, limits: Mapping[str, float], most_bytes: float, in_order: pl.Expr, of_files: pl.Expr
 ) -> pl.DataFrame:
-    """Findings of the files' reads of at most so many bytes; a read goes on where the file's read before it ended."""
+    """Return the findings for reads of at most `most_bytes`.
+
+    A read continues (goes_on) if it begins where the previous read of the file ended.
+    """
     reads = (
         evidence.pieces("read")
         .filter(of_files, pl.col("block_type").cast(pl.String) == "data")

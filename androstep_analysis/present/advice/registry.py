@@ -1,4 +1,4 @@
-"""The triggers: what each needs, its limits and words (schemas/triggers.toml), and the function that finds."""
+"""The triggers: requirements, limits and texts (schemas/triggers.toml), and the functions that implement them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Find = Callable[[Evidence, Limits], pl.DataFrame]
 
 
 class Limit(NamedTuple):
-    """From what on something is a finding, and who says so."""
+    """A limit above which something is a finding, with its source."""
 
     value: float
     unit: str
@@ -33,8 +33,9 @@ class Limit(NamedTuple):
 class Trigger(NamedTuple):
     """One kind of finding.
 
-    `needs` are columns (``table.column``) without which it cannot tell, `events` those of which one must have been
-    recorded. `says` and `saves` have columns of `FINDING` in braces, and who, file and span; `unit` is that of value.
+    `needs` are columns (``table.column``) that must have values, otherwise the trigger is undecided. At least one of
+    `events` must have been recorded. `says` and `saves` are templates with columns of `FINDING` in braces, and also
+    who, file and span. `unit` is the unit of column value.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Trigger(NamedTuple):
     unit: str = "1"
 
     def found(self, evidence: Evidence) -> pl.DataFrame:
-        """The findings (`FINDING`)."""
+        """Return the findings (`FINDING`)."""
         return self.find(evidence, {name: limit.value for name, limit in self.limits.items()})
 
 
@@ -71,7 +72,7 @@ _FIND: Final[Mapping[str, Find]] = {
 
 @functools.cache
 def own() -> tuple[Trigger, ...]:
-    """The triggers of this package, in the order of their table."""
+    """Return the triggers of this package, in the order of their table."""
     table = tomllib.loads((schema.directory() / "triggers.toml").read_text(encoding="utf-8"))
     return tuple(_of(name, dict(row)) for name, row in table.items())
 
@@ -84,12 +85,12 @@ def _of(name: str, row: dict[str, Any]) -> Trigger:
 
 @functools.cache
 def brought() -> tuple[tuple[Trigger, ...], tuple[str, ...]]:
-    """The triggers of other packages in the order of their names, and a sentence for each that does not load."""
+    """Return the triggers of other packages in the order of their names, and a sentence for each that fails to load."""
     triggers, failures = [], []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             trigger = entry.load()
-        except Exception as error:  # the plug-in's own code runs here
+        except Exception as error:  # a plug-in may raise anything
             what = f"does not load: {type(error).__name__}: {error}"
         else:
             what = "" if isinstance(trigger, Trigger) else "is no androstep_analysis.present.advice.Trigger"
@@ -99,10 +100,10 @@ def brought() -> tuple[tuple[Trigger, ...], tuple[str, ...]]:
 
 
 def triggers() -> tuple[Trigger, ...]:
-    """All triggers, this package's first."""
+    """Return all triggers, those of this package first."""
     return (*own(), *brought()[0])
 
 
 def failures() -> tuple[str, ...]:
-    """A sentence for each plug-in that does not load."""
+    """Return a sentence for each plug-in that fails to load."""
     return brought()[1]

@@ -1,4 +1,4 @@
-"""What is written to be written again, or to be deleted."""
+"""Triggers: data that is written again soon, or deleted without being read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from androstep_analysis.present.advice.findings import findings
 
 _BLOCK_SECTORS, _BLOCK_BYTES = 8, 4096
 _LARGE_BYTES = 1 << 20
-"""Larger pieces are no blocks that are written again and again; cutting them would cost memory."""
+"""Larger pieces are not blocks that are rewritten often, and splitting them into blocks would cost memory."""
 
 
 def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Files of which blocks of 4 KiB are written again soon.
+    """Find files whose 4 KiB blocks are rewritten within a short time.
 
-    A piece is cut into blocks from its begin; a rest of less is none. What the filesystem writes for itself, and
-    SQLite's logs, are written again by design: what is not known to be data of a file may be that, and is left out.
+    A piece is split into blocks from its begin; a shorter rest is ignored. Filesystem metadata and SQLite logs are
+    rewritten by design, so blocks that are not known to be file data are left out.
     """
     file = [*inodes.FILE, "path"]
     is_data = (pl.col("block_type").cast(pl.String) == "data") & pl.col("ino").is_not_null()
@@ -51,9 +51,11 @@ def _is_log() -> pl.Expr:
 
 
 def temporary(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Processes of which files reached the device, were not read from it and were deleted; path is a directory.
+    """Find processes whose files were written to the device and deleted without being read from it.
 
-    SQLite deletes its journals by design (`sqlite.rollback`): a file without a name may be one, and is left out.
+    The path is a directory.
+
+    SQLite deletes its journals by design (`sqlite.rollback`). A file without a name may be one and is left out.
     """
     files = evidence.tables["files"].drop_nulls(["deleted_ns", "path"]).filter(~_is_log())
     begin = pl.coalesce("created_ns", "valid_from_ns").fill_null(-(1 << 62))

@@ -1,4 +1,4 @@
-"""What mending would save on a measured device: the capture's requests before and after a change (`whatif`)."""
+"""Predict what a fix would save on a measured device, from the requests before and after a change (`whatif`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SHORT: Final = ("saved_ns", "saved_lo_ns", "saved_hi_ns")
 
 
 def predicted(trigger: str, found: pl.DataFrame, capture: Capture, model: pl.DataFrame) -> pl.DataFrame:
-    """The findings with the time that mending each would save, where a change is known of the trigger.
+    """Add the predicted time that fixing each finding would save, if the trigger has a model of the change.
 
-    The bounds are those of both predictions, as if their errors were independent and all against each other.
+    The bounds combine those of both predictions pessimistically: the errors may be opposite.
     """
     if trigger not in CHANGES:
         return found
@@ -41,7 +41,7 @@ def _elapsed(requests: pl.DataFrame, model: pl.DataFrame) -> dict[str, float]:
 
 
 def _gathered(before: pl.DataFrame, row: Mapping[str, Any], capture: Capture) -> pl.DataFrame:
-    """The reads of the finding's file that go on on the device, as requests of at most 128 KiB."""
+    """Return the requests with sequential reads of the finding's file merged, up to 128 KiB each."""
     of_file = capture.io.filter(pl.col("path") == row["path"], pl.col("op") == "read").select("request_id").unique()
     reads = before.filter(pl.col("request_id").is_in(of_file.collect()["request_id"].implode())).sort("issue_ns")
     goes_on = (pl.col("sector") == (pl.col("sector") + pl.col("nr_sectors")).shift()).fill_null(False)
@@ -59,4 +59,4 @@ def _gathered(before: pl.DataFrame, row: Mapping[str, Any], capture: Capture) ->
 CHANGES: Final[Mapping[str, Callable[[pl.DataFrame, Mapping[str, Any], Capture], pl.DataFrame]]] = {
     "pieces": _gathered,
 }
-"""The change that mending a finding makes, of the triggers of which one is known."""
+"""Models of the changes of fixing a finding, for the triggers that have one."""

@@ -1,4 +1,4 @@
-"""SQLite: rollback journals, journals on journals, WALs that only grow."""
+"""Triggers for SQLite: rollback journals, filesystem journalling of SQLite's logs, and WAL files that only grow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LOG = r"-(?:journal|wal)$"
 
 
 def _database() -> pl.Expr:
-    """The database that a file is, or is the log of."""
+    """Return an expression for the database that a file is, or belongs to as its log."""
     return pl.col("path").str.replace(_LOG, "")
 
 
 def rollback(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Databases whose transactions keep a rollback journal and sync more than once."""
+    """Find databases whose transactions use a rollback journal and sync more than once."""
     done = transactions(database_calls(evidence.told, evidence.calls, ()))
     many = done.filter(pl.col("log") == "journal").group_by("database", maintain_order=True).agg(
         begin_ns=pl.col("begin_ns").min(), end_ns=pl.col("end_ns").max(), times=pl.len(), syncs=pl.col("syncs").sum()
@@ -39,7 +39,7 @@ def rollback(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 
 
 def journals(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Databases on whose account the filesystem logs as much as SQLite does itself."""
+    """Find databases for which the filesystem journals as many bytes as SQLite logs itself."""
     cost = evidence.write_cost.filter(metric="cost").drop_nulls("path").with_columns(
         database=_database(), part=pl.col("part").cast(pl.String)
     )  # fmt: skip
@@ -58,7 +58,7 @@ def journals(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 
 
 def wal(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """WALs beyond the size at which SQLite checkpoints, with nothing written to the database from then on."""
+    """Find WAL files beyond SQLite's checkpoint size, if the database was not written to after that."""
     end = pl.col("file_offset_bytes") + pl.col("bytes")
     written = evidence.pieces("write").drop_nulls(["path", "file_offset_bytes"]).with_columns(
         database=_database(), is_wal=pl.col("path").str.ends_with("-wal"), end=end

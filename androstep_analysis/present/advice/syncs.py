@@ -1,4 +1,4 @@
-"""Storms of fsync."""
+"""Trigger: bursts of fsync."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECOND_NS = 1_000_000_000
 
 
 def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Files that a process syncs often within some second."""
+    """Find files that a process syncs often within a second."""
     file = ["owner_pid", "owner_comm", *inodes.FILE]
     calls = evidence.syncs.drop_nulls("ino").with_columns(second=pl.col("ts_ns") // _SECOND_NS)
     number = int(limits["per_second"])
@@ -36,7 +36,7 @@ def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 
 
 def _own(evidence: Evidence, calls: pl.DataFrame) -> pl.DataFrame:
-    """The requests that a calling thread submits during its call, with bytes and the columns of the call."""
+    """Return the requests that a thread submits during its fsync call, with the columns of the call."""
     requests = evidence.pieces("write", "flush").group_by("request_id").agg(
         pl.col("submit_tid", "time").first(), pl.col("bytes").sum()
     )  # fmt: skip

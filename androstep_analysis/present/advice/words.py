@@ -1,4 +1,4 @@
-"""Findings as sentences, whose numbers and names are still numbers and names (`headline.words`)."""
+"""Findings as sentences that keep numbers and names as values (`headline.words`)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ALIASES: Final = {"took": "took_ns"}
 
 
 def evidence_of(trigger: Trigger, row: Mapping[str, Any]) -> str:
-    """What a finding says, as text. Names are as recorded: hostile."""
+    """Return the evidence of a finding as text. Names are not escaped."""
     return "".join(map(str, filled(trigger.says, trigger, row)))
 
 
 def filled(template: str, trigger: Trigger, row: Mapping[str, Any]) -> list[Part]:
-    """The template with the row's values in place of what stands in braces; what is not known is `unknown`."""
+    """Return a template with the values of the row inserted. Unknown values become `unknown`."""
     parts: list[Part] = []
     for text, name, _, _ in string.Formatter().parse(template):
         parts += [text] if text else []
@@ -55,10 +55,10 @@ def _value(name: str, trigger: Trigger, row: Mapping[str, Any]) -> Part:
 
 
 def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | None, *, every: bool) -> Headline:
-    """The table of `advise` in sentences, the trigger with the most costly finding first.
+    """Return the table of `advise` in sentences, the trigger with the most costly finding first.
 
-    Of each trigger the `MOST` most costly findings, and what to do; with `every` all of them, and why the other
-    triggers found nothing or cannot tell.
+    For each trigger these are the `MOST` most costly findings, and what to do. With `every`, all findings are included,
+    and why the other triggers found nothing or are undecided.
     """
     named = {trigger.name: trigger for trigger in triggers}
     found = advice.filter(status="found")
@@ -77,7 +77,7 @@ def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | No
 
 
 MOST: Final = 3
-"""Findings of one trigger that are told where not all are asked for."""
+"""Maximum number of findings of one trigger, unless all are asked for."""
 
 _LABELS: Final = {"nothing": "nothing", "cannot tell": "unknown"}
 _KINDS: Final[dict[str, Any]] = {"nothing": "fact", "cannot tell": "unknown"}
@@ -99,7 +99,7 @@ def _finding(trigger: Trigger, row: Mapping[str, Any], first_ns: int | None) -> 
 
 
 def finding(trigger: Trigger, row: Mapping[str, Any]) -> Iterator[Part]:
-    """What a finding says, and what mending it would save."""
+    """Yield the evidence of a finding, and what a fix would save."""
     yield from filled(trigger.says, trigger, row)
     yield "; "
     yield from filled(trigger.saves, trigger, row)

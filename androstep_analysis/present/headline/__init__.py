@@ -1,6 +1,6 @@
-"""A capture in about ten lines: what was recorded, how complete it is, and what it answers, in sentences.
+"""A capture in about ten lines: what was recorded, how complete it is, and the main results, in sentences.
 
-Nothing here is for a terminal or a page: both show the same `Headline`.
+A `Headline` is independent of its rendering: terminal and page display the same one.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ __all__ = [
 def of(
     capture: Capture, found: Mapping[str, pl.DataFrame] | None = None, waits: pl.DataFrame | None = None
 ) -> Headline:
-    """Return what a reader wants to know first of a capture, with the tables of what it is mainly of.
+    """Return the headline of a capture: sentences, and the tables of its main content.
 
-    `found` is what `requests.results` gives, where that is known already.
+    `found` is the result of `requests.results`, if it was computed already; `waits` that of `androstep.slow`.
     """
     if found is None and capture.about["rows"]["requests"]:
         found = requests.results(capture)
@@ -62,7 +62,7 @@ def of(
 
 
 def _slowest(waits: pl.DataFrame) -> Iterator[Sentence]:
-    """Yield the slowest waits, a line each (`androstep_analysis.slow`)."""
+    """Yield one line for each of the slowest waits (`androstep_analysis.slow`)."""
     for row in waits.iter_rows(named=True):
         yield Sentence("slowest", slow.line(row))
 

@@ -1,4 +1,4 @@
-"""What a capture tells beside requests: system calls, commands to the device, counters; else which events it has."""
+"""Headlines of system calls, device commands and counters, and of the events of a capture that has none of these."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 ROWS: Final = 6
-"""Rows of a table."""
+"""Maximum number of rows of a table."""
 
 NAMED: Final = 2
-"""Names in a sentence."""
+"""Maximum number of names in a sentence."""
 
 
 def headlines(capture: Capture) -> Iterator[Headline]:
-    """One of each of these that the capture has."""
+    """Yield a headline for each of these that the capture has."""
     has = capture.about["rows"]
     if has["syscalls"]:
         yield _calls(capture.syscalls)
@@ -69,13 +69,13 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
 
 
 def _most_time(table: pl.DataFrame, name: str) -> list[Part]:
-    """The names in whose calls most time was spent, with that time; empty where no name or no time is known."""
+    """Return the names with the most time in calls, and that time; empty if no name or no time is known."""
     first = table.filter(pl.col("duration_ns") > 0).sort("duration_ns", name, descending=[True, False]).head(NAMED)
     return listed(named(found, ns, "ns") for found, ns in first.select(name, "duration_ns").iter_rows())
 
 
 def _paths(paths: pl.DataFrame) -> Sentence | None:
-    """The files that most was written to and read from; of calls that move nothing those that were called on most."""
+    """Return the files with the most bytes written and read. If no bytes are known, the files with the most calls."""
     told: list[list[Part]] = []
     for column, verb in (("written", "written"), ("read", "read")):
         first = paths.filter(pl.col(column) > 0).sort(column, "path", descending=[True, False]).head(NAMED)
@@ -107,7 +107,7 @@ def _commands(commands: pl.LazyFrame) -> Headline:
 
 
 def _sampled(samples: pl.LazyFrame) -> Headline:
-    """Who used the CPUs, how busy disks were, and between what values counters went."""
+    """Return who used the CPUs, how busy the disks were, and the ranges of counters."""
     users = _first(measures.cpu_by_process(samples), "comm")
     disks = _first(measures.busyness(samples), "disk")
     sentences = []
@@ -131,7 +131,7 @@ def _sampled(samples: pl.LazyFrame) -> Headline:
 
 
 def _of(dev: int | None, instance: str | None, pid: int | None) -> Part | None:
-    """What a counter belongs to."""
+    """Return the object that a counter belongs to."""
     if dev is not None:
         return units.format_dev(dev)
     if instance is not None:
@@ -140,7 +140,7 @@ def _of(dev: int | None, instance: str | None, pid: int | None) -> Part | None:
 
 
 def _first(table: pl.DataFrame, column: str) -> list[tuple[str, float]]:
-    """The first names by value, of those that have both."""
+    """Return the names with the largest values. Rows without a name or a value are ignored."""
     known = table.filter(pl.col("value") > 0, pl.col(column).is_not_null())
     rows = known.sort("value", column, descending=[True, False]).head(NAMED)
     return list(rows.select(column, "value").iter_rows())

@@ -1,4 +1,4 @@
-"""What was recorded, and how complete it is."""
+"""Sentences on what was recorded, and how complete it is."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _FACTS: Final = ("storage_model", "fs_type")
-"""What is said of the machine beside its name."""
+"""Facts about the machine that are displayed after its name."""
 
 _LEAST_INFERRED: Final = 0.01
-"""The share of inferred answers from which on it is told."""
+"""Inferred shares up to this limit are not reported."""
 
 _MESSAGES: Final = 2
-"""Losses that are told in words, at most."""
+"""Maximum number of loss messages that are displayed in full."""
 
 _ROWS: Final = {
     "requests": ("request", "requests"),
@@ -29,11 +29,11 @@ _ROWS: Final = {
     "commands": ("command to the device", "commands to the device"),
     "samples": ("reading of counters", "readings of counters"),
 }
-"""What a capture may have, by its table, for one and for several."""
+"""Rows of tables, in the singular and plural."""
 
 
 def recorded(capture: Capture) -> Sentence:
-    """How much of what, in how long, on what."""
+    """Return the sentence on the amount, the duration and the device of the recording."""
     facts = capture.facts
     what = listed(_contents(capture)) or _events(capture)
     told: list[list[Part]] = [[Name(str(facts["device"] or capture.title))]]
@@ -43,7 +43,7 @@ def recorded(capture: Capture) -> Sentence:
 
 
 def amount_of(value: int, one: str, several: str) -> list[Part]:
-    """A count and what is counted."""
+    """Return a count and its noun in the singular or plural."""
     return [Amount(value, several), f" {one if value == 1 else several}"]
 
 
@@ -83,7 +83,7 @@ def _height(table: pl.LazyFrame) -> int:
 
 
 def complete(capture: Capture) -> Sentence:
-    """What is missing, and of how much of the I/O the answers can be."""
+    """Return the sentence on losses, and on the share of the I/O that the results cover."""
     missing = [loss for loss in capture.losses if losses.is_missing(loss)]
     lost: list[list[Part]] = []
     if capture.lost_events:
@@ -105,7 +105,7 @@ def complete(capture: Capture) -> Sentence:
 
 
 def _seen(counts: dict[str, int]) -> Iterator[list[Part]]:
-    """Whether requests were seen from their issue to their completion."""
+    """Yield whether issue and completion of the requests were recorded."""
     count, issued, completed = (counts[name] for name in ("count", "issued", "completed"))
     if count == issued == completed:
         yield ["every request has issue and completion"]
@@ -120,7 +120,7 @@ def _seen(counts: dict[str, int]) -> Iterator[list[Part]]:
 
 
 def _known(capture: Capture) -> Iterator[list[Part]]:
-    """Of what share of the bytes block type or file, and owner, are proven; nothing where none is."""
+    """Yield the shares of bytes whose block type or owner is proven, and the shares that are only inferred."""
     shares: dict[str, dict[str, float]] = {}
     for op, metric, value in capture.coverage.select(pl.col("op", "metric").cast(pl.String), "value").iter_rows():
         if op in ("write", "read"):

@@ -1,4 +1,4 @@
-"""What requests answer: who, which files, what kinds, in which order, how durable, how long."""
+"""Headline of the requests: causes, kinds of blocks, access patterns, counts and latencies."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 KINDS: Final = 2
-"""Kinds of blocks and files of each direction."""
+"""Maximum number of kinds of blocks and files for each direction."""
 
 LEAST_KIND: Final = 0.05
-"""The share of bytes from which on a kind behind the first is told."""
+"""Minimum share of bytes of every kind after the first."""
 
 STEPS: Final = {
     "D2C": "from issue to completion",
     "Q2C": "from queueing to completion",
     "Q2D": "from queueing to issue",
 }
-"""Which latency is shown: that of the device, where it is known of any request."""
+"""Stages whose latency may be displayed. The first with a known value is used: that of the device, if possible."""
 
 QUANTILES: Final = ("p50", "p99", "p99.9", "max")
 
@@ -45,11 +45,11 @@ RESULTS: Final = (
     *("causes", "mix", "block_types", "metadata_fraction", "file_types", "processes", "files"),
     *("locality", "sync", "latency"),
 )
-"""The measures that a headline rests on, by the names that a report has for them."""
+"""The measures behind a headline, named as in a report."""
 
 
 def results(capture: Capture) -> dict[str, pl.DataFrame]:
-    """Each of `RESULTS`, computed once."""
+    """Compute each of `RESULTS` once."""
     requests, io = measures.counted(capture.requests), measures.counted(capture.io)
     data = io.filter(pl.col("block_type") == "data")
     return {
@@ -67,13 +67,13 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
 
 
 def largest(capture: Capture) -> pl.DataFrame:
-    """Return who moved most, of which file, and why (`measures.largest`)."""
+    """Return the largest causes of I/O: process, file and reason (`measures.largest`)."""
     lost = Losses(capture.losses, capture.lost_events)
     return measures.largest(capture.tables, CAUSES, recorded=capture.manifest.events, lost=lost)
 
 
 def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
-    """Return the answers of a capture that has requests, of which these are the `results`."""
+    """Return the headline of a capture with requests from its `results`."""
     sync = values(found["sync"], "count_ratio", "class")
     parts = [
         sheets.causes(found["causes"]),
@@ -94,7 +94,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
 
 
 def values(table: pl.DataFrame, metric: str, *dimensions: str, column: str = "value") -> Values:
-    """The values (or another column) of one metric of a tidy table by these dimensions, without nulls."""
+    """Return the values (or another column) of one metric of a tidy table by these dimensions, without nulls."""
     rows = table.filter(pl.col("metric").cast(pl.String) == metric, pl.col(column).is_not_null())
     names = [pl.col(name).cast(pl.String) for name in dimensions]
     return {tuple(key): value for *key, value in rows.select(*names, column).iter_rows()}
@@ -105,7 +105,7 @@ def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
 
 
 def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | None:
-    """Which types of blocks most bytes were of, and of data which types of files; None where no type is known."""
+    """Return the sentence on block types, and on file types of data; None if no type is known."""
     told: list[list[Part]] = []
     for op, verb in VERBS.items():
         blocks, files = _shares(block_types, op, "block_type"), _shares(file_types, op, "file_type")
@@ -117,9 +117,9 @@ def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | No
 
 
 def _shares(table: pl.DataFrame, op: str, column: str) -> list[tuple[str, float, float | None]]:
-    """The first types of an operation by their share of its bytes, with how much of each is inferred.
+    """Return the types of an operation with the largest shares of bytes, and the inferred part of each.
 
-    None where no type is known.
+    The list is empty if no type is known.
     """
     shares, inferred = (values(table, "bytes_ratio", "op", column, column=what) for what in ("value", "inferred"))
     of_op = {kind or "unknown": share for (its_op, kind), share in shares.items() if its_op == op}
@@ -135,7 +135,7 @@ def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
 
 
 def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sentence | None:
-    """Return the shares of random requests, of synchronous writes, and of metadata in what is written."""
+    """Return the sentence on random requests, synchronous writes, and metadata among the bytes written."""
     random = values(locality, "count_ratio", "op", "class")
     told: list[list[Part]] = [
         [Amount(random[op, "random"], "1"), f" of {noun}"]
@@ -156,7 +156,7 @@ def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sen
 
 
 def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:
-    """A row for each operation: how many, how much, how long."""
+    """Return a table of counts, bytes and latencies, with one row for each operation."""
     counts, sizes = (values(mix, metric, "op") for metric in ("count", "bytes"))
     took = values(latency, "latency", "step", "op", "quantile")
     step = next((step for step in STEPS if any(key[0] == step for key in took)), None)

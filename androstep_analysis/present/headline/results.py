@@ -1,4 +1,4 @@
-"""What results of tools answer: benchmarks, replays, and what users waited for."""
+"""Headlines of benchmarks, replays and waits of users."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 ROWS: Final = 8
-"""Rows of a table."""
+"""Maximum number of rows of a table."""
 
 RELIABLE: Final = 6
-"""Repetitions from which on an interval holds the median with 95 % confidence (`bench.summarise`)."""
+"""Minimum number of repetitions for a 95 % confidence interval of the median (`bench.summarise`)."""
 
 _RATES: Final = ("iops", "tps")
 _BESIDE: Final = ("bandwidth", "latency_p50", "latency_p99", "cpu_active", "cpu_iowait", "context_switches")
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 def of_bench(capture: Capture) -> Headline:
-    """How fast which configurations are, and whether that can be relied on."""
+    """Return the headline of a benchmark: rates of the configurations, and how reliable they are."""
     summary = bench.summarise(capture.bench)
     dims = summary.columns[1 : summary.columns.index("value")]
     told = telling(summary, dims)
@@ -65,7 +65,7 @@ def of_bench(capture: Capture) -> Headline:
 
 
 def _single(runs: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Sentence]:
-    """Yield what one configuration measured: what was done, how fast, and what it cost the machine."""
+    """Yield the results of a single configuration: the workload, its speed and its CPU cost."""
     run = runs.row(0, named=True)
     yield Sentence("measured", (bench.in_words(run),))
     found = {row["metric"]: row for row in summary.iter_rows(named=True)}
@@ -86,7 +86,7 @@ _OUTPUTS: Final = {
     "latency": ("latency_p50", "latency_p99", "latency_p99.9"),
     "CPU": ("cpu_active", "cpu_iowait", "context_switches"),
 }
-"""The outputs of a benchmark (Mobibench's three, and latency) by what they are about."""
+"""The results of a benchmark by subject: the three of Mobibench, and latency."""
 
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("iops", "tps", "bandwidth"), ()),
@@ -96,14 +96,14 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _interval(row: Row) -> list[Part]:
-    """Return the interval of a median, where there is one."""
+    """Return the interval of a median, or an empty list if there is none."""
     if row["lo"] is None:
         return []
     return [" (", Amount(row["lo"], row["unit"]), " to ", Amount(row["hi"], row["unit"]), ")"]
 
 
 def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
-    """What was measured, and by what the configurations differ."""
+    """Return the sentence on what was measured, and which parameters varied."""
     tests = configurations["test"].unique(maintain_order=True)
     differ = [name for name in told if name != "test"]
     said: list[Part] = [
@@ -118,7 +118,7 @@ def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
 
 
 def _validity(runs: pl.DataFrame) -> Sentence:
-    """How many repetitions count, and why others do not."""
+    """Return the sentence on invalid repetitions, and the most frequent reason."""
     invalid = runs.filter(~pl.col("valid"))
     if invalid.is_empty():
         return Sentence("valid", ("every repetition is valid",))
@@ -130,7 +130,7 @@ def _validity(runs: pl.DataFrame) -> Sentence:
 
 
 def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
-    """The extremes of all rates."""
+    """Return the sentence on the fastest and the slowest configuration."""
     first, last = rows[0], rows[-1]
     ends = ("fastest ", first), ("slowest ", last)
     said = ([word, *named(configuration(row, told), row["value"], "1/s")] for word, row in ends)
@@ -138,7 +138,7 @@ def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
 
 
 def _few(few: int, configurations: int) -> Sentence:
-    """Which intervals tell little, and what would make them tell more."""
+    """Return the sentence on configurations with too few repetitions, and how to get enough."""
     of: list[Part] = [Amount(few, "configurations"), " of ", Amount(configurations, "configurations")]
     words = (
         f" have fewer than {RELIABLE} valid repetitions, so no interval of 95 %; measure with `--repeats {RELIABLE}`"
@@ -149,7 +149,7 @@ def _few(few: int, configurations: int) -> Sentence:
 def _configurations(
     rows: list[Row], summary: pl.DataFrame, dims: Sequence[str], told: Mapping[str, Sequence[str]]
 ) -> Grid:
-    """The fastest configurations; where there are many, the fastest of each test before others."""
+    """Return the table of the fastest configurations. The fastest of each test is always included."""
     rest = list(rows)
     if len(rows) > ROWS:
         best = list({row["test"]: row for row in reversed(rows)}.values())
@@ -183,18 +183,18 @@ def _configurations(
 
 
 def configuration(row: Row, told: Mapping[str, Sequence[str]]) -> str:
-    """A configuration by what tells it from others of its test."""
+    """Return a configuration by the parameters that distinguish it from others of its test."""
     return " ".join(dimension(name, row[name]) for name in told[row["test"]] if row[name] is not None)
 
 
 def dimension(name: str, of: object) -> str:
-    """A value of a configuration, a number with what it is of."""
+    """Format a parameter of a configuration. A plain number gets the name of the parameter."""
     is_bare = isinstance(of, int) and not isinstance(of, bool) and not name.endswith("_bytes")
     return f"{name.replace('_', ' ')} {value(name, of)}" if is_bare else value(name, of)
 
 
 def value(name: str, of: object) -> str:
-    """A value of a configuration: a size with its unit."""
+    """Format the value of a parameter. A size gets its unit."""
     if isinstance(of, bool):
         return "yes" if of else "no"
     if isinstance(of, int):
@@ -206,7 +206,7 @@ def value(name: str, of: object) -> str:
 
 
 def of_replay(capture: Capture) -> Headline:
-    """Whether replays did what was recorded, and how long they took."""
+    """Return the headline of replays: how many operations were done as recorded, and how long they took."""
     tables, counts = capture.replay, capture.about["replay"]
     measured = metrics(tables)
     whole = measured.filter(pl.col("call").is_null(), pl.col("file_type").is_null())
@@ -248,7 +248,7 @@ def of_replay(capture: Capture) -> Headline:
 
 
 def of_waits(capture: Capture) -> Headline:
-    """What users waited for, where the capture tells it."""
+    """Return the headline of what users waited for; empty if the capture has no waits."""
     waited = waits.of(capture)
     if waited is None:
         return Headline(())

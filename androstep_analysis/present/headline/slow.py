@@ -1,6 +1,6 @@
-"""The slowest operations laid out, each as one block: a line that answers, what is known of it, and its time line.
+"""The slowest operations as blocks: a line with the result, facts about it, and a time line.
 
-A terminal, a page and a notebook show the same blocks. `line` gives the first line alone.
+Terminal, page and notebook display the same blocks. `line` returns the first line alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Row = Mapping[str, Any]
 """A row of `androstep.slow`."""
 
 BAR: Final = 60
-"""Characters of a time line."""
+"""Length of a time line in characters."""
 
 _SHARE: Final = 20
-"""The line names stages that took at least this fraction of the duration: a twentieth."""
+"""A stage is named in the first line if it took at least 1/20 of the duration."""
 
 _STAGES: Final = {
     "Q2G": (":", "waiting for a free request"),
@@ -41,7 +41,7 @@ _STAGES: Final = {
     "rest": (".", "unaccounted for"),
     "unknown": ("?", "stages unknown"),
 }
-"""How a stage is drawn, and what it is called."""
+"""Character and name of each stage."""
 
 _VERBS: Final = {"read": "read", "write": "wrote", "discard": "discarded", "secure_erase": "erased"}
 
@@ -50,9 +50,11 @@ _BLOCKS: Final = {"journal": "the journal", "metadata": "metadata", "free": "fre
 
 @dataclass(frozen=True)
 class Block:
-    """One operation: `sentences` of which the first one answers; `bar` is its time line, and one of them.
+    """One operation.
 
-    `span_ns` is its begin and its end, from the start of the capture.
+    The first of its `sentences` is the result; `bar` is its time line, and also one of the sentences.
+
+    `span_ns` is its begin and end, relative to the start of the capture.
     """
 
     sentences: tuple[Sentence, ...]
@@ -61,17 +63,17 @@ class Block:
 
 
 def blocks(table: pl.DataFrame) -> list[Block]:
-    """Lay out the rows of `androstep.slow`."""
+    """Return a block for each row of `androstep.slow`."""
     return [_block(row) for row in table.iter_rows(named=True)]
 
 
 def line(row: Row) -> tuple[Part, ...]:
-    """Return an operation in one line: how long who waited for what, in which stages, and who was busy meanwhile."""
+    """Return an operation in one line: duration, process, file, stages, and the busiest other process."""
     return (Amount(row["duration_ns"], "ns"), " ", *_answer(row))
 
 
 def nothing(capture: Capture, op: str | None) -> str:
-    """Say why no operation can be listed, and what would tell it."""
+    """Return why no operation can be listed, and which events would be needed."""
     has = capture.about["rows"]
     what = "operation" if op is None else "call of fsync" if op == "fsync" else op
     if op == "fsync" and not has["requests"] + has["syscalls"] + has["fs_events"]:
@@ -121,7 +123,7 @@ def _who(row: Row) -> list[Part]:
 
 
 def _what(row: Row) -> list[Part]:
-    """Return the operation and what it is of: the last name of a path."""
+    """Return the operation and its object. Of a path only the last component is used."""
     op = row["call"] or {"other": "other operation"}.get(row["op"], row["op"].replace("_", " "))
     if row["path"] is not None and row["block_type"] not in _BLOCKS:
         name: list[Part] = [Name(row["path"].rstrip("/").rpartition("/")[2] or row["path"])]
@@ -132,7 +134,7 @@ def _what(row: Row) -> list[Part]:
 
 
 def _times(row: Row) -> dict[str, int]:
-    """Return how long each stage took in all, in the order in which they first come."""
+    """Return the total time of each stage, in order of first occurrence."""
     times: dict[str, int] = {}
     for name, length_ns in zip(row["stages"], row["stages_ns"], strict=True):
         times[name] = times.get(name, 0) + length_ns
@@ -144,7 +146,7 @@ def _took(name: str, length_ns: int) -> list[Part]:
 
 
 def _moved(row: Row, at: int) -> list[Part]:
-    """Return what the process at this place moved meanwhile."""
+    """Return the bytes that the process at index `at` moved during the operation."""
     name, op, size = (row[f"others_{column}"][at] for column in ("process", "op", "bytes"))
     who: Part = "an unknown process" if name is None else Name(name)
     inferred = row["others_inferred_bytes"][at] / size if size else None
@@ -212,7 +214,7 @@ def _requests(number: int, which: str = "") -> str:
 
 
 def _bar(row: Row) -> str:
-    """Return the time line: each character is the stage at the middle of its part of the duration."""
+    """Return the time line. Each character is the stage at the middle of its interval."""
     whole, ends = max(row["duration_ns"], 1), _ends(row["stages_ns"])
     drawn = []
     for cell in range(BAR):
@@ -230,6 +232,6 @@ def _ends(lengths_ns: Sequence[int]) -> list[int]:
 
 
 def _legend(row: Row) -> tuple[Part, ...]:
-    """Return what the characters mean, with how long each stage took in all."""
+    """Return the meaning of the characters, with the total time of each stage."""
     told = listed([f"{_STAGES[name][0]} ", *_took(name, length_ns)] for name, length_ns in _times(row).items())
     return (*told, "; inferred: the only disk") if row["stages_certainty"] == "inferred" else tuple(told)

@@ -1,4 +1,4 @@
-"""What a recording cannot tell, and what would tell it."""
+"""What a recording does not contain, and which command would record it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IMAGE: Final = "`androstep ingest --image-after`"
 
 
 def sentence(gaps: Sequence[Gap]) -> Sentence:
-    """All that is unknown, with why, and what would tell it."""
+    """Return the sentence on everything unknown: the reasons, and the commands that would record it."""
     by: dict[str, list[str]] = {}
     for gap in gaps:
         by.setdefault(gap.by, []).append(f"{gap.about} ({gap.why})")
@@ -28,13 +28,13 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
 
 
 def owners(capture: Capture) -> Gap:
-    """Why nobody is known who caused the I/O."""
+    """Return why no process is known as the cause of I/O."""
     unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
     return Gap("who", "no block_bio_queue" if unseen else "no process", _recorder(capture))
 
 
 def files(capture: Capture) -> Gap:
-    """Why no file is known."""
+    """Return why no file is known."""
     if capture.about.get("snapshots"):
         return Gap("files", "no image or listing is proven to be of it", "one taken right after recording")
     if capture.io.select(pl.col("ino").is_not_null().any()).collect().item():
@@ -50,7 +50,7 @@ def _recorder(capture: Capture) -> str:
 
 
 def times(capture: Capture) -> Gap:
-    """Why it is not known how long requests took."""
+    """Return why the duration of requests is unknown."""
     return Gap("times", "no issue" if capture.population["completed"] else "no completion", _RECORD)
 
 
@@ -59,15 +59,15 @@ def sync() -> Gap:
 
 
 def requests() -> Gap:
-    """Why it is not known what reached a device."""
+    """Return why the I/O that reached a device is unknown."""
     return Gap("requests", "no block events", _RECORD)
 
 
 def call_times() -> Gap:
-    """Why it is not known how long system calls took."""
+    """Return why the duration of system calls is unknown."""
     return Gap("times", "the calls have none", _STRACE)
 
 
 def paths() -> Gap:
-    """Why no file of system calls is known."""
+    """Return why the files of system calls are unknown."""
     return Gap("files", "no call tells its path", _STRACE)

@@ -1,4 +1,4 @@
-"""What is unusual in a capture, by rules with a limit each."""
+"""Rules for unusual findings in a capture, with a limit each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """What is unusual above a limit, of at least so many requests."""
+    """A finding is unusual above `limit`, if it is based on at least `least` requests."""
 
     what: str
     limit: float
@@ -34,11 +34,11 @@ RULES: Final = {
     "discards": Rule("share of discards in the requests that carry data", 0.05, 100),
     "tail": Rule("latency p99.9 as a multiple of the median", 1000, 1000),
 }
-"""Every rule, in the order in which findings are told (docs/summary.md has the same table)."""
+"""Every rule, in the order of the findings (the same table as in docs/summary.md)."""
 
 
 def sentences(capture: Capture, found: Mapping[str, pl.DataFrame] | None) -> Iterator[Sentence]:
-    """All findings, or that requests (`requests.results`) have none; and what is only noted."""
+    """Yield the unusual findings, or that there are none, and the messages that are only notes."""
     parts = [*_doubts(capture), *(_of_requests(capture, found) if found is not None else ())]
     if parts:
         yield Sentence("unusual", tuple(listed(parts, "; ")), "unusual")
@@ -50,7 +50,7 @@ def sentences(capture: Capture, found: Mapping[str, pl.DataFrame] | None) -> Ite
 
 
 def _doubts(capture: Capture) -> Iterator[list[Part]]:
-    """What clocks did, and snapshots that may be of another filesystem."""
+    """Yield messages on clocks, and on snapshots that may belong to another filesystem."""
     for loss in capture.losses:
         if losses.is_of_time(loss):
             yield [Quote(loss.message)]
@@ -92,7 +92,7 @@ def _of_requests(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Iterato
 
 
 def _dominant(rule: str, volume: pl.DataFrame, column: str, number: int) -> Iterator[list[Part]]:
-    """The name with most bytes read and written, where it has too many of them."""
+    """Yield the name with a share of the bytes above the limit of the rule, if there is one."""
     total: dict[str | None, float] = {}
     for (name, op), size in values(volume, "bytes", column, "op").items():
         if op in VERBS:
@@ -105,7 +105,7 @@ def _dominant(rule: str, volume: pl.DataFrame, column: str, number: int) -> Iter
 
 
 def _tails(latency: pl.DataFrame) -> Iterator[list[Part]]:
-    """Operations of which a few requests took far longer than most, at the device."""
+    """Yield operations whose p99.9 device latency is far above the median."""
     of_device = latency.filter(pl.col("step").cast(pl.String) == "D2C")
     took = values(of_device, "latency", "op", "quantile")
     number = dict(of_device.select(pl.col("op").cast(pl.String), "n").unique(maintain_order=True).iter_rows())
@@ -118,5 +118,5 @@ def _tails(latency: pl.DataFrame) -> Iterator[list[Part]]:
 
 
 def _is(rule: str, value: float, number: float) -> bool:
-    """Whether a value is beyond the limit of a rule, and rests on enough requests."""
+    """Return whether a value exceeds the limit of a rule and is based on enough requests."""
     return value > RULES[rule].limit and number >= RULES[rule].least

@@ -1,4 +1,4 @@
-"""What a headline is made of: sentences and a table whose numbers and names are still numbers and names."""
+"""Parts of a headline: sentences and tables that keep numbers and names as values, for a renderer to format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from androstep_analysis.present.sheets import Sheet
 
 @dataclass(frozen=True)
 class Amount:
-    """A number with its unit, as measures have them: ``B``, ``ns``, ``1`` (a ratio), ``1/s``; else what is counted."""
+    """A number with the unit of its measure:
+
+    ``B``, ``ns``, ``1`` (a ratio) or ``1/s``; otherwise the noun that is counted.
+    """
 
     value: float
     unit: str
@@ -23,7 +26,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Name:
-    """A name that the recording gives, which may hold anything. It may be shown shortened."""
+    """A name from the recording, which may contain any characters. A renderer may shorten it."""
 
     text: str
 
@@ -33,7 +36,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Quote:
-    """Words that were said elsewhere, such as a loss's message. They may hold names."""
+    """Text from elsewhere, such as a loss message. It may contain names."""
 
     text: str
 
@@ -44,15 +47,15 @@ class Quote:
 Part = str | Amount | Name | Quote
 
 VERBS: Final = {"write": "written", "read": "read"}
-"""The operations that are told of, as sentences have them."""
+"""The operations that sentences report, with their participles."""
 
 Kind = Literal["fact", "unknown", "unusual"]
-"""What a sentence says: what was found, what cannot be known and what would tell it, what to look at first."""
+"""Kind of a sentence: a result, something unknown and how to record it, or something to look at first."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is said about one question (`about`, a word or two). Parts are shown one after the other, unspaced."""
+    """A statement on one subject (`about`, a word or two). Its parts are joined without spaces."""
 
     about: str
     parts: tuple[Part, ...]
@@ -64,7 +67,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Grid:
-    """A small table. A cell without a value is None, and every column has one; `note` says what the columns mean."""
+    """A small table. A cell without a value is None; no column is empty. `note` explains the columns."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[Part | None, ...], ...]
@@ -72,14 +75,14 @@ class Grid:
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[Part | None]], note: str = "") -> Grid:
-    """Return a table without the columns that have no value."""
+    """Return a table without the columns that are empty."""
     kept = [i for i in range(len(header)) if any(row[i] is not None for row in rows)]
     return Grid(tuple(header[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows), note)
 
 
 @dataclass(frozen=True)
 class Gap:
-    """What a recording cannot tell: about what, why, and what would tell it (`by`), or would do too (`also`)."""
+    """Something unknown: its subject, the reason, and the commands that would record it (`by`, or `also`)."""
 
     about: str
     why: str
@@ -93,35 +96,35 @@ class Gap:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answers that a capture gives, the first ones first, and what it cannot answer."""
+    """The results of a capture, the most important first, and what is unknown."""
 
     parts: tuple[Sentence | Grid | Sheet, ...]
     gaps: tuple[Gap, ...] = ()
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
-        """Return the sentences alone."""
+        """The sentences alone."""
         return tuple(part for part in self.parts if isinstance(part, Sentence))
 
     @property
     def tables(self) -> tuple[Grid | Sheet, ...]:
-        """Return the tables alone."""
+        """The tables alone."""
         return tuple(part for part in self.parts if not isinstance(part, Sentence))
 
 
 def named(name: str | None, value: float, unit: str, inferred: float | None = None) -> list[Part]:
-    """A name with its number, and how much of that is only inferred; None is what is unknown."""
+    """Return a name with its number, and a mark if it is inferred. None becomes "unknown"."""
     return ["unknown" if name is None else Name(name), " ", Amount(value, unit), *mark(inferred)]
 
 
 def mark(inferred: float | None) -> list[Part]:
-    """What stands behind a name that is inferred, or a part of which is; nothing behind a fact."""
+    """Return the mark of a name that is inferred, wholly or in part; an empty list for a fact."""
     words = quantities.marked("", inferred)
     return [words] if words else []
 
 
 def listed(items: Iterable[Sequence[Part]], between: str = ", ") -> list[Part]:
-    """The parts of all items, with `between` between them."""
+    """Join the parts of all items, with `between` between the items."""
     parts: list[Part] = []
     for item in items:
         parts += [between, *item] if parts else item

@@ -1,4 +1,4 @@
-"""What is printed for people who read a terminal."""
+"""Text output for a terminal."""
 
 from __future__ import annotations
 

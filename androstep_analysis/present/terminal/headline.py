@@ -1,4 +1,4 @@
-"""The headline of a capture on a terminal: a question, its answer, and the small table below."""
+"""The headline of a capture as terminal text: labelled sentences, and the tables below them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _LABEL: Final = 10
-"""Columns of the questions, with the space behind them."""
+"""Width of the column of labels, including the space after it."""
 
 _WIDE: Final = 100
-"""Columns where the output is no terminal."""
+"""Width if the output is not a terminal."""
 
 _WIDEST: Final = 140
 
 _NAME: Final = 44
-"""Columns of a name within a sentence."""
+"""Maximum width of a name in a sentence."""
 
 _STYLES: Final = {"fact": "", "unknown": "2", "unusual": "33"}
-"""How sentences are drawn, by their kind: as parameters of the terminal's sequence SGR."""
+"""Text attributes of each kind of sentence, as parameters of the escape sequence SGR."""
 
 
 def summary(capture: Capture, path: str | None = None) -> str:
-    """Return what a capture answers, and the commands to type next for the file or directory `path`, if one is given.
+    """Return the headline of a capture, and the commands to try next if its `path` is given.
 
-    It is as wide as the terminal allows, and coloured where that has colours.
+    The width is that of the terminal, and colours are used if the terminal has them.
     """
     coloured = has_colours()
     answers = shown(headline.of(capture), coloured=coloured, width=terminal_width())
@@ -49,7 +49,7 @@ def summary(capture: Capture, path: str | None = None) -> str:
 
 
 def _next(capture: Capture, path: str) -> Iterator[str]:
-    """Yield what a reader of the summary may type next."""
+    """Yield commands that a reader of the summary may try next."""
     if capture.about["rows"]["requests"]:
         yield f"androstep slow {path}"
         yield f"androstep advise {path}"
@@ -58,17 +58,17 @@ def _next(capture: Capture, path: str) -> Iterator[str]:
 
 
 def terminal_width() -> int:
-    """Return the columns that a summary may take."""
+    """Return the width of a summary in columns."""
     return min(max(shutil.get_terminal_size((_WIDE, 0)).columns, WIDTH), _WIDEST)
 
 
 def has_colours() -> bool:
-    """Whether standard output is a terminal that has colours, and nobody asked for none (https://no-color.org)."""
+    """Return whether standard output is a terminal with colours, and NO_COLOR is not set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def shown(told: Headline, *, coloured: bool = False, width: int = WIDTH) -> str:
-    """Return the headline as text: lines of sentences, and tables with an empty line before and behind them."""
+    """Return the headline as text: lines of sentences, and tables separated by empty lines."""
     parts = []
     for kind, members in itertools.groupby(told.parts, type):
         if kind is Sentence:
@@ -89,14 +89,14 @@ def _lines(sentences: Iterable[Sentence], coloured: bool, width: int) -> Iterato
 
 
 def _text(part: Part) -> str:
-    """A part of a sentence; numbers and names stay on one line."""
+    """Format a part of a sentence. Numbers and names are not broken across lines."""
     if isinstance(part, Name):
         return shortened(visible(part.text), _NAME).replace(" ", GLUE) or "(empty)"
     return str(part).replace(" ", GLUE) if isinstance(part, Amount) else visible(str(part))
 
 
 def _table(told: Grid | Sheet, width: int) -> str:
-    """Return a table as text; nothing where it has no rows."""
+    """Return a table as text; an empty string if it has no rows."""
     if isinstance(told, Sheet):
         return sheet(told, width=width)
     return _grid(told, width) if told.rows else ""

@@ -1,4 +1,4 @@
-"""Rows of a table of a capture, with their values in units that people read."""
+"""Rows of a table of a capture, with units."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from androstep_analysis.common.markup import visible
 from androstep_analysis.present.terminal.text import WIDTH, shortened, table, wrapped
 
 MOST: Final = 20
-"""Rows shown."""
+"""Maximum number of rows."""
 
 _TEXT: Final = 60
-"""Columns of a text."""
+"""Maximum width of a text cell."""
 
 _DURATION: Final = re.compile(r"duration|paused|latency|waited|warmup|think|interval|cpu|pressure|busy|hist|quantile")
-"""Columns in ns that are lengths of time; the others are points of it, of which every digit counts."""
+"""Columns in ns that are durations. The others are points in time, printed with all digits."""
 
 
 def rows(name: str, whole: pl.LazyFrame) -> str:
-    """The first rows of the table of this name, without the columns that have no value in them."""
+    """Return the first rows of a table, without the columns that are empty in them."""
     shown = whole.head(MOST).collect()
     kept = [column for column in schema.table(name).columns if shown[column.name].null_count() < shown.height]
     cells = [
@@ -44,7 +44,7 @@ def _values(shown: pl.DataFrame, kept: list[schema.Column]) -> list[tuple[object
 
 
 def cell(name: str, unit: str | None, value: object) -> str:
-    """A value of a column of this name and unit, for people; the empty string where there is none."""
+    """Format a value of a column of this name and unit. Null becomes the empty string."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -62,6 +62,6 @@ def cell(name: str, unit: str | None, value: object) -> str:
 
 
 def _point(ns: int) -> str:
-    """A time in seconds with every digit."""
+    """Format a point in time in seconds, with all digits."""
     sign, (seconds, rest) = "-" if ns < 0 else "", divmod(abs(ns), 10**9)
     return f"{sign}{seconds:,}.{rest:09} s"

@@ -1,4 +1,4 @@
-"""All tables of a capture, of a comparison and of a program, for people who read a terminal."""
+"""All tables of a capture, a comparison or a replay program as terminal text."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from androstep_analysis.replay.metrics import metrics as replay_metrics
 from androstep_analysis.replay.program import Program
 
 TOP = 10
-"""Rows shown of processes and of files."""
+"""Maximum number of rows of tables of processes and files."""
 
 
 def tables(capture: Capture) -> str:
-    """The tables of a capture that answer: how much, what kind, whose, which files, how local, how fast."""
+    """Return all tables of a capture as text, with notes on losses before them."""
     told = [f"{'lost' if losses.is_missing(loss) else 'noted'}: {visible(loss.message)}" for loss in capture.losses]
     told += capture.compared
     if capture.about["rows"]["requests"]:
@@ -47,7 +47,7 @@ def tables(capture: Capture) -> str:
 
 
 def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
-    """The tables of requests and their pieces."""
+    """Yield the tables of requests and their pieces."""
     data = io.filter(pl.col("block_type") == "data")
     yield sheet(sheets.shares("Requests", ("op",), measures.mix(requests)))
     types = ("op", "block_type")
@@ -65,7 +65,7 @@ def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
 
 
 def _beside_requests(capture: Capture) -> Iterator[str]:
-    """What a capture has beside requests: system calls, commands, counters; of others which events there are."""
+    """Yield the tables of file I/O, system calls, commands and counters; of a capture without these, its events."""
     has = capture.about["rows"]
     if has["fs_events"]:
         yield sheet(beside.files(capture), top=TOP)
@@ -82,13 +82,13 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
 
 
 def _top(title: str, header: list[str], rows: list[list[str]]) -> str:
-    """A table of the first rows; nothing where there are none."""
+    """Return a table of the first rows; an empty string if there are none."""
     shown = f" (top {TOP} of {len(rows):,})" if len(rows) > TOP else ""
     return f"{title}{shown}\n{table(header, rows[:TOP])}" if rows else ""
 
 
 def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
-    """Medians of every configuration with their intervals, and why repetitions are invalid."""
+    """Return the medians of every configuration with intervals, and the reasons for invalid repetitions."""
     summary = bench.summarise(tables)
     dims = summary.columns[1 : summary.columns.index("value")]
     told = {test: telling(rows, dims) for (test,), rows in summary.group_by("test")}
@@ -116,11 +116,11 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
 
 
 _SHOWN = ("bandwidth", "latency_p50", "latency_p99", "latency_p99.9")
-"""Metrics of `bench.summarise` beside the rate."""
+"""Metrics of `bench.summarise` that are displayed with the rate."""
 
 
 def _reasons(runs: pl.DataFrame) -> list[str]:
-    """Why repetitions are invalid, the most frequent reason first."""
+    """Return the reasons for invalid repetitions, the most frequent first."""
     invalid = (
         runs.filter(~pl.col("valid")).group_by("invalid").agg(n=pl.len()).sort("n", "invalid", descending=[True, False])
     )
@@ -128,7 +128,7 @@ def _reasons(runs: pl.DataFrame) -> list[str]:
 
 
 def _replay(tables: Mapping[str, pl.DataFrame]) -> list[str]:
-    """Each replay in a line, and the calls over all of them."""
+    """Return a table of the replays, and a table of the calls of all replays."""
     measured = replay_metrics(tables)
     has_calls = not measured.filter(pl.col("call").is_not_null()).is_empty()
     return [
@@ -161,7 +161,7 @@ def _replays(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
 
 
 def _replayed_calls(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) -> str:
-    """Of each call the sums over all replays, and quantiles of the latency of all of its operations together."""
+    """Return for each call the mean over all replays, and latency quantiles over all its operations."""
     runs = tables["replay_runs"]["run_id"].n_unique()
     sums = (
         measured.filter(pl.col("call").is_not_null(), pl.col("metric").is_in(["operations", "io_time", "divergences"]))
@@ -190,7 +190,7 @@ def _replayed_calls(tables: Mapping[str, pl.DataFrame], measured: pl.DataFrame) 
 
 
 def _replays_cut_short(runs: pl.DataFrame) -> list[str]:
-    """Why replays ended early."""
+    """Return a sentence for each replay that ended early."""
     early = runs.filter(pl.col("interrupted") | (pl.col("result") < 0))
     return [
         f"ended early: {'interrupted' if row['interrupted'] else os.strerror(-row['result'])} "
@@ -200,7 +200,7 @@ def _replays_cut_short(runs: pl.DataFrame) -> list[str]:
 
 
 def _waits(waited: Waits) -> list[str]:
-    """How long each action takes, and how much of the longest waits had I/O in flight."""
+    """Return how long each action takes, and the share of the longest waits with I/O in flight."""
     classes = list(waits.CLASSES)
     actions = [
         [
@@ -235,7 +235,10 @@ def _waits(waited: Waits) -> list[str]:
 
 
 def program(made: Program, measured: pl.DataFrame | None, left_out: pl.DataFrame, conflicts: int = 0) -> str:
-    """What a replay program was made of (`measured`: `replay.statistics`), and what was left out of it and why."""
+    """Return a description of a replay program, with the calls that were left out and why.
+
+    `measured` is the result of `replay.statistics`.
+    """
     parts = [visible(repr(made).strip("<>"))]
     if measured is not None:
         parts.append(f"Recording and program\n{_cleaning(measured)}")
@@ -255,7 +258,7 @@ def program(made: Program, measured: pl.DataFrame | None, left_out: pl.DataFrame
 
 
 def _cleaning(measured: pl.DataFrame) -> str:
-    """Table 3 of the paper: a column for the recording and one for the program."""
+    """Return Table 3 of the paper: one column for the recording and one for the program."""
     scales = {"s": (1.0, 3, " s"), "1": (1.0, 0, ""), "B": (1e6, 2, " MB")}
     wide = measured.pivot("stage", index=["metric", "unit"], values="value", maintain_order=True)
     stages = wide.columns[2:]
@@ -268,7 +271,7 @@ def _cleaning(measured: pl.DataFrame) -> str:
 
 
 def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame]) -> str:
-    """Rates and latencies of two sets of benchmark results (tables bench_runs and bench), and what the second is."""
+    """Return rates and latencies of two benchmark results (tables bench_runs and bench), with verdicts."""
     result = bench.compare(first, second).filter(pl.col("metric").is_in(["iops", "tps", "latency_p50", "latency_p99"]))
     dims = result.columns[1 : result.columns.index("value")]
     is_alone = pl.col("verdict").cast(pl.String).str.starts_with("only in")
@@ -287,7 +290,7 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
 
 
 def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], is_alike: bool) -> str:
-    """One metric of both sides; how many repetitions there are only where that is not alike."""
+    """Return the table of one metric of both sides. The number of repetitions is a column only if it varies."""
     rows = [
         [
             headline.configuration(row, told),
@@ -304,7 +307,7 @@ def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], 
 
 
 _VERDICTS = {"no difference shown": "–", "too few repetitions": "too few"}
-"""Short words for frequent verdicts."""
+"""Abbreviations of frequent verdicts."""
 
 
 def _number(value: float | None, scale: float, digits: int) -> str:

@@ -1,6 +1,6 @@
-"""Text in the columns of a terminal: how wide it is, shortened, wrapped, in a table.
+"""Text layout for a terminal: width, shortening, wrapping and tables.
 
-Everything is made visible first: a file name cannot steer the terminal.
+Control characters are escaped first, so a file name cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from androstep_analysis.common.markup import visible
 from androstep_analysis.present.sheets import Sheet
 
 WIDTH = 80
-"""Columns that all that is printed fits in."""
+"""Default width of the output in columns."""
 
 NUMBER = frozenset("-0123456789<>")
 
 GLUE = "\0"
-"""A space at which no line is broken. `visible` leaves no such character in what is shown."""
+"""A non-breaking space. `visible` escapes this character, so no displayed text contains it."""
 
 
 def columns(text: str) -> int:
-    """How many columns a terminal gives the text, which is visible: two for wide letters, none for combining marks."""
+    """Return the width of a text in columns: 2 for wide characters, 0 for combining marks."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
 
 
 def _columns(character: str) -> int:
-    if character == "\ufe0f":  # which makes the letter before it an emoji of two columns
+    if character == "\ufe0f":  # makes the character before it an emoji, two columns wide
         return 1
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0
@@ -36,7 +36,7 @@ def _columns(character: str) -> int:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text in at most so many columns: what is too much of its middle becomes an ellipsis."""
+    """Shorten a text to at most `most` columns by replacing its middle by an ellipsis."""
     if columns(text) <= most:
         return text
     head = _cut(text, (most - 1) // 3)
@@ -45,7 +45,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def _cut(characters: str, most: int) -> str:
-    """The first characters that together have at most so many columns."""
+    """Return the longest prefix of at most `most` columns."""
     taken = 0
     for at, character in enumerate(characters):
         taken += _columns(character)
@@ -55,7 +55,7 @@ def _cut(characters: str, most: int) -> str:
 
 
 def wrapped(text: str, most: int) -> list[str]:
-    """Lines of at most so many columns; a word that is longer is shortened."""
+    """Wrap a text into lines of at most `most` columns. Longer words are shortened."""
     lines: list[str] = []
     for word in (shortened(word, most) for word in text.split(" ") if word):
         if lines and columns(lines[-1]) + 1 + columns(word) <= most:
@@ -66,10 +66,10 @@ def wrapped(text: str, most: int) -> list[str]:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: bool = False, width: int = WIDTH) -> str:
-    """Aligned columns with a rule below the header; columns of numbers are aligned to the right.
+    """Return aligned columns with a rule below the header. Columns of numbers are right-aligned.
 
-    It fits `width`: names are shortened, and where that is not enough, further columns stand below, beside the first
-    one once more. One that `is_whole` is as wide as what it says, for sentences, and names to be copied.
+    The table fits `width`: names are shortened, and if that is not enough, further columns follow below, with the first
+    column repeated. With `is_whole`, nothing is shortened: use it for sentences and for names to copy.
     """
     cells = [[visible(cell) for cell in row] for row in (header, *rows)]
     widths = [max(columns(row[i]) for row in cells) for i in range(len(header))]
@@ -87,11 +87,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
 
 
 def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH, is_whole: bool = False) -> str:
-    """Return the first rows of a table under its title, and its note; nothing where it has no rows.
+    """Return the first rows of a table with its title and note; an empty string if it has no rows.
 
-    One that `is_whole` is as in `table`.
-
-    Columns of numbers without a value in any of these rows are left out.
+    Columns of numbers without a value in these rows are omitted. `is_whole` is that of `table`.
     """
     if not shown.rows.height:
         return ""
@@ -106,19 +104,19 @@ def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH, is_whole:
 
 
 def _heading(title: str) -> str:
-    """Begin with a small letter, unless the word is a name or an abbreviation."""
+    """Begin with a lower-case letter, unless the word is a name or an abbreviation."""
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 _LEAST_NAME = 12
-"""Columns that a name keeps, at least."""
+"""Minimum width of a column of names."""
 
 _NUMBER = 24
-"""Columns of the widest number; what is wider is a name that begins like one."""
+"""Maximum width of a number. A wider cell that begins like a number is a name."""
 
 
 def _parts(least: Sequence[int], width: int) -> list[list[int]]:
-    """The columns that stand beside each other, each time with the first one."""
+    """Split the columns into groups that fit the width. Each group begins with the first column."""
     parts, taken = [[0]], least[0]
     for i in range(1, len(least)):
         if taken + 2 + least[i] > width and len(parts[-1]) > 1:
@@ -143,7 +141,7 @@ def _aligned(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Seque
 
 
 def _names(widths: Sequence[int], right: Sequence[bool]) -> list[int]:
-    """The columns that can be narrower."""
+    """Return the columns that can be made narrower."""
     return [i for i, is_number in enumerate(right) if not is_number and widths[i] > _LEAST_NAME]
 
 
