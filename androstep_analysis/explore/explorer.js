@@ -1,21 +1,21 @@
-// The page of an explorer. Python knows the requests (explorer.py) and answers with pictures of what the window shows;
-// here they are drawn, moved at once while the next one is on its way, and asked about. Names of files and processes
-// are put in as text and never as markup.
+// The page of an explorer. It asks Python (explorer.py) for a picture of the visible window and draws it. While the
+// next picture is on its way, the current one is moved and scaled. Names of files and processes are inserted as text,
+// never as markup.
 
-const CELL = 2; // CSS pixels of a cell of a picture, which a single request must be seen in
+const CELL = 2; // CSS pixels of a cell of a picture; a single request must be visible in it
 const MARGIN = { left: 96, right: 12, top: 8, bottom: 26 };
 const LEFT_OF_NAMES = 230;
 const STEP = 0.25; // how far a key moves the window, as a share of it
 const ZOOM = 1.3;
-const NEAR = 8; // pixels between a click and a request that it can mean
-const REST_MS = 150; // a window that stays so long is counted, and a text so long is searched for
-const LOST_MS = 10000; // an answer that takes so long may never come
+const NEAR = 8; // a click selects a request within this many pixels
+const REST_MS = 150; // wait this long after a change before counting or searching
+const LOST_MS = 10000; // warn if Python has not answered by then
 const KEYS =
   "w and s zoom in and out of time, a and d move; arrows move too; + and − zoom in and out of the vertical axis; " +
   "Home shows all; f zooms to the box; Escape removes it; . and , go to the next and the previous request; " +
   "/ goes to the search.";
-const WITHOUT = { sector: "without a place are not shown", latency: "of unknown time are not shown" };
-const AXES = { sector: "place on the device", file: "file", latency: "time from issue to completion" };
+const WITHOUT = { sector: "without a position are not shown", latency: "without a latency are not shown" };
+const AXES = { sector: "position on the device", file: "file", latency: "time from issue to completion" };
 // Okabe and Ito's hues, which stay apart in every common form of colour blindness.
 const COLOURS = {
   light: { read: [0, 114, 178], write: [213, 94, 0], other: [110, 110, 110], ink: "#333", line: "#ddd", mark: "#000" },
@@ -23,19 +23,19 @@ const COLOURS = {
 };
 
 function render({ model, el }) {
-  const from = `${Math.random()}`; // crypto has names only where the address is https or localhost
+  const from = `${Math.random()}`; // crypto.randomUUID needs https or localhost
   const page = build(el);
   const state = {
     about: null,
-    view: null, // what the window shows: of, begin_ns, end_ns, low, high
-    picture: null, // the last answer, with the view that it is of
+    view: null, // the visible window: of, begin_ns, end_ns, low, high
+    picture: null, // the last answer, with its view
     box: null,
-    drag: null, // a box or a movement under way
-    mark: null, // the request whose story is told
+    drag: null, // a box or a movement in progress
+    mark: null, // the request whose details are displayed
     open: [],
     chosen: {},
-    isAsked: false, // a picture is on its way
-    isStale: false, // what is on its way is of a window that is no longer shown
+    isAsked: false, // waiting for a picture
+    isStale: false, // that picture is for an outdated window
   };
   let resting = 0;
   let typing = 0;
@@ -64,7 +64,7 @@ function render({ model, el }) {
   function onMessage(message, buffers) {
     const { kind } = message;
     if (message.from !== from) {
-      // Another view of this explorer: what it brushed counts here too.
+      // The message is for another view of this explorer. All views share their filters.
       if (state.view && ["brush", "box", "clear", "search"].includes(kind)) onBrushed(message);
       return;
     }
@@ -104,7 +104,7 @@ function render({ model, el }) {
     whole(Object.keys(message.axes)[0]);
   }
 
-  // Whatever happens to a question, the next one is asked.
+  // Ask the next question even if this one failed.
   function answered(problem) {
     state.isAsked = false;
     clearTimeout(lost);
@@ -114,13 +114,13 @@ function render({ model, el }) {
 
   function onLost() {
     answered(
-      `No answer from Python for ${LOST_MS / 1000} s. It may be at work on another cell: then it answers later. ` +
+      `No answer from Python for ${LOST_MS / 1000} s. It may be busy with another cell; then it answers later. ` +
         "If the kernel was restarted, run this cell again.",
     );
   }
 
   function onFailed({ asked, why }) {
-    const problem = `Python could not answer (${asked}): ${why}. Its log tells more; move the window to ask again.`;
+    const problem = `Python could not answer (${asked}): ${why}. See its log for details; move the window to ask again.`;
     if (asked === "picture") answered(problem);
     else page.problem.textContent = problem;
   }
@@ -165,7 +165,7 @@ function render({ model, el }) {
     };
   }
 
-  // Files go down as in a list, places and times up. A view's place on the canvas and back:
+  // Files go down as in a list, positions and latencies go up. Convert between a view and the canvas:
   const isDown = () => state.view.of === "file";
   function toX(ns) {
     const { left, width } = plot();
@@ -211,7 +211,7 @@ function render({ model, el }) {
     within();
   }
 
-  // The window never leaves the recording: the middle stays in it.
+  // Keep the middle of the window within the recording.
   function within() {
     const { begin_ns, end_ns } = state.view;
     const middle = (begin_ns + end_ns) / 2;
@@ -277,7 +277,7 @@ function render({ model, el }) {
     context.restore();
   }
 
-  // Each request from its beginning to its end; of unknown length it is hollow.
+  // Draw each request from begin to end. It is hollow if its duration is unknown.
   function drawPoints(context, colours) {
     const { begin, took, value, sectors, plane } = state.picture.points;
     const perUnit = Math.abs(toY(1) - toY(0));
@@ -379,7 +379,7 @@ function render({ model, el }) {
         : `${picture.rows.toLocaleString("en")} drawn one by one, from issue to completion`;
   }
 
-  // -- lists and stories ----------------------------------------------------------------------------------------------
+  // -- lists and details ---------------------------------------------------------------------------------------------
 
   function onLists(message) {
     const box = state.box ? "in the box" : "in view";
@@ -516,7 +516,7 @@ function render({ model, el }) {
     }
     const [x, y] = at(event);
     const values = [fromY(y - NEAR), fromY(y + NEAR)].sort((a, b) => a - b);
-    const middle = isDown() ? -0.5 : 0; // a file's requests are drawn in the middle of its row
+    const middle = isDown() ? -0.5 : 0; // the requests of a file are in the middle of its row
     send({
       kind: "story",
       view: {
@@ -604,7 +604,7 @@ const TITLES = {
   size: "Sizes",
 };
 
-// The elements of the page. Lumino, below JupyterLab, leaves keys alone where data-lm-suppress-shortcuts stands.
+// The elements of the page. data-lm-suppress-shortcuts keeps JupyterLab (Lumino) from handling keys here.
 function build(el) {
   const root = add(el, "div", { class: "androstep-explorer", "data-lm-suppress-shortcuts": "true" });
   const bar = add(root, "div", { class: "bar" });
@@ -619,18 +619,18 @@ function build(el) {
   const status = add(bar, "span", { class: "status", role: "status" });
   const problem = add(root, "p", { class: "problem", role: "alert" });
   const canvas = add(root, "canvas", { tabindex: "0", role: "application" });
-  canvas.setAttribute("aria-label", `Timeline of requests. ${KEYS} What it shows is told in the lists below.`);
+  canvas.setAttribute("aria-label", `Timeline of requests. ${KEYS} The lists below have the same data as text.`);
   const legend = add(root, "div", { class: "legend" });
   const density = add(legend, "span", { class: "density" });
   const help = add(root, "details", {});
   add(help, "summary", {}, "Mouse and keys");
   add(help, "p", {}, "The wheel zooms in time, with Shift in the vertical axis. Drag for a box that filters all lists; " +
-    "drag with Shift to move. Click on a request for its story, on an entry of a list to see only that, once more for all.");
+    "drag with Shift to move. Click on a request for its details, on an entry of a list to see only that, once more for all.");
   add(help, "p", {}, KEYS);
   const below = add(root, "div", { class: "below" });
   const lists = add(below, "div", { class: "lists" });
-  const story = add(below, "aside", { class: "story", "aria-label": "Story of a request", "aria-live": "polite" });
-  add(story, "p", {}, "Click on a request to read its story.");
+  const story = add(below, "aside", { class: "story", "aria-label": "Details of a request", "aria-live": "polite" });
+  add(story, "p", {}, "Click on a request to see its details.");
   return { root, title, axis, whole, clear, search, status, problem, canvas, legend, density, lists, story, of: {} };
 }
 
@@ -649,7 +649,7 @@ function bitmap({ width, height, planes }, buffers) {
   return { canvas, planes, cells, width, height, colours: null };
 }
 
-// Colours by what a cell holds, stronger where there is more; mixed where there are reads and writes.
+// Colour a cell by its operation, and more strongly for more requests. Reads and writes are mixed.
 function paint(one, colours) {
   const names = ["read", "write", "other"];
   const hues = one.planes.map((plane) => colours[names[plane]]);
@@ -692,7 +692,7 @@ function line(context, x, y, otherX, otherY) {
 
 const rgb = (colour) => `rgb(${colour.join(",")})`;
 
-// The next greater of 1, 2 and 5 times a power of ten.
+// Return the next greater number of 1, 2 and 5 times a power of ten.
 function nice(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * ([1, 2, 5].find((one) => one * power >= least) ?? 10);
@@ -705,7 +705,7 @@ function duration(ns) {
   return `${ns / length} ${unit}`;
 }
 
-// With as many digits as it takes to tell steps apart.
+// Use as many digits as neighbouring ticks need to differ.
 function size(bytes, step) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   const power = Math.min(Math.max(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), 0), 4);
@@ -713,7 +713,7 @@ function size(bytes, step) {
   return `${(bytes / 1024 ** power).toFixed(Math.min(digits, 6))} ${units[power]}`;
 }
 
-// The end of a path tells most.
+// Keep the end of a path: it is the most specific part.
 function elide(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let from = Math.floor(text.length * (1 - width / context.measureText(text).width));

@@ -105,18 +105,18 @@ class Explorer:
         """Answer one message of the page. `from` identifies the page: the explorer may be displayed several times."""
         kind, page = message["kind"], message["from"]
         try:
-            told, buffers = getattr(self, f"_on_{kind}")(message)
+            answer, buffers = getattr(self, f"_on_{kind}")(message)
         except Exception as error:  # after any error: else the page would wait for ever
             why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             self.widget.send({"kind": "failed", "from": page, "asked": kind, "why": visible(why)})
             raise
-        self.widget.send({"kind": kind, "from": page, **told}, buffers)
+        self.widget.send({"kind": kind, "from": page, **answer}, buffers)
 
     def _on_about(self, _: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Return the title, time range, axes and dimensions, and the current filters."""
         pieces = self._pieces
         last = int(pieces.begin_ns[-1]), int(np.nanmax(pieces.begin_ns[-1000:] + np.nan_to_num(pieces.took_ns[-1000:])))
-        told = {
+        answer = {
             "title": visible(self._title),
             "begin": int(pieces.begin_ns[0]) - self._begin_ns,
             "end": max(*last, int(pieces.begin_ns[0]) + 1) - self._begin_ns,
@@ -125,7 +125,7 @@ class Explorer:
             "dimensions": [{"name": one.name, "absent": one.absent} for one in pieces.dimensions.values()],
             "planes": PLANES,
         }
-        return told | self._brushed(), []
+        return answer | self._brushed(), []
 
     def _brushed(self) -> dict[str, Any]:
         box = self._pieces.box
@@ -141,10 +141,10 @@ class Explorer:
     def _on_picture(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Return the pieces themselves if they are few, or a picture of their density."""
         view = self._view(message["view"])
-        told = {"view": message["view"], "names": self._names(view)}
+        answer = {"view": message["view"], "names": self._names(view)}
         rows, is_all = self._pieces.rows(view, POINTS)
         if is_all:
-            return told | {"rows": len(rows)}, self._points(view, rows)
+            return answer | {"rows": len(rows)}, self._points(view, rows)
         width, height = int(message["width"]), int(message["height"])
         cells, without = self._pieces.cells(view, width, height)
         most = int(cells.max())
@@ -153,8 +153,8 @@ class Explorer:
         buffers = [
             np.ceil(np.log1p(cells[plane], dtype=np.float32) * scale).astype(np.uint8).tobytes() for plane in planes
         ]
-        told |= {"width": width, "height": height, "planes": planes, "most": most, "without": without}
-        return told, buffers
+        answer |= {"width": width, "height": height, "planes": planes, "most": most, "without": without}
+        return answer, buffers
 
     def _points(self, view: View, rows: Any) -> list[bytes]:
         """Return begin and duration (ns, NaN if unknown), value, sectors and plane of each piece."""
@@ -210,13 +210,13 @@ class Explorer:
         }
         requests, nr_bytes = self._pieces.total(view)
         chosen, chosen_bytes = self._pieces.total()
-        told = {
+        answer = {
             "lists": lists,
             "shown": f"{requests:,} requests, {quantities.size(nr_bytes)}",
             "selected": f"{chosen:,} requests, {quantities.size(chosen_bytes)}",
             "is_brushed": bool(self._pieces.box or self._pieces.searched or any(self._pieces.chosen.values())),
         }
-        return told, []
+        return answer, []
 
     def _list(self, name: str, view: View) -> Iterator[dict[str, Any]]:
         one, counts = self._pieces.dimensions[name], self._pieces.counts(name, view)
@@ -246,7 +246,7 @@ class Explorer:
 
         def below(level: list[tuple[Entry | None, list[Entry], int]]) -> dict[Entry | None, list[dict[str, Any]]]:
             """Return the rows of each directory of a level, including open subdirectories."""
-            entries = [entry for _, found, _ in level for entry in found]
+            entries = [entry for _, children, _ in level for entry in children]
             if not entries:
                 return {}
             groups = np.full(len(files), NO_GROUP, np.uint32)
@@ -261,36 +261,34 @@ class Explorer:
             ]
             inner = below([(entry, *files.children(entry, weights, LISTED)) for entry in is_open])
             rows: dict[Entry | None, list[dict[str, Any]]] = {}
-            for directory, found, more in level:
-                told = rows[directory] = []
-                for entry in sorted(found, key=lambda one: -int(counts.requests[numbers[one]])):
+            for directory, children, more in level:
+                lines = rows[directory] = []
+                for entry in sorted(children, key=lambda one: -int(counts.requests[numbers[one]])):
                     if not counts.requests[numbers[entry]] and (entry.first, entry.last) not in chosen:
                         continue
-                    told.append(
+                    lines.append(
                         _row(self._pieces.dimensions["file"], entry, counts, numbers[entry])
                         | {"is_open": entry in is_open}
                     )
-                    told += inner.get(entry, ())
+                    lines += inner.get(entry, ())
                 if more:
-                    told.append({"more": more, "depth": found[0].depth})
+                    lines.append({"more": more, "depth": children[0].depth})
             return rows
 
         yield from below([(None, *files.top(weights, LISTED))])[None]
 
     def _on_story(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Return the details of the piece in the middle of a small view, or of the piece `by` steps from the piece
-        `row`.
-        """
+        """Return the details of a piece: the one in the middle of a small view, or `by` pieces from the piece `row`."""
         row = self._pieces.nearest(self._view(message["view"])) if "view" in message else self._step(message)
         if row is None:
             return {"row": None}, []
-        at = self._piece_at(row)
+        request_id, piece = self._piece_at(row)
         mark = {
             "row": row,
             "begin_ns": int(self._pieces.begin_ns[row]) - self._begin_ns,
             "values": {name: float(self._pieces.values(name)[row]) for name in self._pieces.axes},
         }
-        sections = self._stories.tell(*at)
+        sections = self._stories.tell(request_id, piece)
         return {"mark": mark, "row": row, "sections": [section._asdict() for section in sections]}, []
 
     def _step(self, message: Mapping[str, Any]) -> int | None:
@@ -303,9 +301,8 @@ class Explorer:
 
     def _piece_at(self, row: int) -> tuple[int, int]:
         """Return request ID and piece index of a row."""
-        number = int(self._pieces.row[row])
-        found = shown(self._io).select("request_id", "piece").slice(number, 1).collect()
-        request_id, piece = found.row(0)
+        index = int(self._pieces.row[row])
+        request_id, piece = shown(self._io).select("request_id", "piece").slice(index, 1).collect().row(0)
         return int(request_id), int(piece)
 
 

@@ -165,20 +165,20 @@ class Pieces:
         return _column(io, value)[self.row]
 
     def _dimensions(self, io: pl.LazyFrame) -> Iterable[Dimension]:
-        absent = "" if len(self.files) > 1 else "Files: no event and no image tells of which file these blocks are."
+        absent = "" if len(self.files) > 1 else "Files: no event and no image shows which files these blocks belong to."
         files = Dimension("file", _narrow(self.files.numbers, len(self.files))[self.row], (), absent)
         yield self._with_certainty(io, files, "path", "ino")
-        apps = self._named(io, "app", ["owner_package"], "Apps: no owner's Android package is known.")
+        apps = self._named(io, "app", ["owner_package"], "Apps: the Android packages of the owners are unknown.")
         yield self._with_certainty(io, apps, "owner_package")
         processes = self._named(
-            io, "process", ["owner_comm", "owner_pid"], "Processes: no owner of any piece is known."
+            io, "process", ["owner_comm", "owner_pid"], "Processes: the owners of all pieces are unknown."
         )
         yield self._with_certainty(io, processes, "owner_comm", "owner_pid")
         for name, column in (("block type", "block_type"), ("operation", "op")):
             kinds = schema.table("io").column(column).values
             codes = self._ordered(io, pl.col(column).to_physical().cast(pl.UInt8).fill_null(len(kinds)))
-            is_untold = name == "block type" and not np.isin(codes, _codes(kinds, ("unknown",)), invert=True).any()
-            absent = "Block types: nothing tells what these blocks hold." if is_untold else ""
+            is_unknown = name == "block type" and not np.isin(codes, _codes(kinds, ("unknown",)), invert=True).any()
+            absent = "Block types: no event and no image shows what these blocks hold." if is_unknown else ""
             named = Dimension(name, codes, (*(word.replace("_", " ") for word in kinds), "no blocks"), absent)
             yield self._with_certainty(io, named, column)
         size = (pl.col("nr_sectors").sum().over("request_id") - 1).cast(pl.Float64)

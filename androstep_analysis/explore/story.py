@@ -18,17 +18,17 @@ from androstep_analysis.link.owner import handles
 _STEPS = ("queue", "insert", "issue", "complete")
 
 _VIA = {
-    "write_begin": "wrote to the page since it was last written out",
-    "dirty_folio": "made the page dirty since it was last written out",
+    "write_begin": "wrote to the page since its previous writeback",
+    "dirty_folio": "dirtied the page since its previous writeback",
     "submitter": "submitted the request",
-    "handle": "had a handle of the journal's transaction",
-    "filesystem": "a thread of the filesystem's own; for whom is unknown",
-    "inferred": "likely, and not proven",
-    "unknown": "nothing proves one",
+    "handle": "held a handle of the journal transaction",
+    "filesystem": "a thread of the filesystem; the process behind it is unknown",
+    "inferred": "likely, but not proven by an event",
+    "unknown": "no event shows the owner",
 }
 
-_TURNS = (*tracepoints.BIRTHS, *tracepoints.DELETIONS)
-_OF_FILES = (*tracepoints.PAGES, *_TURNS)
+_LIFETIMES = (*tracepoints.BIRTHS, *tracepoints.DELETIONS)
+_OF_FILES = (*tracepoints.PAGES, *_LIFETIMES)
 
 _NAMED = 3
 """Processes that are named. Of more, only the number is given."""
@@ -85,10 +85,10 @@ class Stories:
         yield "operation", f"{request['op'].replace('_', ' ')}{_flags(request)}"
         yield "device", units.format_dev(request["dev"])
         if request["sector"] is not None:
-            yield "place", f"sector {request['sector']:,}, {size(request['nr_sectors'] * units.SECTOR_BYTES)}"
+            yield "position", f"sector {request['sector']:,}, {size(request['nr_sectors'] * units.SECTOR_BYTES)}"
         error = request["error"]
         if request["complete_ns"] is None:
-            yield "result", "unknown: its completion was not seen"
+            yield "result", "unknown: the completion was not recorded"
         else:
             yield "result", "done" if error == 0 else "unknown" if error is None else f"error {error}"
 
@@ -111,7 +111,7 @@ class Stories:
         yield "blocks", marked(blocks, likely and kind != "unknown")
         if one["block_type"] is not None:
             yield "bytes", size(one["bytes"])
-            unnamed = "unknown" if one["ino"] is None else f"inode {one['ino']}, of unknown path"
+            unnamed = "unknown" if one["ino"] is None else f"inode {one['ino']}, path unknown"
             file = unnamed if one["path"] is None else f"{visible(one['path'])} (inode {one['ino']})"
             yield "file", marked(file, likely and (one["ino"] is not None or one["path"] is not None))
             if one["file_offset_bytes"] is not None:
@@ -121,28 +121,31 @@ class Stories:
     # -- before it was queued ------------------------------------------------------------------------------------------
 
     def _before(self, request: Mapping[str, Any], one: Mapping[str, Any], asked_ns: int) -> Iterator[tuple[str, str]]:
-        """Yield which processes wrote the data, and when the pages became dirty, since the previous writeback of these
-        bytes.
+        """Yield which processes wrote the data, and when the pages became dirty.
+
+        Both count since the previous writeback of these bytes.
         """
         if one["ino"] is None or one["file_offset_bytes"] is None:
-            yield "written by", "unknown: of which bytes of a file these blocks are is not known"
+            yield "written by", "unknown: the file or the file offset of these blocks is unknown"
             return
         if self._is_empty:
-            yield "written by", "unknown: the recording has no events of a filesystem"
+            yield "written by", "unknown: the recording has no filesystem events"
             return
         begin, end = one["file_offset_bytes"], one["file_offset_bytes"] + one["bytes"]
         is_of_file = (pl.col("dev") == request["part_dev"]) & (pl.col("ino") == one["ino"])
-        told = self._events.filter(is_of_file, pl.col("ts_ns") <= asked_ns, pl.col("event").is_in(_OF_FILES)).collect()
-        out_ns = self._written_out(request, one, begin, end, asked_ns)
+        of_file = self._events.filter(is_of_file, pl.col("ts_ns") <= asked_ns, pl.col("event").is_in(_OF_FILES))
+        file_events = of_file.collect()
+        writeback_ns = self._written_out(request, one, begin, end, asked_ns)
         # Before that event, the inode number belonged to another file, or the file had no pages.
-        turned_ns = _latest(told.filter(pl.col("event").is_in(_TURNS)))
-        since_ns = max((time for time in (out_ns, turned_ns) if time is not None), default=None)
-        since = "" if since_ns is None or since_ns != out_ns else f" since it was written out {self._at(since_ns)}"
-        events = told.filter(pl.col("event").is_in(tracepoints.PAGES))
+        lifetime_ns = _latest(file_events.filter(pl.col("event").is_in(_LIFETIMES)))
+        since_ns = max((time for time in (writeback_ns, lifetime_ns) if time is not None), default=None)
+        is_writeback = since_ns is not None and since_ns == writeback_ns
+        since = f" since its writeback {self._at(since_ns)}" if since_ns is not None and is_writeback else ""
+        events = file_events.filter(pl.col("event").is_in(tracepoints.PAGES))
         if since_ns is not None:
             events = events.filter(pl.col("ts_ns") > since_ns)
         if self._may_lack(since_ns, asked_ns, request["part_dev"]):
-            yield "lost", "events of the filesystem were lost meanwhile: what follows may not be all"
+            yield "lost", "filesystem events were lost in this time: the following may be incomplete"
         writes = events.filter(
             pl.col("event").is_in(tracepoints.WRITES),
             pl.col("offset_bytes") < end,
@@ -152,7 +155,7 @@ class Stories:
             last = self._at(int(writes["ts_ns"].to_numpy().max()))
             yield "written by", f"{_names(writes)}: {writes.height:,} × write, the last {last}{since}"
         else:
-            yield "written by", f"unknown: no event of a write to these bytes{since}"
+            yield "written by", f"unknown: no write to these bytes was recorded{since}"
         yield from self._dirtied(events, begin, end, asked_ns, since)
 
     def _may_lack(self, begin_ns: int | None, end_ns: int, dev: int) -> bool:
@@ -175,7 +178,7 @@ class Stories:
     ) -> Iterator[tuple[str, str]]:
         """Yield when the pages became dirty. The events of a folio of several pages name its first page."""
         if self._page_bytes is None:
-            yield "became dirty", "unknown: how large the kernel's pages are is not known"
+            yield "became dirty", "unknown: the size of the kernel's pages is unknown"
             return
         first, last = begin // self._page_bytes, (end - 1) // self._page_bytes
         cached = events.filter(event=tracepoints.CACHED).select("page", "ts_ns", order="page_order").sort("ts_ns")
@@ -184,12 +187,12 @@ class Stories:
         length = 2 ** pl.coalesce("page_order", "order", pl.lit(0))
         dirtied = dirtied.filter(pl.col("page") <= last, pl.col("page") + length > first)
         if dirtied.is_empty():
-            yield "became dirty", f"unknown: no event of it{since}"
+            yield "became dirty", f"unknown: no such event was recorded{since}"
             return
         first_ns, last_ns = int(dirtied["ts_ns"].to_numpy().min()), int(dirtied["ts_ns"].to_numpy().max())
         is_of_these = pl.col("page").is_between(first, last) & (pl.col("event") == tracepoints.UNCACHED)
         if events.filter(is_of_these, pl.col("ts_ns") > last_ns).height:
-            yield "became dirty", f"unknown: its pages left the cache after they last became dirty{since}"
+            yield "became dirty", f"unknown: its pages left the page cache after they were last dirtied{since}"
             return
         when = self._at(first_ns) + ("" if first_ns == last_ns else f" to {self._seconds(last_ns)}")
         yield "became dirty", f"{when}, by {_names(dirtied)}"
@@ -203,7 +206,7 @@ class Stories:
         For other blocks, yield the transaction that was being committed then.
         """
         if not self._has_journal:
-            yield "transaction", "unknown: the recording has no events of a journal"
+            yield "transaction", "unknown: the recording has no journal events"
             return
         of_journal = ("jbd2_start_commit", "jbd2_end_commit", tracepoints.HANDLE)
         is_here = (pl.col("dev") == request["part_dev"]) & pl.col("event").is_in(of_journal)
@@ -212,20 +215,20 @@ class Stories:
             pl.col("start_ns") <= asked_ns, (pl.col("end_ns") >= asked_ns).fill_null(True)
         )
         is_journal = one["block_type"] == "journal"
+        label = "transaction" if is_journal else "being committed then"
         if running.is_empty():
-            told = "unknown: no commit of the filesystem's journal" if is_journal else "none"
-            yield ("transaction" if is_journal else "being committed meanwhile"), f"{told} was under way"
+            yield label, "unknown: no journal commit was running" if is_journal else "none"
             return
         commit = running.row(-1, named=True)
-        end = "end not seen" if commit["end_ns"] is None else f"to {self._seconds(commit['end_ns'])}"
-        number = f"transaction {commit['transaction']:,}, {self._at(commit['start_ns'])} {end}"
-        yield ("transaction" if is_journal else "being committed meanwhile"), number
+        end = "end not recorded" if commit["end_ns"] is None else f"to {self._seconds(commit['end_ns'])}"
+        commit_text = f"transaction {commit['transaction']:,}, {self._at(commit['start_ns'])} {end}"
+        yield label, commit_text
         changes = events.filter(
             pl.col("event") == tracepoints.HANDLE,
             pl.col("transaction") == commit["transaction"],
             pl.col("nr_blocks") > 0,
         )
-        yield "changed in it by", _names(changes) if changes.height else "unknown: no event of its handles"
+        yield "changed in it by", _names(changes) if changes.height else "unknown: its handles were not recorded"
 
 
 def _whose(request: Mapping[str, Any], one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -237,7 +240,7 @@ def _whose(request: Mapping[str, Any], one: Mapping[str, Any]) -> Iterator[tuple
     if one["owner_package"] is not None:
         yield "app", marked(visible(one["owner_package"]), likely)
     if one["owner_count"] is not None and one["owner_count"] > 1:
-        yield "shared by", f"{one['owner_count']} processes, of which this is the last"
+        yield "shared by", f"{one['owner_count']} processes; the owner is the last of them"
 
 
 def _latest(events: pl.DataFrame) -> int | None:

@@ -305,7 +305,7 @@ def test_a_story_tells_who_wrote_and_when_it_became_dirty() -> None:
     other = {"ts_ns": 700, "comm": "other", "tid": 8}
     told = stories([WRITE | {"ts_ns": 600}, DIRTY | {"ts_ns": 601}, WRITE | other, DIRTY | {"ts_ns": 900, "page": 2}])
     assert told["written by"] == (
-        "other (8), app (7): 2 × write, the last at 0.000001 s since it was written out at 0.000000 s"
+        "other (8), app (7): 2 × write, the last at 0.000001 s since its writeback at 0.000000 s"
     )
     assert told["became dirty"] == "at 0.000001 s, by app (7)"
     assert told["waited in the cache"] == "399 ns until it was queued"
@@ -338,7 +338,7 @@ def test_a_folio_of_several_pages_is_told_by_its_first() -> None:
 
 def test_what_left_the_cache_is_not_what_became_dirty() -> None:
     dropped = {"event": "mm_filemap_delete_from_page_cache", "page": 1, "ts_ns": 700}
-    assert "left the cache" in stories([DIRTY | {"ts_ns": 600}, dropped])["became dirty"]
+    assert "left the page cache" in stories([DIRTY | {"ts_ns": 600}, dropped])["became dirty"]
 
 
 def test_lost_events_are_told() -> None:
@@ -356,10 +356,10 @@ def test_the_transaction_of_a_block_of_the_journal() -> None:
     ]
     told = stories(commit, block_type="journal")
     assert told["transaction"].startswith("transaction 5, ") and told["changed in it by"] == "installd (9)"
-    assert stories(commit)["being committed meanwhile"].startswith("transaction 5, ")
+    assert stories(commit)["being committed then"].startswith("transaction 5, ")
     early = [event | {"ts_ns": event["ts_ns"] - 500} for event in commit]
     assert stories(early, block_type="journal")["transaction"].startswith("unknown")
-    assert stories(early)["being committed meanwhile"] == "none was under way"
+    assert stories(early)["being committed then"] == "none"
 
 
 # -- what there is not ------------------------------------------------------------------------------------------------
