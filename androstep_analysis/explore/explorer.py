@@ -102,7 +102,7 @@ class Explorer:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _answer(self, message: Mapping[str, Any]) -> None:
-        """Answer one message of the page. `from` identifies the page: the explorer may be displayed several times."""
+        """Reply to one message of the page. `from` identifies the page: the explorer may be displayed several times."""
         kind, page = message["kind"], message["from"]
         try:
             answer, buffers = getattr(self, f"_on_{kind}")(message)

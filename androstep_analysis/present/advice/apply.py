@@ -29,7 +29,7 @@ ADVICE: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 
 
 def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return findings on avoidable I/O: what each costs, and what a fix would save.
+    """Return findings on avoidable I/O, with their cost and the saving of a fix.
 
     Parameters
     ----------

@@ -32,22 +32,22 @@ class Evidence:
 
     @cached_property
     def told(self) -> Told:
-        """Which process wrote what to which file (`measures.write_cost`)."""
+        """Return the writes of processes to files (`measures.write_cost`)."""
         return write_shares.told(self.tables, self.page_bytes, self.lost, self.recorded)
 
     @cached_property
     def calls(self) -> pl.DataFrame:
-        """The successful fsync calls (`measures.sync_cost.syncs`)."""
+        """Return the successful fsync calls (`measures.sync_cost.syncs`)."""
         return syncs(self.told, self.tables)
 
     @cached_property
     def syncs(self) -> pl.DataFrame:
-        """The successful fsync calls with process (owner_comm, …) and file (path, …)."""
+        """Return the successful fsync calls with process (owner_comm, …) and file (path, …)."""
         return self.told.causes.named(self.calls, "named_ns").sort("ts_ns")
 
     @cached_property
     def write_cost(self) -> pl.DataFrame:
-        """`measures.write_cost` by file."""
+        """Return `measures.write_cost` by file."""
         by = ("path", "file_type")
         return measures.write_cost(
             self.tables, by=by, page_bytes=self.page_bytes, recorded=self.recorded, lost=self.lost

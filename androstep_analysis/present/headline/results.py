@@ -103,7 +103,7 @@ def _interval(row: Row) -> list[Part]:
 
 
 def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
-    """Return the sentence on what was measured, and which parameters varied."""
+    """Return the sentence on the tests, and the parameters that varied."""
     tests = configurations["test"].unique(maintain_order=True)
     differ = [name for name in told if name != "test"]
     said: list[Part] = [

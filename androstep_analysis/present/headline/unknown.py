@@ -1,4 +1,4 @@
-"""What a recording does not contain, and which command would record it."""
+"""Gaps in a recording, and the commands that would record the missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the storage of a device does right now: the last seconds of a recording under way, and who was at it."""
+"""Live view of a device's storage: the last seconds of a running recording, by process, app or file."""
 
 from androstep_analysis.present.live.live import Live, Moment
 from androstep_analysis.present.live.ranking import KEYS, SORTS, ranking, totals

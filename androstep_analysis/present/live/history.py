@@ -1,8 +1,9 @@
-"""The last segments of a recording under way, joined by the code that joins every recording.
+"""The last segments of a running recording, attributed by the same code as every recording.
 
-What was recorded before them is forgotten, but for what it says of now: where files lay by then, as a listing. That
-began as the files that iotrace listed when it began; files that may have another name since are taken out, and places
-are those that files have by then, which is what the tables of the segments say. Names that fanotify reported are kept.
+Older segments are dropped. Only their effect on the present is retained, as an extent listing: the locations of files
+at the time of the cut. The listing starts as the one that iotrace made at the begin. At each cut, files that may have
+been renamed since are removed, and extents are updated from the tables of the dropped segments. Names that fanotify
+reported are retained.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ BEFORE: Final = "before.rec"
 
 @dataclass(frozen=True)
 class Segment:
-    """A file of what was recorded up to `end_ns`, in the clock of the trace: so many `events`, with so many `lost`."""
+    """A file of the trace up to `end_ns` (clock of the trace), with the numbers of `events` and of `lost` events."""
 
     path: Path
     end_ns: int
@@ -40,12 +41,12 @@ class Segment:
 
 
 class History:
-    """The segments of a recording in `directory` that are not forgotten yet; `place` is for files in between."""
+    """The retained segments of a recording in `directory`. `place` is a directory for temporary files."""
 
     def __init__(self, directory: Path, place: Path) -> None:
         self._directory, self._place = directory, place
         self._segments: list[Segment] = []
-        self._start_ns: int | None = None  # None: nothing was forgotten
+        self._start_ns: int | None = None  # None: no segment was dropped
         self._listed = record.read(directory / BEFORE) if (directory / BEFORE).exists() else None
         self._described = recording.described_under_way(directory)
         self._staging: Staging | None = None
@@ -54,31 +55,31 @@ class History:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Those that are kept, in order."""
+        """The retained segments, in order."""
         return tuple(self._segments)
 
     @property
     def start_ns(self) -> int | None:
-        """From when on events are known; None where all are."""
+        """Time from which events are known, or None if all are."""
         return self._start_ns
 
     @property
     def listed_ns(self) -> int:
-        """When iotrace had listed the files, in the clock of the trace; 0 where it listed none."""
+        """Time at which iotrace had listed the files, in the clock of the trace; 0 if it listed none."""
         if self._listed is None or not self._listed.tables["file"].height:
             return 0
         offset = self._listed.header["monotonic_offset_ns"] if self._described.facts["clock"] == "mono" else 0
         return int(self._listed.tables["file"].select(pl.col("listed_ns").max()).item()) + offset
 
     def add(self, path: Path) -> Segment:
-        """Takes in the next segment."""
+        """Append the next segment."""
         before, self._counted = self._counted, segments.counters(path)
         counted = (now - then for now, then in zip(self._counted, before, strict=True))
         self._segments.append(Segment(path, segments.end_ns(path), *counted))
         return self._segments[-1]
 
     def forget(self, count: int) -> list[Path]:
-        """Forgets the first segments, which `tables` has seen, and returns their files."""
+        """Drop the first `count` segments, after `tables` has read them, and return their files."""
         forgotten, self._segments = self._segments[:count], self._segments[count:]
         if not forgotten:
             return []
@@ -92,13 +93,13 @@ class History:
         return [segment.path for segment in forgotten]
 
     def tables(self) -> Mapping[str, pl.LazyFrame]:
-        """The tables of what is kept, as of a capture (`derivation.TABLES`)."""
+        """Return the tables of the retained segments, like those of a capture (`derivation.TABLES`)."""
         trace = self._place / "trace.dat"
         segments.join([segment.path for segment in self._segments], trace, is_whole=False)
         sources = (Source(str(trace), "trace", trace.stat().st_size, ""),)
         described = replace(self._described, sources=sources)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LossWarning)  # `Segment.lost` has what is lost
+            warnings.simplefilter("ignore", LossWarning)  # `Segment.lost` counts lost events
             spool = Spool(self._place)
             self._staging = capture_tables.staging_of(described, capture_tables.in_place, {}, spool)
             threads = self._directory / "tasks.rec"
@@ -112,18 +113,22 @@ class History:
             )
             try:
                 self._tables, _ = derive(self._staging, witnesses, spool)
-            except InputError:  # the events contradict the listing, and are right
+            except InputError:  # the events contradict the listing; trust the events
                 self._listed = None
                 self._tables, _ = derive(self._staging, replace(witnesses, listing_before=None), spool)
         return self._tables
 
     def _names(self) -> Records | None:
-        """What fanotify told, of inodes that had several files before the segments that are kept only the last one."""
+        """Return the names from fanotify.
+
+        Of inodes that had several files before the retained segments, only the last file is returned.
+        """
         path = self._directory / "names.rec"
         if not path.exists():
             return None
         told = record.read(path)
-        told = replace(told, losses=tuple(loss for loss in told.losses if loss.kind != "torn"))  # it goes on
+        # The file is still being written, so its last record may be incomplete.
+        told = replace(told, losses=tuple(loss for loss in told.losses if loss.kind != "torn"))
         if self._start_ns is None or not entries.are_entries(told):
             return told
         rows, inode = told.tables[entries.TABLE], ["dev", "ino"]
@@ -133,17 +138,17 @@ class History:
         return replace(told, tables={**told.tables, entries.TABLE: kept})
 
     def _watched(self) -> set[int]:
-        """The filesystems whose names fanotify tells since before the files were listed."""
+        """Return the filesystems that fanotify watched since before the files were listed."""
         path = self._directory / "names.rec"
         told = record.read(path).tables.get("watch") if path.exists() else None
         return set() if told is None else {*told.filter(pl.col("since_ns").is_not_null())["dev"]}
 
 
 def _still_named(listed: Records, events: pl.LazyFrame, watched: set[int], *, was_lost: bool) -> Records:
-    """The listing without files that may have another name, or be gone, after `events`.
+    """Return the listing without files that may have been renamed or deleted by `events`.
 
-    Files of filesystems that have no events of their own, or whose names are not told, may all be, and so may all files
-    where any event `was_lost`.
+    All files are removed if any event `was_lost`. All files of a filesystem are removed if it has no events of its own,
+    or if fanotify did not watch it.
     """
     event, inode = pl.col("event"), ["dev", "ino"]
     is_kept = event.is_in(tracepoints.EVICTIONS) & (pl.col("nlink") > 0)
@@ -158,9 +163,9 @@ def _still_named(listed: Records, events: pl.LazyFrame, watched: set[int], *, wa
 
 
 def _with_places(listed: Records, tables: Mapping[str, pl.LazyFrame], at_ns: int, *, was_lost: bool) -> Records:
-    """The listing with the extents that files have at a time by these tables, and with the files that have them.
+    """Return the listing with the extents that the tables report at time `at_ns`, and with their files.
 
-    An extent that was listed holds until an event ends it, and no longer than up to where any event `was_lost`.
+    A listed extent is valid until an event ends it. If any event `was_lost`, listed extents are dropped.
     """
     is_then = (pl.col("valid_from_ns") <= at_ns).fill_null(True) & (pl.col("valid_to_ns") > at_ns).fill_null(True)
     sources = ["tracepoint", "context", "recorded", *([] if was_lost else ["fiemap"])]
@@ -186,7 +191,7 @@ def _with_places(listed: Records, tables: Mapping[str, pl.LazyFrame], at_ns: int
 
 
 def _as(table: pl.DataFrame, rows: pl.DataFrame, constants: Mapping[str, int]) -> pl.DataFrame:
-    """The rows with the columns of a table, null where nothing tells them."""
+    """Return the rows with the columns of a table. Missing columns are constants or null."""
     return rows.select(
         pl.col(name).cast(dtype) if name in rows.columns else pl.lit(constants.get(name), dtype).alias(name)
         for name, dtype in table.schema.items()

@@ -1,4 +1,4 @@
-"""A recording under way, moment by moment."""
+"""A running recording as a sequence of moments."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from androstep_analysis.device.transport import DeviceError
 from androstep_analysis.present.live.history import History
 
 HISTORY_S: Final = 40
-"""What is written to the cache reaches the disk within half a minute (vm.dirty_expire_centisecs), and a little."""
+"""Dirty pages are written back within half a minute (vm.dirty_expire_centisecs) plus a few seconds."""
 
 _SHARE = 0.6
-"""Of the time between two moments that may go into joining."""
+"""Share of the time between two moments that attribution may take."""
 
 _POLL_S = 0.5
-"""Each look at the device costs it a few processes."""
+"""Polling interval. Each poll starts a few processes on the device."""
 
-# iotrace ends a segment when its time is over. On a busy device that is late by seconds.
+# iotrace ends each segment after its time is over. On a busy device it may be late by seconds.
 SEGMENT_LATE_S = 120
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What ended between two times of a recording under way.
+    """The requests that ended in an interval of a running recording.
 
-    `start_ns` and `end_ns` are in the clock of the trace. `requests` has rows of that table for the requests that ended
-    in between (complete_ns), `io` the pieces of these. `events` is how many events were recorded meanwhile, and
-    `lost_events` how many the kernel lost. `history_s` is how far back events are known: who wrote what reaches the
-    disk now is only known where that was later. `recorder_ratio` is the share of one CPU of the device that iotrace
-    took, `analysis_ratio` that of one here that the joining took.
+    `start_ns` and `end_ns` are in the clock of the trace. `requests` has the rows of table requests that ended in the
+    interval (complete_ns), `io` their pieces. `events` and `lost_events` count the recorded and the lost events.
+    `history_s` is the length of the known history: data that was written to the cache before it has no owner.
+    `recorder_ratio` is iotrace's share of one CPU of the device, `analysis_ratio` the share of one local CPU that
+    attribution took.
     """
 
     start_ns: int
@@ -60,15 +60,16 @@ class Moment:
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """Length of the interval."""
         return (self.end_ns - self.start_ns) / NS_PER_S
 
 
 class Live:
-    """Records a device while a ``with`` block runs; its moments are had by iterating.
+    """Record a device during a ``with`` block. Iterate over it to get the moments.
 
-    `interval_s` is how long a moment is; where joining takes longer, moments become longer, and the history shorter:
-    none is left out. `trace` are the storage devices, as of `Recording`; with `keep` all of it becomes a capture there.
+    `interval_s` is the length of a moment. If attribution takes longer, moments become longer and the history becomes
+    shorter, but no event is skipped. `trace` selects storage devices, as in `Recording`. With `keep`, the whole
+    recording becomes a capture in that directory.
     """
 
     def __init__(
@@ -84,17 +85,17 @@ class Live:
         self._keep = None if keep is None else Path(keep)
         self._trace = trace
         self._stack = contextlib.ExitStack()
-        self._least_s = math.inf  # that joining takes, whatever the history
+        self._least_s = math.inf  # shortest time of an attribution: the part that does not depend on the history
         self._is_ended = False
 
     @property
     def capture(self) -> Capture | None:
-        """What was recorded, when the block has ended, where it was to be kept."""
+        """The capture of the recording after the block, if it was to be kept."""
         return self._recording.capture
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            # What is written here must not be what is seen there.
+            # If this machine is recorded, write to memory: writes to a disk would appear in the recording.
             memory = next((Path(place) for place in MEMORY if Path(place).is_dir()), None)
             place = stack.enter_context(scratch.directory("live", memory if self._device.is_here else None))
             stack.enter_context(_temporary_files_in(place))
@@ -117,7 +118,7 @@ class Live:
         self._stack.__exit__(kind, error, trace)
 
     def end(self) -> None:
-        """Has no moment follow the one that is being made; may be called from a signal handler or another thread."""
+        """Stop after the current moment. May be called from a signal handler or another thread."""
         self._is_ended = True
 
     def __iter__(self) -> Iterator[Moment]:
@@ -166,10 +167,10 @@ class Live:
             due = time.monotonic() + self._interval_s
 
     def _too_much(self, history: History, joined_s: float) -> int:
-        """How many of the first segments to forget, so that joining the rest and what comes next is in time.
+        """Return the number of segments to drop, so that attribution keeps up with the recording.
 
-        Those that were there when files were listed are: where a file lay before it was listed is not known, and of
-        what happened since the listing tells all that did not change.
+        Segments from before the end of the file listing are dropped too. The location of a file before it was listed is
+        unknown, and later events report every change since the listing.
         """
         sizes = [segment.path.stat().st_size for segment in history.segments]
         ends = [segment.end_ns for segment in history.segments]
@@ -184,7 +185,7 @@ class Live:
 
 
 def _ended(tables: Mapping[str, pl.LazyFrame], start_ns: int, end_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Tables requests and io of what ended from `start_ns` until before `end_ns`."""
+    """Return tables requests and io for the requests that ended in [start_ns, end_ns)."""
     ended = pl.col("complete_ns").is_between(start_ns, end_ns, closed="left")
     requests = tables["requests"].filter(ended).collect()
     return requests, tables["io"].join(requests.select("request_id").lazy(), on="request_id", how="semi").collect()
@@ -197,7 +198,7 @@ def _cpu_s() -> float:
 
 @contextlib.contextmanager
 def _temporary_files_in(place: Path) -> Iterator[None]:
-    """Has all temporary files made there."""
+    """Make all temporary files in this directory."""
     before, tempfile.tempdir = tempfile.tempdir, str(place)
     try:
         yield

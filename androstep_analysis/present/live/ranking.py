@@ -1,4 +1,4 @@
-"""Who was at it in a moment: rates and times by app, process, file or type of block."""
+"""Ranking of a moment: rates and times by app, process, file, block type or device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS: Final = {
     "type": ("block_type",),
     "device": ("dev",),
 }
-"""What to rank, and the columns of table `io` that tell it; without_file is the block type of what lies in no file."""
+"""Ranking keys and their columns of table `io`; without_file is the block type of blocks that belong to no file."""
 
 SORTS: Final = {
     "bytes": "bytes_per_s",
@@ -27,30 +27,30 @@ SORTS: Final = {
     "sync": "sync_ratio",
     "latency": "d2c_p99_ns",
 }
-"""What to sort by, and the column of `ranking` that it is."""
+"""Sort orders and their columns of `ranking`."""
 
 _QUANTILES: Final = {"d2c_p50_ns": 0.5, "d2c_p99_ns": 0.99}
 
 
 def ranking(moment: Moment, by: str, sort: str = "bytes") -> pl.DataFrame:
-    """What was read and written in a moment, by who or what.
+    """Return the reads and writes of a moment by one of the keys.
 
     Parameters
     ----------
     moment : Moment
-        Of `Live`.
+        A moment of `Live`.
     by : str
         One of `KEYS`.
     sort : str
-        One of `SORTS`; the greatest comes first, and what is unknown where its numbers say.
+        One of `SORTS`; the largest value comes first. Rows with an unknown key are sorted like the others.
 
     Returns
     -------
     polars.DataFrame
-        The columns of `KEYS`, null where nobody knows; requests_per_s, read_bytes_per_s, written_bytes_per_s,
+        The columns of `KEYS`, null if unknown; requests_per_s, read_bytes_per_s, written_bytes_per_s,
         bytes_per_s (Float64; a request counts in each row that has a part of it); sync_ratio (Float64, of bytes
-        written; null where none are), d2c_p50_ns and d2c_p99_ns (Int64, nearest rank of the time in the device; null
-        where no issue is known); inferred (Float64, of bytes: of how much the key is only inferred).
+        written; null if none), d2c_p50_ns and d2c_p99_ns (Int64, nearest rank of the time in the device; null
+        if no issue is known); inferred (Float64, share of bytes whose key is only inferred).
     """
     keys, seconds = list(KEYS[by]), moment.seconds
     written, sync = pl.col("op") == "write", pl.col("sync")
@@ -83,7 +83,7 @@ def ranking(moment: Moment, by: str, sort: str = "bytes") -> pl.DataFrame:
 
 
 def totals(moment: Moment) -> dict[str, float | None]:
-    """The numbers of `ranking` of a moment as a whole, and the share of its bytes of which the owner is a fact."""
+    """Return the figures of `ranking` for the whole moment, and the share of its bytes whose owner is a fact."""
     whole = ranking(replace(moment, io=moment.io.with_columns(dev=pl.lit(0))), "device").drop("dev", "inferred")
     size = pl.col("bytes")
     is_owned = is_known(["owner_comm"], moment.io.columns)

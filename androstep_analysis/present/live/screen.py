@@ -1,4 +1,4 @@
-"""`androstep top` in a terminal: a ranking that follows the device, and keys to choose what is ranked."""
+"""`androstep top` in a terminal: a live ranking, with keys that choose what is ranked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LETTERS: Final = {"a": "app", "p": "process", "f": "file", "t": "type", "d": "d
 _NAME_COLUMNS: Final = 44
 
 _MOMENTS: Final = 120
-"""How many are in the line of the past."""
+"""Maximum number of moments in the sparkline."""
 
 
 class _Arrived(Message):
@@ -40,7 +40,7 @@ class _Arrived(Message):
 
 
 class Screen(App[None]):
-    """Shows each moment as it comes, until q, which calls `end`, or the last of them.
+    """Display each moment as it arrives, until q is pressed (which calls `end`) or the moments end.
 
     `show` runs it.
     """
@@ -66,7 +66,7 @@ class Screen(App[None]):
         self._reader = threading.Thread(target=self._read, daemon=True)
 
     def compose(self) -> ComposeResult:
-        """The widgets, from top to bottom."""
+        """Yield the widgets, from top to bottom."""
         yield Static("recording begins …", id="headline", markup=False)
         yield Sparkline([], id="past")
         yield DataTable(id="ranking", cursor_type="row", zebra_stripes=True)
@@ -74,34 +74,34 @@ class Screen(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begins to read the moments, beside what is shown."""
+        """Start reading the moments in another thread."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self.exit)
         self._reader.start()
 
     def show(self) -> None:
-        """Runs until it is quit or there are no more moments; raises what reading them raised."""
+        """Run until it is quit or the moments end. Re-raise an error of the reader."""
         try:
             self.run()
         finally:
             self._end()
-            self._reader.join()  # it may be asking the device
+            self._reader.join()  # it may be in the middle of a device command
         if self._error is not None:
             raise self._error
 
     def action_rank(self, by: str) -> None:
-        """Ranks by another of `KEYS`."""
+        """Rank by another of `KEYS`."""
         self._by = by
         self._show()
 
     def action_sort(self) -> None:
-        """Sorts by the next of `SORTS`."""
+        """Sort by the next of `SORTS`."""
         names = list(SORTS)
         self._sort = names[(names.index(self._sort) + 1) % len(names)]
         self._show()
 
     def action_pause(self) -> None:
-        """Keeps what is shown, or goes on; recording goes on meanwhile."""
+        """Freeze or unfreeze the display. Recording continues."""
         self._is_paused = not self._is_paused
         self._show()
 
@@ -131,13 +131,13 @@ class Screen(App[None]):
         table = self.query_one(DataTable)
         table.clear(columns=True)
         rows = [_plain(row) for row in cells(ranking(self._moment, self._by, self._sort), self._by)]
-        # Widths that are left to the table are known one picture later.
+        # Set the widths here: the table would compute them only for the next update.
         for number, name in enumerate(header(self._by)):
             table.add_column(name, width=max([len(name), *(row[number].cell_len for row in rows)]))
         table.add_rows(rows)
 
 
 def _plain(row: list[str]) -> list[Text]:
-    """Cells without markup, which a file's name could have, numbers to the right."""
+    """Return cells without markup (a file name could contain it), with numbers right-aligned."""
     name, *numbers = row
     return [Text(shortened(visible(name), _NAME_COLUMNS)), *(Text(number, justify="right") for number in numbers)]

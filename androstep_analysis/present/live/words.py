@@ -1,4 +1,4 @@
-"""A moment as text: a line of what it was as a whole, and the cells of a ranking."""
+"""A moment as text: a headline, and the cells of a ranking."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COLUMNS: Final = {
     "d2c_p50_ns": ("p50", "ns"),
     "d2c_p99_ns": ("p99", "ns"),
 }
-"""What a ranking is shown with: the column, what it is called, and its unit."""
+"""Columns of a ranking, with title and unit."""
 
 UNKNOWN: Final = "unknown"
 
 
 def headline(moment: Moment) -> str:
-    """What was done, and how sure and how dear the answer is."""
+    """Return the rates of a moment, and the share of it with a known owner."""
     whole = totals(moment)
     said = [
         f"read {in_unit(whole['read_bytes_per_s'] or 0, 'B/s')}, written"
@@ -37,7 +37,7 @@ def headline(moment: Moment) -> str:
 
 
 def cost(moment: Moment) -> str:
-    """What recording and joining took, how far back it looks, and what was lost."""
+    """Return the cost of recording and attribution, the length of the history, and lost events."""
     said = [
         f"{in_unit(moment.seconds, 's')} with {moment.events:,} events",
         f"history {in_unit(moment.history_s, 's')}",
@@ -49,12 +49,12 @@ def cost(moment: Moment) -> str:
 
 
 def header(by: str) -> list[str]:
-    """What the columns of `cells` are called."""
+    """Return the titles of the columns of `cells`."""
     return [by, *(name for name, _ in COLUMNS.values())]
 
 
 def cells(rows: pl.DataFrame, by: str) -> list[list[str]]:
-    """A ranking by `by` as texts, which may hold anything that a device calls its own."""
+    """Return a ranking as texts. They are not escaped: names from the device may contain anything."""
     names = rows.select(*KEYS[by]).rows()
     inferred = rows["inferred"].to_list()
     numbers = rows.select(*COLUMNS).rows()

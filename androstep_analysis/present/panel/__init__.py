@@ -1,9 +1,8 @@
-"""A panel to measure storage from a notebook: Measure, History and Ranking, as Mobibench's app had them.
+"""A panel for notebooks to measure storage: Measure, History and Ranking, like in Mobibench's app.
 
->>> from androstep_analysis.present.panel import Panel
->>> Panel("results")
+>>> from androstep_analysis.present.panel import Panel >>> Panel("results")
 
-The last line of a cell shows it. What it measures are captures in the directory it was given.
+The last line of a notebook cell displays it. Its results are captures in the given directory.
 """
 
 try:

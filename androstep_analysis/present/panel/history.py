@@ -1,4 +1,4 @@
-"""Results in a directory, with names and notes beside them: found, shared as files, and opened from such files."""
+"""Results in a directory, with names and notes: list them, pack them into files to share, and unpack such files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.source import Source, head
 
 NOTE: Final = "note.json"
-"""The file beside a result that has its name and a note, as people wrote them."""
+"""File in a result's directory with the name and the note that the user entered."""
 
 _MOST_LETTERS: Final = 10_000
 _MOST_BYTES: Final = 1 << 28
-"""What a shared file may come to when it is unpacked."""
+"""Maximum size of a shared file after unpacking."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A result in the history: its capture, what it is called, and what somebody noted."""
+    """A result in the history: its capture, its name and its note."""
 
     capture: Capture
     directory: Path
@@ -41,29 +41,29 @@ class Result:
 
     @property
     def when(self) -> str:
-        """When its first repetition began, in UTC."""
+        """Begin of its first repetition, in UTC."""
         began = self.capture.bench["bench_runs"]["realtime_ns"].min()
         return "" if not isinstance(began, int) else f"{datetime.fromtimestamp(began / 1e9, UTC):%Y-%m-%d %H:%M}"
 
     @property
     def seconds(self) -> float:
-        """How long it took, from its first repetition's begin to its last one's end."""
+        """Duration from the begin of the first repetition to the end of the last."""
         runs = self.capture.bench["bench_runs"].select("realtime_ns", end=pl.col("realtime_ns") + pl.col("duration_ns"))
         return float(runs.select((pl.col("end").max() - pl.col("realtime_ns").min()) / 1e9).item() or 0)
 
 
 def results(home: Path) -> list[Result]:
-    """The results of benchmarks in a directory, the newest first; what else is there is left out."""
+    """Return the benchmark results in a directory, the newest first. Other files are ignored."""
     found = []
     for directory in sorted(home.iterdir() if home.is_dir() else (), key=lambda path: path.name, reverse=True):
-        with contextlib.suppress(InputError):  # what another program left there is no history of ours
+        with contextlib.suppress(InputError):  # ignore files of other programs
             if (directory / manifest.FILE_NAME).is_file():
                 found.append(result(directory))
     return found
 
 
 def result(directory: Path) -> Result:
-    """The result in a capture directory. Raises `InputError` where there is none."""
+    """Return the result in a capture directory. Raise `InputError` if there is none."""
     opened = capture.open(directory)
     if not opened.about["bench"]:
         raise InputError(f"{directory}: no results of a benchmark are in it")
@@ -72,13 +72,13 @@ def result(directory: Path) -> Result:
 
 
 def annotate(directory: Path, name: str, note: str) -> None:
-    """Keeps the name and the note of a result beside it."""
+    """Save the name and the note of a result in its directory."""
     text = json.dumps({"name": name[:_MOST_LETTERS], "note": note[:_MOST_LETTERS]}, indent=2)
     files.write_text(directory / NOTE, f"{text}\n")
 
 
 def _noted(directory: Path) -> tuple[str, str]:
-    """Name and note; anyone may have written them, so whatever is no text is none."""
+    """Return name and note. The file may come from elsewhere, so values that are not strings are ignored."""
     try:
         read = json.loads(files.read_text(directory / NOTE))
         texts = (read["name"], read["note"])
@@ -88,7 +88,7 @@ def _noted(directory: Path) -> tuple[str, str]:
 
 
 def new_directory(home: Path) -> Path:
-    """A directory for a result that is not there yet; `home` is made."""
+    """Return a new path for a result. `home` is created."""
     home.mkdir(parents=True, exist_ok=True)
     stem = f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     names = (stem, *(f"{stem}-{number}" for number in range(2, 1000)))
@@ -96,15 +96,15 @@ def new_directory(home: Path) -> Path:
 
 
 def remove(directory: Path) -> None:
-    """Removes a result for good."""
+    """Delete a result permanently."""
     assert (directory / manifest.FILE_NAME).is_file()
     shutil.rmtree(directory)
 
 
 def packed(directory: Path) -> bytes:
-    """A result as a file (tar, xz): what was recorded, what is known of it, and its note; the same whenever made."""
+    """Return a result as a tar.xz file: sources, manifest and note. The bytes are reproducible."""
     described = manifest.read(directory)
-    # Images stay where they are. A manifest from elsewhere could name any file of this machine by an absolute path.
+    # Images are not packed. Absolute paths are skipped: a foreign manifest could name any file of this machine.
     kept = [source for source in described.sources if not Path(source.path).is_absolute()]
     names = [manifest.FILE_NAME, NOTE, *(source.path for source in kept if manifest.locate(source, directory))]
     content = io.BytesIO()
@@ -119,9 +119,9 @@ def packed(directory: Path) -> bytes:
 
 
 def receive(home: Path, file_name: str, content: bytes) -> Path:
-    """Keeps a file that somebody shared as a new result: one of `packed`, or what iobench, fio or Mobibench wrote.
+    """Add a shared file as a new result: a file of `packed`, or a result file of iobench, fio or Mobibench.
 
-    What follows from what was recorded is made anew. Raises `InputError` for any other file.
+    Derived tables are computed again. Raises `InputError` for any other file.
     """
     with scratch.directory("shared") as place:
         file = place / "shared"
@@ -139,7 +139,10 @@ def receive(home: Path, file_name: str, content: bytes) -> Path:
 
 
 def _unpacked(file: Path, directory: Path) -> Path | None:
-    """The capture directory in an archive of `packed`, unpacked; None where the file is no such archive."""
+    """Unpack an archive of `packed` and return its capture directory.
+
+    Return None if the file is not such an archive.
+    """
     directory.mkdir()
     try:
         unpack(file, directory, _MOST_BYTES)

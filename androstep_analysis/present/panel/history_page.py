@@ -1,4 +1,4 @@
-"""The page of results: reopened, named, compared, shared as files, and removed."""
+"""The page of results: open, rename, compare, share and delete them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIELD: Final = widgets.Layout(width="min(100%, 34em)")
 
 
 class HistoryPage:
-    """The results in `home`; calls `changed` when there are others, or when one has another name."""
+    """The results in `home`. It calls `changed` after results were added, removed or renamed."""
 
     def __init__(self, home: Path, changed: Callable[[], None]) -> None:
         self._home = home
@@ -56,10 +56,10 @@ class HistoryPage:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads the directory again; what was chosen stays so."""
+        """Read the directory again. The selection is kept."""
         self._results = {one.directory.name: one for one in history.results(self._home)}
         chosen = [name for name in self._list.value if name in self._results]
-        self._list.unobserve(self._show, names="value")  # which would draw what is chosen several times
+        self._list.unobserve(self._show, names="value")  # avoids drawing the selection several times
         self._list.options = [(_title(one), name) for name, one in self._results.items()]
         self._list.value = chosen
         self._list.observe(self._show, names="value")
@@ -67,7 +67,7 @@ class HistoryPage:
 
     @property
     def _chosen(self) -> list[Result]:
-        """The results that are chosen, the oldest first."""
+        """The selected results, the oldest first."""
         return [self._results[name] for name in sorted(self._list.value) if name in self._results]
 
     def _show(self, _: object = None) -> None:
@@ -91,7 +91,7 @@ class HistoryPage:
         self._changed()
 
     def _ask(self, *, is_asked: bool) -> None:
-        """Shows whether a result is really to go, or does not."""
+        """Show or hide the confirmation of a deletion."""
         self._confirm.layout.display = "" if is_asked else "none"
         names = ", ".join(f"{one.name} ({one.directory})" for one in self._chosen)
         self._sure.value = str(el("p", f"Delete {names} with all that was measured?", role="alert")) if is_asked else ""
@@ -116,7 +116,7 @@ class HistoryPage:
             self._open.value = ()  # so that the same file can be opened again
 
     def _offer(self) -> None:
-        """Links to the files of what is chosen: a result and its report, or the page of a comparison."""
+        """Offer links to files of the selection: a result and its report, or the page of a comparison."""
         chosen = self._chosen
         with scratch.directory("shared") as place:
             page = place / "page.html"
@@ -149,7 +149,7 @@ def _kinds(result: Result) -> list[str]:
 
 
 def _link(name: str, content: bytes, about: str) -> Element:
-    """A link that saves a file: no server needs to know of it."""
+    """Return a link that saves a file. The content is embedded, so no server is needed."""
     data = base64.b64encode(content).decode("ascii")
     link = el("a", name, href=f"data:application/octet-stream;base64,{data}", download=name)
     return el("span", link, f" – {about}")

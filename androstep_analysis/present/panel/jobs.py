@@ -1,4 +1,4 @@
-"""What to measure: the words of the panel, the options of iobench that they mean, and what doing it will cost."""
+"""The jobs of the panel: settings, the options of iobench that they become, and an estimate of their cost."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FILE_TESTS: Final = {
     "Sequential read": "read",
     "Random read": "randread",
 }
-"""Tests of files, and iobench's words for them."""
+"""Tests of files, and their names in iobench."""
 
 SQLITE_TESTS: Final = {"SQLite insert": "insert", "SQLite update": "update", "SQLite delete": "delete"}
-"""Tests of SQLite, likewise."""
+"""Tests of SQLite, and their names in iobench."""
 
 TITLES: Final = {
     **{"seq_write": "Sequential write", "rand_write": "Random write", "seq_read": "Sequential read"},
     **{"rand_read": "Random read", "append": "Append", "postmark": "PostMark"},
     **{f"sqlite_{word}": test for test, word in SQLITE_TESTS.items()},
 }
-"""What the tests of results are called here."""
+"""Titles of the tests in results."""
 
 ALL: Final = (*FILE_TESTS, *SQLITE_TESTS)
 
@@ -38,24 +38,24 @@ _WRITES: Final = ("write", "randwrite")
 _UNSYNCED: Final = ("buffered", "mmap")
 
 _TRANSACTION_BYTES: Final = 24 << 10
-"""What a small transaction writes with its journal: pages of 4 KiB and blocks of the filesystem, as was measured."""
+"""Bytes that a small transaction writes, including its journal (measured): pages of 4 KiB and filesystem blocks."""
 
 _FAST, _SLOW = (
     {"synced": 5_000, "unsynced": 200_000, "read": 20_000, "transaction": 1_000},
     {"synced": 100, "unsynced": 5_000, "read": 1_000, "transaction": 25},
 )
-"""Operations per second of a good SSD and of a slow memory card: what is assumed of storage that is not known yet."""
+"""Operations per second of a good SSD and of a slow memory card, for estimates on unknown storage."""
 
 _REPETITION_S: Final = 0.1
-"""What a repetition takes besides: files are laid out, the page cache is emptied, and all is checked."""
+"""Overhead of a repetition: creating files, dropping the page cache, and checks."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What iobench is asked for: by default what the released results of datasets/bench were measured with.
+    """The settings of a measurement. The defaults are those of the released results in datasets/bench.
 
-    Sizes are in KiB, as in Mobibench's app. Writes end after `records` of each repetition or `seconds`, whichever comes
-    first; without a limit (0) when all of the file is written. Reads read all of it once.
+    Sizes are in KiB, as in Mobibench's app. Writes end after `records` per repetition or `seconds`, whichever comes
+    first; without limits (0), when all of the file is written. Reads read the whole file once.
     """
 
     tests: tuple[str, ...] = ALL
@@ -71,11 +71,11 @@ class Job:
     repeats: int = RELIABLE
 
     def options(self, directory: str) -> dict[str, list[str]]:
-        """Options of iobench for each run that it takes, in the order of `of_runs`."""
+        """Return the options of iobench for each of its runs, in the order of `of_runs`."""
         shared = [f"--numjobs={self.threads}", f"--repeats={self.repeats}", f"--directory={directory}"]
         sizes = [f"--size={self.file_kib}k", f"--bs={self.record_kib}k", f"--mode={self.sync_mode}"]
         limits = [f"--runtime={round(self.seconds * 1000)}ms"] * (self.seconds > 0)
-        if self.records or self.seconds:  # with time alone the file would be written over and over
+        if self.records or self.seconds:  # with a time limit alone, iobench would write the file repeatedly
             limits.append(f"--number_ios={self._records}")
         modes = [f"--journal-mode={self.journal_mode}", f"--synchronous={self.synchronous}"]
         of_sqlite = [f"--transactions={self.transactions}", "--tables=1", *modes]
@@ -92,7 +92,7 @@ class Job:
         }  # fmt: skip
 
     def of_runs(self) -> dict[str, tuple[str, ...]]:
-        """The tests of each run, in the order in which they are done."""
+        """Return the tests of each run, in order."""
         kinds = {
             "writes": tuple(test for test, word in FILE_TESTS.items() if word in _WRITES),
             "reads": tuple(test for test, word in FILE_TESTS.items() if word not in _WRITES),
@@ -103,29 +103,29 @@ class Job:
 
     @property
     def room_bytes(self) -> int:
-        """Room that it needs at once: the files of all workers, and as much for what SQLite keeps beside its own."""
+        """Free space needed: the files of all workers, or the databases and journals of SQLite."""
         of_files = self._file_bytes * any(test in FILE_TESTS for test in self.tests)
         of_sqlite = (self.transactions * 1024 + (1 << 20)) * self.threads
         return max(of_files, of_sqlite * any(test in SQLITE_TESTS for test in self.tests))
 
     @property
     def written_bytes(self) -> int:
-        """About what it writes in all, with the files that are laid out before."""
+        """Approximate number of bytes written, including files created in advance."""
         written = 0
         for name, tests in self.of_runs().items():
             moved = {"writes": self._file_bytes + self._records * self.record_kib * 1024, "reads": self._file_bytes}
-            # Updates and deletes have as many rows put there before, in one transaction.
+            # Updates and deletes first insert as many rows, in one transaction.
             of_test = moved.get(name, self.transactions * _TRANSACTION_BYTES)
             written += of_test * len(tests) * self.repeats
         return written
 
     def seconds_taken(self) -> tuple[float, float]:
-        """About how long it takes on a good SSD, and on a slow memory card."""
+        """Return the approximate duration on a good SSD, and on a slow memory card."""
         fast, slow = (self._seconds_at(rates) for rates in (_FAST, _SLOW))
         return fast, slow
 
     def words(self) -> list[str]:
-        """What it does, in sentences."""
+        """Return a description in sentences."""
         runs = self.of_runs()
         said = []
         if tests := runs.get("writes"):
@@ -146,7 +146,7 @@ class Job:
 
     @property
     def _records(self) -> int:
-        """The most records that a repetition writes; those of whole files are all."""
+        """Maximum number of records that a repetition writes."""
         return self.records or max(1, self.file_kib // self.record_kib) * self.threads
 
     def _files(self) -> str:
@@ -169,11 +169,12 @@ PRESETS: Final = {
     "Files": Job(tests=tuple(FILE_TESTS)),
     "SQLite": Job(tests=tuple(SQLITE_TESTS)),
 }
-"""The jobs of Mobibench's buttons, with the settings of the released results, beside which they can be ranked."""
+"""The jobs of Mobibench's buttons, with the settings of the released results, so that results can be ranked among
+them."""
 
 
 def _listed(tests: Sequence[str]) -> str:
-    """Tests of one kind: "Sequential and random write", "SQLite insert, update and delete"."""
+    """List tests of one kind: "Sequential and random write", "SQLite insert, update and delete"."""
     first, *others = tests
     rest = [other.removeprefix("SQLite ").lower() for other in others]
     if first in FILE_TESTS and others:

@@ -1,4 +1,4 @@
-"""The page that measures: where, what, what that will cost, and how it goes."""
+"""The page that measures: device and directory, job, estimated cost, and progress."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TITLES: Final = {
 
 
 class MeasurePage:
-    """Where to measure, what, and how it goes; calls `measured` when there is a new result in `home`."""
+    """Choose a job and where to run it, and watch its progress. It calls `measured` after a new result in `home`."""
 
     def __init__(
         self, home: Path, devices: Sequence[str], directory: str, job: Job, measured: Callable[[], None]
@@ -95,7 +95,7 @@ class MeasurePage:
 
     @property
     def job(self) -> Job:
-        """The job that is chosen."""
+        """The selected job."""
         job = PRESETS.get(self._preset.value) or Job(**{name: field.value for name, field in self._fields.items()})
         return replace(job, repeats=self._repeats.value)
 
@@ -103,7 +103,7 @@ class MeasurePage:
         self._look()
 
     def _look(self, *, is_new: bool = False) -> None:
-        """Shows what there is at the directory; of a device that is new, at the one that it has for everybody."""
+        """Show the storage below the directory. For a new device, choose its default directory."""
         self._place = None
         try:
             with device.connect(self._where.value, patience_s=0) as target:
@@ -126,7 +126,7 @@ class MeasurePage:
         self._start.disabled = self._is_busy or problem is not None or self._place is None
 
     def _problem(self) -> str | None:
-        """Why the job cannot be done there."""
+        """Return why the job cannot run there, or None."""
         job = self.job
         if not job.tests:
             return "Choose at least one test."
@@ -136,7 +136,7 @@ class MeasurePage:
         return None
 
     def _planned(self) -> list[Element | str]:
-        """What will be done, what it costs, and what it will be good for."""
+        """Return sentences on what will be done, its cost, and what the results are good for."""
         job = self.job
         times = f"{job.repeats} times each" if job.repeats > 1 else "once each"
         cost = f"Writes about {_size(job.written_bytes)}, takes up to {_size(job.room_bytes)} of room"
@@ -152,7 +152,7 @@ class MeasurePage:
         ]
 
     def _duration(self, job: Job) -> str:
-        """How long it takes: as the same job took there before, else by what storage is usually like."""
+        """Return the expected duration: that of an equal job on this device, else an estimate for typical storage."""
         if self._place is not None:
             asked = _asked(job, self._place.path)
             for result in history.results(self._home):
@@ -167,7 +167,7 @@ class MeasurePage:
         if self._place is None or self._problem() is not None:
             return
         with self._changing:
-            if self._is_busy:  # a second click that came before the browser knew of the first
+            if self._is_busy:  # a second click, sent before the browser disabled the button
                 return
             self._busy(True)
         self._moved(Progress(words=f"connecting to {self._where.value}"))
@@ -216,7 +216,7 @@ def _asked(job: Job, directory: str) -> str:
 
 
 def _fields(job: Job) -> dict[str, Any]:
-    """A field for each setting of a job of one's own."""
+    """Return an input field for each setting of a custom job."""
     fields = {
         "tests": widgets.SelectMultiple(options=ALL, value=job.tests, rows=len(ALL)),
         "threads": widgets.BoundedIntText(job.threads, min=1, max=1024),
@@ -235,7 +235,7 @@ def _fields(job: Job) -> dict[str, Any]:
 
 
 def _there(place: Place) -> Element:
-    """What a directory lies on."""
+    """Return a description of the storage below a directory."""
     room = "free space is not told" if place.free_bytes is None else f"{_size(place.free_bytes)} free"
     on = ", ".join(part for part in (place.kind, place.model) if part)
     return shown.lines(
@@ -256,6 +256,6 @@ def _time(seconds: float) -> str:
 
 
 def _size(count: int) -> str:
-    """A number of bytes of which no more is known than its first digits."""
+    """Format an approximate number of bytes."""
     divisor, unit = quantities.byte_unit(count)
     return f"{count / divisor:,.{0 if count >= 10 * divisor else 1}f} {unit}"

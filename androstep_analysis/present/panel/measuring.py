@@ -1,4 +1,4 @@
-"""A measurement that goes on beside the notebook, can be watched, and can be stopped."""
+"""A measurement in a thread of its own, with progress, that can be stopped."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ _PROGRESS = re.compile(r"repeat (\d+)/\d+ (\d+) ops/s(, done)?")
 
 
 class Stopped(Exception):
-    """The user ended the measurement."""
+    """The user stopped the measurement."""
 
 
 @dataclass
 class Progress:
-    """How far a measurement is: the share that is done (0 to 1), what it does, and what repetitions came to.
+    """Progress of a measurement: the share that is done (0 to 1), a description, and the rates of repetitions.
 
-    `rates` has the operations per second of every repetition of each test; that of the last one may not be at its end,
-    which `is_running` says.
+    `rates` has operations per second of each repetition of each test. If `is_running`, the last one is not final.
     """
 
     share: float = 0
@@ -39,10 +38,10 @@ class Progress:
 
 
 class Measuring(threading.Thread):
-    """Runs iobench for `job` in a directory of the device `where`, and keeps the results in a capture in `home`.
+    """Run iobench for `job` in a directory of the device `where`, and save the results as a capture in `home`.
 
-    Calls `moved` with the progress, and at the end, whatever came, `ended` with the capture's directory, if one was
-    made, and with what went wrong, if anything did. Both are called in this thread.
+    It calls `moved` with the progress. At the end it always calls `ended` with the capture's directory (or None) and
+    the error message (or None). Both are called in this thread.
     """
 
     def __init__(
@@ -66,11 +65,11 @@ class Measuring(threading.Thread):
         self._is_unwanted = threading.Event()
 
     def stop(self) -> None:
-        """Ends the measurement, which removes its files from the device."""
+        """Stop the measurement. Its files are removed from the device."""
         self._is_unwanted.set()
 
     def run(self) -> None:
-        """What the thread does."""
+        """Run the measurement in this thread."""
         made: Path | None = None
         problem: str | None = "the program failed; the notebook's log tells how"
         try:
@@ -83,7 +82,7 @@ class Measuring(threading.Thread):
             self._ended(made, problem)
 
     def _measured(self) -> tuple[Path | None, str | None]:
-        """The capture of all runs, and what went wrong with their repetitions, if anything did."""
+        """Return the capture of all runs, and an error message if repetitions failed."""
         self._go_on()
         with device.connect(self._where) as target:
             out = history.new_directory(self._home)
@@ -93,12 +92,12 @@ class Measuring(threading.Thread):
         return (None if done.capture is None else out), problem
 
     def _go_on(self) -> None:
-        """Raises `Stopped` where the user wants no more of it."""
+        """Raise `Stopped` if the user stopped the measurement."""
         if self._is_unwanted.is_set():
             raise Stopped
 
     def _watched(self, target: device.Device) -> probe.Runner:
-        """iobench on the device, its progress told; it ends when the user wants no more of it."""
+        """Return a runner of iobench on the device that reports progress and can be stopped."""
         runner = target.runner(PROBE, meanwhile=self._go_on)
         left = [test for tests in self._job.of_runs().values() for test in tests]
         nr_tests = len(left)
@@ -122,7 +121,7 @@ class Measuring(threading.Thread):
 
 
 def _moved(progress: Progress, share: float, words: str, test: str) -> Progress:
-    """The progress after iobench told of its own, which does this test."""
+    """Update the progress from a progress line of iobench."""
     progress.share = share
     if told := _PROGRESS.fullmatch(words):
         repeat = int(told[1])

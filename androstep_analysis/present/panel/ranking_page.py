@@ -1,4 +1,4 @@
-"""The page that ranks results beside released ones."""
+"""The page that ranks results among released ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present.panel import history, shown
 
 RELEASED: Final = "bench"
-"""The dataset beside which results are ranked at first."""
+"""Name of the dataset among whose results a result is ranked by default."""
 
 
 class RankingPage:
-    """The results in `home` by rank among those of a dataset."""
+    """The results in `home`, ranked among those of a dataset."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -42,7 +42,10 @@ class RankingPage:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads the directory again; what was chosen stays so, and what is new is chosen: at first the newest."""
+        """Read the directory again.
+
+        The selection is kept, and new results are added to it; initially, the newest is selected.
+        """
         before = {name for _, name in self._own.options}
         names = {one.directory.name: visible(one.name) for one in history.results(self._home)}
         chosen = [name for name in names if name in self._own.value or (before and name not in before)]
@@ -64,7 +67,7 @@ class RankingPage:
         self._shown.value = str(el("div", *parts))
 
     def _recordings(self, place: str) -> list[Recording]:
-        """The results of a released dataset, or of every directory with results in a directory; they are kept."""
+        """Return the results of a released dataset, or of all result directories in a directory. They are cached."""
         if place and place not in self._known:
             directory = Path(place)
             if (directory / "tables" / "captures").is_dir():
@@ -81,5 +84,5 @@ class RankingPage:
 def _released() -> str:
     try:
         return str(fetch(RELEASED))
-    except InputError:  # the repository is not here
+    except InputError:  # not in a clone of the repository
         return ""

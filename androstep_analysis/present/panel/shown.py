@@ -1,4 +1,4 @@
-"""What the panel shows of results as HTML, in which names of devices and people are text and nothing else."""
+"""HTML of results in the panel. All names of devices and people are escaped."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ _RATES: Final = ("iops", "tps")
 
 
 def lines(texts: Iterable[Element | str], class_: str = "") -> Element:
-    """Paragraphs."""
+    """Return paragraphs."""
     return el("div", *(el("p", text) for text in texts), class_=class_)
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Element:
-    """A table, of which the first `texts` columns are no numbers."""
+    """Return a table. The first `texts` columns are text, the others numbers."""
     classes = ["" if number < texts else "number" for number in range(len(header))]
     head = el("tr", *(el("th", word, scope="col", class_=kind) for word, kind in zip(header, classes, strict=True)))
     body = (el("tr", *(el("td", cell, class_=kind) for cell, kind in zip(row, classes, strict=True))) for row in rows)
     return el("div", el("table", el("caption", caption), head, *body), class_="wide")
 
 
-# -- while it is measured ---------------------------------------------------------------------------------------------
+# -- progress ---------------------------------------------------------------------------------------------------------
 
 
 def progress(now: Progress) -> Element:
-    """A bar for every repetition, as long as its rate is part of the test's greatest."""
+    """Return a bar for every repetition, relative to the highest rate of its test."""
     return el("div", *(_repetitions(now, test) for test in now.rates), class_="cards")
 
 
@@ -97,7 +97,7 @@ def _repetitions(now: Progress, test: str) -> Element:
 
 
 def outcome(result: Result) -> Element:
-    """What was measured on what, and the medians of every configuration with the three results of Mobibench's app."""
+    """Return the settings of a result, and the medians of every configuration."""
     tables = result.capture.bench
     runs = tables["bench_runs"]
     dims = telling(runs, dimensions(runs))
@@ -120,7 +120,7 @@ TOO_FEW: Final = (
 
 
 def _told(result: Result) -> list[Element]:
-    """What somebody noted, what it was measured on, and how it was asked for."""
+    """Return the note, the storage, and the commands of a result."""
     facts, runs = result.capture.facts, result.capture.bench["bench_runs"]
     known = [facts["device"], facts["android_release"] and f"Android {facts['android_release']}", facts["kernel"]]
     places = ("fs_type", "directory", "device_model", "mount_options")
@@ -136,10 +136,10 @@ def _told(result: Result) -> list[Element]:
 
 
 def _beside(tables: Mapping[str, pl.DataFrame], dims: Sequence[str]) -> pl.DataFrame:
-    """Shares of CPU time, and the median of context switches, of each configuration's valid repetitions."""
+    """Return shares of CPU time, and the median of context switches, of each configuration's valid repetitions."""
     whole = tables["bench"].filter(thread=-1, part="op")
     switches = whole.select("run_id", "repeat", switches=pl.col("ctx_voluntary") + pl.col("ctx_involuntary"))
-    # Of all repetitions together: a short one may have passed without any of the kernel's ticks of 10 ms.
+    # Sum over all repetitions: a short one may contain none of the kernel's 10 ms ticks.
     ticks = pl.sum_horizontal(pl.col(_CPU).sum())
     runs = tables["bench_runs"].filter("valid").join(switches, on=["run_id", "repeat"], how="left")
     return runs.group_by(dims).agg(
@@ -151,7 +151,7 @@ def _beside(tables: Mapping[str, pl.DataFrame], dims: Sequence[str]) -> pl.DataF
 def _outcome(
     dims: Sequence[str], key: Sequence[Any], metrics: Mapping[str, Mapping[str, Any]], beside: Mapping[str, Any]
 ) -> list[str]:
-    """The cells of one configuration."""
+    """Return the cells of one configuration."""
     rate = metrics.get("tps") or metrics.get("iops") or {}
     invalid = metrics["invalid_runs"]
     return [
@@ -166,7 +166,7 @@ def _outcome(
 
 
 def _configuration(row: Mapping[str, Any]) -> str:
-    """A test, and what tells it from others of the same result."""
+    """Return a test with the parameters that distinguish it from others of the same result."""
     apart = {name: value for name, value in row.items() if name not in ("metric", "test") and value is not None}
     test = TITLES.get(row["test"]) or plot.paper.words(str(row["test"]))
     return ", ".join([test, *(headline.dimension(name, value) for name, value in apart.items())])
@@ -176,9 +176,9 @@ def _configuration(row: Mapping[str, Any]) -> str:
 
 
 def compared(results: Sequence[Result], beside: Sequence[Recording] = ()) -> Compared:
-    """The rates of results by name, and with `beside` those of their jobs that are there too, ranked and compared.
+    """Rank and compare the rates of results, optionally with those results of `beside` that have the same settings.
 
-    Raises `InputError` where the same result is there twice.
+    Raises `InputError` if a result is passed twice.
     """
     recordings = [replace(Recording.of(one.capture), title=one.name) for one in results]
     measured = compare.measure_all([*recordings, *beside], "bench").filter(pl.col("metric").is_in(_RATES))
@@ -193,7 +193,7 @@ def compared(results: Sequence[Result], beside: Sequence[Recording] = ()) -> Com
 
 
 def comparison(result: Compared) -> Element:
-    """For every configuration bars with their intervals, and in words which of two results is faster."""
+    """Return a card for every configuration: bars with intervals, and a sentence on which of two results is faster."""
     cards = []
     order = {name: number for number, name in enumerate(result.measured["capture"].unique(maintain_order=True))}
     for key, rows in _by_configuration(result.compared, result.dims):
@@ -208,7 +208,7 @@ def comparison(result: Compared) -> Element:
 
 
 def _verdict(row: Mapping[str, Any]) -> list[Element | str]:
-    """Which of the two is faster, and by how much."""
+    """Return a sentence on which result is faster, and by how much."""
     first, second = row["group_first"], row["group_second"]
     if row["verdict"] not in ("higher", "lower"):
         return [f"{second} beside {first}: {words.verdict(dict(row))}"]
@@ -219,7 +219,7 @@ def _verdict(row: Mapping[str, Any]) -> list[Element | str]:
 
 
 def ranking(result: Compared, own: Sequence[str]) -> Element:
-    """For every configuration the results in order with their intervals, and the ranks of those called `own`."""
+    """Return a card for every configuration: the results in order, and the ranks of the results in `own`."""
     cards = []
     for key, rows in _by_configuration(result.ranked, result.dims):
         title, count = _configuration(key), rows.height

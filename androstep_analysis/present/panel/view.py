@@ -1,4 +1,4 @@
-"""The panel itself: three pages, and what one tells the others."""
+"""The panel: three pages that share a directory of results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from androstep_analysis.present.panel.shown import STYLE
 
 
 class Panel:
-    """Measure, History and Ranking. Results are captures in `home`, which is made when it is needed.
+    """Measure, History and Ranking. Results are captures in `home`, which is created when needed.
 
-    `devices` are what can be chosen (`device.connect`'s words; by default `device.reachable()`); another one can be
-    typed. `directory` is where to measure at first, on the first of them, and `job` what. `widget` is the panel for a
-    layout of one's own.
+    `devices` are offered for selection (words of `device.connect`; by default `device.reachable()`); others can be
+    typed. `directory` and `job` are the initial choices on the first device. `widget` is the panel, for layouts of your
+    own.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
-"""The report of a capture: one HTML page that stands by itself.
+"""The report of a capture: one self-contained HTML page.
 
-What a reader asks first is seen first (`overview`), then come sections by question, each with tables, figures and, in
-folds, the definitions of what they measure. Everything that is shown is made of elements that escape their text; what
-the page's own script (page.js) shows stands in it as JSON, and is put on the page as text. The page asks the network
-for nothing, and the same capture gives the same bytes.
+The page begins with an overview (`overview`). Sections follow, one for each question, with tables, figures and folded
+definitions of their measures. All displayed text is escaped. Data for the page's script (page.js) is embedded as JSON
+and inserted as text. The page makes no network requests, and the same capture gives the same bytes.
 """
 
 from androstep_analysis.present.report.page import write

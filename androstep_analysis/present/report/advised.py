@@ -1,4 +1,4 @@
-"""What a report tells of what could be mended: findings of `advise`, each with a link to its time in the figures."""
+"""The report's section on avoidable I/O: findings of `advise`, each with a link to its time in the figures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 MOST_EVENTS: Final = 1_000_000
-"""Of filesystems, of which a page looks for findings and costs of writing: it takes 1 KiB of memory for each."""
+"""With more filesystem events than this, a page has no findings and no costs of writing: they take 1 KiB of memory
+for each event."""
 
 
 def elements(capture: Capture) -> list[Element]:
-    """The findings by trigger, that with the most costly one first; of each the `words.MOST` most costly."""
+    """Return the findings by trigger, the most costly first, with at most `words.MOST` findings of each."""
     if capture.about["rows"].get("fs_events", 0) > MOST_EVENTS:
         text = f"With more than {MOST_EVENTS:,} events of filesystems this takes its time: "
         return [el("p", text, el("code", "androstep advise CAPTURE"), " looks for it.", class_="unknown")]
@@ -51,7 +52,7 @@ def _of_trigger(trigger: advice.Trigger, rows: pl.DataFrame, capture: Capture) -
 
 
 def _finding(trigger: advice.Trigger, row: dict[str, Any], capture: Capture) -> Iterator[str | Element]:
-    """The words of a finding, behind a link to when it was (page.js knows such links)."""
+    """Yield the words of a finding, after a link to its time (page.js handles the link)."""
     if row["begin_ns"] is not None and capture.first_ns is not None:
         ends = (row["begin_ns"], row["begin_ns"] if row["end_ns"] is None else row["end_ns"])
         begin, end = (clock.continued(time, capture.jumps) - capture.first_ns for time in ends)

@@ -1,4 +1,4 @@
-"""What a report tells of the device's queue, of what becomes of the data, and of what writing costs."""
+"""The report's sections on the device queue, hot blocks, data lifetimes and the cost of writing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Of the blocks, from the hottest on: what their table and figure tell of."""
+"""Shares of blocks, the hottest first, in the table and the figure of hot blocks."""
 
 
 def results(capture: Capture, busiest: int, bin_ns: int) -> dict[str, pl.DataFrame | pl.LazyFrame]:
-    """The result tables of the sections; figures of the queue are of device `busiest`, in bins of `bin_ns`."""
+    """Return the result tables of the sections. Figures of the queue are of device `busiest`, in bins of `bin_ns`."""
     recording = Recording.of(capture)
     requests, is_busiest = measures.counted(recording.timed["requests"]), pl.col("dev") == busiest
     queue, depth, over_time = queues(requests, lost=recording.lost, window_ns=bin_ns, span=recording.span)
@@ -41,7 +41,10 @@ def results(capture: Capture, busiest: int, bin_ns: int) -> dict[str, pl.DataFra
 
 
 def _cost(capture: Capture, recording: Recording) -> pl.DataFrame:
-    """What writing costs each process; empty where the filesystem's events do not tell what it wrote, or are many."""
+    """Return the cost of writing by process.
+
+    The table is empty if no filesystem events show what was written, or if there are too many events.
+    """
     if not 0 < capture.about["rows"].get("fs_events", 0) <= MOST_EVENTS:
         return pl.DataFrame()
     found = measures.write_cost(
@@ -55,7 +58,7 @@ def _cost(capture: Capture, recording: Recording) -> pl.DataFrame:
 
 
 def _queues(table: pl.DataFrame) -> list[Element]:
-    """Renders `measures.depth`: a row for each device."""
+    """Render `measures.depth`: one row for each device."""
     wide = table.pivot(on="metric", index=["dev", "n", "coverage"], values="value", maintain_order=True)
     columns = {
         "dev": Column("Device", cells.device),
@@ -69,7 +72,7 @@ def _queues(table: pl.DataFrame) -> list[Element]:
 
 
 def _hottest(table: pl.DataFrame) -> list[Element]:
-    """Renders `measures.hotness` by operation: a row for each share of the blocks."""
+    """Render `measures.hotness` by operation: one row for each share of the blocks."""
     wide = table.filter(metric="access_ratio").pivot(on="op", index="top", values="value", maintain_order=True)
     titles = {"read": "of all reads", "write": "of all writes"}
     columns = {name: Column(title, cells.per_cent) for name, title in titles.items() if name in wide.columns}
@@ -77,7 +80,7 @@ def _hottest(table: pl.DataFrame) -> list[Element]:
 
 
 def _lives(table: pl.DataFrame) -> list[Element]:
-    """Renders `measures.lifetimes` by type of file: what was written most first."""
+    """Render `measures.lifetimes` by file type, with the most writes first."""
     wide = table.pivot(on="metric", index=["file_type", "inferred"], values="value", maintain_order=True)
     columns = {
         "file_type": Column("File type"),
@@ -93,7 +96,7 @@ def _lives(table: pl.DataFrame) -> list[Element]:
 
 
 def _costs(table: pl.DataFrame) -> list[Element]:
-    """Renders `measures.write_cost`: a row for each process, with what its bytes became."""
+    """Render `measures.write_cost`: one row for each process."""
     is_discard = pl.col("part") == "discard"
     value = pl.col("value")
     is_cost = pl.col("metric") == "cost"

@@ -1,4 +1,4 @@
-"""What a report tells of a benchmark: rates with intervals, latencies by percentile, and what was invalid."""
+"""The report's sections on a benchmark: rates with intervals, latency percentiles, stability, invalid repetitions."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ _SWEEPS: Final[Mapping[str, tuple[str, Callable[..., Axes]]]] = {
     "block_bytes": ("the size of an operation", plot.bench_sizes),
     "fs_type": ("filesystem", plot.bench_devices),
 }
-"""What may be swept, with the figure of it."""
+"""Parameters that may vary, with their words and the function that draws them."""
 
 _RATES: Final = {"iops": "Operations per second", "tps": "Transactions per second", "bandwidth": "Bytes per second"}
 
 _MOST_FIGURES: Final = 12
 
 _LINES: Final = 10
-"""More lines in a figure than this cannot be told apart."""
+"""Maximum number of lines in a figure; more cannot be distinguished."""
 
 _UNSTEADY: Final = 6
-"""Figures of configurations over time."""
+"""Maximum number of figures over time."""
 
 
 _WINDOWS: Final = 3
-"""Windows of time from which on a repetition has a course."""
+"""Minimum number of time windows of a repetition that is drawn over time."""
 
 
 def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
-    """The result tables of the parts, by the columns that tell configurations apart."""
+    """Return the result tables of the sections, by the parameters that distinguish configurations."""
     tables = capture.bench
     told = _told(tables["bench_runs"])
     return {
-        # Where nothing else is swept the figures are by filesystem.
+        # If no parameter varies, the figures are by filesystem.
         "bench": bench.summarise(tables, by=[*told, *(["fs_type"] if "fs_type" not in told else [])]),
         "bench_latencies": bench.latencies(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
         "bench_distribution": bench.distribution(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
@@ -64,7 +64,7 @@ def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
 
 
 def first(context: Context) -> list[Element]:
-    """The numbers that say what was measured, and the rates."""
+    """Return the tiles of the overview: configurations, repetitions and extreme rates."""
     runs, summary = _frame(context, "bench_runs"), _frame(context, "bench")
     told, invalid = _told(runs), int((~runs["valid"]).sum())
     bad = f"of {runs.height:,} repetitions, left out of every number" if invalid else ""
@@ -83,7 +83,7 @@ def first(context: Context) -> list[Element]:
 
 
 def parts(context: Context) -> list[Part]:
-    """The parts of the page that a benchmark has."""
+    """Return the sections of a benchmark."""
     runs = _frame(context, "bench_runs")
     return [
         Part("rates", "How fast was it?", _rates(context, _told(runs))),
@@ -123,7 +123,7 @@ def _rates(context: Context, told: Sequence[str]) -> list[Element]:
 def _figure(
     context: Context, name: str, ax: Axes, caption: str, rows: pl.DataFrame, definitions: Sequence[str] = ()
 ) -> Element:
-    """Save the figure of these rows if figures are saved, and return it for the page."""
+    """Return the figure of these rows for the page. Also save it if figures are saved."""
     section.save(ax, name, caption, rows, definitions, context)
     return section.figure_of(ax, caption)
 
@@ -131,9 +131,9 @@ def _figure(
 def _sweeps(
     summary: pl.DataFrame, told: Sequence[str]
 ) -> Iterator[tuple[Callable[..., Axes], pl.DataFrame, dict[str, str], str]]:
-    """How to draw, rows, options and caption of the figures: one for each swept column and each value of the others.
+    """Yield the figures of rates: drawing function, rows, options and caption.
 
-    They are of the rate that suits the test.
+    There is one figure for each varied parameter and each combination of the other parameters.
     """
     swept = [name for name in told if name in _SWEEPS] or ["fs_type" if "fs_type" in summary.columns else told[0]]
     for name in swept:
@@ -158,7 +158,7 @@ def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
     drawn = []
     if distribution.height:
         for number, ((test,), of_test) in enumerate(distribution.group_by("test", maintain_order=True), 1):
-            # What is the same in all configurations of a test would only make its labels longer.
+            # A parameter that is equal in all configurations of a test would only make the labels longer.
             apart = [name for name in others if of_test[name].n_unique() > 1]
             series = pl.concat_str(pl.col(apart).cast(pl.String).fill_null("–"), separator=", ") if apart else "test"
             rows = of_test.with_columns(series=series)
@@ -182,7 +182,7 @@ def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
 
 
 def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
-    """The configurations whose repetitions differ most, over time."""
+    """Return figures over time of the configurations whose repetitions differ most."""
     series, runs = _frame(context, "bench_series"), _frame(context, "bench_runs")
     rates = series.filter(pl.col("metric") == "iops").filter(pl.len().over("run_id", "repeat") >= _WINDOWS)
     means = rates.group_by("run_id", "repeat").agg(pl.col("value").mean())

@@ -1,4 +1,4 @@
-"""What a page shows of a capture beside requests: I/O of files, system calls, commands to the device, samples."""
+"""Sections of a page on everything except requests: file I/O, system calls, device commands and samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def parts(capture: Capture, glossary: Glossary) -> Iterator[Part]:
-    """All of that; nothing where there is none of it."""
+    """Yield the sections that the capture has data for."""
     rows = capture.about["rows"]
     if rows["fs_events"] and (files := _tables([beside.files(capture)])):
         yield Part("asked", "What did processes write, read and sync?", [*files, *glossary.fold(("file_io",))])

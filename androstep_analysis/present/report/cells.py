@@ -1,4 +1,4 @@
-"""Tables of cells, and how numbers stand in them."""
+"""HTML tables and number formats of a page."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from androstep_analysis.common.markup import Element, el, island
 from androstep_analysis.present.sheets import Column, Sheet
 
 TOP: Final = 10
-"""Rows of a figure of who moved most, at most."""
+"""Maximum number of rows in a figure of the largest processes, apps or files."""
 
 PAGE: Final = 25
-"""Rows of a table that are seen at once; the page's script turns to the others (page.js knows the number as well)."""
+"""Rows of a table that are visible at a time (page.js has the same constant)."""
 
 
 _LONG: Final = 30
-"""Names longer than this get room, however many columns there are."""
+"""A table with names longer than this in its first column gets the full width."""
 
 
 def table(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> Element:
-    """Show columns of a frame as a table called `label`, as `sheet` does."""
+    """Render columns of a frame as a table with title `label`, like `sheet`."""
     return sheet(Sheet(label, rows, columns))
 
 
 def sheet(shown: Sheet) -> Element:
-    """Draw a table, which the page's script sorts, searches and turns the pages of.
+    """Render a table. The page's script sorts, filters and pages it.
 
-    All rows are in the page, those of the first page as HTML.
+    All rows are in the page as JSON, and those of the first page also as HTML.
     """
     rows, columns, label = shown.rows, shown.columns, shown.title
     texts = [shown.texts(name) for name in columns]
@@ -62,12 +62,12 @@ def sheet(shown: Sheet) -> Element:
 
 
 def unless_empty(rows: pl.DataFrame, columns: Mapping[str, Column], label: str) -> list[Element]:
-    """`table` where there are rows."""
+    """Return `table`, or an empty list if there are no rows."""
     return [table(rows, columns, label)] if rows.height else []
 
 
 def _numbers(rows: pl.DataFrame, name: str, column: Column) -> list[float] | None:
-    """The numbers that a column is sorted by; None where it is sorted as text."""
+    """Return the numbers by which a column is sorted, or None if it is sorted as text."""
     by = name if column.format is not None else column.by
     return None if by is None else rows[by].to_list()
 
@@ -95,5 +95,5 @@ def seconds(value: float) -> str:
 
 
 def device(dev: float) -> str:
-    """A number of a device as MAJ:MIN."""
+    """Format a device number as MAJ:MIN."""
     return units.format_dev(int(dev))

@@ -1,4 +1,4 @@
-"""The page of a comparison: what is shown, in words and figures, and what that rests on."""
+"""The page of a comparison: differences in words and figures, and the tests behind them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _DEFINITIONS: Final = ("compare_windows", "compare_verdict", "compare_rank")
 _MOST_FIGURES: Final = 24
 
 _MOST_DIFFERENCES: Final = 40
-"""Rows of a figure of differences: more cannot be read."""
+"""Maximum number of rows in a figure of differences; more would be unreadable."""
 
 
 def write(result: Result, path: Path) -> None:
-    """Write the page of `result` to `path`; missing directories are made, an existing file is replaced."""
+    """Write the page of `result` to `path`. Missing directories are created, an existing file is replaced."""
     groups = list(dict.fromkeys(label(group) for group in result.ranked.select(result.by).iter_rows()))
     title = f"{result.measure}: {', '.join(groups)}" if groups else result.measure
     several = len(groups) > 1
@@ -57,7 +57,7 @@ def write(result: Result, path: Path) -> None:
 
 
 def write_overview(found: Overview, path: Path) -> None:
-    """Write the page of what is different between two sides to `path`, as `write` does."""
+    """Write the page of the differences between two sides to `path`, like `write`."""
     shown = found.table.head(changes.MOST_ROWS)
     figure = plot.compare_overview(shown)
     caption = "B as a multiple of A; all intervals together hold with 95 %"
@@ -76,7 +76,7 @@ def write_overview(found: Overview, path: Path) -> None:
 
 
 def _first(result: Result, *, several: bool) -> list[Element]:
-    """What is shown in sentences, how many comparisons came to what, and what is not in the numbers."""
+    """Return the overview: findings in sentences, the number of comparisons by verdict, and caveats."""
     compared = result.compared
     caveats = [el("li", f"{line.removesuffix('.')}.") for line in result.caveats()]
     missing = [el("ul", *caveats, class_="losses")] if caveats else []
@@ -112,7 +112,7 @@ def _gate(gated: pl.DataFrame, dims: Sequence[str], glossary: Glossary) -> list[
 
 
 def _differences(result: Result) -> list[Element]:
-    """Every comparison, as figures and as a table."""
+    """Return every comparison, as figures and as a table."""
     numbers = ("first", "second", "difference", "difference_lo", "difference_hi")
     titles = ("First is", "Second is", "Difference", "from", "to")
     columns = {
@@ -136,7 +136,7 @@ def _differences(result: Result) -> list[Element]:
 
 
 def _forests(compared: pl.DataFrame) -> Iterator[tuple[Axes, str]]:
-    """A figure for each metric, of its largest effects where there are many."""
+    """Yield a figure for each metric, with its largest effects."""
     for metric in compared["metric"].unique(maintain_order=True):
         of_metric = compared.filter(pl.col("metric") == metric, pl.col("difference").is_not_null())
         if of_metric.is_empty():
@@ -168,7 +168,7 @@ def _values(result: Result, glossary: Glossary) -> list[Element]:
 
 
 def _groups(result: Result) -> Iterator[tuple[Axes, str]]:
-    """A figure for each metric and value of the dimensions but the last, which is told apart by colour."""
+    """Yield a figure for each metric and combination of dimensions. The last dimension is shown by colour instead."""
     group = pl.concat_str(pl.col(result.by).cast(pl.String).fill_null("None"), separator=" / ")
     ranked = result.ranked.with_columns(group=group).drop(name for name in result.by if name != "group")
     keys = ["metric", *result.dims[:-1]]
@@ -180,7 +180,7 @@ def _groups(result: Result) -> Iterator[tuple[Axes, str]]:
 
 
 def _recordings(result: Result) -> list[Element]:
-    """The recordings by the facts that any of them tells."""
+    """Return the table of recordings, with the facts that any of them has."""
     facts = {"device": "Device", "android_release": "Android", "workload": "Workload", "capture_id": "Capture"}
     rows = pl.DataFrame(
         {"title": [one.title for one in result.recordings]}
@@ -200,12 +200,12 @@ def _figures(drawn: Iterator[tuple[Axes, str]]) -> list[Element]:
 
 
 def _keys(dims: Sequence[str]) -> dict[str, Column]:
-    """The columns that say what a row is of."""
+    """Return the columns that identify a row."""
     return {name: Column(plot.paper.words(name).capitalize(), pick=True) for name in ("metric", *dims)}
 
 
 def _rows(rows: pl.DataFrame, dims: Sequence[str], numbers: Sequence[str]) -> pl.DataFrame:
-    """The rows with these numbers in their unit; a dimension that makes no sense for a row is a dash."""
+    """Return the rows with these numbers in their unit. A dimension that does not apply to a row becomes a dash."""
     return in_unit(rows, numbers).with_columns(pl.col(dims).cast(pl.String).fill_null("–"))
 
 

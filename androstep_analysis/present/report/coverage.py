@@ -1,4 +1,4 @@
-"""How far a report can be trusted: how much of the I/O it can speak of, and what is missing."""
+"""The report's section on completeness: losses, and the share of the I/O that the results cover."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def elements(context: Context, *, of_requests: bool) -> list[Element]:
-    """What is missing, and with `of_requests` how much of the I/O the report can speak of, in words."""
+    """Return losses and unrecorded events, and with `of_requests` the coverage of the results."""
     capture = context.capture
     said = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
     compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
@@ -42,7 +42,7 @@ def elements(context: Context, *, of_requests: bool) -> list[Element]:
 
 
 def _coverage(capture: Capture) -> list[Element]:
-    """The shares of each operation as a table."""
+    """Return a table of the coverage of each operation."""
     if capture.coverage.is_empty():
         return []
     wide = capture.coverage.pivot("metric", index="op", values="value", maintain_order=True)

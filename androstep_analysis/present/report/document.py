@@ -1,4 +1,4 @@
-"""A page of HTML that stands by itself: it asks for nothing, and runs nothing but the script that is known here."""
+"""A self-contained HTML page: no network requests, and no scripts except page.js."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from androstep_analysis.common.markup import Element, el
 
 @dataclass(frozen=True)
 class Part:
-    """A section of a page: `name` is where links lead, `title` the question that `body` answers."""
+    """A section of a page: `name` is the anchor, `title` the question that `body` answers."""
 
     name: str
     title: str
@@ -22,12 +22,12 @@ class Part:
 
 
 def page(title: str, first: Sequence[Element], parts: Sequence[Part]) -> str:
-    """The page of that title in one file: `first` is what a reader sees first, `parts` stand in the contents.
+    """Return a page as one HTML file: `first` is the overview, `parts` are listed in the contents.
 
-    Parts without a body are left out.
+    Parts without a body are omitted.
     """
     shown = [part for part in parts if part.body]
-    # The policy stands beside the escaping, not in its place: whatever a name managed to be would not run.
+    # The policy is a second line of defence: even a name that escaped the escaping would not run as a script.
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(_file('page.css'))}'; "
         f"script-src '{_digest(_file('page.js'))}'; base-uri 'none'; form-action 'none'"
@@ -61,5 +61,5 @@ def _file(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a policy calls a script or style by."""
+    """Return the hash by which a content security policy identifies a script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}"

@@ -1,4 +1,4 @@
-"""Tables of the measures of requests on a page, each with how much of it is known."""
+"""Renderers for measures of requests, each with a note on coverage."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Render = Callable[[pl.DataFrame], list[Element]]
 
 
 def shares(title: str, *dims: str) -> Render:
-    """Show count, bytes and their shares, a row for each combination of `dims`."""
+    """Return a renderer of count, bytes and their shares, with one row for each combination of `dims`."""
     return lambda table: [cells.sheet(sheets.shares(title, dims, table)), *known(table)]
 
 
 def fraction(table: pl.DataFrame) -> list[Element]:
-    """Show `measures.metadata_fraction`."""
+    """Render `measures.metadata_fraction`."""
     return [cells.sheet(sheets.fraction(table))]
 
 
 def quantiles(table: pl.DataFrame) -> list[Element]:
-    """Show `measures.latency`."""
+    """Render `measures.latency`."""
     return [cells.sheet(sheets.quantiles("Quantiles of latency", table))]
 
 
 def volume(what: str, title: str) -> Render:
-    """Show `measures.volume`, a row for each `what`."""
+    """Return a renderer of `measures.volume`, with one row for each `what`."""
     return lambda table: [cells.sheet(sheets.volume(title, what, table)), *known(table)]
 
 
 def known(table: pl.DataFrame) -> list[Element]:
-    """The coverage of a result, for each operation where it tells them apart, unless it is simply everything."""
+    """Return a note on the coverage of a result, by operation if possible; empty if all of it is covered."""
     rows = table.drop_nulls("coverage")
     if rows.is_empty() or (rows["coverage"] == 1).all():
         return []

@@ -1,4 +1,4 @@
-"""What a reader of a report sees first: the numbers that answer most, what is missing, and who moved most."""
+"""The overview at the top of a report: key figures, completeness, and the largest causes of I/O."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _MINUTES: Final = 5
-"""From so many minutes on the length of a recording is told in minutes or hours."""
+"""Recordings of at least this many minutes have their length in minutes or hours."""
 
 SHOWN: Final = frozenset({"complete", "missing", "pattern"})
-"""What of a headline with requests is shown as bars and tiles."""
+"""Sentences of a headline that the overview replaces by bars and tiles."""
 
 
 def frames(results: Results) -> dict[str, pl.DataFrame]:
-    """The results that a headline rests on."""
+    """Return the results that a headline needs."""
     return {name: _frame(results, name) for name in headline.RESULTS}
 
 
 def sentences(told: Iterable[Sentence]) -> Element:
-    """Sentences of a headline, each behind what it is about."""
+    """Render sentences of a headline, each with its label."""
     rows = [(el("dt", one.about), el("dd", *_words(one), class_=one.kind)) for one in told]
     return el("dl", *(cell for row in rows for cell in row), class_="told")
 
 
 def _words(sentence: Sentence) -> list[str | Element]:
-    """The words of a sentence; what is to be typed stands between backticks."""
+    """Return the words of a sentence. Text in backticks becomes code."""
     words = str(sentence).split("`")
     return [el("code", word) if number % 2 else word for number, word in enumerate(words)]
 
 
 def tile(title: str, value: str, *notes: str, is_bad: bool = False) -> Element:
-    """A number with what it is of."""
+    """Return a figure with its title and notes."""
     lost = {"class_": "lost"} if is_bad else {}
     return el("div", el("dt", title), el("dd", value), *(el("dd", note) for note in notes), **lost)
 
@@ -52,7 +52,7 @@ def tiles(*known: Element) -> Element:
 
 
 def length(capture: Capture) -> str | None:
-    """How long the recording is, without its jumps."""
+    """Return the length of the recording without its gaps, or None if it has no times."""
     if capture.first_ns is None or capture.last_ns is None:
         return None
     ns = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
@@ -63,7 +63,7 @@ def length(capture: Capture) -> str | None:
 
 
 def numbers(capture: Capture, results: Results) -> Element:
-    """The numbers that answer most; what is unknown is left out."""
+    """Return the key figures. Unknown figures are omitted."""
     shown = []
     if (time := length(capture)) is not None:
         parts = f"in {len(capture.jumps) + 1} parts" if capture.jumps else f"{sum(capture.events.values()):,} events"
@@ -99,7 +99,7 @@ def numbers(capture: Capture, results: Results) -> Element:
 
 
 def _of_both(title: str, values: dict[str, str]) -> list[Element]:
-    """A tile of the writes with the reads as a note, or of the reads alone; what is behind | is a note of its own."""
+    """Return a tile of writes with reads as a note, or of reads alone. Text after | becomes a separate note."""
     if not values:
         return []
     (op, value), *others = values.items()
@@ -109,7 +109,7 @@ def _of_both(title: str, values: dict[str, str]) -> list[Element]:
 
 
 def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
-    """A bar for each share of the reads and writes that is known; what is missing of it is red, and said in words."""
+    """Return a bar for each known share of reads and writes. The missing part is red, and also given as a number."""
     titles = {"matched": "Issue and completion", "mapped": "File or block type", "owned": "Owner"}
     rows = []
     for metric, title in titles.items():
@@ -145,7 +145,7 @@ def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
 
 
 def _bar(share: float, missing: float = 0.0) -> Element:
-    """A bar that says what the number beside it says."""
+    """Return a bar for the share that stands next to it as text."""
     known = el("rect", width=f"{share:.2%}", height="100%")
     lacking = [el("rect", x=f"{share:.2%}", width=f"{missing:.2%}", height="100%", class_="missing")] if missing else []
     return el("svg", known, *lacking, class_="bar", aria_hidden="true")
@@ -156,6 +156,6 @@ def _frame(results: Results, name: str) -> pl.DataFrame:
 
 
 def _values(results: Results, name: str, **dims: str) -> dict[str, float]:
-    """The metrics of a result with these values of its dimensions."""
+    """Return the metrics of a result with these values of its dimensions."""
     rows = _frame(results, name).filter(*(pl.col(dim).cast(pl.String) == value for dim, value in dims.items()))
     return {metric: value for metric, value in rows.select("metric", "value").iter_rows() if value is not None}

@@ -1,4 +1,4 @@
-"""The report of a capture: what is seen first, and its questions in order."""
+"""The report of a capture: an overview, then one section for each question."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 
 
 def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
-    """Write the report of `capture` to `path`; with `figures`, also every figure into that directory (`plot.save`).
+    """Write the report of `capture` to `path`.
 
-    Missing directories are made, existing files replaced.
+    With `figures`, also save every figure in that directory (`plot.save`).
+
+    Missing directories are created, existing files are replaced.
     """
     words, results = requests.results(capture)
     has_requests = section.has_rows(results["points"])
@@ -79,7 +81,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
 
 
 def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> list[Element]:
-    """What a reader sees before anything else."""
+    """Return the overview."""
     capture, results = context.capture, context.results
     found = overview.frames(results) if has_requests else None
     told = headline.of(capture, found, results["slow"].lazy().collect()).sentences
@@ -110,7 +112,7 @@ _RATE = (
 
 
 def _answer(name: str, sections: tuple[section.Section, ...], context: Context, drawn: Element | None) -> list[Element]:
-    """The elements of a question; the pattern begins with every request over time."""
+    """Return the elements of a question. The access pattern begins with a figure of every request over time."""
     told = [element for part in sections for element in section.elements(part, context)]
     if name != "pattern" or drawn is None:
         return told

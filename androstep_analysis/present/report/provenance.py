@@ -1,4 +1,4 @@
-"""Where the numbers of a report come from: sources, definitions and versions."""
+"""Provenance of a report: sources, definitions and versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def found(capture: Capture) -> dict[str, Any]:
-    """What made a report of `capture`, JSON-ready: capture_id, title, source_sha256, definitions_sha256, versions."""
+    """Return the provenance of a report, ready for JSON.
+
+    Keys: capture_id, title, source_sha256, definitions_sha256, versions.
+    """
     return {
         "capture_id": capture.facts["capture_id"],
         "title": capture.title,
@@ -27,7 +30,7 @@ def found(capture: Capture) -> dict[str, Any]:
 
 
 def made_by() -> dict[str, Any]:
-    """By which definitions and versions a page is made, JSON-ready: definitions_sha256, versions."""
+    """Return definitions_sha256 and versions, ready for JSON."""
     packages = ("androstep", "polars", "numpy", "matplotlib")
     definitions = (schema.directory() / "definitions.toml").read_bytes()
     return {
@@ -38,13 +41,13 @@ def made_by() -> dict[str, Any]:
 
 
 def sentence(provenance: Mapping[str, Any]) -> Element:
-    """What `made_by` tells, in words."""
+    """Render the result of `made_by` as a sentence."""
     versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
     return el("p", f"Made by {versions}. Definitions: sha256 {provenance['definitions_sha256']}.")
 
 
 def elements(provenance: Mapping[str, Any]) -> list[Element]:
-    """What `found` tells, as the end of the page."""
+    """Render the result of `found` for the end of the page."""
     sources = [
         el("tr", el("th", name, scope="row"), el("td", digest)) for name, digest in provenance["source_sha256"].items()
     ]

@@ -1,4 +1,4 @@
-"""What was recorded: on what device, when, in which format."""
+"""The report's section on what was recorded: device, time and format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def elements(capture: Capture) -> list[Element]:
-    """The facts that are known of the recording, and the names of those that are not."""
+    """Return the known facts about the recording, and the names of the unknown ones."""
     facts = [(title, capture.facts.get(name)) for name, title in _FACTS.items()]
     if (length := overview.length(capture)) is None:
         window = "no times" if capture.events else "no events"

@@ -1,4 +1,4 @@
-"""What a report of replays begins with."""
+"""The report's section on replays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def results(capture: Capture) -> dict[str, pl.DataFrame]:
-    """The result tables of `SECTION`."""
+    """Return the result tables of `SECTION`."""
     tables = capture.replay
     measured = replay.metrics(tables)
     are_alike = tables["replay_runs"].select(ALIKE).n_unique() == 1
@@ -35,7 +35,7 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
 
 
 def first(context: Context) -> list[Element]:
-    """The numbers that say how the replays went: medians over them."""
+    """Return the tiles of the overview, with medians over the replays."""
     table = context.results["replays"].lazy().collect()
     number = table["run_id"].n_unique()
     of_all = "median of all" if number > 1 else ""
@@ -62,7 +62,7 @@ def first(context: Context) -> list[Element]:
 
 
 def _replays(table: pl.DataFrame) -> list[Element]:
-    """A row for each replay, of the metrics of its whole."""
+    """Render one row for each replay."""
     name = pl.concat_str("metric", pl.coalesce(pl.col("quantile").cast(pl.String), pl.lit("")), separator=" ")
     diverged = table.filter(metric="divergences").group_by("run_id", "fs_type").agg(pl.col("value").sum())
     rows = pl.concat(
@@ -81,7 +81,7 @@ def _replays(table: pl.DataFrame) -> list[Element]:
 
 
 def _replayed_calls(table: pl.DataFrame) -> list[Element]:
-    """A row for each call, of all replays together; the quantiles are those of the slowest replay."""
+    """Render one row for each call over all replays. Quantiles are those of the slowest replay."""
     sums = table.filter(pl.col("metric").is_in(["operations", "io_time", "divergences"]))
     wide = sums.group_by("call", "metric").agg(pl.col("value").sum()).pivot("metric", index="call", values="value")
     slowest = (
@@ -116,11 +116,11 @@ _OF_REPLAYS: Final[Mapping[str, Column]] = {
     "lateness_own p99": Column("Own p99", cells.duration),
     "cpu_ratio": Column("CPU", cells.per_cent),
 }
-"""Metrics of a replay, and how a table shows them."""
+"""Columns of the metrics of a replay."""
 
 
 def _lateness(table: pl.DataFrame) -> Axes:
-    """Of one replay the parts of its lateness, of several the lateness of each."""
+    """Draw the parts of the lateness of one replay, or the lateness of each of several replays."""
     return plot.replay_lateness_distribution(table, series="part" if table["run_id"].n_unique() == 1 else "run_id")
 
 

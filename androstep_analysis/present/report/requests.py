@@ -1,4 +1,4 @@
-"""What a report tells of requests and their pieces: its questions in order, and the results that answer them."""
+"""The report's sections on requests and their pieces, by question, and the results behind them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 BINS: Final = 300
-"""Time bins a rate is drawn in, at most."""
+"""Maximum number of time bins of a rate."""
 
 
 def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | pl.LazyFrame]]:
-    """The words that captions need, and the result tables of `QUESTIONS`; those with a row per request are not read."""
-    # Measures count by themselves, and tell fastest of whole tables what that is.
+    """Return the words for captions, and the result tables of `QUESTIONS`.
+
+    Tables with one row per request are lazy.
+    """
+    # Measures select the counted requests themselves; that is fastest on whole tables.
     requests, io, timed = capture.requests, capture.io, clock.on_one_axis(capture.requests, capture.jumps)
     drawn = _timed(capture)
     bin_ns = bin_length(capture.first_ns, clock.continued(capture.last_ns or 0, capture.jumps), BINS)
@@ -65,23 +68,23 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
 
 
 def _timed(capture: Capture) -> pl.LazyFrame:
-    """The counted requests on an axis without jumps."""
+    """Return the counted requests, on a time axis without gaps."""
     return clock.on_one_axis(measures.counted(capture.requests), capture.jumps)
 
 
 POINTS: Final = ("dev", "sector", "nr_sectors", "op", "queue_ns", "issue_ns", "complete_ns")
-"""Columns of `requests` that the figures of single requests are drawn from."""
+"""Columns of `requests` that figures of single requests need."""
 
 
 def bin_length(first_ns: int | None, last_ns: int | None, bins: int) -> int:
-    """The shortest of 1, 2, 5 × 10^k ns that divides the window into at most so many bins."""
+    """Return the shortest of 1, 2, 5 × 10^k ns that divides the span into at most `bins` bins."""
     span = max(1, (last_ns or 0) - (first_ns or 0))
     power: int = 10 ** max(0, len(str(span // bins)) - 1)
     return next(digit * power for digit in (1, 2, 5, 10) if digit * power * bins >= span)
 
 
 def _with_details(rows: pl.DataFrame, pieces: pl.LazyFrame) -> pl.DataFrame:
-    """The known files of `sheets.moved`, with the app and the type of each."""
+    """Return the known files of `sheets.moved` with the app and the type of each."""
     details = pieces.group_by("path").agg(pl.col("package").first(), pl.col("file_type").first()).collect()
     return rows.drop_nulls("path").join(details, on="path", how="left", maintain_order="left")
 
@@ -97,7 +100,7 @@ def _files(rows: pl.DataFrame) -> list[Element]:
 
 
 def _four(name: str, result: str, draw: Callable[..., Axes], what: str) -> tuple[Figure, ...]:
-    """The four graphs of the MOST Viewer: requests and bytes, as they are and in per cent."""
+    """Return the four graphs of the MOST Viewer: requests and bytes, absolute and in per cent."""
     return tuple(
         Figure(
             f"{name}_{basis}{suffix}",
@@ -314,7 +317,8 @@ QUESTIONS: Final = {
     "time": ("How long did it take?", (_LATENCY, _RATE, behaviour.QUEUE)),
     "data": ("What becomes of the data?", (behaviour.HOT, behaviour.LIVES, behaviour.COST)),
 }
-"""The questions, in order, by the names of their parts. To add a figure, add it here and its table to `results`."""
+"""The questions in order, by the anchor of their part. To add a figure, add it to a section and its table to
+`results`."""
 
 EVIDENCE: Final = (
     Section(
@@ -330,4 +334,4 @@ EVIDENCE: Final = (
         (),
     ),
 )
-"""On what the answers rest."""
+"""Sections on the evidence behind owners, files and block types."""

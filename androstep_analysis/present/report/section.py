@@ -1,4 +1,4 @@
-"""What a section of the report is made of: definitions, tables, figures with captions, and what is unknown."""
+"""Building blocks of a section of the report: definitions, tables, figures with captions, and notes on unknown data."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _TALL: Final = 12
-"""Rows of a table that is as high as two figures."""
+"""A table with more rows than this is about as high as two figures."""
 
 Results = Mapping[str, pl.DataFrame | pl.LazyFrame]
-"""Result tables under the names that sections use."""
+"""Result tables by the names that sections use."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: `draw` is given the result called `result`. The caption may hold `{bin}` and `{device}`.
+    """A figure: `draw` is called with the result named `result`. The caption may contain `{bin}` and `{device}`.
 
-    `whole` gives the table to be saved with it where the result has only what is drawn. What is not `on_page` is only
-    saved: the page shows it by other means.
+    If the result has only the displayed part, `whole` returns the table to save with the figure. A figure that is not
+    `on_page` is only saved: the page displays the data in another way.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: `definitions` name entries of schemas/definitions.toml, which are printed as they are.
+    """A part of the report. `definitions` are entries of schemas/definitions.toml.
 
-    Where no row of the first table has a value in column `tells` (or there is no row, and `told_if_empty`), the
-    sentence `unknown` stands in its place. A section without rows and without such a sentence is absent.
+    The sentence `unknown` replaces the section if no row of the first table has a value in column `tells`, or if there
+    are no rows and `told_if_empty` is set. A section without rows and without such a sentence is omitted.
     """
 
     title: str
@@ -61,13 +61,13 @@ class Section:
 
 
 class Glossary:
-    """The definitions that a page has given: each once, where it is needed first, and links to it from elsewhere."""
+    """Definitions on a page. Each is printed where it is needed first; later uses link to it."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def fold(self, names: Sequence[str]) -> list[Element]:
-        """A fold with the definitions as schemas/definitions.toml words them."""
+        """Return a fold with definitions from schemas/definitions.toml."""
         if not names:
             return []
         known = schema.definitions()
@@ -90,7 +90,7 @@ class Glossary:
 
 @dataclass(frozen=True)
 class Context:
-    """What sections are made from: the results, the words of captions, and where figures are saved, if they are."""
+    """The input of sections: results, words for captions, and the directory for saved figures, if any."""
 
     capture: Capture
     results: Results
@@ -101,7 +101,7 @@ class Context:
 
 
 def elements(part: Section, context: Context) -> list[Element]:
-    """The part with everything that is known of it; its figures are also saved if the context says where."""
+    """Return the elements of a section. Also save its figures if figures are saved."""
     tables = [(context.results[name].lazy().collect(), render) for name, render in part.tables]
     if part.unknown and not _tells(tables[0][0], part):
         return [el("p", part.unknown, class_="unknown")]
@@ -118,12 +118,12 @@ def elements(part: Section, context: Context) -> list[Element]:
 
 
 def grid(drawn: Sequence[Element]) -> list[Element]:
-    """Figures side by side."""
+    """Return figures side by side."""
     return [el("div", *drawn, class_="figures")] if drawn else []
 
 
 def _tells(table: pl.DataFrame, part: Section) -> bool:
-    """Whether anything is known of a section, or there is nothing to know."""
+    """Return whether the section has known values, or needs none."""
     if table.is_empty() or part.tells is None:
         return not (table.is_empty() and part.told_if_empty)
     values = table[part.tells].cast(pl.String)
@@ -131,7 +131,7 @@ def _tells(table: pl.DataFrame, part: Section) -> bool:
 
 
 def _figure(figure: Figure, part: Section, context: Context) -> Element | None:
-    """The figure for the page, where it has a place there; saved before if figures are."""
+    """Return a figure for the page, or None if it is not on the page. Also save it if figures are saved."""
     if context.figures is None and not figure.on_page:
         return None
     table = context.results[figure.result]
@@ -151,19 +151,19 @@ def save(
     definitions: Sequence[str],
     context: Context,
 ) -> None:
-    """Save a figure with the table that it shows, if the context says where."""
+    """Save a figure with its table, if figures are saved."""
     if context.figures is not None:
         about = {"figure": name, "caption": caption, "definitions": _texts(definitions)}
         plot.save(ax, context.figures / name, table=table, provenance={**about, **context.provenance})
 
 
 def has_rows(table: pl.DataFrame | pl.LazyFrame) -> bool:
-    """Whether there is anything in a result."""
+    """Return whether a result has any row."""
     return not table.lazy().head(1).collect().is_empty()
 
 
 def figure_of(ax: Axes, caption: str) -> Element:
-    """A figure with its caption, in the page itself."""
+    """Return a figure with its caption. The image is embedded in the page."""
     image = base64.b64encode(plot.svg(ax)).decode("ascii")
     return el("figure", el("img", src=f"data:image/svg+xml;base64,{image}", alt=caption), el("figcaption", caption))
 

@@ -1,6 +1,6 @@
-"""What the page's script draws over time: bytes per second, and single requests by place, size and latency.
+"""Data of the figures that page.js draws: bytes per second, and requests by time, position, size and latency.
 
-The data stand in the page as one JSON object; page.js says how they are drawn.
+The page has the data as one JSON object.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 BINS: Final = 1000
-"""Bins of the rates, at most."""
+"""Maximum number of bins of the rates."""
 
 MOST_REQUESTS: Final = 15_000
-"""As many requests are drawn one by one; of more, those of a cell together. A page of them is 1 MB."""
+"""Up to this number, requests are drawn one by one (a page of about 1 MB). Above it, they are drawn in cells."""
 
 _COLUMNS: Final = 200
 _ROWS: Final = 60
-"""Cells of the time and of the places, where requests are too many."""
+"""Number of cells over time and over positions, if there are too many requests."""
 
 _NAMED: Final = {"file": "path", "process": "owner_comm"}
-"""What is named of each mark, and the column of `io` that has it."""
+"""Names of each mark, and the column of `io` with them."""
 
 
 def data(capture: Capture, device: int, waits: Sequence[tuple[int, int]]) -> Element | None:
-    """The island of all that is drawn over time, of `device` where places are shown; None where there is nothing.
+    """Return the JSON element with all data over time, or None if there is none. Positions are those on `device`.
 
     `waits` are times that a user waited, in ns of the capture's clock.
     """
@@ -59,7 +59,7 @@ def data(capture: Capture, device: int, waits: Sequence[tuple[int, int]]) -> Ele
 
 
 def chart(kind: str, label: str, caption: str) -> Element:
-    """The place of a figure that the script draws."""
+    """Return the placeholder of a figure that the script draws."""
     return el(
         "figure",
         el("noscript", el("p", "This figure is drawn where scripts run.")),
@@ -73,7 +73,7 @@ def chart(kind: str, label: str, caption: str) -> Element:
 def _rate(
     requests: pl.LazyFrame, pieces: pl.LazyFrame, first: int, width: int, names: dict[str, int]
 ) -> dict[str, Any]:
-    """Bytes per second read and written in each bin, and of which file and process most of them were."""
+    """Return bytes per second read and written in each bin, with the file and process of most of them."""
     rate = measures.rate(requests, bin_ns=width).filter(metric="bandwidth")
     wide = rate.pivot("op", index="ts_ns", values="value").sort("ts_ns")
     start = int(wide["ts_ns"][0])
@@ -88,7 +88,7 @@ def _rate(
 
 
 def _requests(requests: pl.LazyFrame, pieces: pl.LazyFrame, first: int, names: dict[str, int]) -> dict[str, Any]:
-    """The requests of a device: a mark for each, or for all that begin in a cell of time and places."""
+    """Return one mark for each request of a device, or for each cell of time and position."""
     number = requests.select(pl.len()).collect().item()
     requests, pieces = (table.with_columns(time=measures.order_ns() - first) for table in (requests, pieces))
     if number <= MOST_REQUESTS:
@@ -114,7 +114,7 @@ _BYTES: Final = pl.col("nr_sectors") * SECTOR_BYTES
 
 
 def _cell(requests: pl.LazyFrame) -> dict[str, int]:
-    """The size of a cell, in ns and in sectors."""
+    """Return the size of a cell, in ns and in sectors."""
     spans = [(pl.col(name).max() - pl.col(name).min()).alias(name) for name in ("time", "sector")]
     time, place = requests.select(spans).collect().row(0)
     return {"time": time // _COLUMNS + 1, "place": place // _ROWS + 1}
@@ -123,7 +123,7 @@ def _cell(requests: pl.LazyFrame) -> dict[str, int]:
 def _named(
     pieces: pl.LazyFrame, keys: list[str], rows: pl.DataFrame, names: dict[str, int]
 ) -> dict[str, list[int | None]]:
-    """For each of the rows the file and the process of most of its bytes, as their places in `names`; null: unknown."""
+    """Return the file and the process with the most bytes of each row, as indices into `names`; None if unknown."""
     columns = list(_NAMED.values())
     told = pieces.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
     sums = of_requests(told, [*keys, *columns], bytes=pl.col("bytes").sum())

@@ -1,4 +1,4 @@
-"""What a report tells of waits: how long each action takes, and how much of each wait had I/O in flight."""
+"""The report's section on waits: how long each action takes, and the share of each wait with I/O in flight."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 SHADED: Final = 1000
-"""Waits that are shaded in a figure, at most; of more nothing would be seen."""
+"""Maximum number of shaded waits in a figure; more would hide it."""
 
 
 def results(capture: Capture, waits: Waits) -> dict[str, pl.DataFrame]:
-    """The result tables of `section`."""
+    """Return the result tables of `section`."""
     actions, longest = waits.actions(), waits.longest(cells.TOP)
     answered = perceived.responses(waits.found).filter(pl.col("n") > 0)
     return {
@@ -35,7 +35,7 @@ def results(capture: Capture, waits: Waits) -> dict[str, pl.DataFrame]:
 
 
 def _breakdown(capture: Capture, waits: Waits, longest: pl.DataFrame) -> pl.DataFrame:
-    """`perceived.breakdown` of the longest wait; empty where none ended."""
+    """Return `perceived.breakdown` of the longest wait; empty if no wait ended."""
     ended = waits.found.filter(pl.col("stable_hi_ns").is_not_null()).sort("ts_ns", "stable_hi_ns")
     if ended.is_empty():
         return pl.DataFrame()
@@ -45,7 +45,7 @@ def _breakdown(capture: Capture, waits: Waits, longest: pl.DataFrame) -> pl.Data
 
 
 def section(waits: Waits) -> Section:
-    """The section of a capture that has waits."""
+    """Return the section of a capture with waits."""
     whose = "app" if waits.apps else "any"
     of_whom = "of the app" if waits.apps else "of anyone"
     figures = [
@@ -95,7 +95,7 @@ _WATCHED = {
 
 
 def _actions(table: pl.DataFrame, waits: Waits) -> list[Element]:
-    """A row for each action, the slowest first, and what became of the inputs."""
+    """Render one row for each action, the slowest first, and a sentence on the outcomes of the inputs."""
     counts = waits.counts()
     stable, others = f"{counts['stable']:,} of {waits.found.height:,}", f"{counts['unstable']:,} to none"
     became = (
@@ -118,7 +118,7 @@ def _actions(table: pl.DataFrame, waits: Waits) -> list[Element]:
 
 
 def _longest(table: pl.DataFrame, waits: Waits) -> list[Element]:
-    """The longest waits, each with the share in which I/O was in flight."""
+    """Render the longest waits, each with the share with I/O in flight."""
     columns = {
         "label": Column("Longest waits"),
         "latency_lo_ns": Column("at least", cells.duration),
@@ -132,7 +132,7 @@ def _longest(table: pl.DataFrame, waits: Waits) -> list[Element]:
 
 
 def _whose(waits: Waits) -> str:
-    """Whose I/O it is, and for how much of it that is known."""
+    """Return a sentence on whose I/O is counted, and how much of it is known."""
     if waits.in_flight.is_empty():
         return "The capture has no requests: what the storage did meanwhile is not known."
     if not waits.apps:
