@@ -1,10 +1,10 @@
-"""Figures: one function per result, tidy table in, matplotlib Axes out.
+"""Figures: each function draws one result table into matplotlib Axes.
 
-Every function takes a result table of `androstep_analysis.measures` (or the table `requests` or `io`), those whose name
-begins with bench, replay or compare one of that part of `androstep_analysis`, held by polars, pandas or Arrow, and
-`ax`, the axes to draw in; without it, it makes a figure one column wide. What draws one measure has the name of it.
-Nothing is shown and no global style is changed. A notebook displays what a function returns. An empty table gives axes
-that say "no data"; a table whose dimensions are not those of the figure is refused with `ValueError`.
+The functions take a result table of `androstep_analysis.measures`, or table `requests` or `io`. Functions named
+bench_…, replay_… or compare_… take results of those modules. Tables may be those of polars, pandas or Arrow. A function
+that draws one measure has the name of the measure. `ax` are the axes to draw in; without it, a figure one column wide
+is created. No global style is changed, and nothing is displayed; a notebook displays the returned axes. An empty table
+gives axes with the text "no data". A table with other dimensions than the figure raises `ValueError`.
 """
 
 from androstep_analysis.present.plot.bars import (

@@ -1,4 +1,4 @@
-"""Bars: how much of what. Each function draws one result table of `androstep_analysis.measures`."""
+"""Bar charts of counts, bytes and shares. Each function draws one result table of `androstep_analysis.measures`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Basis = Literal["count", "bytes"]
 
 @paper.of_any_table
 def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: what the blocks of reads and of writes held.
+    """Draw stacked bars of the block types of reads and writes.
 
-    `basis` and `relative` give the four graphs of the MOST Viewer: requests or bytes, as they are or in per cent of
-    their operation. Empty flushes, which have no block type, are not drawn.
+    `basis` and `relative` give the four graphs of the MOST Viewer: requests or bytes, absolute or in per cent of the
+    operation. Empty flushes have no block type and are not drawn.
 
     Parameters
     ----------
     table : Table
-        Of `measures.block_types`.
+        Result of `measures.block_types`.
     basis : {"count", "bytes"}
         Whether to show requests or bytes.
     relative : bool
@@ -48,14 +48,14 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
 
 @paper.of_any_table
 def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
-    """Stacked bars: the types of the files whose data was read and written.
+    """Draw stacked bars of the types of the files that were read and written.
 
     Every type that occurs is in the legend.
 
     Parameters
     ----------
     table : Table
-        Of `measures.file_types`.
+        Result of `measures.file_types`.
     basis : {"count", "bytes"}
         Whether to show requests or bytes.
     relative : bool
@@ -76,12 +76,12 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
 
 @paper.of_any_table
 def mix(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Two bars of 100 %: the operations' shares of all requests and of all bytes.
+    """Draw the shares of operations in all requests and in all bytes, as two bars of 100 %.
 
     Parameters
     ----------
     table : Table
-        Of `measures.mix`.
+        Result of `measures.mix`.
     ax : Axes, optional
         The axes to draw in.
 
@@ -98,12 +98,12 @@ def mix(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def sync(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Two bars of 100 %: synchronous and buffered writes by count and by bytes.
+    """Draw the shares of synchronous and buffered writes by count and by bytes, as two bars of 100 %.
 
     Parameters
     ----------
     table : Table
-        Of `measures.sync`.
+        Result of `measures.sync`.
     ax : Axes, optional
         The axes to draw in.
 
@@ -120,14 +120,14 @@ def sync(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = None) -> Axes:
-    """Bars side by side: consecutive, forward and random share of every operation.
+    """Draw the shares of consecutive, forward and random requests of every operation as grouped bars.
 
-    They are not stacked, because forward includes consecutive and the three do not add up to 100 %.
+    The bars are not stacked: forward includes consecutive, so the three do not add up to 100 %.
 
     Parameters
     ----------
     table : Table
-        Of `measures.locality`.
+        Result of `measures.locality`.
     basis : {"count", "bytes"}
         Whether to show requests or bytes.
     ax : Axes, optional
@@ -157,23 +157,23 @@ def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = N
         ax.set_xlabel("")
         _categories(ax, ops)
         _per_cent(ax, f"Share of {_noun(table, basis)} [%]")
-        ax.set_ylim(0, 108)  # room for the number above a bar of 100 %
+        ax.set_ylim(0, 108)  # leaves space for the number above a bar of 100 %
         paper.legend(ax, above=True)
         return ax
 
 
 @paper.of_any_table
 def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
-    """Bars: requests by the letters the kernel prints for operation and flags.
+    """Draw requests by the letters that the kernel prints for operation and flags.
 
-    The `top` most frequent combinations are drawn, the most frequent first, and the rest counted in a note.
+    The `top` most frequent combinations are drawn, the most frequent first. A note counts the others.
 
     Parameters
     ----------
     table : Table
-        Of `measures.rwbs`.
+        Result of `measures.rwbs`.
     top : int
-        How many combinations are drawn, at most.
+        Maximum number of combinations.
     ax : Axes, optional
         The axes to draw in.
 
@@ -205,14 +205,14 @@ def rwbs(table: pl.DataFrame, *, top: int = 16, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Histogram of request sizes by operation, in bins that double.
+    """Draw a histogram of request sizes by operation, with bins that double.
 
-    The bin labelled 4 KiB holds sizes from 4 KiB to just below 8 KiB. Empty requests have no size and are not drawn.
+    The bin labelled 4 KiB has sizes from 4 KiB to just below 8 KiB. Empty requests are not drawn.
 
     Parameters
     ----------
     table : Table
-        Of `measures.sizes`.
+        Result of `measures.sizes`.
     ax : Axes, optional
         The axes to draw in.
 
@@ -246,17 +246,17 @@ def sizes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
-    """Horizontal bars: who or what moved most bytes, reads and writes stacked.
+    """Draw horizontal bars of bytes read and written, the largest first.
 
-    The one dimension beside `op` names the bars; a null in it stands for what is unknown. Other operations than
-    read and write move no data and are left out. The note says how much the bars hold of all bytes.
+    The dimension other than `op` names the bars; null means unknown. Only reads and writes are drawn. A note gives the
+    share of all bytes in the bars.
 
     Parameters
     ----------
     table : Table
-        Of `measures.volume`, with one dimension beside `op`.
+        Result of `measures.volume`, with one dimension besides `op`.
     top : int
-        How many bars are drawn, at most.
+        Maximum number of bars.
     ax : Axes, optional
         The axes to draw in.
 
@@ -300,17 +300,17 @@ def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axe
 
 @paper.of_any_table
 def write_cost(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
-    """Horizontal bars: what one byte that was written to files became on the device, by kind of block.
+    """Draw horizontal bars of bytes on the device for each byte written to files, by kind of block.
 
-    The one dimension beside `part` names the bars, those with most cost first. Discards write nothing and are left out,
-    as is what nobody is known for.
+    The dimension other than `part` names the bars, those with the highest cost first. Discards and rows with an unknown
+    dimension are left out.
 
     Parameters
     ----------
     table : Table
-        Of `measures.write_cost`, with one dimension beside `part`.
+        Result of `measures.write_cost`, with one dimension besides `part`.
     top : int
-        How many bars are drawn, at most.
+        Maximum number of bars.
     ax : Axes, optional
         The axes to draw in.
 
@@ -366,7 +366,7 @@ def _stacked(
     ax: Axes | None,
     height: float,
 ) -> Axes:
-    """One bar per operation, stacked by `dim` in the order of `palette`."""
+    """Draw one bar for each operation, stacked by `dim` in the order of `palette`."""
     data = paper.rows(table, f"{basis}_ratio" if relative else basis, ("op", dim))
     data = data.filter(pl.col(dim).is_not_null(), pl.col("op") != "flush")
     with paper.drawing(ax, height) as ax:
@@ -405,7 +405,7 @@ def _stacked(
 
 
 def _shares(table: pl.DataFrame, dim: str, palette: Mapping[str, str], ax: Axes | None) -> Axes:
-    """Two horizontal bars of 100 %, by count and by bytes, divided by `dim`."""
+    """Draw two horizontal bars of 100 %, by count and by bytes, divided by `dim`."""
     count, size = (paper.rows(table, metric, (dim,)) for metric in ("count_ratio", "bytes_ratio"))
     with paper.drawing(ax, 1.35) as ax:
         if count.is_empty():
@@ -416,7 +416,7 @@ def _shares(table: pl.DataFrame, dim: str, palette: Mapping[str, str], ax: Axes 
             fill = paper.colour(kind, palette)
             bars = ax.barh([0, 1], widths, 0.62, left=left, color=fill, edgecolor="white", linewidth=0.3)
             bars.set_label(paper.words(kind))
-            # A number where there is room for it: 7 % of the axes' width is as wide as "7 %".
+            # Label only bars that are wide enough: 7 % of the axes' width is as wide as the text "7 %".
             ax.bar_label(
                 bars,
                 [f"{paper.per_cent(width / 100)} %" if width >= 7 else "" for width in widths],
@@ -465,7 +465,10 @@ def _noun(table: pl.DataFrame, basis: Basis) -> str:
 
 
 def _rwbs_colour(letters: str) -> str:
-    """The operation's colour: its letter is the first one, or the one after F for a preflush (blktrace's fill_rwbs)."""
+    """Return the colour of the operation.
+
+    Its letter is the first one, or the second after F for a preflush (blktrace's fill_rwbs).
+    """
     letter = letters[1:2] if letters[:1] == "F" and len(letters) > 1 else letters[:1]
     op = {"R": "read", "W": "write", "D": "discard", "F": "flush", "Z": "zone"}.get(letter, "other")
     return paper.OPS[op]

@@ -1,7 +1,7 @@
-"""Benchmark results: rates by mode, threads, size and device, latencies, and runs over time.
+"""Figures of benchmark results: rates by mode, threads, size and device, latencies, and rates over time.
 
-Tables are those of `androstep_analysis.bench`. Error bars are the confidence interval of the median (columns lo, hi),
-and repetitions left out because they are invalid are marked: × at the foot of the figure.
+Tables are those of `androstep_analysis.bench`. Error bars are the confidence interval of the median (columns lo, hi). A
+× at the bottom marks configurations with invalid repetitions, which are left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TESTS: Final = {
 }
 
 _WIDE: Final = 20
-"""Where the largest value is this many times the least, bars from zero show nothing of the least."""
+"""If the largest value is this many times the smallest, points on a logarithmic axis replace bars."""
 
 _LABELS: Final = {
     "iops": "Operations per second",
@@ -62,19 +62,19 @@ _LABELS: Final = {
 def bench_sync_modes(
     table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
 ) -> Axes:
-    """Rate by the way writes are made durable.
+    """Draw the rate by the way writes are made durable.
 
-    A group for each `sync_mode`, in it the values of column `series`. Bars from zero, or, where values differ by more
-    than a factor of 20, points on a logarithmic axis.
+    There is a group for each `sync_mode`, with one bar for each value of column `series`. If values differ by more than
+    a factor of 20, points on a logarithmic axis replace the bars.
 
     Parameters
     ----------
     table : Table
-        Of `bench.summarise`: columns metric, value, lo, hi, `sync_mode` and `series`.
+        Result of `bench.summarise`: columns metric, value, lo, hi, `sync_mode` and `series`.
     metric : {"iops", "tps", "bandwidth", "written_per_op"}
-        The metric to show; the last one of `bench.written`.
+        Metric to show. Table of `bench.written` for written_per_op.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -97,14 +97,14 @@ def bench_sync_modes(
 
 @paper.of_any_table
 def bench_journal_modes(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
-    """SQLite's transactions per second by journal mode; otherwise as `bench_sync_modes`.
+    """Draw SQLite's transactions per second by journal mode, like `bench_sync_modes`.
 
     Parameters
     ----------
     table : Table
-        Of `bench.summarise`: columns metric, value, lo, hi, `journal_mode` and `series`.
+        Result of `bench.summarise`: columns metric, value, lo, hi, `journal_mode` and `series`.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -127,14 +127,14 @@ def bench_journal_modes(table: pl.DataFrame, *, series: str = "test", ax: Axes |
 
 @paper.of_any_table
 def bench_synchronous(table: pl.DataFrame, *, series: str = "test", ax: Axes | None = None) -> Axes:
-    """SQLite's transactions per second by PRAGMA synchronous; otherwise as `bench_sync_modes`.
+    """Draw SQLite's transactions per second by PRAGMA synchronous, like `bench_sync_modes`.
 
     Parameters
     ----------
     table : Table
-        Of `bench.summarise`: columns metric, value, lo, hi, `synchronous` and `series`.
+        Result of `bench.summarise`: columns metric, value, lo, hi, `synchronous` and `series`.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -164,18 +164,18 @@ def bench_devices(
     series: str = "test",
     ax: Axes | None = None,
 ) -> Axes:
-    """Rate on each device or filesystem, named by column `device`; else as `bench_sync_modes`.
+    """Draw the rate on each device or filesystem (column `device`), like `bench_sync_modes`.
 
     Parameters
     ----------
     table : Table
-        Of `bench.summarise`: columns metric, value, lo, hi, and those that `device` and `series` name.
+        Result of `bench.summarise`: columns metric, value, lo, hi, and those that `device` and `series` name.
     device : str
         The column that names devices or filesystems.
     metric : {"iops", "tps", "bandwidth", "written_per_op"}
-        The metric to show; the last one of `bench.written`.
+        Metric to show. Table of `bench.written` for written_per_op.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -200,18 +200,18 @@ def bench_devices(
 def bench_threads(
     table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
 ) -> Axes:
-    """Rate by the number of threads, a line for each value of column `series`.
+    """Draw the rate by the number of threads, with a line for each value of column `series`.
 
-    Threads are on a logarithmic axis of base 2, rates on one from zero.
+    The axis of threads is logarithmic with base 2. The axis of rates is linear and starts at zero.
 
     Parameters
     ----------
     table : Table
-        Of `bench.summarise`: columns metric, value, lo, hi, `threads` and `series`.
+        Result of `bench.summarise`: columns metric, value, lo, hi, `threads` and `series`.
     metric : {"iops", "tps", "bandwidth", "written_per_op"}
-        The metric to show; the last one of `bench.written`.
+        Metric to show. Table of `bench.written` for written_per_op.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -248,19 +248,19 @@ def bench_threads(
 
 @paper.of_any_table
 def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None) -> Axes:
-    """Rate by the size of an operation, both on logarithmic axes (EasyCo's figure), a line for each `series`.
+    """Draw the rate by the size of an operation on logarithmic axes (EasyCo's figure).
 
-    Where a device does a fixed number of operations, the line of `iops` is level and that of `bandwidth` rises; where
-    it moves a fixed number of bytes, it is the other way round.
+    There is a line for each value of column `series`. A device limited by the number of operations has a level line of
+    `iops` and a rising line of `bandwidth`. A device limited by the number of bytes has the opposite.
 
     Parameters
     ----------
     table : Table
-        Of `bench.summarise`: columns metric, value, lo, hi, `block_bytes` and `series`.
+        Result of `bench.summarise`: columns metric, value, lo, hi, `block_bytes` and `series`.
     metric : {"iops", "tps", "bandwidth", "written_per_op"}
-        The metric to show; the last one of `bench.written`.
+        Metric to show. Table of `bench.written` for written_per_op.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -294,19 +294,19 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
 
 @paper.of_any_table
 def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "test", ax: Axes | None = None) -> Axes:
-    """Latency by percentile, a line for each value of column `series`.
+    """Draw latency by percentile, with a line for each value of column `series`.
 
     The axis of percentiles is stretched towards 100 %: each further nine has the same width, as in Gil Tene's
-    HdrHistogram. A line ends at the percentile that is the slowest operation.
+    HdrHistogram. A line ends at the percentile of the slowest operation.
 
     Parameters
     ----------
     table : Table
-        Of `bench.distribution`: columns metric, part, latency_ns, value, n and `series`.
+        Result of `bench.distribution`: columns metric, part, latency_ns, value, n and `series`.
     part : str
-        What the time was spent on (column part).
+        Value of column part: which part of an operation's time.
     series : str
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -331,7 +331,7 @@ def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "
         for name, colour in _palette(data, series).items():
             line = data.filter(pl.col(series) == name).sort("latency_ns")
             below = np.concatenate([[0.0], line["value"].to_numpy()[:-1]])
-            # A bucket holds the percentiles from those of all before it on; the last operation has none above it.
+            # A bucket begins at the percentile at which the buckets before it end.
             x, y = 1 / (1 - below), line["latency_ns"].to_numpy() / 1e9
             x = np.append(x, float(line["n"].sum()))
             furthest = max(furthest, float(x[-1]))
@@ -357,14 +357,14 @@ def bench_distribution(table: pl.DataFrame, *, part: str = "op", series: str = "
 
 @paper.of_any_table
 def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = "iops", ax: Axes | None = None) -> Axes:
-    """Rate over time, a line for each repetition of one run; invalid ones are dashed.
+    """Draw the rate over time, with a line for each repetition of one run. Invalid repetitions are dashed.
 
-    Time counts from the first window of the repetition. A point stands at the middle of its window.
+    Time counts from the first window of the repetition. A point is drawn at the middle of its window.
 
     Parameters
     ----------
     table : Table
-        Of `bench.series`, of one run: columns metric, run_id, repeat, valid, ts_ns, duration_ns, value.
+        Result of `bench.series`, of one run: columns metric, run_id, repeat, valid, ts_ns, duration_ns, value.
     metric : {"iops", "bandwidth"}
         The metric to show.
     ax : Axes, optional
@@ -413,15 +413,15 @@ def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = 
 
 
 def _chosen(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of a metric, and those that count invalid repetitions, if there are any."""
+    """Return the rows of a metric, and the rows that count invalid repetitions."""
     data = _unique(table, metric, dims)
     return data, _unique(table, "invalid_runs", dims).filter(pl.col("value") > 0)
 
 
 def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
-    """The rows of a metric with a place in the figure; `ValueError` where two have the same one.
+    """Return the rows of a metric. Raise `ValueError` if two of them have the same position in the figure.
 
-    Unlike `paper.rows`, other columns may differ along with those shown, as mount options do with filesystems.
+    Unlike in `paper.rows`, other columns may vary together with those shown, as mount options do with filesystems.
     """
     missing = [name for name in ("metric", *dims, "value") if name not in table.columns]
     if missing:
@@ -435,7 +435,7 @@ def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFra
 
 
 def _known(series: str) -> Mapping[str, str]:
-    """The values of a column that have a colour of their own, in order."""
+    """Return the values of a column that have a fixed colour, in order."""
     return {
         "test": TESTS,
         "fs_type": paper.FILESYSTEMS,
@@ -446,7 +446,7 @@ def _known(series: str) -> Mapping[str, str]:
 
 
 def _palette(data: pl.DataFrame, series: str) -> dict[str, str]:
-    """The values of a column in order, each with its colour."""
+    """Return the values of a column in order, each with its colour."""
     known = _known(series)
     return intervals.colours(paper.first_known(data[series], known), known)
 
@@ -467,7 +467,7 @@ def _categories(
     label: str,
     ax: Axes | None,
 ) -> Axes:
-    """Groups along column `category`, in each the values of column `series` with their intervals."""
+    """Draw groups along column `category`, with the values of column `series` and their intervals."""
     data, invalid = _chosen(table, metric, (category, series))
     with paper.drawing(ax) as ax:
         if data.is_empty() and invalid.is_empty():
@@ -509,14 +509,14 @@ def _rate_axis(ax: Axes, metric: str) -> None:
 
 
 def _ticks(ax: Axes, at: Sequence[float], labels: Sequence[str]) -> None:
-    """Ticks of the x axis at these values only."""
+    """Set the ticks of the x axis."""
     ax.xaxis.set_major_locator(FixedLocator(list(at)))
     ax.set_xticks(list(at), labels)
     ax.xaxis.set_minor_locator(FixedLocator([]))
 
 
 def _percentile(nine: int) -> str:
-    """The percentile with so many nines: 0, 90, 99, 99.9, …"""
+    """Return the percentile with this number of nines: 0, 90, 99, 99.9, …"""
     return "0" if nine == 0 else f"{100 - 10 ** (2 - nine):.{max(0, nine - 2)}f}"
 
 
@@ -528,7 +528,7 @@ def _explained(
     places: Sequence[tuple[float, object]],
     category: str,
 ) -> None:
-    """The legend, and marks at the foot of the figure where repetitions were left out."""
+    """Draw the legend, and marks at the bottom for invalid repetitions."""
     if data[series].n_unique() > 1:
         paper.legend(ax, above=True, columns=3)
     if invalid.is_empty():

@@ -1,4 +1,4 @@
-"""How long the bursts are in which an app moves its bytes."""
+"""Figure of the durations of I/O bursts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _SHOWN = ("dev", "period", "duration_up_to_ns")
 
 @paper.of_any_table
 def bursts(table: pl.DataFrame, *, top: int = 6, ax: Axes | None = None) -> Axes:
-    """Share of the bytes moved in bursts at most as long, a line for each group, of those with most bytes.
+    """Draw the share of bytes in bursts up to a duration, with a line for each of the groups with the most bytes.
 
-    The bytes of a group are those on all devices. A line ends below 100 % by what is in bursts that are cut; a group
-    without a whole burst has none. Time is logarithmic.
+    The bytes of a group are those on all devices. Bursts that are truncated by the recording are missing at the end of
+    a line; a group without a complete burst has no line. Time is logarithmic.
 
     Parameters
     ----------
     table : Table
-        Of `measures.bursts`, by one column.
+        Result of `measures.bursts`, by one column.
     top : int
-        How many groups are drawn, at most.
+        Maximum number of groups.
     ax : Axes, optional
         The axes to draw in.
 
@@ -63,7 +63,7 @@ def bursts(table: pl.DataFrame, *, top: int = 6, ax: Axes | None = None) -> Axes
             line = whole.filter(group.eq_missing(pl.lit(key))).group_by("duration_up_to_ns").agg(bytes_)
             line = line.sort("duration_up_to_ns")
             end, share = line["duration_up_to_ns"].to_numpy() / 1e9, line["value"].cum_sum().to_numpy() / total * 100
-            # A line rises within a class only, and stays what it is until the end.
+            # A line rises only within a class of durations, and is level from the last class on.
             x = np.append(np.column_stack([end / 2, end]), longest)
             y = np.append(np.column_stack([np.append(0, share[:-1]), share]), share[-1])
             ax.plot(x, y, label=labels[key])

@@ -1,4 +1,4 @@
-"""Caches and what they live on: hot blocks, working sets, lifetimes, and what a cache of a size misses."""
+"""Figures of cache behaviour: hot blocks, working sets, lifetimes, miss ratios and read-ahead."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _READ = {
     "dropped": ("dropped unasked", "#D55E00"),
     "unknown": ("unknown", "#777777"),
 }
-"""What becomes of what is read, as it is told and in its colour: from what was of use to what was not."""
+"""Outcomes of data that was read, with label and colour, from useful to useless."""
 
 
 @paper.of_any_table
 def miss_ratio(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What a cache would miss by its size, a line for each group, of the six that touch most.
+    """Draw the miss ratio by cache size, with a line for each of the six groups with the most accesses.
 
     Parameters
     ----------
     table : Table
-        Of `measures.miss_ratio`, by at most one column.
+        Result of `measures.miss_ratio`, by at most one column.
     ax : Axes, optional
         The axes to draw in.
 
@@ -67,14 +67,14 @@ def miss_ratio(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def hotness(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What share of the accesses the hottest blocks or files take, a line for each group, of the six that access most.
+    """Draw the share of accesses to the hottest blocks or files, with a line for each of the six most active groups.
 
-    The share of the blocks is logarithmic; operations have the colours that they have elsewhere.
+    The share of blocks is logarithmic. Operations have their usual colours.
 
     Parameters
     ----------
     table : Table
-        Of `measures.hotness`, by at most one column.
+        Result of `measures.hotness`, by at most one column.
     ax : Axes, optional
         The axes to draw in.
 
@@ -104,14 +104,14 @@ def hotness(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def working_set(table: pl.DataFrame, *, window_ns: int = WINDOW_NS, ax: Axes | None = None) -> Axes:
-    """Bytes of different blocks touched in each window of time, a line for each group, of the six that touch most.
+    """Draw the bytes of distinct blocks accessed in each window of time, for the six most active groups.
 
     Parameters
     ----------
     table : Table
-        Of `measures.working_set`, by at most one column.
+        Result of `measures.working_set`, by at most one column.
     window_ns : int
-        The length of the windows it was made with, in ns.
+        Length of the windows of the table, in ns.
     ax : Axes, optional
         The axes to draw in.
 
@@ -142,12 +142,12 @@ def working_set(table: pl.DataFrame, *, window_ns: int = WINDOW_NS, ax: Axes | N
 
 @paper.of_any_table
 def lifetimes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What becomes of what is written: a bar of 100 % for each group, of the six that write most.
+    """Draw the outcome of written blocks as a bar of 100 %, for each of the six groups with the most writes.
 
     Parameters
     ----------
     table : Table
-        Of `measures.lifetimes`, by at most one column.
+        Result of `measures.lifetimes`, by at most one column.
     ax : Axes, optional
         The axes to draw in.
 
@@ -182,14 +182,14 @@ def lifetimes(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def readahead(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axes:
-    """Horizontal bars: what became of the data that was read, a bar for each group, of those that read most.
+    """Draw horizontal bars of the outcome of data that was read, one for each of the groups that read most.
 
     Parameters
     ----------
     table : Table
-        Of `measures.readahead`, by at most one column.
+        Result of `measures.readahead`, by at most one column.
     top : int
-        How many bars are drawn, at most.
+        Maximum number of bars.
     ax : Axes, optional
         The axes to draw in.
 
@@ -230,7 +230,7 @@ def _groups(table: pl.DataFrame, axis: str) -> list[str]:
 
 
 def _lines(data: pl.DataFrame, groups: list[str]) -> Iterator[tuple[str, str, pl.DataFrame]]:
-    """Name, colour and rows of each group, the largest groups first."""
+    """Return name, colour and rows of each group, the largest groups first."""
     parts = data.partition_by(groups, maintain_order=True) if groups else [data]
     lines = sorted(parts, key=lambda line: -int(line["n"].sum()))[:_MOST_LINES]
     labels = paper.labels(data, groups[0]) if groups else {"_": "_"}

@@ -1,4 +1,4 @@
-"""Measures across captures: values by group, differences, ranks and pairs, each with its interval.
+"""Figures of measures across captures: values by group, differences, ranks and pairs, with intervals.
 
 Tables are those of `androstep_analysis.compare`.
 """
@@ -34,7 +34,7 @@ _OVERVIEW: Final = {
 }
 
 _LEAST_FACTOR, _MOST_FACTOR = 1 / 64, 64
-"""An interval that reaches further is drawn up to there."""
+"""Bounds at which drawn intervals are clipped."""
 
 _PALETTES: Final[Mapping[str, Mapping[str, str]]] = {
     "class": paper.LOCALITY | paper.SYNC,
@@ -45,7 +45,7 @@ _PALETTES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 _UNITS: Final = {"ns": (1e6, "ms"), "B": (1e6, "MB"), "B/s": (1e6, "MB/s"), "1": (0.01, "%")}
-"""What values are divided by, and the unit then."""
+"""Divisor of values, and the resulting unit."""
 
 _ROW: Final = 0.17
 """Height of a row of a figure in inches."""
@@ -60,21 +60,21 @@ _DROPPED: Final = ("place", "rank_from", "rank_to", "repeats", "n_effective")
 def compare_groups(
     table: pl.DataFrame, *, metric: str, group: str, series: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The value of every group with its interval.
+    """Draw the value of every group with its interval.
 
-    A place for each value of column `group`, in it a point for each value of `series`. A point without an interval is
-    hollow: its repeats are too few for one.
+    There is a position for each value of column `group`, with a point for each value of `series`. A hollow point has no
+    interval: there are too few repetitions.
 
     Parameters
     ----------
     table : Table
-        Of `compare.summarise` or `compare.ranking`.
+        Result of `compare.summarise` or `compare.ranking`.
     metric : str
         The metric to show.
     group : str
-        The column whose values have a place each.
+        Column that determines the positions.
     series : str, optional
-        The column whose values are told apart by colour.
+        Column that determines the colour.
     ax : Axes, optional
         The axes to draw in.
 
@@ -131,18 +131,18 @@ def compare_groups(
 
 @paper.of_any_table
 def compare_ranking(table: pl.DataFrame, *, metric: str, group: Sequence[str], ax: Axes | None = None) -> Axes:
-    """The groups in order with their intervals and ranks.
+    """Draw the groups in order, with their intervals and ranks.
 
-    Groups that no comparison tells apart share ranks: "1–3" may be the first, the second or the third.
+    Groups that no comparison distinguishes share ranks: "1–3" may be the first, the second or the third.
 
     Parameters
     ----------
     table : Table
-        Of `compare.ranking`, with one value of each of the measure's dimensions.
+        Result of `compare.ranking`, with one value of each of the measure's dimensions.
     metric : str
         The metric to show.
     group : sequence of str
-        The columns that name a group.
+        Columns that identify a group.
     ax : Axes, optional
         The axes to draw in.
 
@@ -181,15 +181,15 @@ def compare_ranking(table: pl.DataFrame, *, metric: str, group: Sequence[str], a
 
 @paper.of_any_table
 def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = None) -> Axes:
-    """The difference of every two groups with its interval (forest plot).
+    """Draw the difference of every two groups with its interval (forest plot).
 
-    Right of the line the group named first is higher. Colours are those of the verdict, which knows of all comparisons,
-    as an interval does not. What is hollow has no interval: there is too little data.
+    To the right of the line the group named first is higher. Colours show the verdict. It accounts for the number of
+    comparisons, which an interval does not. A hollow point has no interval: there is too little data.
 
     Parameters
     ----------
     table : Table
-        Of `compare.compare`.
+        Result of `compare.compare`.
     metric : str
         The metric to show.
     ax : Axes, optional
@@ -232,14 +232,15 @@ def compare_differences(table: pl.DataFrame, *, metric: str, ax: Axes | None = N
 
 @paper.of_any_table
 def compare_overview(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What the second side has for each that the first has, with intervals, by verdict.
+    """Draw the second side relative to the first for every row, with intervals, coloured by verdict.
 
-    Right of the line the second side has more. What is hollow has no interval; what only one side has is left out.
+    To the right of the line the second side is higher. A hollow point has no interval. Rows with only one side are left
+    out.
 
     Parameters
     ----------
     table : Table
-        Of `compare.overview` (``overview(…).table``).
+        Result of `compare.overview` (``overview(…).table``).
     ax : Axes, optional
         The axes to draw in.
 
@@ -280,20 +281,20 @@ def compare_overview(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 def compare_pairs(
     measured: pl.DataFrame, *, metric: str, by: str, paired_by: Sequence[str], ax: Axes | None = None
 ) -> Axes:
-    """A line for each pair from group to group.
+    """Draw a line from group to group for each pair.
 
     The value is the median of the captures of a pair in a group.
 
     Parameters
     ----------
     measured : Table
-        Of `compare.measure_all`, with one value of each of the measure's dimensions.
+        Result of `compare.measure_all`, with one value of each of the measure's dimensions.
     metric : str
         The metric to show.
     by : str
-        The column that names a group.
+        Column that identifies a group.
     paired_by : sequence of str
-        The columns that pairs have in common.
+        Columns that are equal within a pair.
     ax : Axes, optional
         The axes to draw in.
 
@@ -309,7 +310,7 @@ def compare_pairs(
     >>> _ = plot.compare_pairs(both.filter(op="read"), metric="count_ratio", by="capture", paired_by=["repeat"])
     """
 
-    import seaborn  # takes a second, for which no other figure has to wait
+    import seaborn  # takes a second, and only this figure needs it
 
     chosen = measured.filter(pl.col("metric") == metric)
     if varying := [name for name in dimensions(measured) if chosen[name].n_unique() > 1]:
@@ -341,7 +342,7 @@ def compare_pairs(
 
 
 def _points(ax: Axes, x: np.ndarray, y: np.ndarray, known: np.ndarray, colour: str, marker: str) -> None:
-    """Points, hollow where no interval is known."""
+    """Draw points, hollow if they have no interval."""
     for filled, face in ((True, colour), (False, "white")):
         at = known == filled
         ax.plot(
@@ -360,7 +361,7 @@ def _points(ax: Axes, x: np.ndarray, y: np.ndarray, known: np.ndarray, colour: s
 def _bars(
     ax: Axes, y: np.ndarray, data: pl.DataFrame, columns: Sequence[str], scale: float, colours: Sequence[str]
 ) -> None:
-    """A point and its interval in each row of the figure, the first at the top."""
+    """Draw a point and its interval in each row of the figure, the first at the top."""
     value, lo, hi = (data[name].cast(pl.Float64).to_numpy() / scale for name in columns)
     for colour in dict.fromkeys(colours):
         at = np.array([one == colour for one in colours])
@@ -376,7 +377,7 @@ def _names(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _comparison(row: Mapping[str, object], dims: Sequence[str]) -> str:
-    """What a row of the forest is of."""
+    """Return the label of a row of the forest plot."""
     of = ", ".join("–" if row[name] is None else str(row[name]) for name in dims)
     sides = [text.label(str(row[f"group_{side}"]), 18) for side in ("second", "first")]
     return f"{text.label(of, 26)}: {sides[0]} – {sides[1]}" if of else f"{sides[0]} – {sides[1]}"
@@ -400,7 +401,7 @@ def _value_axis(ax: Axes, axis: str, metric: str, unit: str, before: str = "") -
 
 
 def _from_zero(ax: Axes, axis: str) -> None:
-    """The axis from zero on, unless something lies below."""
+    """Start the axis at zero, unless some data are below."""
     low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
     if low > 0 or (low < 0 and low > -0.1 * high):
         (ax.set_xlim if axis == "x" else ax.set_ylim)(0, None)

@@ -1,4 +1,4 @@
-"""Values side by side with the intervals that their table gives."""
+"""Bars, points and lines with intervals."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from matplotlib.collections import LineCollection
 from androstep_analysis.present.plot import paper
 
 MARKERS: Final = "osD^vPX*"
-"""Series differ in their marker as well: colours alone do not stay apart for every eye, nor in print."""
+"""Markers of series. Colours alone are not distinguishable for everyone, nor in print."""
 
 _WIDTH: Final = 0.8
-"""Width of a group, whose distance from the next one is 1."""
+"""Width of a group of bars. The distance between groups is 1."""
 
 _GAP: Final = 0.08
-"""The part of a bar's width that stays free."""
+"""Gap between bars, as a share of a bar's width."""
 
 
 def colours(kinds: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A colour for each kind: its own among `known`, else one that none of those has."""
+    """Return a colour for each kind: its own in `known`, else an unused one."""
     own = {kind: fill for kind in kinds if (fill := (known or {}).get(kind))}
     free = itertools.cycle([fill for fill in paper.SERIES if fill not in own.values()])
     return {kind: own.get(kind) or next(free) for kind in kinds}
 
 
 def markers(kinds: Iterable[str]) -> list[str]:
-    """A marker for each kind."""
+    """Return a marker for each kind."""
     return [marker for _, marker in zip(kinds, itertools.cycle(MARKERS), strict=False)]
 
 
 def bars(
     ax: Axes, table: pl.DataFrame, x: str, order: Sequence[Any], hue: str, palette: Mapping[str, str], scale: float = 1
 ) -> None:
-    """A group of bars for each of `order` in column `x`, in it one for each kind of column `hue`.
+    """Draw a group of bars for each of `order` in column `x`, with one bar for each kind of column `hue`.
 
-    `palette` has the kinds in order with their colours; `scale` is what values are divided by. A kind that alone has
-    values at its places has the whole width there.
+    `palette` has the kinds in order with their colours. Values are divided by `scale`. If every group has one bar only,
+    bars have the full width.
     """
     if table.is_empty():
         return
@@ -50,7 +50,7 @@ def bars(
     width = _WIDTH / parts
     for number, (kind, rows) in enumerate(_kinds(table, x, order, hue, palette, scale)):
         place = rows["place"].to_numpy() + (width * (number - (parts - 1) / 2) if is_beside else 0)
-        # A kind without rows has its place in the legend.
+        # A kind without rows still gets an entry in the legend.
         left, height = (place - width * (1 - _GAP) / 2, rows["value"]) if rows.height else ([0], [np.nan])
         ax.bar(left, height, width * (1 - _GAP), align="edge", color=palette[kind], label=paper.words(kind))
         _intervals(ax, place, rows, _cap(palette) / parts, "#222222", 2)
@@ -60,7 +60,7 @@ def bars(
 def points(
     ax: Axes, table: pl.DataFrame, x: str, order: Sequence[Any], hue: str, palette: Mapping[str, str], scale: float = 1
 ) -> None:
-    """Points in the places of `bars`."""
+    """Draw points at the positions of `bars`."""
     if table.is_empty():
         return
     width = _WIDTH / max(1, len(palette))
@@ -75,7 +75,7 @@ def points(
 
 
 def lines(ax: Axes, table: pl.DataFrame, x: str, hue: str, palette: Mapping[str, str], scale: float = 1) -> None:
-    """A line with markers over the numbers of column `x` for each kind of column `hue`."""
+    """Draw a line with markers over the numbers of column `x` for each kind of column `hue`."""
     if table.is_empty():
         return
     order = table[x].unique().sort().to_list()
@@ -94,9 +94,10 @@ def lines(ax: Axes, table: pl.DataFrame, x: str, hue: str, palette: Mapping[str,
 def _kinds(
     table: pl.DataFrame, x: str, order: Sequence[Any], hue: str, palette: Mapping[str, str], scale: float
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """For each kind its rows in `order`: columns x, place (in `order`), and value, lo and hi divided by `scale`.
+    """Yield for each kind its rows in `order`: columns x, place (index in `order`), value, lo and hi.
 
-    `ValueError` where an interval does not hold its value: neither would be drawn as it is. Half an interval is none.
+    value, lo and hi are divided by `scale`. Raises `ValueError` if an interval does not contain its value: it could not
+    be drawn. An interval with one bound is ignored.
     """
     ends = [pl.col(name) if name in table.columns else pl.lit(None, pl.Float64).alias(name) for name in ("lo", "hi")]
     rows = table.with_columns(ends)
@@ -113,7 +114,7 @@ def _kinds(
 
 
 def _intervals(ax: Axes, place: np.ndarray, rows: pl.DataFrame, cap: float, colour: str, zorder: float) -> None:
-    """The intervals of the rows, each a line with caps of this width."""
+    """Draw the intervals of the rows as lines with caps of width `cap`."""
     for at, lo, hi in zip(place, rows["lo"], rows["hi"], strict=True):
         if not np.isnan(lo):
             ends = [at - cap / 2, at + cap / 2, np.nan]
@@ -122,11 +123,11 @@ def _intervals(ax: Axes, place: np.ndarray, rows: pl.DataFrame, cap: float, colo
 
 
 def _groups(ax: Axes, order: Sequence[Any]) -> None:
-    """The axis of the groups, each with its name."""
+    """Label the groups on the x axis."""
     ax.set_xticks(range(len(order)), [str(name) for name in order], parse_math=False)
     ax.set_xlim(-0.5, len(order) - 0.5)
 
 
 def _cap(palette: Mapping[str, str]) -> float:
-    """Width of the caps of an interval: a third of a bar's."""
+    """Return the width of the caps of an interval: a third of a bar's."""
     return _WIDTH / max(1, len(palette)) / 3

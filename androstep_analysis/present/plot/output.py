@@ -1,4 +1,4 @@
-"""Figures as files, with what they show and where it comes from."""
+"""Figures as files, with their data and provenance."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ DPI = 300
 
 
 def save(ax: Axes, stem: Path, *, table: Table, provenance: Mapping[str, Any]) -> list[Path]:
-    """Write the figure of `ax` as `stem`.pdf and .png (300 dpi), what it shows as .csv, and its origin as .json.
+    """Write the figure of `ax` as `stem`.pdf and .png (300 dpi), its data as .csv, and its provenance as .json.
 
-    Existing files are replaced, a missing directory is made. The same figure gives the same bytes: nothing records when
-    or where it was written.
+    Existing files are replaced, a missing directory is created. The same figure gives the same bytes: the files contain
+    no dates or paths.
 
     Parameters
     ----------
     ax : Axes
         The axes of the figure.
     stem : pathlib.Path
-        Where to write, without the ending.
+        Path without suffix.
     table : Table
-        What the figure was drawn from.
+        The data of the figure.
     provenance : mapping of str
-        Anything JSON can hold.
+        Anything that JSON can represent.
 
     Returns
     -------

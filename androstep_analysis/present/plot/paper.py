@@ -1,4 +1,4 @@
-"""How the figures look: sizes, fixed colours, units on axes. Applied to one figure, never to the whole session."""
+"""Style of the figures: sizes, fixed colours and units on axes. It applies to one figure, never to the session."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ COLUMN: Final = 3.5
 
 HEIGHT: Final = 2.3
 
-# Hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart in every common form of colour
-# blindness. A family of related kinds shares a hue and differs in lightness, which everybody sees.
+# Hues are those of Okabe and Ito (Color Universal Design, 2008). They are distinguishable with every common form of
+# colour blindness. Related kinds share a hue and differ in lightness, which everyone can see.
 OPS: Final = {
     "read": "#0072B2",
     "write": "#D55E00",
@@ -80,7 +80,7 @@ FILE_TYPES: Final = {
 FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), "-----") | dict.fromkeys(
     ("log", "directory", "symlink"), "/////"
 )
-"""Sixteen colours do not stay apart for every eye: these types are hatched as well."""
+"""Sixteen colours are not distinguishable for everyone, so these types are hatched as well."""
 LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00"}
 SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2", "unknown": "#777777"}
 FILESYSTEMS: Final = {
@@ -94,7 +94,7 @@ FILESYSTEMS: Final = {
 SERIES: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9", "#222222", "#B5739D")
 """Hues of Okabe and Ito for series without a colour of their own, in order."""
 FALLBACK: Final = "#444444"
-"""Colour of a kind that no palette knows."""
+"""Colour of a kind that is in no palette."""
 
 _LEGEND_SIZE: Final = 7
 
@@ -126,26 +126,26 @@ RC: Final[Mapping[str, Any]] = {
 
 
 TIGHT: Final[Mapping[str, Any]] = {"bbox_inches": "tight", "pad_inches": 0.02}
-"""How figures are cut when saved: nothing outside the axes is lost, no margin is left."""
+"""How figures are cropped when saved: to their content, without a margin."""
 
 
 class PaperAxes(Axes):
-    """Axes that a notebook shows as their figure.
+    """Axes that a notebook displays as their figure.
 
-    pyplot would do that by keeping a list of all figures of the session; this needs no such list.
+    pyplot would display figures too, but it keeps a list of all figures of the session.
     """
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """The picture, and how large it is shown: its letters as large as those of the text around it."""
+        """Return the picture, and its display size: its letters are as large as those of the surrounding text."""
         picture = png(self)
         width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
         return picture, {"width": width * 3 // 4, "height": height * 3 // 4}
 
 
 def style() -> AbstractContextManager[None]:
-    """The style of the figures as a context, to make one's own axes in.
+    """Return a context manager with the style of the figures, for axes that you make yourself.
 
-    It starts from matplotlib's defaults, so that a figure does not depend on what the session has set.
+    It starts from matplotlib's defaults, so a figure does not depend on the session's settings.
 
     Returns
     -------
@@ -163,16 +163,16 @@ def style() -> AbstractContextManager[None]:
 
 
 def span(values: pl.Series) -> tuple[float, float]:
-    """The least and the greatest of the values, of which there must be one.
+    """Return the smallest and the largest of the values. There must be at least one value.
 
-    Whole numbers stay whole: a clock in nanoseconds has more digits than a float.
+    Integers stay integers: a clock in nanoseconds has more digits than a float.
     """
     array = values.to_numpy()
     return array.min().item(), array.max().item()
 
 
 def png(ax: Axes, dpi: int = 200) -> bytes:
-    """The figure of `ax` as a PNG file, the same bytes for the same figure.
+    """Return the figure of `ax` as a PNG file. The same figure gives the same bytes.
 
     Parameters
     ----------
@@ -202,9 +202,9 @@ _MORE_THAN_TWO: Final = re.compile(rb"(\.\d\d)\d+")
 
 
 def svg(ax: Axes) -> bytes:
-    """The figure of `ax` as an SVG file on no background, the same bytes for the same figure.
+    """Return the figure of `ax` as an SVG file with a transparent background. The same figure gives the same bytes.
 
-    Letters are outlines, so that it looks the same where the font is missing.
+    Letters are outlines, so the figure looks the same if the font is missing.
 
     Parameters
     ----------
@@ -226,20 +226,20 @@ def svg(ax: Axes) -> bytes:
     with style(), matplotlib.rc_context({"svg.hashsalt": "androstep"}):
         figure = settled(ax)
         figure.savefig(buffer, format="svg", transparent=True, metadata=untold, bbox_inches=_cut(figure))
-    # Coordinates are points with six decimals: a hundredth is more than any screen shows, and half the bytes.
+    # matplotlib writes coordinates with six decimals. Two are precise enough for any screen, and halve the size.
     return _DECIMALS.sub(lambda path: _MORE_THAN_TWO.sub(rb"\1", path[0]), buffer.getvalue())
 
 
-_RENDERER: Final[Any] = RendererSVG  # matplotlib does not tell its types
+_RENDERER: Final[Any] = RendererSVG  # has no type annotations
 
 
 def _cut(figure: Figure) -> Bbox | str:
-    """Where an SVG file of the figure is cut (`TIGHT`), in inches.
+    """Return the crop box of an SVG file of the figure (`TIGHT`), in inches.
 
-    Told to cut it there by itself, matplotlib would draw everything twice.
+    With bbox_inches="tight", matplotlib would draw everything twice.
     """
     if figure.get_layout_engine() is not None:
-        return "tight"  # Drawing lays it out.
+        return "tight"  # the layout is only known after drawing
     dpi = figure.dpi
     figure.dpi = FigureCanvasSVG.fixed_dpi
     try:
@@ -250,10 +250,10 @@ def _cut(figure: Figure) -> Bbox | str:
 
 
 def settled(ax: Axes) -> Figure:
-    """The figure that `ax` belongs to, ready to be written.
+    """Return the figure of `ax`, ready to be written.
 
-    A figure made here is laid out once, and stays so: constrained layout moves things a little at every drawing and
-    every resolution, and the same figure has to be the same bytes whatever was drawn before.
+    A figure made here is laid out once only. Constrained layout moves elements slightly at every drawing and
+    resolution, and the same figure must give the same bytes whatever was drawn before.
     """
     figure = ax.get_figure(root=True)
     if figure is None:
@@ -267,19 +267,19 @@ def settled(ax: Axes) -> Figure:
 
 @contextmanager
 def drawing(ax: Axes | None, height: float = HEIGHT) -> Iterator[Axes]:
-    """The axes to draw in, within the style: `ax`, or new ones, one column wide and `height` inches high."""
+    """Yield the axes to draw in, within the style: `ax`, or new ones, one column wide and `height` inches high."""
     with style():
         if ax is None:
             figure = Figure(figsize=(COLUMN, height), layout="constrained")
             ax = figure.add_subplot(axes_class=PaperAxes)
-        # Ticks are made when the figure is drawn, outside of this context: what they need is said now.
+        # Ticks are created when the figure is drawn, outside of this context, so set their style now.
         if isinstance(ax, PaperAxes):
             ax.tick_params(labelsize=7, width=0.6, length=2.5)
         yield ax
 
 
 def of_any_table(draw: Callable[Concatenate[pl.DataFrame, P], Axes]) -> Callable[Concatenate[Table, P], Axes]:
-    """`draw` for a table of polars, pandas or Arrow in place of a polars DataFrame."""
+    """Return `draw` for tables of polars, pandas or Arrow instead of polars DataFrames."""
 
     @functools.wraps(draw)
     def draw_any(table: Table, /, *args: P.args, **kwargs: P.kwargs) -> Axes:
@@ -289,7 +289,7 @@ def of_any_table(draw: Callable[Concatenate[pl.DataFrame, P], Axes]) -> Callable
 
 
 def no_data(ax: Axes) -> Axes:
-    """`ax`, saying that there is nothing to draw."""
+    """Write "no data" into the axes."""
     ax.set_xticks([])
     ax.set_yticks([])
     ax.text(0.5, 0.5, "no data", transform=ax.transAxes, ha="center", va="center", color="#777777")
@@ -297,7 +297,7 @@ def no_data(ax: Axes) -> Axes:
 
 
 def note(ax: Axes, words: str) -> None:
-    """One small line above the axes (and its legend), for what a reader has to know to read them rightly."""
+    """Write a small line above the axes (and the legend), for facts that a reader needs."""
     legend = ax.get_legend()
     if legend is None:
         ax.set_title(words, fontsize=6, color="#555555", loc="left", pad=3, parse_math=False)
@@ -308,15 +308,15 @@ def note(ax: Axes, words: str) -> None:
 
 
 def grid(ax: Axes, axis: Literal["x", "y", "both"]) -> None:
-    """A thin grid behind the data, across the value axis `axis`."""
+    """Draw a thin grid behind the data, across the value axis `axis`."""
     ax.grid(visible=True, axis=axis, color=RC["grid.color"], linewidth=RC["grid.linewidth"])
     ax.set_axisbelow(True)
 
 
 def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -> None:
-    """A legend that never covers data: to the right of the axes, or above them in `columns` columns.
+    """Draw a legend that never covers data: to the right of the axes, or above them in `columns` columns.
 
-    Above them it has fewer columns where so many are too wide for the figure, which becomes higher by the rows more.
+    A legend above the axes has fewer columns if they would be too wide for the figure; the figure then becomes higher.
     """
     if not above:
         place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}
@@ -334,16 +334,16 @@ def legend(ax: Axes, *, above: bool = False, columns: int = 4, **options: Any) -
 
 
 _BETWEEN: Final = 1.2
-"""Space between two columns of a legend, in letters as matplotlib counts it."""
+"""Space between two columns of a legend, in units of the font size."""
 
 _HANDLE: Final = 1.4 + 0.5
-"""Width of a handle in a legend and of the space behind it, in letters."""
+"""Width of a handle in a legend and of the space after it, in units of the font size."""
 
 _ROW: Final = _LEGEND_SIZE * 1.5 / 72
 """Height of a row of a legend, in inches."""
 
 _WIDEST: Final = (COLUMN - 0.6) * 72
-"""Width of a legend, in points, that leaves room for the labels of an axis beside it."""
+"""Maximum width of a legend in points. It leaves space for the labels of an axis."""
 
 
 def _fitting(widths: Sequence[float], columns: int) -> int:
@@ -357,7 +357,7 @@ def _fitting(widths: Sequence[float], columns: int) -> int:
 
 
 def error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour: str) -> None:
-    """The intervals of rows that have one (columns value, lo, hi, in units of `scale`), at the places `x`."""
+    """Draw the intervals of rows that have one (columns value, lo, hi, in units of `scale`), at positions `x`."""
     if "lo" not in line.columns:
         return
     known = (line["lo"].is_not_null() & line["hi"].is_not_null()).to_numpy()
@@ -370,32 +370,32 @@ def error_bars(ax: Axes, x: np.ndarray, line: pl.DataFrame, scale: float, colour
 
 
 def count_axis(ax: Axes, axis: str) -> None:
-    """Whole numbers with thousands separators on `axis` ("x" or "y")."""
+    """Format `axis` ("x" or "y") as whole numbers with thousands separators."""
     target = ax.xaxis if axis == "x" else ax.yaxis
     target.set_major_locator(MaxNLocator(5, integer=True))
     target.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def ordered(kinds: Iterable[str], palette: Mapping[str, str]) -> list[str]:
-    """The distinct `kinds` in the order of `palette`; those it does not know follow, sorted."""
+    """Return the distinct `kinds` in the order of `palette`. Kinds that are not in it follow, sorted."""
     present = set(kinds)
     return [kind for kind in palette if kind in present] + sorted(present - set(palette))
 
 
 def first_known(values: Iterable[object], known: Iterable[str]) -> list[str]:
-    """The distinct values: those of `known` in its order, then the others in their own."""
+    """Return the distinct values: those in `known` in its order, then the others in their own order."""
     present = dict.fromkeys(str(value) for value in values)
     known = list(known)
     return [value for value in known if value in present] + [value for value in present if value not in known]
 
 
 def colour(kind: str, palette: Mapping[str, str]) -> str:
-    """The fixed colour of `kind`."""
+    """Return the fixed colour of `kind`."""
     return palette.get(kind, FALLBACK)
 
 
 def words(kind: str) -> str:
-    """A kind as a reader would write it (``sqlite_db``: ``SQLite db``)."""
+    """Return a kind in words (``sqlite_db``: ``SQLite db``)."""
     return text.label(kind.replace("sqlite_", "SQLite ").replace("_", " "))
 
 
@@ -403,7 +403,7 @@ byte_unit, size = quantities.byte_unit, quantities.size
 
 
 def per_cent(ratio: float) -> str:
-    """A ratio in whole per cent; something is never rounded to nothing, nor what is not all to all."""
+    """Format a ratio in whole per cent. Nonzero ratios are never rounded to 0, and ratios below 1 never to 100."""
     if 0 < ratio < 0.005:
         return "<1"
     if 0.995 <= ratio < 1:
@@ -412,7 +412,7 @@ def per_cent(ratio: float) -> str:
 
 
 def time_unit(span_ns: float) -> tuple[int, str]:
-    """Divisor and name of the unit in which a span of `span_ns` nanoseconds reads best."""
+    """Return divisor and name of the most readable unit for a span of `span_ns` nanoseconds."""
     minute = 60_000_000_000
     if span_ns > 10 * minute:
         return minute, "min"
@@ -420,10 +420,10 @@ def time_unit(span_ns: float) -> tuple[int, str]:
 
 
 def rows(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
-    """The rows of a result table that give `metric`, with a value; enums of `dims` as strings.
+    """Return the rows of a result table with `metric` and a value. Enums in `dims` become strings.
 
-    `ValueError` where one of `dims` is missing, or where the table distinguishes something else as well: adding
-    values up over a dimension the figure does not show would draw a number nobody computed.
+    Raises `ValueError` if one of `dims` is missing, or if another dimension varies: summing over it would draw a number
+    that no measure computed.
     """
     missing = [name for name in ("metric", *dims, "value") if name not in table.columns]
     if missing:
@@ -437,7 +437,7 @@ def rows(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFrame:
 
 
 def labels(data: pl.DataFrame, name: str, called: Callable[[str], str] = text.label) -> dict[str | None, str]:
-    """What each value of a dimension is called in a figure, with how much of it is inferred (rows of one metric)."""
+    """Return the label of each value of a dimension, with its inferred share (rows of one metric)."""
     share = inferred_share() if "inferred" in data.columns else pl.lit(None, pl.Float64)
     shares = data.group_by(name).agg(inferred=share)
     return {
@@ -447,6 +447,6 @@ def labels(data: pl.DataFrame, name: str, called: Callable[[str], str] = text.la
 
 
 def counted(table: pl.DataFrame) -> str:
-    """What the counts of a result table count ("requests")."""
+    """Return the unit of the counts of a result table ("requests")."""
     units = table.filter(pl.col("metric") == "count").get_column("unit").drop_nulls()
     return str(units[0]) if len(units) else "requests"

@@ -1,4 +1,4 @@
-"""User-perceived latency: what happened between an input and a stable screen, how long it took, what storage did."""
+"""Figures of user-perceived latency: events between an input and a stable screen, response times, and I/O in flight."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _TRACKS: Final = {
     "any I/O": "#A6C5EA",
 }
 _LEAST_SHARE: Final = 0.004
-"""The least share of the axis that a span is drawn with: one of some milliseconds would not be seen."""
+"""Minimum drawn length of a span, as a share of the axis. A shorter span would be invisible."""
 
 _UPRIGHT: Final = 4
-"""Names of groups that stand beside each other without being turned, at most."""
+"""Maximum number of groups whose names are not rotated."""
 
 _KINDS: Final = ("read", "write", "sync_write")
 
 
 @paper.of_any_table
 def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """What happened from an input on, a line for each track.
+    """Draw the events after an input, with a line for each track.
 
-    Time counts from the first span. Spans too short to be seen are drawn longer than they are.
+    Time counts from the first span. Very short spans are drawn longer than they are, so that they are visible.
 
     Parameters
     ----------
     table : Table
-        Of `perceived.breakdown`.
+        Result of `perceived.breakdown`.
     ax : Axes, optional
         The axes to draw in.
 
@@ -84,18 +84,18 @@ def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 def perceived_responses(
     table: pl.DataFrame, *, by: str = "label", series: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Mean latencies with their intervals, a group of bars for each value of `by`.
+    """Draw mean latencies with their intervals, as a group of bars for each value of `by`.
 
-    Lines show Nielsen's limits as far as the bars reach.
+    Lines show Nielsen's limits within the range of the bars.
 
     Parameters
     ----------
     table : Table
-        Of `perceived.responses`.
+        Result of `perceived.responses`.
     by : str
-        The dimension whose values have a group of bars each.
+        Dimension with a group of bars for each value.
     series : str, optional
-        A dimension that tells the bars of a group apart, such as the configuration.
+        Dimension that identifies the bars of a group, such as the configuration.
     ax : Axes, optional
         The axes to draw in.
 
@@ -153,14 +153,14 @@ def perceived_responses(
 
 @paper.of_any_table
 def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | None = None) -> Axes:
-    """How much of each window had reads, writes and synchronous writes in flight.
+    """Draw the share of each window with reads, writes and synchronous writes in flight.
 
-    A group of bars for each window in order; kinds overlap, so that bars do not add up.
+    There is a group of bars for each window, in order. Kinds overlap, so bars do not add up.
 
     Parameters
     ----------
     table : Table
-        Of `perceived.in_flight`.
+        Result of `perceived.in_flight`.
     whose : {"any", "app"}
         Whose I/O to show.
     ax : Axes, optional

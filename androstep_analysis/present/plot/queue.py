@@ -1,4 +1,4 @@
-"""How many requests a device has at a time, and how far apart they lie."""
+"""Figures of queue depth and seek distances."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SEEKS: Final = {"Q2Q": "bios as queued", "D2D": "requests as issued"}
 
 @paper.of_any_table
 def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Share of the time in which a device has at least so many requests, a line per device.
+    """Draw the share of time with at least a number of requests in the device, with a line for each device.
 
     Parameters
     ----------
     table : Table
-        Of `measures.queue` without further groups.
+        Result of `measures.queue` without further groups.
     ax : Axes, optional
         The axes to draw in.
 
@@ -58,16 +58,17 @@ def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 @paper.of_any_table
 def depth_over_time(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Requests in a device over time, a line per device: the mean of each window, and a band up to the most.
+    """Draw the requests in a device over time: the mean of each window, and a band up to the maximum.
 
-    There is nothing where depth is not known. Up to one request the axis is linear, beyond it logarithmic.
+    There is a line for each device. Windows of unknown depth are empty. The axis is linear up to one request, and
+    logarithmic above.
 
     Parameters
     ----------
     table : Table
-        Of `measures.depth` in windows, without further groups.
+        Result of `measures.depth` in windows, without further groups.
     origin_ns : int, optional
-        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+        Origin of the time axis, in ns of the capture's clock (default: the first drawn time).
     ax : Axes, optional
         The axes to draw in.
 
@@ -113,15 +114,15 @@ def depth_over_time(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Ax
 
 @paper.of_any_table
 def seek_distances(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Histogram of how far backward and forward bios and requests lie from what came before, in bins that double.
+    """Draw a histogram of seek distances of bios and requests, backward and forward, with bins that double.
 
-    In the middle is what touches or overlaps it. The bin labelled 4 KiB holds what is farther than 2 KiB and at most
-    4 KiB away.
+    The bin in the middle has accesses that touch or overlap the previous one. The bin labelled 4 KiB has distances
+    above 2 KiB and up to 4 KiB.
 
     Parameters
     ----------
     table : Table
-        Of `measures.seek_distances` without further groups.
+        Result of `measures.seek_distances` without further groups.
     ax : Axes, optional
         The axes to draw in.
 
@@ -158,6 +159,6 @@ def seek_distances(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _distance(place: int) -> str:
-    """What the bin at a place of `seek_distances` reaches up to."""
+    """Return the upper bound of a bin of `seek_distances`."""
     sign = "\N{MINUS SIGN}" if place < 0 else ""
     return sign + paper.size(SECTOR_BYTES << abs(place) - 1) if place else "0"

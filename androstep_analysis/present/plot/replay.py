@@ -1,4 +1,4 @@
-"""Replays: what their calls took by filesystem, how late operations began, and when they were done."""
+"""Figures of replays: I/O time of calls by filesystem, lateness of operations, and operations over time."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ LATENESS: Final = {
 }
 _ALL: Final = "all calls"
 _NAMED: Final = 8
-"""The most replays that a legend names."""
+"""Maximum number of replays in a legend."""
 
 _LEAST_NS: Final = 1000.0
-"""Where the axis of lateness begins; what is earlier, or exact, stands there."""
+"""Start of the axis of lateness. Earlier and punctual operations are drawn there."""
 
 
 @paper.of_any_table
 def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None) -> Axes:
-    """Total I/O time by filesystem.
+    """Draw total I/O time by filesystem.
 
-    A group for each `place`: all calls together, and each of the `top` calls that take most time. Bars are medians of
-    the repetitions, with their intervals (lo, hi). Calls that are not shown are part of the first bar.
+    There is a group for each `place`, with a bar for all calls and one for each of the `top` calls with the most time.
+    Bars are medians of the repetitions, with their intervals (lo, hi).
 
     Parameters
     ----------
     table : Table
-        Of `replay.summarise`: columns metric, place, call, value, lo, hi.
+        Result of `replay.summarise`: columns metric, place, call, value, lo, hi.
     top : int
-        How many calls are drawn beside all together, at most.
+        Maximum number of single calls.
     ax : Axes, optional
         The axes to draw in.
 
@@ -82,17 +82,17 @@ def replay_io_time(table: pl.DataFrame, *, top: int = 4, ax: Axes | None = None)
 
 @paper.of_any_table
 def replay_lateness_distribution(table: pl.DataFrame, *, series: str = "part", ax: Axes | None = None) -> Axes:
-    """Cumulative distribution of lateness, a line for each value of `series`.
+    """Draw the cumulative distribution of lateness, with a line for each value of `series`.
 
-    By `part`: lateness of one replay and what it is made of. By ``run_id`` or ``fs_type``: lateness as a whole of
-    several. What began within 1 µs stands at the left end.
+    By `part`: lateness of one replay and its components. By ``run_id`` or ``fs_type``: total lateness of several
+    replays. Lateness up to 1 µs is drawn at the left end.
 
     Parameters
     ----------
     table : Table
-        Of `replay.lateness_distribution`: columns metric, run_id, fs_type, part, lateness_ns, value.
+        Result of `replay.lateness_distribution`: columns metric, run_id, fs_type, part, lateness_ns, value.
     series : {"part", "run_id", "fs_type"}
-        The column whose values have a line each.
+        Column that determines the lines.
     ax : Axes, optional
         The axes to draw in.
 
@@ -149,16 +149,16 @@ _PARTS: Final = {
 
 @paper.of_any_table
 def replay_timeline(table: pl.DataFrame, *, top: int = 24, ax: Axes | None = None) -> Axes:
-    """When operations were done, recorded above and replayed below, a row for each thread.
+    """Draw when operations were done, with recorded ones above replayed ones in a row for each thread.
 
-    Of many threads, the `top` ones that did most operations are shown, in the order of the program.
+    If there are many threads, only the `top` with the most operations are drawn, in the order of the program.
 
     Parameters
     ----------
     table : Table
-        Of `replay.timeline`.
+        Result of `replay.timeline`.
     top : int
-        How many threads are drawn, at most.
+        Maximum number of threads.
     ax : Axes, optional
         The axes to draw in.
 
@@ -188,7 +188,7 @@ def replay_timeline(table: pl.DataFrame, *, top: int = 24, ax: Axes | None = Non
             at = rows["at"].to_numpy() - up
             ends = rows["end_ns"].to_numpy() / divisor
             ax.hlines(at, rows["start_ns"].to_numpy() / divisor, ends, color=SOURCES[source], linewidth=3.2)
-            # A call is mostly too short to be seen as a line.
+            # Most calls are too short to be visible as a line.
             ax.plot(
                 rows["start_ns"].to_numpy() / divisor,
                 at,
@@ -212,7 +212,7 @@ def replay_timeline(table: pl.DataFrame, *, top: int = 24, ax: Axes | None = Non
 
 
 def _io_times(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of io_time by place and call; of all calls together, call is `_ALL`."""
+    """Return the rows of io_time by place and call. For all calls together, call is `_ALL`."""
     chosen = table.filter(pl.col("file_type").is_null()) if "file_type" in table.columns else table
     rows = paper.rows(chosen, "io_time", ("place", "call")).with_columns(pl.col("call").cast(pl.String).fill_null(_ALL))
     if rows.select("place", "call").is_duplicated().any():
@@ -221,7 +221,7 @@ def _io_times(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _longest(data: pl.DataFrame, top: int) -> Sequence[str]:
-    """All calls, then those that take most time anywhere, the longest first."""
+    """Return `_ALL`, then the calls that take the most time at any place, the longest first."""
     calls = data.filter(pl.col("call") != _ALL).group_by("call").agg(pl.col("value").max())
     return [_ALL, *calls.sort(["value", "call"], descending=[True, False]).head(top)["call"]]
 

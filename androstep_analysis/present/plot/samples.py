@@ -1,4 +1,4 @@
-"""What counters say: CPU time by state in bars, and anything that was computed in bins, over time."""
+"""Figures of counters: CPU time by state as bars, and binned results over time as lines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MEASURED: Final = {
 
 _TICK_S: Final = 0.01
 _GAP: Final = 0.8
-"""Room between groups of bars, in widths of a bar with its own."""
+"""Extra space between groups of bars, in units of the distance between bars."""
 
 _LETTERS: Final = 48
-"""More letters than these below the bars do not fit side by side."""
+"""Labels with more letters than this in total are slanted."""
 
 _LINES: Final = 8
-"""More lines than there are colours tell a reader nothing."""
+"""Maximum number of lines; there are no more colours."""
 
 
 @paper.of_any_table
@@ -41,21 +41,19 @@ def cpu(
     unit: Literal["s", "ticks", "share"] = "s",
     ax: Axes | None = None,
 ) -> Axes:
-    """Stacked bars: CPU time active, waiting for I/O and idle.
+    """Draw stacked bars of CPU time: active, waiting for I/O and idle.
 
-    `table` holds the results of `measures.cpu` of several captures, told apart by column `bar` (what has a bar of its
-    own, such as a storage device) and, where `group` is given, by that column (what bars stand together, such as a
-    workload), both in the order in which they come. `unit` is seconds, ticks of 10 ms as in the paper, or the share of
-    all CPU time.
+    `table` has results of `measures.cpu` of several captures. Column `bar` identifies the bars, such as storage
+    devices; column `group`, if given, groups them, such as by workload. Both are drawn in the order of their rows.
 
     Parameters
     ----------
     table : Table
-        Of `measures.cpu`, of several captures, with the columns that `bar` and `group` name added.
+        Result of `measures.cpu`, of several captures, with the columns that `bar` and `group` name added.
     bar : str
-        The column that tells apart what has a bar of its own, such as a storage device.
+        Column that identifies the bars, such as a storage device.
     group : str, optional
-        The column that tells which bars stand together, such as those of a workload.
+        Column that groups the bars, such as a workload.
     unit : {"s", "ticks", "share"}
         Seconds, ticks of 10 ms as in the paper, or the share of all CPU time.
     ax : Axes, optional
@@ -86,7 +84,7 @@ def cpu(
         keys = [name for name in (group, bar) if name]
         places = data.select(keys).unique(maintain_order=True)
         if group:
-            # Groups as they first come, and the bars of each together.
+            # Order groups by first occurrence, with the bars of each group together.
             order = places[group].unique(maintain_order=True)
             places = pl.concat([places.filter(pl.col(group) == value) for value in order])
         x = _positions(places[group].to_list() if group else [None] * places.height)
@@ -114,11 +112,11 @@ def cpu(
 def samples_over_time(
     table: pl.DataFrame, *, metric: str, line: str, origin_ns: int | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Lines: a metric in bins over time, a line for each value of column `line`.
+    """Draw a binned metric over time, with a line for each value of column `line`.
 
-    For results that have `ts_ns`: cpu_share by state (`measures.cpu`), busy_ratio by disk (`measures.busyness`),
-    stalled_ratio by resource (`measures.pressure`), rate by counter (`measures.counter_rate`). Of more than eight
-    lines those with the greatest value are drawn, and the others counted in a note.
+    Use it for results with `ts_ns`: cpu_share by state (`measures.cpu`), busy_ratio by disk (`measures.busyness`),
+    stalled_ratio by resource (`measures.pressure`), rate by counter (`measures.counter_rate`). At most eight lines are
+    drawn, those with the largest values; a note counts the others.
 
     Parameters
     ----------
@@ -127,9 +125,9 @@ def samples_over_time(
     metric : str
         The metric to show.
     line : str
-        The column whose values have a line each.
+        Column that determines the lines.
     origin_ns : int, optional
-        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+        Origin of the time axis, in ns of the capture's clock (default: the first drawn time).
     ax : Axes, optional
         The axes to draw in.
 
@@ -177,13 +175,13 @@ def samples_over_time(
 
 
 def _positions(groups: list[object]) -> np.ndarray:
-    """Where bars stand: side by side, with room between groups."""
+    """Return the positions of bars, with extra space between groups."""
     steps = [1 + _GAP * (number > 0 and groups[number] != groups[number - 1]) for number in range(len(groups))]
     return np.cumsum(steps, dtype=np.float64)
 
 
 def _name_groups(ax: Axes, x: np.ndarray, groups: list[str], below: float) -> None:
-    """The name of each group, so many points below its bars."""
+    """Write the name of each group `below` points below its bars."""
     for name in dict.fromkeys(groups):
         middle = np.mean([place for place, other in zip(x, groups, strict=True) if other == name])
         ax.annotate(

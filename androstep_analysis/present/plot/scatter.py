@@ -1,4 +1,4 @@
-"""One mark per request over time; where there are too many to tell apart, how many lie where."""
+"""Requests over time, one mark each, or as a density if there are too many."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.present.plot import paper
 
 MARKS = 20_000
-"""Requests up to which each one is drawn."""
+"""Maximum number of requests that are drawn one by one."""
 
 COLUMNS, ROWS = 180, 80
-"""Cells of the density that is drawn for more requests."""
+"""Number of cells of the density that is drawn for more requests."""
 
 By = Literal["op", "block_type"]
 _PALETTES: Mapping[str, Mapping[str, str]] = {"op": paper.OPS, "block_type": paper.BLOCK_TYPES}
@@ -34,20 +34,20 @@ def size_over_time(
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Size of every request (table `requests`) or piece (table `io`) over the time of its issue.
+    """Draw the size of every request (table `requests`) or piece (table `io`) over the time of its issue.
 
-    Colours tell operations apart, or with `by="block_type"` what the blocks of a piece held. Of more than `MARKS`
-    rows the figure shows the number in each cell of a grid, and a note says so. Rows that are in no count
-    (`measures.counted`), without a time or without data (empty flushes) are not drawn.
+    Colours show the operation, or with `by="block_type"` the type of the blocks. With more than `MARKS` rows, the
+    figure shows the number in each cell of a grid, and a note says so. Rows that are not counted (`measures.counted`),
+    without a time or without data (empty flushes) are not drawn.
 
     Parameters
     ----------
     requests : Table
         Table `requests` or `io`.
     by : {"op", "block_type"}
-        What colours tell apart.
+        Column that determines the colour.
     origin_ns : int, optional
-        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+        Origin of the time axis, in ns of the capture's clock (default: the first drawn time).
     ax : Axes, optional
         The axes to draw in.
 
@@ -83,18 +83,18 @@ def sector_over_time(
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """First sector of every request (table `requests`) or piece (table `io`) over the time of its issue.
+    """Draw the first sector of every request (table `requests`) or piece (table `io`) over the time of its issue.
 
-    Two devices share no axis of sectors. The rest as in `size_over_time`.
+    The table must have the rows of one device. Otherwise like `size_over_time`.
 
     Parameters
     ----------
     requests : Table
         Table `requests` or `io`, of one device.
     by : {"op", "block_type"}
-        What colours tell apart.
+        Column that determines the colour.
     origin_ns : int, optional
-        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+        Origin of the time axis, in ns of the capture's clock (default: the first drawn time).
     ax : Axes, optional
         The axes to draw in.
 
@@ -126,7 +126,10 @@ def sector_over_time(
 
 
 def _points(requests: Table, y: pl.Expr, by: By) -> pl.LazyFrame:
-    """Columns x (ns, Int64), y, kind of the rows that have all three; issue time, else queue or completion time."""
+    """Return columns x (ns, Int64), y and kind of the rows that have all three.
+
+    x is the issue time, else the queue or completion time.
+    """
     return (
         measures.counted(requests)
         .select(x=pl.coalesce("issue_ns", "queue_ns", "complete_ns"), y=y, kind=pl.col(by).cast(pl.String))
@@ -139,7 +142,7 @@ def _is_empty(data: pl.LazyFrame) -> bool:
 
 
 def _draw(ax: Axes, data: pl.LazyFrame, by: By, origin_ns: int | None, *, logarithmic: bool) -> None:
-    """Time axis, and the points or their density; of many points none is kept."""
+    """Draw the time axis, and the points or their density. The density does not need the points in memory."""
     told = data.select(
         pl.len(), first=pl.col("x").min(), last=pl.col("x").max(), kinds=pl.col("kind").unique().implode()
     )
@@ -167,7 +170,7 @@ def _draw(ax: Axes, data: pl.LazyFrame, by: By, origin_ns: int | None, *, logari
 
 
 def _density(ax: Axes, data: pl.LazyFrame, kinds: list[str], palette: Mapping[str, str], *, logarithmic: bool) -> None:
-    """A mesh of cells: the colour is that of the kind most frequent in the cell, the shade the number in it."""
+    """Draw a mesh of cells. The colour is that of the most frequent kind in the cell, the shade shows the number."""
     y = pl.col("y").log(2) if logarithmic else pl.col("y").cast(pl.Float64)
     bounds = data.select(x0=pl.col("x").min(), x1=pl.col("x").max(), y0=y.min(), y1=y.max()).collect().row(0)
     x_edges, y_edges = _edges(bounds[0], bounds[1], COLUMNS), _edges(bounds[2], bounds[3], ROWS)
@@ -196,13 +199,13 @@ def _density(ax: Axes, data: pl.LazyFrame, kinds: list[str], palette: Mapping[st
             rasterized=True,
             zorder=2,
         )
-        # A mesh would otherwise touch the axes, and its outer cells be half hidden by them.
+        # Without this, the mesh would touch the axes, and they would hide half of its outer cells.
         mesh.sticky_edges.x.clear()
         mesh.sticky_edges.y.clear()
 
 
 def _edges(low: float, high: float, cells: int) -> np.ndarray:
-    """`cells` + 1 edges of equal cells over the values from `low` to `high`."""
+    """Return the `cells` + 1 edges of equal cells from `low` to `high`."""
     return np.linspace(low, high if high > low else low + 1, cells + 1)
 
 
@@ -212,5 +215,5 @@ def _cell(value: pl.Expr, edges: np.ndarray) -> pl.Expr:
 
 
 def _pale(fill: str) -> str:
-    """A tint of a colour, two fifths of the way from white."""
+    """Return a tint of a colour, at two fifths between white and the colour."""
     return "#" + "".join(f"{255 - (255 - int(fill[i : i + 2], 16)) * 2 // 5:02x}" for i in (1, 3, 5))

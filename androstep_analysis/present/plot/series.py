@@ -1,4 +1,4 @@
-"""Lines: how something runs over time, or how it is distributed."""
+"""Line charts: rates and sums over time, and distributions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.present.plot import paper
 
 STEPS = 1500
-"""Columns a line is thinned to: more than a figure one column wide has pixels at 300 dpi."""
+"""Number of columns to which a line is thinned: more than the pixels of a figure one column wide at 300 dpi."""
 
 WAITING = "#F3DCE8"
-"""Behind the times that a user waited."""
+"""Background colour of the times that a user waited."""
 
 _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 
@@ -27,14 +27,15 @@ _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
 def latency_distribution(
     table: pl.DataFrame, *, step: Literal["Q2D", "D2C", "Q2C"] = "D2C", ax: Axes | None = None
 ) -> Axes:
-    """Cumulative distribution of one latency, a line per operation.
+    """Draw the cumulative distribution of one latency, with a line for each operation.
 
-    Time is logarithmic; requests of latency 0 (a clock too coarse for them) are the height at which a line starts.
+    Time is logarithmic. The share of requests with latency 0 (the clock is too coarse) is the height at which a line
+    starts.
 
     Parameters
     ----------
     table : Table
-        Of `measures.latency_distribution`.
+        Result of `measures.latency_distribution`.
     step : {"Q2D", "D2C", "Q2C"}
         The latency to show.
     ax : Axes, optional
@@ -52,7 +53,7 @@ def latency_distribution(
     with paper.drawing(ax) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        # A latency of 0 has no place on a logarithmic axis; 1 ns is the least that is drawn.
+        # A latency of 0 cannot be drawn on a logarithmic axis; 1 ns is the smallest drawn value.
         positive = data.filter(pl.col("latency_ns") > 0)["latency_ns"]
         low, high = (bound / 1e9 for bound in (paper.span(positive) if positive.len() else (1, 1)))
         ax.set_xscale("log", nonpositive="clip")
@@ -81,21 +82,20 @@ def rate(
     origin_ns: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Requests or bytes per second over time, a line per operation.
+    """Draw requests or bytes per second over time, with a line for each operation.
 
-    A bin the table leaves out is drawn as 0.
+    A bin that the table omits is drawn as 0.
 
     Parameters
     ----------
     table : Table
-        Of `measures.rate`.
+        Result of `measures.rate`.
     metric : {"iops", "bandwidth"}
         The metric to show.
     windows : Table, optional
-        Times to shade: columns start_ns and end_ns, as
-        `perceived.windows` gives them (Luo et al., Figure 5).
+        Times to shade: columns start_ns and end_ns, as in `perceived.windows` (Luo et al., Figure 5).
     origin_ns : int, optional
-        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+        Origin of the time axis, in ns of the capture's clock (default: the first drawn time).
     ax : Axes, optional
         The axes to draw in.
 
@@ -138,16 +138,16 @@ def rate(
 
 @paper.of_any_table
 def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Bytes moved so far, sequentially and randomly, over time.
+    """Draw the cumulative sequential and random bytes over time.
 
-    Bytes are logarithmic.
+    The axis of bytes is logarithmic.
 
     Parameters
     ----------
     table : Table
-        Of `measures.cumulative`.
+        Result of `measures.cumulative`.
     origin_ns : int, optional
-        Where time counts from, in ns of the capture's clock; by default the first that is drawn.
+        Origin of the time axis, in ns of the capture's clock (default: the first drawn time).
     ax : Axes, optional
         The axes to draw in.
 
@@ -176,7 +176,7 @@ def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | 
                 line = data.filter(pl.col("op") == op, pl.col("class") == kind).sort("ts_ns", "value")
                 line = _thin(line, pl.col("ts_ns"))
                 x, y = line["ts_ns"].to_numpy(), line["value"].to_numpy()
-                # The sum stays what it is until the end of the table.
+                # The line is level from the last row to the end of the table.
                 x, y = np.append(x, last), np.append(y, y[-1])
                 ax.plot(
                     (x - origin) / divisor,
@@ -195,9 +195,9 @@ def cumulative(table: pl.DataFrame, *, origin_ns: int | None = None, ax: Axes | 
 
 
 def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
-    """Of a rising step line sorted along x: the first and last row in each of `STEPS` columns of equal width.
+    """Thin a rising step line, sorted along x, without changing its drawn shape.
 
-    The drawn line is the same.
+    The first and last row in each of `STEPS` columns of equal width are retained.
     """
     if line.height <= 2 * STEPS:
         return line
@@ -206,7 +206,7 @@ def _thin(line: pl.DataFrame, position: pl.Expr) -> pl.DataFrame:
 
 
 def _bin_ns(table: pl.DataFrame) -> int:
-    """Length of the bins of `measures.rate`: iops is the number `n` of requests divided by it."""
+    """Return the length of the bins of `measures.rate`: the number `n` of requests divided by iops."""
     busy = table.filter(pl.col("metric") == "iops", pl.col("value") > 0) if "n" in table.columns else table.clear()
     if busy.is_empty():
         raise ValueError("the length of the bins follows from the rows of iops and their n: keep them in the table")
@@ -214,7 +214,7 @@ def _bin_ns(table: pl.DataFrame) -> int:
 
 
 def steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Step line over bins `[start, start + width)`, 0 where there is no bin, and back to 0 at the end."""
+    """Return a step line over bins `[start, start + width)`. It is 0 between bins and at the end."""
     ends = start + width
     gaps = ends[np.append(ends[:-1] != start[1:], True)]
     x = np.concatenate([start[:1], start, gaps])
@@ -224,7 +224,7 @@ def steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray,
 
 
 def _log_seconds(ax: Axes, low: float, high: float) -> None:
-    """Decades named in their own unit (10 µs, 1 ms), every second or third one where they are many."""
+    """Label decades in their own unit (10 µs, 1 ms), or every second or third one if there are many."""
     decades = math.log10(high / low)
     ax.xaxis.set_major_locator(LogLocator(10, numticks=8))
     if decades < 1:
@@ -234,7 +234,7 @@ def _log_seconds(ax: Axes, low: float, high: float) -> None:
 
 
 def _log_bytes(ax: Axes) -> None:
-    """Binary sizes at powers of 16 or more, named in their own unit."""
+    """Label binary sizes in their own unit, with at most about six labels."""
     low, high = ax.get_ylim()
     span = math.log2(high / low)
     step = max(1, math.ceil(span / 6))

@@ -1,4 +1,4 @@
-"""Names in figures: paths, task and package names come from the device and may hold anything."""
+"""Names in figures. Paths, process and package names come from the device and may contain anything."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from matplotlib.ft2font import FT2Font
 from androstep_analysis.common.markup import visible
 
 FONT = "DejaVu Sans"
-"""The font of every figure. It comes with matplotlib, so that a figure looks the same on every machine."""
+"""The font of every figure. It comes with matplotlib, so a figure looks the same on every machine."""
 
 NO_GLYPH = "□"
 
 
 def elide(text: str, width: int) -> str:
-    """`text` in at most `width` characters: where it is longer, its middle becomes an ellipsis.
+    """Shorten `text` to at most `width` characters by replacing its middle by an ellipsis.
 
-    Of a path, the end tells most, but the beginning tells the package; both stay.
+    The end of a path is the most specific part, and the beginning has the package, so both are kept.
     """
     if len(text) <= width:
         return text
@@ -27,9 +27,9 @@ def elide(text: str, width: int) -> str:
 
 
 def label(text: str, width: int = 30) -> str:
-    """`text` as a figure can show it: visible, elided, and without characters the font lacks (shown as a box).
+    """Return `text` as a label: escaped, shortened, and with a box for each character that the font lacks.
 
-    The caller still has to pass ``parse_math=False``: a dollar sign is a legal character of a file name.
+    The caller must also pass ``parse_math=False``: a dollar sign is a legal character of a file name.
     """
     glyphs = _glyphs()
     return elide("".join(c if ord(c) in glyphs else NO_GLYPH for c in visible(text)), width)
@@ -45,7 +45,7 @@ def width(text: str, points: float) -> float:
 
 @functools.cache
 def _glyphs() -> frozenset[int]:
-    """Code points for which `FONT` has a glyph."""
+    """Return the code points for which `FONT` has a glyph."""
     return frozenset(_font().get_charmap())
 
 

@@ -1,4 +1,4 @@
-"""Predictions: what requests would take before and after a change, beside what replays really took."""
+"""Figures of predictions compared with measured replays."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from matplotlib.ticker import EngFormatter, NullFormatter
 from androstep_analysis.present.plot import paper, text
 
 SIDES: Final = {"predicted": ("#0072B2", "o", -0.12), "measured": ("#D55E00", "s", 0.12)}
-"""Colour, marker and place beside the middle."""
+"""Colour, marker and horizontal offset."""
 
 
 @paper.of_any_table
 def whatif_accuracy(table: pl.DataFrame, *, metric: str = "elapsed", ax: Axes | None = None) -> Axes:
-    """Predicted and measured times with their intervals, for each value of column `change`, on a logarithmic axis.
-
-    Takes rows of `whatif.accuracy` with a column `change` (String) added; `metric` is one without quantiles.
+    """Draw predicted and measured times with their intervals, by column `change`, on a logarithmic axis.
 
     Parameters
     ----------
     table : Table
-        Of `whatif.accuracy`, with a column change (String) added.
+        Result of `whatif.accuracy`, with a column change (String) added.
     metric : str
-        The metric to show, one without quantiles.
+        Metric to show, one without quantiles.
     ax : Axes, optional
         The axes to draw in.
 
