@@ -1,5 +1,7 @@
-// The streams of a recording are read twice: first for the names of threads (`blktrace_survey`), which may stand behind
-// the events they are of where the CPUs were dumped one after the other, then for the rows (`blktrace_merge`).
+// Merges the per-CPU streams of a blktrace recording into rows of table block_events.
+//
+// The streams are read twice. `blktrace_survey` collects the names of threads: where CPUs were dumped one after the
+// other, a name may follow the events that need it. `blktrace_merge` then makes the rows.
 #include "decode/blktrace/state.h"
 
 #include <stdlib.h>
@@ -43,7 +45,7 @@ API const struct blktrace_report *blktrace_report(const struct blktrace *trace)
     return &trace->report;
 }
 
-// The bytes that a stream goes on with, from the first that `blktrace_used` did not count.
+// Passes the next bytes of a stream. They begin at the first byte that `blktrace_used` did not count.
 API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *data, size_t length, bool is_last)
 {
     struct stream *stream = trace->streams + number;
@@ -55,7 +57,7 @@ API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *dat
     stream->is_ended = stream->has_record = false;
 }
 
-// How many of the bytes that a stream was fed are done with.
+// Returns how many bytes of the last `blktrace_feed` are decoded.
 API size_t blktrace_used(const struct blktrace *trace, size_t number)
 {
     return trace->streams[number].place;
@@ -80,7 +82,7 @@ static void survey_note(struct blktrace *trace, const struct record *record, uin
     }
 }
 
-// Reads what a stream was fed for what its events do not say themselves.
+// Reads the thread names, the wall clock and the time range of a stream.
 API void blktrace_survey(struct blktrace *trace, size_t number)
 {
     struct blktrace_report *report = &trace->report;
@@ -106,7 +108,7 @@ API void blktrace_survey(struct blktrace *trace, size_t number)
     }
 }
 
-// Ends the survey: the streams begin again. The times of names are so much ahead of those of the events.
+// Ends the survey and rewinds the streams. `shift_ns` is how far the clock of the thread names is ahead of the events.
 API void blktrace_surveyed(struct blktrace *trace, int64_t shift_ns)
 {
     struct blktrace_report *report = &trace->report;
@@ -116,8 +118,8 @@ API void blktrace_surveyed(struct blktrace *trace, int64_t shift_ns)
     memset(trace->streams, 0, trace->nr_streams * sizeof(*trace->streams));
 }
 
-// Sees to it that each stream has its next record, and tells the streams of the two earliest, of equal times the first
-// ones; NULL for none. Returns the number of the stream that needs more, the number of streams where none does.
+// Finds the two streams with the earliest next records; NULL if fewer have one. Equal times are in the order of the
+// streams. Returns the index of a stream that needs more data, or `nr_streams` if none does.
 static size_t find_earliest(struct blktrace *trace, struct stream **first, struct stream **second)
 {
     *first = *second = NULL;
@@ -145,7 +147,7 @@ static size_t find_earliest(struct blktrace *trace, struct stream **first, struc
     return trace->nr_streams;
 }
 
-// Counts the record of the stream and makes a row of it, where it is an event; false where the table is full.
+// Counts the record and appends its row if it is an event. Returns false if the table is full.
 static bool merge_record(struct blktrace *trace, struct table *table, const struct stream *stream)
 {
     struct blktrace_report *report = &trace->report;
@@ -171,8 +173,9 @@ static bool merge_record(struct blktrace *trace, struct table *table, const stru
     return true;
 }
 
-// Makes rows of the records, earliest first, of equal times those of the first stream first. Returns the number of
-// the stream that needs more, the number of streams where all are at their end, and one more where the table is full.
+// Appends the records of all streams as rows, in order of time. Equal times are in the order of the streams. Returns
+// the index of a stream that needs more data, `nr_streams` when all have ended, `nr_streams` + 1 when the table is
+// full.
 API size_t blktrace_merge(struct blktrace *trace, struct table *table)
 {
     for (;;) {

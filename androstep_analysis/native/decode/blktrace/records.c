@@ -1,12 +1,12 @@
-// The records in a stream: where one begins, how long it is, and what lies between them where it is damaged.
+// Finds the records of a stream and skips damaged ranges between them.
 #include "decode/blktrace/state.h"
 
 enum { MAGIC_BYTES = 4 };
 
-// What follows a header is mostly shorter: messages have up to 128 bytes (BLK_TN_MAX_MSG), commands up to 32.
+// Larger payloads are rare: messages have up to 128 bytes (BLK_TN_MAX_MSG), commands up to 32.
 enum { USUAL_PDU_BYTES = 128 + CGROUP_BYTES };
 
-// Bytes of the header of a record that begins here; 0 where none does.
+// Returns the size of the header that begins here, or 0 if none does.
 static inline size_t header_at(const uint8_t *at, bool *is_big)
 {
     uint8_t version;
@@ -23,7 +23,7 @@ static inline size_t header_at(const uint8_t *at, bool *is_big)
     return version == VERSION ? HEADER_BYTES : version == VERSION2 ? HEADER2_BYTES : 0;
 }
 
-// Bytes before the first place where a record may begin; all but the last three where there is none.
+// Returns the distance to the first possible start of a record. Without one, all but the last three bytes are skipped.
 static size_t before_magic(const uint8_t *data, size_t length)
 {
     bool is_big;
@@ -50,7 +50,8 @@ static void skip_gap(struct blktrace *trace, struct stream *stream)
     stream->place += bytes;
 }
 
-// Where no record follows a record, or it is unusually long, it may be torn: then the next one begins within it.
+// Checks a record against what follows it. If no record follows, or the payload is unusually long, the record may be
+// truncated. The next record then begins inside of it.
 enum progress record_next(struct blktrace *trace, struct stream *stream)
 {
     struct record *record = &stream->record;

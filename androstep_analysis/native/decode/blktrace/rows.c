@@ -1,4 +1,4 @@
-// Rows of table block_events: what an action is in blkparse's letters, where it was and of whom.
+// Makes rows of table block_events: event names in blkparse's letters, device, sector, process and thread name.
 #include "decode/blktrace/state.h"
 
 static const struct {
@@ -48,7 +48,8 @@ static inline enum op op_of(uint64_t action, uint32_t bytes)
     return bytes ? OP_READ : OP_NONE;
 }
 
-// In the order of blkparse's fill_rwbs: F for a flush before, the operation, F for FUA, A, S, M.
+// Builds the rwbs string in the order of blkparse's fill_rwbs: F for a preflush, the operation, F for FUA, then A, S,
+// M.
 static uint32_t rwbs_string(struct blktrace *trace, uint64_t action, uint32_t bytes)
 {
     static const struct {
@@ -98,7 +99,7 @@ static uint64_t big_number(const uint8_t *at, size_t bytes)
     return value;
 }
 
-// Sector and length, as far as the event has any. A passthrough request has no sector.
+// Writes device, sector and length. A passthrough request has no sector.
 static void put_place(struct table *table, size_t row, const struct record *record, enum event event, uint64_t action)
 {
     uint64_t sector = number64(record, 16);
@@ -111,7 +112,7 @@ static void put_place(struct table *table, size_t row, const struct record *reco
     case EVENT_UNPLUG_IO:
     case EVENT_UNPLUG_TIMER:
         return;
-    case EVENT_SPLIT: // the payload is where the second part begins
+    case EVENT_SPLIT: // the payload is the sector where the second part begins
         nr_sectors = NO_INT64;
         if (length >= 8) {
             uint64_t cut = big_number(pdu, 8);
@@ -120,7 +121,7 @@ static void put_place(struct table *table, size_t row, const struct record *reco
                 nr_sectors = (int64_t)(cut - sector);
         }
         break;
-    case EVENT_REMAP: // the payload is the device before, the one now, and the sector before
+    case EVENT_REMAP: // the payload is the original device, the device now and the original sector
         if (length >= 16) {
             uint64_t old_sector = big_number(pdu + 8, 8);
 

@@ -1,11 +1,11 @@
-// Each CPU numbers the events of each device, one after the other: what is left out is missing.
+// Counts missing events. Each CPU numbers the events of each device consecutively, so a gap in the numbers is a loss.
 #include "decode/blktrace/state.h"
 
 #include "core/array.h"
 
 enum { MAX_COUNTERS = 1 << 16 };
 
-// The counter of a CPU's events of a device; NULL where it is new, and takes in this number, or there is no room.
+// Returns the counter of a device and CPU. A new counter starts at `sequence` and NULL is returned, as without memory.
 static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint32_t cpu, uint32_t sequence)
 {
     uint64_t number = map_value(&trace->counter_of, device, cpu);
@@ -30,15 +30,16 @@ static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint3
     return NULL;
 }
 
-// Events that are missing before the number `sequence`, which is so many events after the last good one.
+// Adds the events missing before `sequence`, which is `steps` records after the last valid one.
 static void count_gap(struct blktrace *trace, const struct counter *counter, uint32_t sequence, uint32_t steps)
 {
     if (sequence > counter->sequence && sequence - counter->sequence > steps)
         trace->report.missing += sequence - counter->sequence - steps;
 }
 
-// A number that goes back begins another recording. One that does not fit is believed only after the next one: a
-// damaged one would count for billions of events.
+// Compares the sequence number with its predecessor. A number that goes back begins another recording. A number that
+// does not follow is accepted only once the next one confirms it: a single damaged number would otherwise count as
+// billions of missing events.
 void sequence_seen(struct blktrace *trace, uint32_t device, uint32_t cpu, uint32_t sequence)
 {
     struct counter *counter = counter_of(trace, device, cpu, sequence);
@@ -53,7 +54,7 @@ void sequence_seen(struct blktrace *trace, uint32_t device, uint32_t cpu, uint32
         return;
     }
     counter->is_doubtful = false;
-    if (sequence == counter->sequence + 2) { // only that number was damaged
+    if (sequence == counter->sequence + 2) { // only the number before was damaged
         counter->sequence = sequence;
     } else if (sequence > counter->doubtful || counter->doubtful <= counter->sequence) {
         count_gap(trace, counter, counter->doubtful, 1);

@@ -1,7 +1,10 @@
-// blktrace's binary records (Linux, include/uapi/linux/blktrace_api.h): several streams, one a CPU, merged by time.
-//
-// records.c finds the records in a stream, threads.c knows who bore which name, sequences.c
-// counts events that are missing, rows.c makes rows, and blktrace.c merges the streams.
+// State of the decoder of blktrace's binary records (Linux, include/uapi/linux/blktrace_api.h). A recording has one
+// stream for each CPU.
+// - records.c: the records of one stream
+// - threads.c: names of threads over time
+// - sequences.c: missing events
+// - rows.c: rows of table block_events
+// - blktrace.c: merging of the streams
 #pragma once
 
 #include "core/map.h"
@@ -9,10 +12,10 @@
 
 #include <string.h>
 
-// Versions 7 and, since Linux 6.19 on request (BLKTRACESETUP2), 8, whose action is wider.
+// Linux writes version 7. On request (BLKTRACESETUP2) 6.19 and later write version 8, which has a wider action.
 enum { VERSION = 7, VERSION2 = 8, HEADER_BYTES = 48, HEADER2_BYTES = 64, CGROUP_BYTES = 8 };
 
-// What an action is made of: in its lower half what happened, above that of which category it is.
+// The lower half of an action is the event (enum blktrace_act), the upper half its categories (enum blktrace_cat).
 enum { TC_SHIFT = 16, TA_CGROUP = 1 << 8, TA_MASK = 0xffff & ~TA_CGROUP };
 
 #define TC(bit)           ((uint64_t)1 << (TC_SHIFT + (bit)))
@@ -36,8 +39,8 @@ enum { TC_SHIFT = 16, TA_CGROUP = 1 << 8, TA_MASK = 0xffff & ~TA_CGROUP };
 
 enum { NOTE_PROCESS, NOTE_TIMESTAMP, NOTE_MESSAGE };
 
-// Events by the kernel's numbers (enum blktrace_act); those blkparse prints by its letters. The last three have no
-// number of their own: the place where a zone append was written, a message, and what no kernel documents.
+// Events by the kernel's numbers (enum blktrace_act). The last three have no number of their own: the sector that a
+// zone append wrote, a message, and an event that no kernel documents.
 enum event {
     EVENT_NONE,
     EVENT_QUEUE,
@@ -65,7 +68,7 @@ enum event {
     NR_EVENTS,
 };
 
-// Operations as blkparse and, for the zones, blk_fill_rwbs of Linux 6.19 write them.
+// Operations as blkparse writes them. Those on zones are named as in blk_fill_rwbs of Linux 6.19.
 enum op {
     OP_DISCARD,
     OP_ZONE_APPEND,
@@ -83,20 +86,20 @@ enum op {
 
 enum { NR_FLAGS = 5, NR_RWBS = NR_OPS << NR_FLAGS };
 
-// What the records say besides rows. Python reads it as it lies.
+// Totals of a recording. Python reads this struct as it lies in memory.
 struct blktrace_report {
     uint64_t counts[NR_EVENTS];
-    int64_t first_ns; // of all events; NO_INT64 where there is none
+    int64_t first_ns; // of all events; NO_INT64 if there are none
     int64_t last_ns;
-    uint64_t torn;          // records that are not whole
-    uint64_t gaps;          // places where no record begins
-    uint64_t gap_bytes;     // and what lies there
-    uint64_t missing;       // events that are not there, by the sequence numbers of the others
-    uint64_t names_left;    // names that found no room
-    int64_t clock_ns;       // of the first note that tells the time of day; NO_INT64 where there is none
-    int64_t realtime_ns;    // that time
-    int64_t first_name_ns;  // when the first name of a thread was noted; NO_INT64 where there is none
-    int64_t earliest_ns;    // as first_ns, after the survey; NO_INT64 where there is none
+    uint64_t torn;          // incomplete records
+    uint64_t gaps;          // ranges where no record begins
+    uint64_t gap_bytes;     // their bytes
+    uint64_t missing;       // events missing by their sequence numbers
+    uint64_t names_left;    // names dropped at the limit of the table or without memory
+    int64_t clock_ns;       // of the first wall clock notification (BLK_TN_TIMESTAMP); NO_INT64 if there is none
+    int64_t realtime_ns;    // the wall clock at `clock_ns`
+    int64_t first_name_ns;  // of the first name of a thread; NO_INT64 if there is none
+    int64_t earliest_ns;    // as first_ns, but set by the survey; NO_INT64 if there are no events
     uint32_t is_disordered; // a stream goes back in time
 };
 
@@ -108,14 +111,14 @@ struct name {
 
 struct thread {
     uint32_t pid;
-    uint32_t first; // number of its first name, of which those after it are the next
+    uint32_t first; // index of its first name in `names`
     uint32_t nr_names;
-    uint32_t string; // its last name, while names are taken in
+    uint32_t string; // its last name during the survey
 };
 
 struct counter {
     uint32_t sequence;
-    uint32_t doubtful; // the number of the event after that, which is not the next one
+    uint32_t doubtful; // last number that did not follow
     bool is_doubtful;
 };
 
@@ -130,12 +133,12 @@ struct stream {
     const uint8_t *data;
     size_t length;
     size_t place;
-    bool is_last; // nothing comes behind the data
+    bool is_last; // no data follows
     bool is_ended;
     bool has_record;
     bool in_gap;
-    bool is_begun; // a record was taken
-    int64_t ts_ns; // of the record
+    bool is_begun; // a record was read
+    int64_t ts_ns; // of `record`
     struct record record;
 };
 
@@ -147,14 +150,14 @@ struct blktrace {
     struct thread *threads;
     size_t nr_threads;
     size_t room_threads;
-    struct map thread_of; // number in `threads` and one, by pid
+    struct map thread_of; // index in `threads` plus one, by pid
     struct name *names;
     size_t nr_names;
     size_t room_names;
     struct counter *counters;
     size_t nr_counters;
     size_t room_counters;
-    struct map counter_of; // number in `counters` and one, by device and CPU
+    struct map counter_of; // index in `counters` plus one, by device and CPU
     uint32_t event_strings[NR_EVENTS];
     uint32_t rwbs_strings[NR_RWBS];
 };
@@ -185,7 +188,7 @@ static inline uint64_t number64(const struct record *record, size_t offset)
     return record->is_big ? __builtin_bswap64(value) : value;
 }
 
-// Where the fields lie: up to `bytes` both versions agree.
+// Field offsets. Up to byte 28 both versions agree.
 static inline uint64_t action_of(const struct record *record)
 {
     return record->header == HEADER_BYTES ? number32(record, 28) : number64(record, 32);
@@ -212,7 +215,7 @@ static inline int64_t time_of(const struct record *record)
 
 enum progress { RECORD_WHOLE, MORE, ENDED };
 
-// The next record of a stream, which is not taken from it yet.
+// Finds the next record of a stream without consuming it.
 enum progress record_next(struct blktrace *trace, struct stream *stream);
 
 static inline void record_take(struct stream *stream)
@@ -220,7 +223,7 @@ static inline void record_take(struct stream *stream)
     stream->place += stream->record.header + stream->record.pdu;
 }
 
-// What follows the header, without the control group that may stand before it (BLK_TA_CGROUP).
+// Returns the payload without the cgroup id that may precede it (BLK_TA_CGROUP).
 static inline const uint8_t *record_payload(const struct record *record, uint64_t action, size_t *length)
 {
     const uint8_t *at = record->at + record->header;
@@ -249,30 +252,30 @@ static inline enum event event_of(uint64_t action)
 
 // --- threads (threads.c) ------------------------------------------------------------------------------------
 
-// The thread of this number until the next one is asked for, which is taken in if it is new; NULL where there is no
-// room.
+// Returns the thread with this pid and adds it if it is new; NULL at the limit or without memory. The pointer is valid
+// until the next call.
 struct thread *thread_get(struct blktrace *trace, uint32_t pid);
 
-// Notes the name that a thread has from `ts_ns` on.
+// Records the name that a thread has from `ts_ns` on.
 void thread_rename(struct blktrace *trace, uint32_t pid, int64_t ts_ns, const uint8_t *text, size_t length);
 
-// Sorts the names by thread and time; all of them are so much ahead of the events.
+// Sorts the names by thread and time and subtracts `shift_ns`, the lead of their clock over that of the events.
 void threads_settle(struct blktrace *trace, int64_t shift_ns);
 
-// The name of the thread then, else its first one: a thread is noted where it is first seen, and the clocks of two
-// CPUs may differ a little.
+// Returns the name of the thread at `ts_ns`, or else its first one. A thread may be named slightly after its first
+// event: it is named when first seen, and the clocks of two CPUs may differ.
 uint32_t thread_name_at(const struct blktrace *trace, const struct thread *thread, int64_t ts_ns);
 
 // --- sequence numbers (sequences.c) -------------------------------------------------------------------------
 
-// An event of a device has this number on its CPU.
+// Compares the number of an event with the last one of its device and CPU.
 void sequence_seen(struct blktrace *trace, uint32_t device, uint32_t cpu, uint32_t sequence);
 
-// After the last event: what is doubtful is taken for right.
+// Counts the gaps that are still unconfirmed after the last event.
 void sequences_end(struct blktrace *trace);
 
 // --- rows (rows.c) ------------------------------------------------------------------------------------------
 
-// A row of the stream's record, which is an event. There must be room.
+// Appends the row of the stream's record, which must be an event. The table must have a free row.
 void put_record(struct blktrace *trace, struct table *table, const struct stream *stream, enum event event,
                 uint64_t action);

@@ -1,11 +1,11 @@
-// The threads of a recording, and the names they bore when.
+// Names of the threads of a recording over time.
 #include "decode/blktrace/state.h"
 
 #include "core/array.h"
 
 #include <stdlib.h>
 
-// Linux gives no numbers above to threads (PID_MAX_LIMIT), so that no file can make the tables below grow for ever.
+// Limits for damaged files. Linux assigns no higher thread ids (PID_MAX_LIMIT).
 enum { MAX_THREADS = 1 << 22, MAX_NAMES = 1 << 22 };
 
 struct thread *thread_get(struct blktrace *trace, uint32_t pid)
@@ -96,7 +96,7 @@ uint32_t thread_name_at(const struct blktrace *trace, const struct thread *threa
     uint32_t most = thread->nr_names;
 
     if (!most)
-        return NO_STRING; // of no thread: there may be no names at all
+        return NO_STRING; // the recording may have no names at all
     names = trace->names + thread->first;
     while (most - least > 1) {
         uint32_t middle = least + (most - least) / 2;
@@ -119,7 +119,7 @@ API size_t blktrace_nr_threads(const struct blktrace *trace)
     return trace->nr_threads;
 }
 
-// All threads, as they came, and the names of threads and since when they have them, by thread and time.
+// Copies all threads in order of appearance, and their names sorted by thread and time.
 API void blktrace_threads(const struct blktrace *trace, uint32_t *pids, uint32_t *named, int64_t *ts_ns,
                           uint32_t *strings)
 {

@@ -1,4 +1,4 @@
-// Fields of records, and the small programs that fill the rows of tables with them.
+// Decodes fields of ring buffer records and runs the programs that fill table rows with them.
 #include "decode/ftrace/state.h"
 
 #include "core/scsi.h"
@@ -7,7 +7,7 @@
 
 enum { LEVELS_ROOM = 16, NUMBER_ROOM = 24 };
 
-// Number with its sign, which stands in *is_negative: a field without sign may have the upper bit set.
+// Reads a field as two's complement and reports its sign in *is_negative. An unsigned field may have the upper bit set.
 static inline bool field_number(const struct record *record, const struct field *field, bool big_endian,
                                 uint64_t *value, bool *is_negative)
 {
@@ -23,7 +23,7 @@ static inline bool field_number(const struct record *record, const struct field 
     return true;
 }
 
-// The bytes of an array; false where the record does not hold them or there are none.
+// Finds the bytes of an array field; false if the record is too short or the array is empty.
 static bool field_bytes(const struct record *record, const struct field *field, bool big_endian, struct text *bytes)
 {
     size_t offset = field->offset;
@@ -60,7 +60,6 @@ bool field_text(const struct record *record, const struct field *field, bool big
     return true;
 }
 
-// One row that is being filled.
 struct row {
     const struct code *code;
     const struct target *target;
@@ -79,7 +78,7 @@ static bool row_text(const struct row *row, const struct field *field, struct te
     return field_text(row->record, field, row->big_endian, text);
 }
 
-// Puts a number where it fits into the column.
+// Stores a number if it fits into the type of the column.
 static void put_number(const struct row *row, uint8_t column, uint64_t value, bool is_negative)
 {
     struct table *table = row->target->table;
@@ -105,7 +104,7 @@ static void put_number(const struct row *row, uint8_t column, uint64_t value, bo
     }
 }
 
-// Puts the bits of a number, a pointer or what may be either, whatever its sign.
+// Stores the bits of a number or pointer, whatever its sign.
 static void put_bits(const struct row *row, const struct op *op)
 {
     uint64_t value;
@@ -114,7 +113,7 @@ static void put_bits(const struct row *row, const struct op *op)
         put_int64(row->target->table, op->column, row->number, (int64_t)value);
 }
 
-// Puts name or code `stands`, as the column holds the one or the other.
+// Stores the choice `stands` as a string or a code, depending on the type of the column.
 static void put_choice(const struct row *row, uint8_t column, uint32_t stands)
 {
     struct table *table = row->target->table;
@@ -142,7 +141,7 @@ static void put_flags(const struct row *row, const struct op *op, uint64_t value
     put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
 }
 
-// The path of the names that a probe told, level by level.
+// Joins the path components that a probe recorded, one field for each level.
 static void put_path(const struct row *row, const struct op *op)
 {
     const struct field *fields = row->code->fields + op->value;
@@ -209,7 +208,7 @@ static bool is_all_ones(uint64_t value, size_t size)
     return value << (64 - 8 * size) == UINT64_MAX << (64 - 8 * size);
 }
 
-// What works on one number.
+// Runs an instruction with one number as input.
 static void put_of_number(const struct row *row, const struct op *op)
 {
     const struct choice *choices = row->code->choices + op->value;
@@ -257,7 +256,7 @@ static void put_of_number(const struct row *row, const struct op *op)
     put_number(row, op->column, value, is_negative);
 }
 
-// What works on one text or array.
+// Runs an instruction with one text or array as input.
 static void put_of_text(const struct row *row, const struct op *op)
 {
     struct text text;

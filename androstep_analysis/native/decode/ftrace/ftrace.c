@@ -1,17 +1,17 @@
-// Recordings of ftrace: the records of all CPUs in order of time, counted, listened to for names of threads, and
-// decoded.
+// Merges the ring buffer records of all CPUs in order of time. A first run counts them and collects the names of
+// threads; a second run decodes them into rows.
 #include "decode/ftrace/state.h"
 
 #include <stdlib.h>
 
-// What makes nanoseconds of the times in the records, as trace-cmd does it.
+// Conversion of record times to nanoseconds, as trace-cmd does it.
 struct clock {
-    uint32_t multiplier; // 0: they are nanoseconds
+    uint32_t multiplier; // 0: times are nanoseconds already
     uint32_t shift;
     int64_t offset_ns;
 };
 
-// A name of a thread, or the birth of a thread. Names are numbers of strings.
+// A name of a thread, or the creation of one. Names are indices of strings.
 struct task_event {
     int64_t ts_ns;
     int64_t order;
@@ -24,36 +24,36 @@ struct task_event {
     uint32_t pad;
 };
 
-// A buffer that Python owns and empties.
+// A buffer that Python owns and drains.
 struct task_events {
     struct task_event *rows;
     uint64_t count;
     uint64_t room;
 };
 
-// Names and processes of threads over time: those of tids[n] are from starts[n] on, up to starts[n + 1].
+// Names and processes of threads over time. Those of tids[n] are at starts[n] up to starts[n + 1].
 struct versions {
     const int32_t *tids;
     const uint32_t *starts;
     uint64_t count;
     const int64_t *from_ns;
     const int32_t *pids;
-    const uint32_t *names; // numbers of names; NO_STRING for none
+    const uint32_t *names; // indices of names; NO_STRING for none
 };
 
-// Records of one CPU are missing between two that are there, or before the first (INT64_MIN), or behind the last
-// (INT64_MAX): lost, or on damaged pages.
+// A time range in which records of one CPU are missing: lost, or on damaged pages. INT64_MIN: before the first record.
+// INT64_MAX: after the last.
 struct gap {
     int64_t from_ns;
     int64_t to_ns;
 };
 
-// The pages of one CPU of one instance.
+// Pages of one CPU of one trace instance.
 struct stream {
     struct pages pages;
     struct record record;
     int64_t ts_ns;
-    uint64_t nr_missing; // lost records and damaged pages up to here
+    uint64_t nr_missing; // lost records and damaged pages so far
     bool has_begun;
     int32_t cpu;
     uint32_t kind;
@@ -74,7 +74,7 @@ struct ftrace {
     size_t nr_begun;
     uint32_t *heap;
     size_t nr_heap;
-    bool is_hungry; // the first of the heap has no record
+    bool is_hungry; // the first stream of the heap has no record
     uint16_t program_of[KINDS];
     uint64_t counts[KINDS];
     const struct program *programs;
@@ -92,7 +92,7 @@ struct ftrace {
     int64_t last_ns;
 };
 
-// What ftrace_run returns where it is not the number of a stream that needs more pages.
+// Results of ftrace_run other than the index of a stream that needs more pages.
 enum { DONE = -1, FULL = -2 };
 
 API void ftrace_free(struct ftrace *ftrace)
@@ -108,7 +108,7 @@ API void ftrace_free(struct ftrace *ftrace)
     free(ftrace);
 }
 
-// A recording of `nr_streams` CPUs. `kind` and `tid` are the fields that every event has.
+// Creates the decoder of a recording with `nr_streams` CPUs. `kind` and `tid` are the fields common to all events.
 API struct ftrace *ftrace_new(size_t nr_streams, const struct field *kind, const struct field *tid,
                               const struct clock *clock)
 {
@@ -141,20 +141,20 @@ API void ftrace_stream(struct ftrace *ftrace, size_t number, const struct layout
     stream->thread = NO_THREAD;
 }
 
-// Program `program` is for the records of event `kind`.
+// Selects the program for the records of event `kind`.
 API void ftrace_program(struct ftrace *ftrace, uint16_t kind, uint16_t program)
 {
     ftrace->program_of[kind] = program;
 }
 
-// What is done with records. What the pointers point to is the caller's and must stay.
+// Sets the programs. The caller owns what the pointers refer to and must keep it alive.
 API void ftrace_code(struct ftrace *ftrace, const struct program *programs, const struct code *code)
 {
     ftrace->programs = programs;
     ftrace->code = *code;
 }
 
-// Count the records and tell of names and births of threads; names go to `names`.
+// Selects the first run: count the records and collect names and creations of threads. Names are added to `names`.
 API void ftrace_census(struct ftrace *ftrace, struct task_events *task_events, struct strings *names)
 {
     ftrace->is_census = true;
@@ -162,7 +162,7 @@ API void ftrace_census(struct ftrace *ftrace, struct task_events *task_events, s
     ftrace->task_names = names;
 }
 
-// Names of threads, for rows that do not tell their own; false where memory is short.
+// Sets the names of threads for events that do not record their own; false without memory.
 API bool ftrace_versions(struct ftrace *ftrace, const struct versions *versions)
 {
     ftrace->versions = *versions;
@@ -170,14 +170,14 @@ API bool ftrace_versions(struct ftrace *ftrace, const struct versions *versions)
     if (!ftrace->cursors)
         return false;
     for (uint64_t n = 0; n < versions->count; n++) {
-        if (threads_add(&ftrace->threads, versions->tids[n]) != n) // each is there once
+        if (threads_add(&ftrace->threads, versions->tids[n]) != n) // each tid occurs once
             return false;
         ftrace->cursors[n] = versions->starts[n];
     }
     return true;
 }
 
-// Pages of a stream, which must stay until it asks for more; none: it is at its end.
+// Passes pages of a stream, which must stay valid until it asks for more. `size` 0 ends the stream.
 API void ftrace_feed(struct ftrace *ftrace, size_t number, const uint8_t *data, size_t size)
 {
     struct stream *stream = &ftrace->streams[number];
@@ -204,14 +204,14 @@ API size_t ftrace_threads(const struct ftrace *ftrace, const int32_t **tids)
     return ftrace->threads.count;
 }
 
-// Between which records others are missing, CPU by CPU in no order.
+// Returns the time ranges with missing records, CPU by CPU in no particular order.
 API size_t ftrace_gaps(const struct ftrace *ftrace, const struct gap **gaps)
 {
     *gaps = ftrace->gaps;
     return ftrace->nr_gaps;
 }
 
-// First and last time of all records.
+// Returns the times of the first and last record.
 API void ftrace_span(const struct ftrace *ftrace, int64_t *first_ns, int64_t *last_ns)
 {
     *first_ns = ftrace->first_ns;
@@ -230,13 +230,13 @@ static int64_t nanoseconds(const struct clock *clock, uint64_t ts)
     return (int64_t)(ts + (uint64_t)clock->offset_ns);
 }
 
-// Whether `nr_gaps` is a power of two, or 0: the list of gaps is full.
+// Checks whether the array of gaps must grow: its capacity is the next power of two.
 static bool is_full(size_t nr_gaps)
 {
     return !(nr_gaps & (nr_gaps - 1));
 }
 
-// Notes that something is missing of the stream since its last record, if it is.
+// Records a gap if records were lost since the last record of the stream.
 static void note_gap(struct ftrace *ftrace, struct stream *stream, int64_t to_ns)
 {
     const struct page_totals *totals = stream->pages.totals;
@@ -249,7 +249,7 @@ static void note_gap(struct ftrace *ftrace, struct stream *stream, int64_t to_ns
         size_t room = ftrace->nr_gaps ? 2 * ftrace->nr_gaps : 1;
         struct gap *gaps = realloc(ftrace->gaps, room * sizeof(*gaps));
 
-        if (!gaps) { // then one that stands for all
+        if (!gaps) { // without memory one gap covers the whole recording
             if (ftrace->nr_gaps)
                 ftrace->gaps[0] = (struct gap){INT64_MIN, INT64_MAX};
             return;
@@ -259,7 +259,7 @@ static void note_gap(struct ftrace *ftrace, struct stream *stream, int64_t to_ns
     ftrace->gaps[ftrace->nr_gaps++] = gap;
 }
 
-// The next record of a stream; false where it needs pages.
+// Reads the next record of a stream; false if it needs pages.
 static bool stream_next(struct ftrace *ftrace, struct stream *stream)
 {
     uint64_t kind, tid;
@@ -296,7 +296,6 @@ static bool is_before(const struct ftrace *ftrace, uint32_t one, uint32_t other)
     return a < b || (a == b && one < other);
 }
 
-// Moves the entry at `place` of the heap down to where it belongs.
 static void sift_down(struct ftrace *ftrace, size_t place)
 {
     uint32_t *heap = ftrace->heap;
@@ -347,7 +346,7 @@ static uint32_t task_name(struct ftrace *ftrace, const struct stream *stream, co
     return strings_add(ftrace->task_names, text.at, text_length(text));
 }
 
-// Keeps what the record tells of threads; false where the list is full.
+// Records the thread names in the record; false if the buffer is full.
 static bool listen(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
 {
     struct task_events *list = ftrace->task_events;
@@ -363,7 +362,7 @@ static bool listen(struct ftrace *ftrace, const struct stream *stream, const str
     event.name = task_name(ftrace, stream, &program->name);
     if (program->kind == TASK_EVENT_NONE) {
         if (event.name == NO_STRING || thread == NO_THREAD || names[thread] == event.name)
-            return true; // nothing new
+            return true; // the name is already recorded
         names[thread] = event.name;
     } else {
         if (!field_unsigned(&stream->record, &program->subject, big, &subject))
@@ -379,7 +378,7 @@ static bool listen(struct ftrace *ftrace, const struct stream *stream, const str
     return true;
 }
 
-// The version that holds for a thread at a time; NO_THREAD for none.
+// Returns the version of a thread at a time, or NO_THREAD.
 static uint32_t version_at(struct ftrace *ftrace, uint32_t thread, int64_t ts_ns)
 {
     const struct versions *versions = &ftrace->versions;
@@ -428,7 +427,7 @@ static void make_row(struct ftrace *ftrace, const struct stream *stream, const s
         put_uint32(table, target->comm, row, target->numbers[ftrace->versions.names[version]]);
 }
 
-// Makes the rows of the record; false where one of their tables is full.
+// Appends the rows of the record; false if one of the tables is full.
 static bool decode(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
 {
     const struct program *also = program->next ? &ftrace->programs[program->next] : NULL;
@@ -441,7 +440,7 @@ static bool decode(struct ftrace *ftrace, const struct stream *stream, const str
     return true;
 }
 
-// Does with the record of a stream what is to be done; false where there is no room.
+// Processes the record of a stream; false without a free row.
 static bool take(struct ftrace *ftrace, struct stream *stream)
 {
     uint16_t number = ftrace->program_of[stream->kind];
@@ -464,8 +463,8 @@ static bool take(struct ftrace *ftrace, struct stream *stream)
     return true;
 }
 
-// Takes records in order of time, those of equal times in the order of the streams, until a stream needs pages (its
-// number), a table or list is full (FULL) or all streams are at their end (DONE).
+// Processes records in order of time; equal times are in the order of the streams. Returns the index of a stream that
+// needs pages, FULL when a table or buffer is full, or DONE when all streams have ended.
 API int64_t ftrace_run(struct ftrace *ftrace)
 {
     for (; ftrace->nr_begun < ftrace->nr_streams; ftrace->nr_begun++) {
@@ -495,7 +494,7 @@ API int64_t ftrace_run(struct ftrace *ftrace)
     return DONE;
 }
 
-// Where in `data` the records of some pages are, and their times: at most `room`; returns how many there are.
+// Finds the records in `data`, at most `room`, with offsets, sizes and times. Returns their number.
 API size_t ftrace_records(const struct layout *layout, const uint8_t *data, size_t size, uint64_t *starts,
                           uint64_t *sizes, uint64_t *times, size_t room, struct page_totals *totals)
 {

@@ -1,9 +1,13 @@
-// Pages of the kernel's ring buffer (Linux, kernel/trace/ring_buffer.c): from bytes to records.
+// Reads records from pages of the kernel's ring buffer (Linux, kernel/trace/ring_buffer.c).
 //
-// A page begins with the time of its first record and the number of bytes in use (commit), whose upper bits say that
-// records were lost before it; the count of those follows the data. A record is a 32-bit word of type (5 bits) and time
-// since the last record (27 bits), then its data. Types 1 to 28 are the length in words; 0 is a record whose length
-// follows; 29 is padding, 30 extends the time, 31 sets it.
+// A page begins with the time of its first record and the number of bytes in use (commit). The upper bits of commit say
+// whether records were lost before the page; their count follows the data. A record is a 32-bit word with its type (5
+// bits) and the time since the last record (27 bits), then its data. Types:
+// - 1 to 28: the length in words
+// - 0: the length follows in the next word
+// - 29: padding
+// - 30: extends the time
+// - 31: sets the time
 #include "decode/ftrace/state.h"
 
 enum { KIND_LONG = 0, KIND_PADDING = 29, KIND_EXTEND = 30, KIND_STAMP = 31 };
@@ -25,7 +29,7 @@ static void add_lost(struct page_totals *totals, uint64_t lost)
     totals->lost = totals->lost + lost < lost ? UINT64_MAX : totals->lost + lost;
 }
 
-// How many records the header says were lost before this page: at least one where it says so without a number.
+// Adds the records lost before this page. A page that reports a loss without a count adds one.
 static void count_lost(const struct pages *pages, const uint8_t *page, uint32_t commit, size_t used)
 {
     const struct layout *layout = &pages->layout;
@@ -43,7 +47,7 @@ static void count_lost(const struct pages *pages, const uint8_t *page, uint32_t 
     add_lost(pages->totals, count ? count : 1);
 }
 
-// Goes to the first record of the next page that has one.
+// Advances to the next page that has a record.
 static bool next_page(struct pages *pages)
 {
     const struct layout *layout = &pages->layout;
@@ -70,22 +74,22 @@ static bool next_page(struct pages *pages)
     return false;
 }
 
-// Leaves what is behind a word that cannot be followed. The page may be the last of those that are there, and be gone
-// when the next ones come.
+// Skips the rest of a page after a word that cannot be decoded. It may be the last page of the buffer, which the caller
+// frees before it passes the next ones.
 static void leave_page(struct pages *pages)
 {
     pages->totals->broken++;
     pages->word = pages->stop;
 }
 
-// Follows a word that is no record of up to 28 words; true if it is one all the same. `left` are the bytes of the page.
+// Decodes a word that is not a record of 1 to 28 words; true if it is a long record. `left` is the rest of the page.
 static bool follow_rare(struct pages *pages, struct record *record, uint32_t kind, uint32_t delta, size_t left)
 {
     const uint8_t *word = pages->word;
     uint64_t second, extra;
     size_t size = 2 * WORD;
 
-    if (kind == KIND_PADDING && !delta) { // fills the page up
+    if (kind == KIND_PADDING && !delta) { // padding up to the end of the page
         pages->word = pages->stop;
         return false;
     }

@@ -1,4 +1,4 @@
-// Records of the kernel's ring buffer: followed page by page, merged by time, decoded by small programs.
+// State of the decoder of the kernel's ring buffer: pages, records merged by time, and the programs that decode them.
 #pragma once
 
 #include "core/map.h"
@@ -27,7 +27,7 @@ static inline uint64_t get_u64(const uint8_t *at, bool big_endian)
 
 // --- pages (pages.c) -----------------------------------------------------------------------------------------
 
-// How pages are laid out, in bytes.
+// Layout of a page, in bytes.
 struct layout {
     uint32_t page_bytes;
     uint32_t commit_at;
@@ -36,21 +36,21 @@ struct layout {
     uint32_t big_endian;
 };
 
-// The fields of one record, and its time as recorded.
+// Data and time stamp of one record.
 struct record {
     const uint8_t *data;
     size_t size;
     uint64_t ts;
 };
 
-// What the pages of one CPU held: `lost` as the kernel tells, `broken` pages whose rest could not be followed.
+// Totals of one CPU: `lost` records as the kernel reports them, `broken` pages that could not be decoded to their end.
 struct page_totals {
     uint64_t records;
     uint64_t lost;
     uint64_t broken;
 };
 
-// Pages one after the other, and the place of the next record.
+// Consecutive pages and the position of the next record.
 struct pages {
     struct layout layout;
     const uint8_t *page;
@@ -61,27 +61,27 @@ struct pages {
     struct page_totals *totals;
 };
 
-// Begins with more pages; what is missing of a last page is not read.
+// Sets the pages to read. An incomplete last page is ignored.
 void pages_feed(struct pages *pages, const uint8_t *data, size_t size);
 
-// The next record; false where there is none left.
+// Reads the next record; false at the end of the pages.
 bool pages_next(struct pages *pages, struct record *record);
 
 // --- fields (fields.c) ---------------------------------------------------------------------------------------
 
 enum place { PLACE_HERE, PLACE_DATA_LOC, PLACE_REL_LOC };
 
-// One field of an event, as its format file tells. An array of size 0 goes on to the end of the record.
+// A field of an event, from its format file. An array of size 0 extends to the end of the record.
 struct field {
     uint32_t offset;
     uint32_t size;
     uint8_t is_signed;
     uint8_t place;
-    uint8_t is_there; // whether the event has such a field
+    uint8_t is_there; // the event has such a field
     uint8_t pad;
 };
 
-// False where the record is too short for the field.
+// Reads an unsigned field; false if the record is too short.
 static inline bool field_unsigned(const struct record *record, const struct field *field, bool big_endian,
                                   uint64_t *value)
 {
@@ -108,33 +108,33 @@ static inline bool field_unsigned(const struct record *record, const struct fiel
     }
 }
 
-// Text up to its first NUL; false where the field holds no byte at all.
+// Finds the text of a field up to its first NUL; false if the field is empty.
 bool field_text(const struct record *record, const struct field *field, bool big_endian, struct text *text);
 
-// What one instruction does with the columns of a row; the names are those of ingest/ftrace/programs.py.
+// Instructions that fill one column of a row. ingest/ftrace/programs.py has the same names.
 enum what {
-    OP_NUMBER,    // the number `field`, where it fits into the column
-    OP_PLACE,     // the same; all ones is no place
+    OP_NUMBER,    // the number `field`, if it fits into the column
+    OP_PLACE,     // as OP_NUMBER; all ones is null
     OP_CONSTANT,  // `value`
-    OP_NAME,      // string number `value` of those given to ftrace_names
+    OP_NAME,      // string `value` of the names in `struct code`
     OP_TEXT,      // the text `field`
-    OP_SOME_TEXT, // the same; without a letter it is none
-    OP_CUT,       // `other` - `field`, where it is not negative
-    OP_ERRNO,     // the number `field`, where it is not positive
-    OP_CHOICE,    // of `count` choices from `value` on the name or code for the number `field`; none: what the row has
-    OP_FLAGS,     // of `count` choices from `value` on the letters for the bits of `field`, the rest as number
-    OP_DEVICE,    // the numbers in the text `field` (8:0)
-    OP_CHILD,     // the number `field`, where the number `other` is 0 and it is not all ones (32 bits)
-    OP_UNLESS,    // `value` in place of all else, where the number `field` is 0 or missing
-    OP_NO_TEXT,   // the empty text, where the number `field` is 0 or missing
-    OP_PATH,      // the path of `count` texts, from the last name upwards, in fields from `value` on
-    OP_PRODUCT,   // `field` * `other`
-    OP_WITH,      // the number `field`, where the number `other` is not 0
-    OP_FIRST,     // the first of the numbers in `count` fields from `value` on that is not 0, else 0
-    OP_STEP,      // of `count` choices from `value` on the code for the text `field`; none: what the row has
-    OP_ADDRESS,   // the numbers in `count` fields from `value` on, with colons between them
-    OP_SCSI_LBA,  // first block in the command bytes `field`
-    OP_SCSI_BLOCKS, // number of blocks in them
+    OP_SOME_TEXT, // as OP_TEXT; an empty text is null
+    OP_CUT,       // `other` - `field`, unless negative
+    OP_ERRNO,     // the number `field`, unless positive
+    OP_CHOICE,  // the name or code of the choice for `field`, of `count` choices at `value`; no match leaves the column
+    OP_FLAGS,   // the letters of the bits of `field`, of `count` choices at `value`; other bits as a hexadecimal number
+    OP_DEVICE,  // the device number in the text `field` (8:0)
+    OP_CHILD,   // the number `field`, if the number `other` is 0 and `field` is not all ones (32 bits)
+    OP_UNLESS,  // `value` replaces the column if the number `field` is 0 or missing
+    OP_NO_TEXT, // the empty text, if the number `field` is 0 or missing
+    OP_PATH,    // the path of `count` components, last one first, in the fields at `value`
+    OP_PRODUCT, // `field` * `other`
+    OP_WITH,    // the number `field`, if the number `other` is not 0
+    OP_FIRST,   // the first nonzero number of `count` fields at `value`, else 0
+    OP_STEP, // the code of the choice for the text `field`, of `count` choices at `value`; no match leaves the column
+    OP_ADDRESS,     // the numbers of `count` fields at `value`, separated by colons
+    OP_SCSI_LBA,    // first block of the SCSI command `field`
+    OP_SCSI_BLOCKS, // number of blocks of the SCSI command `field`
     OP_BITS,        // the bits of the number `field`
 };
 
@@ -148,15 +148,15 @@ struct op {
     struct field other;
 };
 
-// What stands for a number: OP_CHOICE a name (its number) or a code, OP_FLAGS a letter; OP_STEP: the code `number` for
-// the name.
+// Maps `number` to `stands`: the index of a name or a code (OP_CHOICE), or a letter (OP_FLAGS). OP_STEP maps the name
+// `stands` to the code `number`.
 struct choice {
     uint64_t number;
     uint32_t stands;
     uint32_t pad;
 };
 
-// Names, one after the other in `text`; number n ends at ends[n].
+// Concatenated names; name n ends at ends[n].
 struct names {
     const uint8_t *text;
     const uint32_t *ends;
@@ -165,7 +165,7 @@ struct names {
 
 enum { NR_TABLES = 5, NO_COLUMN = 255 };
 
-// A table and where in it the columns are that every record fills. `numbers` are those of all names in its strings.
+// A table and the columns that every record fills. `numbers` maps names of `struct code` to strings of the table.
 struct target {
     struct table *table;
     const uint32_t *numbers;
@@ -177,14 +177,14 @@ struct target {
     uint8_t pad[3];
 };
 
-// What is done with the records of one event: `count` ops from `first` on fill a row of a table, and `next` (0: none)
-// is the program that fills one of another.
+// A program for the records of one event. `count` instructions at `first` fill a row of a table. `next` (0: none) is a
+// second program that fills a row of another table.
 struct program {
     uint32_t first;
     uint32_t next;
     uint16_t count;
     uint8_t target;
-    uint8_t kind; // enum task_event_kind; TASK_EVENT_NONE: fills a row
+    uint8_t kind; // enum task_event_kind; TASK_EVENT_NONE: the program fills a row
     struct field subject;
     struct field flags;
     struct field name;
@@ -208,27 +208,27 @@ struct code {
     struct target targets[NR_TABLES];
 };
 
-// Fills the columns of a row that the event itself tells.
+// Fills the columns of a row from the fields of a record.
 void row_fill(const struct code *code, const struct program *program, const struct record *record, bool big_endian,
               size_t row);
 
 // --- threads (threads.c) -------------------------------------------------------------------------------------
 
-// Numbers of threads, each kept once, with the last name each was told. All zeros is none.
+// Thread ids, each once, with the last name recorded for each. All zeros is empty.
 struct threads {
     int32_t *tids;
     uint32_t *names;
     size_t count;
     size_t room;
-    struct map places; // index and one, by number of the thread
+    struct map places; // index plus one, by tid
 };
 
 void threads_free(struct threads *threads);
 
-// Index of the thread, which is taken in if it is new; NO_THREAD where memory is short.
+// Returns the index of the thread and adds it if it is new; NO_THREAD without memory.
 uint32_t threads_add(struct threads *threads, int32_t tid);
 
-// Index of the thread; NO_THREAD if it is not known.
+// Returns the index of the thread, or NO_THREAD.
 uint32_t threads_find(const struct threads *threads, int32_t tid);
 
 #define NO_THREAD UINT32_MAX

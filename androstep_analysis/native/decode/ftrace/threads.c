@@ -1,9 +1,9 @@
-// Numbers of threads: arrays in order of arrival, and where each is in them.
+// Set of thread ids in order of arrival, with an index.
 #include "decode/ftrace/state.h"
 
 #include "core/array.h"
 
-enum { MAX_THREADS = 1 << 24 }; // four times as many as a kernel has (PID_MAX_LIMIT): damage invents numbers
+enum { MAX_THREADS = 1 << 24 }; // four times PID_MAX_LIMIT, as a limit for damaged files
 
 void threads_free(struct threads *threads)
 {

@@ -1,5 +1,5 @@
-// Reads the traces of Open-CAS' iotrace (OCTF): a file for each queue, which is a CPU, with messages of the type
-// octf.proto.trace.Event, each behind its length as a varint (open-cas-telemetry-framework: trace.proto).
+// Reads the traces of Open-CAS' iotrace (OCTF). There is one file for each queue, which is a CPU. It holds messages of
+// type octf.proto.trace.Event, each preceded by its length as a varint (open-cas-telemetry-framework: trace.proto).
 #include "core/array.h"
 #include "core/protobuf.h"
 #include "core/table.h"
@@ -29,7 +29,7 @@ enum name_field { NAME_FILE = 1, NAME_PARENT, NAME_TEXT };
 enum file_field { FILE_PARTITION = 1, FILE_INODE, FILE_CREATED };
 enum { NR_KINDS = 8, MAX_DEPTH = 64, LONGEST_PATH = 4096, EIO_NUMBER = 5, TYPE_METADATA = 3 };
 
-// A file of a partition, whose number may have been another's before.
+// Identity of a file. `created` separates files that reuse an inode number.
 struct file_id {
     uint64_t partition;
     uint64_t inode;
@@ -38,7 +38,7 @@ struct file_id {
 
 struct file {
     struct file_id parent;
-    uint32_t name; // number of a string; NO_STRING: not told
+    uint32_t name; // index of a string; NO_STRING if not recorded
 };
 
 struct octf {
@@ -46,16 +46,16 @@ struct octf {
     uint64_t damaged;
     int64_t first_ns;
     int64_t last_ns;
-    uint8_t is_full; // the table had no room for the next row
+    uint8_t is_full; // the table had no free row for the next event
     struct strings *names;
-    struct strings *ids; // string `number` are the bytes of the file_id of file `number`
+    struct strings *ids; // string `n` holds the bytes of the file_id of file `n`
     struct file *files;
     size_t nr_files;
     size_t room;
     uint64_t last_id;
     size_t last_row;
     bool has_last;
-    bool has_unknown; // IoType has had a number for unknown, 0, since March 2020
+    bool has_unknown; // IoType has a value for unknown, 0, since March 2020
 };
 
 // --- files ----------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ static struct file_id take_file(struct wire wire)
     return id;
 }
 
-// The last name of a file is the one it keeps.
+// Registers the name of a file. A later name replaces an earlier one.
 static void take_name(struct octf *octf, struct wire wire)
 {
     struct file file = {.name = NO_STRING};
@@ -117,7 +117,8 @@ static const struct file *file_of(const struct octf *octf, struct file_id id)
     return number == NO_STRING ? NULL : &octf->files[number];
 }
 
-// Writes the path of a file from the end of `path` on and returns where it begins; LONGEST_PATH where it is not known.
+// Writes the path of a file so that it ends at the end of `path`. Returns the offset where it begins, or LONGEST_PATH
+// if a component is unknown.
 static size_t path_of(const struct octf *octf, struct file_id id, uint8_t *path)
 {
     size_t at = LONGEST_PATH;
@@ -149,7 +150,7 @@ static size_t path_of(const struct octf *octf, struct file_id id, uint8_t *path)
 
 // --- events ---------------------------------------------------------------------------------------------------------
 
-// The numbers in a message by field; those that are absent are 0, as proto3 has it.
+// Reads the numeric fields of a message. Absent fields are 0, as in proto3.
 static void take_numbers(struct wire wire, uint64_t *values)
 {
     struct field field;
@@ -180,7 +181,7 @@ static size_t put_place(struct table *table, int64_t ts_ns, int32_t cpu, enum ac
 
 static void put_io(struct octf *octf, struct table *table, int64_t ts_ns, int32_t cpu, uint64_t sid, struct wire wire)
 {
-    static const char OPERATIONS[] = "NRWD"; // unknown is N, which blktrace has for what is no transfer
+    static const char OPERATIONS[] = "NRWD"; // unknown is N, blktrace's letter for no data transfer
     uint64_t values[NR_IO_FIELDS], operation;
     char rwbs[8];
     size_t length = 0;
@@ -214,7 +215,7 @@ static void put_completion(struct table *table, int64_t ts_ns, int32_t cpu, stru
     put_int32(table, BLOCK_ERROR, row, values[COMPLETION_ERROR] ? -EIO_NUMBER : 0);
 }
 
-// The file of the io before: iotrace tells it right behind it.
+// Adds the path of the file to the last io. iotrace writes this message right after the io.
 static void put_meta(struct octf *octf, struct table *table, struct wire wire)
 {
     uint8_t path[LONGEST_PATH];
@@ -310,7 +311,7 @@ void octf_free(struct octf *octf)
     free(octf);
 }
 
-// The next message of a file; false where it is not whole.
+// Splits the next message off; false if it is incomplete.
 static bool take_message(struct wire *wire, struct wire *message)
 {
     struct wire at = *wire;
@@ -323,7 +324,7 @@ static bool take_message(struct wire *wire, struct wire *message)
     return true;
 }
 
-// Takes in what a piece of a file says of files' names, and returns how many of its bytes are whole messages.
+// Registers the file names in a chunk of a file. Returns how many bytes are complete messages.
 size_t octf_names(struct octf *octf, const uint8_t *data, size_t length)
 {
     struct wire wire = {data, data + length}, message;
@@ -335,8 +336,8 @@ size_t octf_names(struct octf *octf, const uint8_t *data, size_t length)
     return (size_t)(wire.at - data);
 }
 
-// Reads messages until the input or the table is full and returns how many bytes those have. What follows on an io
-// stands in its row: the table must not be emptied while it is not full.
+// Decodes messages until the input ends or the table is full. Returns how many bytes were decoded. A later message may
+// still add the path to the row of the last io, so drain the table only when it is full.
 size_t octf_decode(struct octf *octf, const uint8_t *data, size_t length, int32_t cpu, struct table *table)
 {
     struct wire wire = {data, data + length}, message;
