@@ -1,4 +1,4 @@
-// FtraceEventBundle: the events of one CPU as messages, and those of the scheduler as columns.
+// Decodes FtraceEventBundle: the events of one CPU as messages, and scheduler events as columns (CompactSched).
 #include "decode/perfetto/state.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void count_event(struct perfetto *trace, struct event *kind, int64_t ts_n
     trace->cpu_ns = ts_ns > trace->cpu_ns ? ts_ns : trace->cpu_ns;
 }
 
-// The table that events with this target fill once names are known; NULL for none.
+// Returns the table that events with this target fill in the second run; NULL for none.
 static struct table *table_for(const struct output *output, unsigned target)
 {
     if (target == NEW_TASK)
@@ -30,7 +30,7 @@ static bool has_room(const struct output *output, unsigned target)
     return !table || table->capacity - table->rows >= (target == TO_SAMPLES ? MAX_EVENT_FIELDS : 1);
 }
 
-// GenericFtraceEvent: the event with the names of its fields. False at damage.
+// Reads a GenericFtraceEvent, which carries the names of its fields. Returns false if it is damaged.
 static bool take_named(struct perfetto *trace, const struct event *kind, struct wire message)
 {
     uint32_t number, inner_number;
@@ -104,7 +104,7 @@ static void put_event(struct perfetto *trace, const struct event *kind, struct o
         put_row(trace, kind, table, ts_ns);
 }
 
-// Whether anything is taken out of the events of that kind: names come first, rows when those are known.
+// Checks whether the current run uses events with this target: the first run needs thread names, the second one rows.
 static bool is_wanted(const struct perfetto *trace, unsigned target)
 {
     if (target == TO_NOTHING)
@@ -112,7 +112,7 @@ static bool is_wanted(const struct perfetto *trace, unsigned target)
     return trace->is_named ? target < NR_TABLES || target == NEW_TASK : target == TO_BLOCK || target >= NR_TABLES;
 }
 
-// One FtraceEvent. False where a table has no room for it; nothing is done then.
+// Decodes one FtraceEvent. Returns false, without any change, if a table has no free row for it.
 static bool read_event(struct perfetto *trace, struct wire event, struct output *output, int32_t cpu)
 {
     const struct shape *shape = NULL;
@@ -169,7 +169,7 @@ static bool read_event(struct perfetto *trace, struct wire event, struct output 
     return true;
 }
 
-// The columns of compact_sched: times as differences, threads, and numbers in the table of names.
+// Columns of compact_sched: time differences, thread ids, and indices into the table of names.
 struct compact {
     struct wire times;
     struct wire threads;
@@ -197,7 +197,8 @@ static void read_compact_rows(struct perfetto *trace, struct compact rows, const
 
 enum { SCHED_SWITCH = 4, SCHED_WAKING = 20, MAX_INTERNED = 1 << 16 };
 
-// FtraceEventBundle.CompactSched: numbers of fields 1 and 7 times, 3 and 8 threads, 6 and 11 names, 5 the names.
+// Reads FtraceEventBundle.CompactSched. Its fields are 1 and 7 (times), 3 and 8 (threads), 6 and 11 (indices of names)
+// and 5 (names).
 static void read_compact(struct perfetto *trace, struct wire message)
 {
     struct compact switches = {{0}, {0}, {0}}, wakings = {{0}, {0}, {0}};
@@ -238,8 +239,8 @@ static void read_compact(struct perfetto *trace, struct wire message)
     free(names);
 }
 
-// The recorder reads CPU after CPU, as far as each has got: what a CPU brings in a later round is later than the last
-// event of every CPU in a round before.
+// Advances `settled_ns`, before which no more events will come. The recorder reads the buffers CPU by CPU, in rounds.
+// All that a CPU brings in one round is later than the last event of each CPU in the round before.
 static void note_round(struct perfetto *trace, int32_t cpu)
 {
     if (cpu < 0 || cpu >= MAX_CPUS || trace->cpu_ns == INT64_MIN)
@@ -255,7 +256,7 @@ static void note_round(struct perfetto *trace, int32_t cpu)
     trace->round_ns = trace->cpu_ns < trace->round_ns ? trace->cpu_ns : trace->round_ns;
 }
 
-// What a bundle says of all its events.
+// Header fields of a bundle.
 struct bundle {
     int64_t clock;
     int64_t ftrace_ns;

@@ -1,4 +1,4 @@
-// FrameTimelineEvent: frames of SurfaceFlinger and of apps, each as a beginning and an end.
+// Decodes FrameTimelineEvent: frames of SurfaceFlinger and of apps, each as a begin and an end event.
 #include "decode/perfetto/state.h"
 
 // Columns of table frame_events, in the order of schemas/frame_events.json.
@@ -22,7 +22,7 @@ enum frame_column {
 
 enum { FRAME_END = 5, NR_FRAME_FIELDS = 12, NONE = -1, NR_PRESENT = 6, NR_PREDICTION = 4 };
 
-// Column of each field, by its number, of the messages 1 (expected display) to 5 (end).
+// Columns of the fields, by field number, of the messages 1 (expected display) to 5 (end).
 static const int8_t columns[FRAME_END + 1][NR_FRAME_FIELDS] = {
     {NONE},
     {NONE, FRAME_COOKIE, FRAME_TOKEN, FRAME_PID, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE},
@@ -56,13 +56,13 @@ static void put_field(struct table *table, size_t row, int column, const struct 
     case KIND_BOOL:
         put_code(table, (size_t)column, row, value != 0);
         break;
-    default: // a number that a later Android gave a meaning has none here
+    default: // values that later versions of Android added are null
         if (field->value < (column == FRAME_PRESENT ? NR_PRESENT : NR_PREDICTION))
             put_code(table, (size_t)column, row, (uint8_t)value);
     }
 }
 
-// Whether a message is whole and has a cookie; the lowest number is none, as it means null in a table.
+// Checks whether a message is complete and has a cookie. The lowest integer is not one: it means null in a table.
 static bool is_frame(struct wire message)
 {
     bool has_cookie = false;

@@ -1,4 +1,4 @@
-// What Perfetto's ftrace events and their fields are called, and what they mean here.
+// Registers the names of ftrace events and of their fields, with the table and column that each one fills.
 #include "decode/perfetto/state.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ API void perfetto_column(struct perfetto *trace, unsigned table, unsigned slot, 
     trace->columns[table][slot] = (uint8_t)column;
 }
 
-// The role of a counter.
+// Registers a counter and returns its role; -1 at the limit.
 API int perfetto_counter(struct perfetto *trace, const char *name, const char *unit)
 {
     struct counter *counter = &trace->counters[trace->nr_counters];
@@ -87,7 +87,7 @@ API void perfetto_event(struct perfetto *trace, const char *name, unsigned targe
     kind->event = strings_add(trace->strings, (const uint8_t *)name, strlen(name));
 }
 
-// What field `field` of event `name` is; false where there is no room.
+// Assigns a role to field `field` of event `name`; false at the limits.
 API bool perfetto_field(struct perfetto *trace, const char *name, const char *field, unsigned role)
 {
     struct event *kind = kind_of(trace, (const uint8_t *)name, strlen(name));
@@ -101,8 +101,8 @@ API bool perfetto_field(struct perfetto *trace, const char *name, const char *fi
     return true;
 }
 
-// Event `name` is field `number` of FtraceEvent; its own fields are numbered as `fields`, separated by blanks, from 1
-// on.
+// Maps field `number` of FtraceEvent to event `name`. `fields` has the names of its own fields, separated by blanks,
+// from number 1 on.
 API bool perfetto_number(struct perfetto *trace, unsigned number, const char *name, const char *fields)
 {
     struct shape *shape = number < EVENT_NUMBERS ? calloc(1, sizeof(*shape)) : NULL;

@@ -1,4 +1,5 @@
-// Packets of a Perfetto trace: which are read here, which are noted for the caller, and where to go on behind damage.
+// Reads the packets of a Perfetto trace. It decodes the event bundles and frames, lists other packets for Python, and
+// resynchronizes after damage.
 #include "decode/perfetto/state.h"
 
 #include "core/array.h"
@@ -22,8 +23,8 @@ enum packet_field {
     NEEDS_STATE = 2,
 };
 
-// What the caller reads: tree and statistics of processes, clocks, counters, configuration and statistics of the
-// recorder, the system, packages, compressed packets.
+// Checks for packets that Python decodes: process tree and statistics, clocks, counters, configuration and statistics
+// of the recorder, system information, packages, compressed packets.
 static bool is_noted(uint32_t number)
 {
     static const uint8_t noted[] = {2, 6, 7, 9, 33, 34, 35, 45, 47, 50, 133};
@@ -58,7 +59,7 @@ static uint32_t default_clock(struct wire defaults)
     return clock;
 }
 
-// The fields of a packet. False at damage.
+// Reads the fields of a packet. Returns false if it is damaged.
 static bool open_packet(struct wire message, struct packet *packet)
 {
     struct field field;
@@ -109,7 +110,7 @@ static bool open_packet(struct wire message, struct packet *packet)
     return message.at == message.end;
 }
 
-// A packet that was cut off by the end of the file: what there is of its bundle.
+// Reads the rest of a packet that the end of the file truncated: the bundle as far as it is there.
 static bool open_torn(struct wire message, struct packet *packet)
 {
     struct field field;
@@ -131,7 +132,7 @@ static bool open_torn(struct wire message, struct packet *packet)
     return packet->number == PACKET_FTRACE;
 }
 
-// The sequence of that number; NULL where there are too many.
+// Returns the state of the packet sequence with this id; NULL at the limit or without memory.
 static struct sequence *sequence_of(struct perfetto *trace, uint32_t id, bool *is_new)
 {
     uint64_t *place = map_find(&trace->sequence_of, 0, id);
@@ -156,7 +157,7 @@ static struct sequence *sequence_of(struct perfetto *trace, uint32_t id, bool *i
     return &trace->sequences[trace->nr_sequences - 1];
 }
 
-// Keeps the state of the packet's sequence. False where the packet needs what was lost.
+// Updates the state of the packet's sequence. Returns false if the packet needs state that was lost.
 static bool follow_sequence(struct perfetto *trace, struct packet *packet)
 {
     struct sequence *sequence;
@@ -180,7 +181,7 @@ static bool follow_sequence(struct perfetto *trace, struct packet *packet)
     return !(packet->flags & NEEDS_STATE) || sequence->is_whole;
 }
 
-// One packet. DONE where it has been read.
+// Reads one packet. Returns DONE, FULL if it must be read again, or COMPRESSED if its note holds further packets.
 static enum status read_packet(struct perfetto *trace, const struct packet *opened, const uint8_t *data,
                                struct output *output, struct cursor *cursor)
 {
@@ -229,7 +230,8 @@ static enum status read_packet(struct perfetto *trace, const struct packet *open
     return packet.number == PACKET_COMPRESSED || packet.number == PACKET_ZSTD ? COMPRESSED : DONE;
 }
 
-// The packet at the start of `rest`. False where there is none; `is_short` where it may go on behind the end.
+// Splits the packet at the start of `rest` off. Returns false if there is none; `is_short` if more data may complete
+// it.
 static bool next_packet(struct wire *rest, struct wire *packet, bool *is_short)
 {
     struct wire at = *rest;
@@ -257,7 +259,7 @@ static bool next_packet(struct wire *rest, struct wire *packet, bool *is_short)
     return true;
 }
 
-// Whether packets begin here: fields of the service stand in each, and nothing in them is damaged.
+// Checks whether packets begin here: each has a field that the tracing service writes, and none is damaged.
 static bool is_plausible(struct wire rest, bool *is_short)
 {
     unsigned packets = 0;
@@ -287,7 +289,7 @@ static bool is_plausible(struct wire rest, bool *is_short)
     return false;
 }
 
-// Goes to where packets begin again behind damage.
+// Advances to the next plausible packet after damage.
 static void resume(struct wire *rest, const uint8_t *behind, bool is_final)
 {
     bool is_short;
@@ -315,9 +317,11 @@ static void resume(struct wire *rest, const uint8_t *behind, bool is_final)
 
 enum { IS_FINAL = 1, IS_INNER = 2 };
 
-// Reads packets from the start of `data`. `used` is how many bytes are done with; what follows them is to be given
-// again, with more behind it. FULL: empty the tables and notes and call again. COMPRESSED: the last note is a packet
-// that holds packets, which come next. IS_FINAL: nothing follows `data`; IS_INNER: it comes out of a compressed packet.
+// Reads packets from `data`. `used` is the number of bytes consumed; pass the remaining ones again, with more data
+// after them. Flags: IS_FINAL: no data follows `data`. IS_INNER: `data` was in a compressed packet.
+//
+// Returns FULL if the tables or notes must be drained before the next call, and COMPRESSED if the last note is a packet
+// to decompress and to read next.
 API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t length, unsigned flags,
                         struct output *output, size_t *used)
 {
@@ -338,13 +342,13 @@ API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t leng
                 struct wire torn = rest;
                 uint64_t skipped;
 
-                // Key and length of the packet, then as much of it as there is.
+                // Skip the key and the length of the packet, then read as much of it as there is.
                 if (wire_varint(&torn, &skipped) && wire_varint(&torn, &skipped) && open_torn(torn, &packet) &&
                     !packet.is_foreign && !read_bundle(trace, packet.data, output, cursor)) {
                     status = FULL;
                     break;
                 }
-                trace->totals.unreadable_events = unreadable; // the event that is cut is no more than torn
+                trace->totals.unreadable_events = unreadable; // the truncated event counts as truncated only
                 trace->totals.torn++;
                 rest.at = rest.end;
                 break;
@@ -390,7 +394,7 @@ API void perfetto_free(struct perfetto *trace)
     free(trace);
 }
 
-// `strings` are those of the tables that are filled.
+// Creates the decoder. `strings` are the strings of the tables.
 API struct perfetto *perfetto_new(struct strings *strings)
 {
     static const char *const types[] = {"DATA", "NODE", "META"}; // enum page_type of fs/f2fs/f2fs.h
@@ -421,7 +425,7 @@ API struct perfetto *perfetto_new(struct strings *strings)
     return trace;
 }
 
-// Name of the event of that number, and how often it came; NULL behind the last.
+// Returns the name and the count of event `number`; NULL after the last one.
 API const char *perfetto_counted(const struct perfetto *trace, unsigned number, uint64_t *count)
 {
     const struct event *kind;
@@ -443,7 +447,7 @@ API const struct totals *perfetto_totals(const struct perfetto *trace)
     return &trace->totals;
 }
 
-// The rows on tasks since the last call; they stand until the next call of any function.
+// Returns the rows on tasks since the last call. They are valid until the next call of any function.
 API const struct task_row *perfetto_tasks(struct perfetto *trace, size_t *rows)
 {
     *rows = trace->nr_tasks;

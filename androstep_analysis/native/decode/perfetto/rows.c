@@ -1,4 +1,4 @@
-// Values of an event of a Perfetto trace, and the rows they make.
+// Makes rows from the values of an event.
 #include "core/scsi.h"
 #include "decode/perfetto/state.h"
 
@@ -6,7 +6,7 @@
 
 // --- values ---
 
-// `dev` of a device number as makedev(3) makes it: the recorder translates every field of type dev_t to that.
+// Converts a device number to the kernel's dev_t. The recorder stores fields of type dev_t in the format of makedev(3).
 static uint64_t kernel_dev(uint64_t dev)
 {
     uint64_t major = ((dev >> 8) & 0xfff) | ((dev >> 32) & ~(uint64_t)0xfff);
@@ -34,7 +34,8 @@ static bool is_unsigned(enum slot slot)
     }
 }
 
-// A value into its column; what does not fit is none (all ones: the sector of an empty flush, a block that is none).
+// Stores a value that fits into its column. All ones in an unsigned field is null: the sector of an empty flush, or no
+// block.
 static void put_value(struct perfetto *trace, struct table *table, size_t row, uint8_t column, enum slot slot)
 {
     uint64_t number = trace->values[slot].number;
@@ -67,7 +68,7 @@ static void put_value(struct perfetto *trace, struct table *table, size_t row, u
     }
 }
 
-// The row of the event at hand, with what it tells as it is and the thread that was running.
+// Appends the row of the current event with its values and the thread that was running.
 static size_t put_values(struct perfetto *trace, enum target target, struct table *table)
 {
     size_t row = table_row(table);
@@ -103,14 +104,14 @@ static void put_block(struct perfetto *trace, const struct event *kind, struct t
 {
     size_t row;
 
-    // A split tells where it cuts: the length is that of the part before the cut.
+    // A split records the sector of the second part. The length of the first part is the distance to it.
     if (has_number(trace, SLOT_new_sector) && has_number(trace, SLOT_sector)) {
         int64_t cut = (int64_t)trace->values[SLOT_new_sector].number, from = (int64_t)trace->values[SLOT_sector].number;
 
         if (from >= 0 && cut >= from)
             give_value(trace, SLOT_nr_sectors, (uint64_t)(cut - from));
     }
-    // Before Linux 4.12 an error is the driver's own status, which may be positive and then says nothing.
+    // Before Linux 4.12 the error may be a positive status of the driver, which has no meaning here.
     if (has_number(trace, SLOT_error) && (int64_t)trace->values[SLOT_error].number > 0)
         trace->values[SLOT_error].number = (uint64_t)INT64_MIN;
     give_value(trace, SLOT_action, kind->code);
@@ -120,8 +121,8 @@ static void put_block(struct perfetto *trace, const struct event *kind, struct t
 
 // --- filesystem events ---
 
-// The letters of an extent's status (enum in fs/ext4/extents_status.h), as the kernel prints them. Linux 3.9 and 3.10
-// had the flags in the topmost bits; flags without a letter follow as number.
+// Formats the status of an extent (fs/ext4/extents_status.h) in the kernel's letters. Linux 3.9 and 3.10 had the flags
+// in the topmost bits. Flags without a letter follow as a number.
 static uint32_t status_text(struct perfetto *trace, uint64_t status)
 {
     static const char letters[] = "WUDHR";
@@ -145,7 +146,7 @@ static uint32_t status_text(struct perfetto *trace, uint64_t status)
     return trace->status_texts[status] = strings_add(trace->strings, (const uint8_t *)text, length);
 }
 
-// The path of the names in PATH_LEVELS slots.
+// Returns the path whose components are in PATH_LEVELS slots.
 static uint32_t path_number(const struct perfetto *trace, enum slot first)
 {
     struct text names[PATH_LEVELS];
@@ -170,7 +171,7 @@ static void put_fs(struct perfetto *trace, const struct event *kind, struct tabl
 
     if (has_number(trace, SLOT_status))
         status = status_text(trace, trace->values[SLOT_status].number);
-    // The kernel prints nothing of what it did not find; the record holds what was there before.
+    // After a lookup without a result the record has stale values, which the kernel does not print either.
     if (has_number(trace, SLOT_found) && !(uint32_t)trace->values[SLOT_found].number) {
         status = trace->no_text;
         give_value(trace, SLOT_block, 0);
@@ -181,7 +182,7 @@ static void put_fs(struct perfetto *trace, const struct event *kind, struct tabl
         status = type < 3 ? trace->types[type] : NO_STRING;
         give_value(trace, SLOT_nr_blocks, 1);
     }
-    // An inode is told where the lookup found one.
+    // The inode is valid only if the lookup succeeded.
     if (has_number(trace, SLOT_child) && trace->values[SLOT_child].number != UINT32_MAX &&
         has_number(trace, SLOT_error) && !trace->values[SLOT_error].number)
         give_value(trace, SLOT_ino, trace->values[SLOT_child].number);
@@ -215,7 +216,7 @@ static enum step ufs_step(const struct perfetto *trace)
     return STEP_OTHER;
 }
 
-// First block and length in the bytes of a SCSI command.
+// Decodes first block and length from the bytes of a SCSI command.
 static void read_cdb(struct perfetto *trace)
 {
     uint64_t lba, blocks;
@@ -304,7 +305,7 @@ static void put_samples(struct perfetto *trace, int64_t ts_ns, struct table *tab
 
 // --- calls and what processes are worth ---
 
-enum { BIRTH = 1 }; // number of task_newtask among the values of importance.event
+enum { BIRTH = 1 }; // value of task_newtask in the enum of importance.event
 
 static void put_call(struct perfetto *trace, const struct event *kind, struct table *table)
 {
@@ -318,7 +319,7 @@ void put_birth(struct perfetto *trace, struct table *table)
     give_value(trace, SLOT_task, trace->values[SLOT_thread].number);
     if (has_number(trace, SLOT_flags))
         give_value(trace, SLOT_clone_flags, trace->values[SLOT_flags].number);
-    if (has_text(trace, SLOT_comm)) { // the name of the new task, not of the thread that was running
+    if (has_text(trace, SLOT_comm)) { // the name is that of the new task, not of the running thread
         struct field name = {.type = WIRE_BYTES, .bytes = trace->values[SLOT_comm].text};
 
         take_value(trace, SLOT_task_comm, &name);

@@ -1,11 +1,14 @@
-// Perfetto traces: packets, bundles of ftrace events and their fields, into tables of columns.
+// State of the decoder of Perfetto traces: packets with bundles of ftrace events, whose fields fill the columns of
+// tables.
+// - kinds.c: the meaning of events and fields
+// - threads.c: names of threads over time
+// - rows.c: rows from the values of an event
+// - events.c: bundles of events
+// - frames.c: the frame timeline
+// - perfetto.c: packets
 //
-// kinds.c knows what events and fields mean, threads.c who bore which name, rows.c makes
-// rows of an event's values, events.c reads bundles of events, frames.c the timeline of frames and
-// perfetto.c the packets they come in.
-//
-// Field numbers follow protos/perfetto/trace of github.com/google/perfetto, v58. What an event is called, which table
-// it goes to and what its fields mean is told by the caller (ingest/perfetto/fields.py).
+// Field numbers follow protos/perfetto/trace of github.com/google/perfetto, v58. Python registers the name of each
+// event, the table that it fills and the meaning of its fields (ingest/perfetto/fields.py).
 #pragma once
 
 #include "core/map.h"
@@ -15,7 +18,7 @@
 #include <string.h>
 
 enum {
-    MAX_PACKET = 32 << 20, // no service writes larger ones; what claims to be is damage
+    MAX_PACKET = 32 << 20, // no service writes larger packets; a larger length is damage
     MAX_KINDS = 8192,
     MAX_NAME = 128,
     MAX_EVENT_FIELDS = 64,
@@ -34,7 +37,7 @@ enum {
 
 // --- what fields mean ---
 
-// A value that an event tells. Those that a table holds as they are have the name of its column.
+// Values of an event. Those stored unchanged have the name of their column.
 #define SLOTS(X)                                                                                                       \
     X(none), X(ts_ns), X(cpu), X(tid), X(pid), X(event), X(action), X(step), X(dev), X(old_dev), X(kernel_dev),        \
         X(bio_dev), X(sector), X(old_sector), X(nr_sectors), X(new_sector), X(rwbs), X(comm), X(error), X(ino),        \
@@ -51,7 +54,7 @@ enum {
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };
 
-enum { FIRST_COUNTER = 128, NO_COLUMN = 255 }; // a role is a slot, or from here on the number of a counter
+enum { FIRST_COUNTER = 128, NO_COLUMN = 255 }; // a role is a slot, or FIRST_COUNTER plus the index of a counter
 
 enum target {
     TO_NOTHING,
@@ -77,19 +80,19 @@ struct named_field {
     uint8_t role;
 };
 
-// An event by its name.
+// A kind of event, by its name.
 struct event {
     char name[MAX_NAME];
     uint8_t length;
     uint8_t target;
     uint8_t code;   // value of the enum `event` (fs_events, commands) or `action` (block_events)
-    uint32_t event; // number of its name among the strings of the tables
+    uint32_t event; // its name as a string of the tables
     uint64_t count;
     unsigned nr_fields;
     struct named_field fields[MAX_NAMED_FIELDS];
 };
 
-// An event as a message: its kind, and the role of each of its fields.
+// Layout of the message of an event: its kind, and the role of each field.
 struct shape {
     struct event *kind;
     uint8_t roles[MAX_EVENT_FIELDS];
@@ -109,26 +112,26 @@ struct counter {
 
 enum task_step { TASK_SEEN, TASK_NEW, TASK_FORK, TASK_RENAME, TASK_EXEC };
 
-// Something that tells the name of a thread.
+// A row on the name of a thread.
 struct task_row {
     int64_t ts_ns;
     int64_t order;
     uint64_t flags;
     int32_t tid;    // the thread that was running
-    int32_t thread; // the one that the event is about
+    int32_t thread; // the thread that the event describes
     uint32_t comm;
     uint32_t old_comm;
     uint32_t step;
     uint32_t unused;
 };
 
-// A packet that is not read here.
+// A packet for Python to decode.
 struct note {
     uint64_t offset;
     uint64_t length;
     uint64_t timestamp;
     uint32_t number; // of the field with its data
-    uint32_t clock;  // of the timestamp; 0: not told
+    uint32_t clock;  // of the timestamp; 0: not recorded
     uint32_t sequence;
     uint32_t is_timed;
 };
@@ -143,11 +146,11 @@ struct totals {
     int64_t unreadable_packets;
     int64_t torn;
     int64_t dropped;      // gaps between the packets of a sequence
-    int64_t stateless;    // packets that need what was lost with others
+    int64_t stateless;    // packets whose sequence lost the state that they need
     int64_t foreign;      // packets of another machine
     int64_t page_errors;  // pages of the kernel's buffer that the recorder could not read
     int64_t clock;        // FtraceClock of the events; 0: CLOCK_BOOTTIME
-    int64_t mixed_clocks; // bundles of another clock than `clock`
+    int64_t mixed_clocks; // bundles with another clock than `clock`
     int64_t boot_offset;  // CLOCK_BOOTTIME minus that clock
     int64_t bundles;
 };
@@ -158,12 +161,12 @@ struct sequence {
 };
 
 struct thread {
-    uint32_t comm;  // while names are collected: the last one
-    uint32_t first; // when they are known: its versions
+    uint32_t comm;  // first run: the last name
+    uint32_t first; // second run: the first of its versions
     uint32_t count;
 };
 
-// The names that threads bore, by thread and time; each from `from_ns` on. They belong to the caller.
+// Names of threads, sorted by thread and time, each from `from_ns` on. Python owns the arrays.
 struct versions {
     const int32_t *tids;
     const int64_t *from_ns;
@@ -172,7 +175,7 @@ struct versions {
     size_t count;
 };
 
-// Where to go on in a packet for which there was no room.
+// Where to resume in a packet after the tables were drained.
 struct cursor {
     size_t event;
     bool is_inside;
@@ -181,9 +184,9 @@ struct cursor {
 struct perfetto {
     struct totals totals;
     struct strings *strings;
-    struct event *kinds[MAX_KINDS + 1]; // the last counts what there was no room for
+    struct event *kinds[MAX_KINDS + 1]; // the last one counts events beyond the limit
     unsigned nr_kinds;
-    struct strings *kind_names; // string `number` is the name of kind `number`
+    struct strings *kind_names; // string `n` is the name of kind `n`
     struct shape *shapes[EVENT_NUMBERS];
     struct shape **described;
     uint64_t unknown_numbers[EVENT_NUMBERS];
@@ -199,14 +202,14 @@ struct perfetto {
     struct sequence *sequences;
     size_t nr_sequences;
     size_t sequence_room;
-    struct map sequence_of; // number in `sequences` and one, by id
+    struct map sequence_of; // index in `sequences` plus one, by id
 
     struct thread *threads;
     size_t nr_threads;
     size_t thread_room;
-    struct map thread_of; // number in `threads` and one, by tid
+    struct map thread_of; // index in `threads` plus one, by tid
     struct versions versions;
-    bool is_named; // names are known: rows are made
+    bool is_named; // second run: names are known and rows are made
 
     struct task_row *tasks;
     size_t nr_tasks;
@@ -218,10 +221,10 @@ struct perfetto {
     uint8_t in_round[MAX_CPUS / 8];
     int32_t round_cpu;
     bool round_has_other;
-    int64_t round_ns; // least of the last times of each CPU in this round of reading
+    int64_t round_ns; // earliest of the last times of each CPU in the current round
     int64_t cpu_ns;
 
-    // The event at hand.
+    // The current event.
     struct value values[NR_SLOTS];
     uint8_t used[NR_SLOTS];
     unsigned nr_used;
@@ -233,7 +236,7 @@ struct perfetto {
     unsigned nr_samples;
 };
 
-// What a call may fill.
+// Buffers that a call fills.
 struct output {
     struct table *tables[NR_TABLES];
     struct note *notes;
@@ -255,7 +258,7 @@ static inline bool has_text(const struct perfetto *trace, enum slot slot)
     return trace->has[slot] && trace->values[slot].text.at;
 }
 
-// The text of a slot; no bytes where it has none.
+// Returns the text of a slot; empty if it has none.
 static inline struct text slot_text(const struct perfetto *trace, enum slot slot)
 {
     const struct wire *wire = &trace->values[slot].text;
@@ -263,7 +266,7 @@ static inline struct text slot_text(const struct perfetto *trace, enum slot slot
     return has_text(trace, slot) ? (struct text){wire->at, wire->end} : (struct text){NULL, NULL};
 }
 
-// A field's value for the event at hand, under its role; what is no role is left out.
+// Stores the value of a field under its role. Values without a role are ignored.
 static inline void take_value(struct perfetto *trace, uint8_t role, const struct field *field)
 {
     if (role >= FIRST_COUNTER) {
@@ -275,7 +278,8 @@ static inline void take_value(struct perfetto *trace, uint8_t role, const struct
     }
     if (role >= NR_SLOTS)
         return;
-    while (role >= SLOT_argument0 && role < SLOT_argument5 && trace->has[role]) // a repeated field: the next of them
+    while (role >= SLOT_argument0 && role < SLOT_argument5 &&
+           trace->has[role]) // a repeated field fills the next argument
         role++;
     trace->values[role] = (struct value){field->value, field->bytes};
     if (!trace->has[role]) {
@@ -284,7 +288,7 @@ static inline void take_value(struct perfetto *trace, uint8_t role, const struct
     }
 }
 
-// As take_value, for a number that the event tells in another way.
+// Stores a derived number as take_value does.
 static inline void give_value(struct perfetto *trace, enum slot slot, uint64_t number)
 {
     struct field field = {.type = WIRE_VARINT, .value = number};
@@ -292,7 +296,7 @@ static inline void give_value(struct perfetto *trace, enum slot slot, uint64_t n
     take_value(trace, slot, &field);
 }
 
-// Before the next event.
+// Clears the values before the next event.
 static inline void forget_values(struct perfetto *trace)
 {
     while (trace->nr_used)
@@ -300,7 +304,7 @@ static inline void forget_values(struct perfetto *trace)
     trace->nr_samples = 0;
 }
 
-// Number of the slot's text among the strings of the tables; NO_STRING where it has none.
+// Returns the slot's text as a string of the tables; NO_STRING if it has none.
 static inline uint32_t text_number(struct perfetto *trace, enum slot slot)
 {
     struct text text = slot_text(trace, slot);
@@ -310,39 +314,39 @@ static inline uint32_t text_number(struct perfetto *trace, enum slot slot)
 
 // --- kinds of events (kinds.c) ---
 
-// The kind of that name, made where it is new; the one for the rest where there are too many.
+// Returns the kind with this name and adds it if it is new. At the limit it returns the kind for all others.
 struct event *kind_of(struct perfetto *trace, const uint8_t *name, size_t length);
 uint8_t role_of(const struct event *kind, const uint8_t *name, size_t length);
 
-// FtraceEventBundle.GenericEventDescriptor: an event that the recorder knew only from the kernel's description.
+// Reads FtraceEventBundle.GenericEventDescriptor: an event that the recorder knew only from the kernel's format file.
 void describe(struct perfetto *trace, struct wire descriptor);
 void free_kinds(struct perfetto *trace);
 
 // --- threads (threads.c) ---
 
-// A thread bears a name, or only shows its number (NO_STRING): a row of tasks where that is new.
+// Adds a task row if the thread or its name is new. `comm` is NO_STRING if the event has only the thread id.
 void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm);
 
-// Place of the name that the thread bore at that time; -1 where none is known.
+// Returns the index of the thread's name at that time; -1 if none is known.
 ptrdiff_t version_at(const struct perfetto *trace, int32_t tid, int64_t ts_ns);
 
-// What the event at hand tells of threads.
+// Adds the task row of the current event.
 void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid);
 
 // --- rows (rows.c) ---
 
-// A row of the event at hand, of a kind that makes rows. There must be room.
+// Appends the row of the current event. The table must have a free row.
 void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns);
 
-// A row of table importance of a task that was made. There must be room.
+// Appends the row of a new task to table importance. The table must have a free row.
 void put_birth(struct perfetto *trace, struct table *table);
 
 // --- frames (frames.c) ---
 
-// A FrameTimelineEvent into `table`, which must have room; without one it is only looked at for damage.
+// Appends a FrameTimelineEvent to `table`, which must have a free row. Without a table it only checks for damage.
 void read_frame(struct perfetto *trace, struct wire message, uint64_t timestamp, uint32_t clock, struct table *table);
 
 // --- events (events.c) ---
 
-// FtraceEventBundle. False where a table is full; `cursor` then says where to go on.
+// Decodes a bundle. Returns false if a table is full; `cursor` then has the position to resume at.
 bool read_bundle(struct perfetto *trace, struct wire message, struct output *output, struct cursor *cursor);

@@ -1,9 +1,9 @@
-// Who bore which name when: collected while a Perfetto trace is read first, told to its rows when it is read again.
+// Names of threads over time. The first run over a trace collects them, the second one looks them up for its rows.
 #include "decode/perfetto/state.h"
 
 #include "core/array.h"
 
-enum { MAX_THREADS = 1 << 24 }; // four times as many as a kernel has (PID_MAX_LIMIT): damage invents numbers
+enum { MAX_THREADS = 1 << 24 }; // four times PID_MAX_LIMIT, as a limit for damaged files
 
 static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_new)
 {
@@ -65,7 +65,7 @@ void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t co
     row->comm = comm;
 }
 
-// What was known of the name of a thread is no longer so.
+// Sets the last known name of a thread; NO_STRING: unknown.
 static void thread_changed(struct perfetto *trace, int32_t tid, uint32_t comm)
 {
     bool is_new;
@@ -75,7 +75,7 @@ static void thread_changed(struct perfetto *trace, int32_t tid, uint32_t comm)
         thread->comm = comm;
 }
 
-// Tells the names of all threads, sorted by thread and time: rows get them, and none are collected any more.
+// Sets the names of all threads, sorted by thread and time, and begins the second run.
 API bool perfetto_names(struct perfetto *trace, const struct versions *versions)
 {
     bool is_new;
