@@ -1,4 +1,4 @@
-// What the arguments of a call tell, into the columns of table syscalls.
+// Decodes the arguments of a call into the columns of table syscalls.
 #include "decode/strace/strace.h"
 
 #include "syscalls/columns.h"
@@ -23,9 +23,9 @@ static void put_path(struct table *table, size_t column, size_t row, struct text
         text.at++;
     if (end - text.at < 2 || *text.at != '"')
         return;
-    for (end--; end > text.at && *end != '"'; end--) // what strace says of it, a security context, comes behind
+    for (end--; end > text.at && *end != '"'; end--) // strace may append a security context
         ;
-    if (end > text.at && !text_starts((struct text){end + 1, text.end}, "...")) // strace left a part out
+    if (end > text.at && !text_starts((struct text){end + 1, text.end}, "...")) // strace abbreviated the string
         put_unescaped(table, column, row, (struct text){text.at + 1, end}, scratch);
 }
 
@@ -37,7 +37,7 @@ static void put_words(struct table *table, size_t column, size_t row, struct tex
         put_string(table, column, row, text.at, text_length(text));
 }
 
-// A request, with or without quotes.
+// Stores a request, with or without quotes.
 static void put_request(struct table *table, size_t row, struct text text, struct scratch *scratch)
 {
     if (text.at < text.end && *text.at == '"')
@@ -106,7 +106,7 @@ static void put_fd2(struct table *table, size_t row, struct text text, struct sc
     put_fd(table, row, text, SYSCALL_FD2, SYSCALL_FD2_PATH, SYSCALL_NONE, scratch);
 }
 
-// Two descriptors in brackets: [3</a>, 4].
+// Stores two descriptors in brackets: [3</a>, 4].
 static void put_pair(struct table *table, size_t row, struct text text, struct scratch *scratch)
 {
     struct text element;
@@ -142,7 +142,7 @@ static bool take_mode_word(struct text word, int64_t *mode)
     return true;
 }
 
-// S_IFREG|S_ISUID|0755
+// Stores a mode such as S_IFREG|S_ISUID|0755.
 static void put_mode(struct table *table, size_t row, struct text text)
 {
     int64_t mode = 0;
@@ -159,7 +159,7 @@ static void put_mode(struct table *table, size_t row, struct text text)
         put_int32(table, SYSCALL_MODE, row, (int32_t)mode);
 }
 
-// Whether `field` is NAME=..., which leaves what comes behind.
+// Checks for NAME=... and strips the name.
 static bool is_field(struct text *field, const char *name)
 {
     size_t length = strlen(name);
@@ -175,7 +175,7 @@ static bool take_small(struct text *text, int64_t *value)
     return take_integer(text, value) && *value >= 0 && *value < 1 << 20;
 }
 
-// makedev(0x8, 0x1)
+// Stores a device such as makedev(0x8, 0x1).
 static void put_makedev(struct table *table, size_t row, struct text text)
 {
     static const char MAKEDEV[] = "makedev(";
@@ -217,7 +217,7 @@ static void put_stat(struct table *table, size_t row, struct text text)
         put_uint32(table, SYSCALL_DEV, row, (uint32_t)(major << 20 | minor));
 }
 
-// The length of one buffer: {iov_base="abc"..., iov_len=3} or, before strace 4.16, {"abc"..., 3}.
+// Adds the length of one buffer: {iov_base="abc"..., iov_len=3} or, before strace 4.16, {"abc"..., 3}.
 static bool buffer_bytes(struct text text, int64_t *bytes)
 {
     struct text field;
@@ -241,7 +241,7 @@ static void put_buffers(struct table *table, size_t row, struct text text)
     if (text.at >= text.end || *text.at++ != '[')
         return;
     while (take_element(&text, &element))
-        if (!buffer_bytes(element, &bytes)) // also "...": strace left some out
+        if (!buffer_bytes(element, &bytes)) // includes "...", the mark of an abbreviated list
             return;
     put_int64(table, SYSCALL_BYTES, row, bytes);
 }
@@ -279,7 +279,8 @@ static void put_open_how(struct table *table, size_t row, struct text text)
     }
 }
 
-// A number, a word, or a lock: {l_type=F_RDLCK, l_whence=SEEK_SET, l_start=0, l_len=1}.
+// Stores the third argument of fcntl: a number, a word, or a lock such as {l_type=F_RDLCK, l_whence=SEEK_SET,
+// l_start=0, l_len=1}.
 static void put_fcntl(struct table *table, size_t row, struct text text)
 {
     struct text field;
@@ -301,7 +302,7 @@ static void put_fcntl(struct table *table, size_t row, struct text text)
     }
 }
 
-// clone(child_stack=NULL, flags=CLONE_VM|SIGCHLD) or clone3({flags=CLONE_VM, ...}, 88)
+// Stores the flags of clone(child_stack=NULL, flags=CLONE_VM|SIGCHLD) or clone3({flags=CLONE_VM, ...}, 88).
 static void put_clone(struct table *table, size_t row, const struct call_text *call)
 {
     for (size_t n = 0; n < call->nr_arguments; n++) {

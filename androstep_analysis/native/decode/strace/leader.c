@@ -1,4 +1,4 @@
-// What stands before a call in a line of strace: its thread, the time, the call's number and the instruction pointer.
+// Reads the prefix of a line of strace: thread, time, number of the call and instruction pointer.
 #include "decode/strace/strace.h"
 
 static const int64_t DAY_NS = INT64_C(86400) * 1000000000;
@@ -16,7 +16,8 @@ static int64_t wall_clock(struct strace *strace, int64_t of_day)
     return strace->days_ns + of_day;
 }
 
-// 12:34:56[.123456], 1700000000.123456, or the seconds since the last line (-r); a time and those since the last line.
+// Reads 12:34:56[.123456], 1700000000.123456, or the seconds since the last line (-r). An absolute time may be followed
+// by the seconds since the last line.
 static int64_t take_timestamp(struct strace *strace, struct text *text)
 {
     enum { SMALLEST_UNIX_SECONDS = 100000000 };
@@ -63,7 +64,7 @@ static void name_task(struct task *task, struct text *text)
     memcpy(task->comm, inner.at, task->comm_length);
 }
 
-// "[pid 123] ", "[pid 123<name>] ", "123   " or "123<name> "; NULL for none.
+// Reads "[pid 123] ", "[pid 123<name>] ", "123   " or "123<name> "; NULL for none.
 static struct task *take_task(struct strace *strace, struct text *text)
 {
     enum { LARGEST_TID = 1 << 22 };
@@ -94,7 +95,7 @@ static struct task *take_task(struct strace *strace, struct text *text)
     return task;
 }
 
-// The number of the call (-n) and the instruction pointer (-i).
+// Skips the number of the call (-n) and the instruction pointer (-i).
 static void skip_brackets(struct text *text)
 {
     while (text->at < text->end && *text->at == '[') {

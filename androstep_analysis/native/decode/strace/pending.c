@@ -1,4 +1,4 @@
-// Calls that other threads interrupt: from "<unfinished ...>" until they are resumed, in the same log.
+// Joins interrupted calls: from "<unfinished ...>" until the line that resumes them, in the same log.
 #include "decode/strace/strace.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ bool pending_keep(struct strace *strace, struct table *table, struct task *task,
     return call_put(strace, table, &call, task, STATE_UNFINISHED, ts_ns, task->pending.line);
 }
 
-// Takes "<unfinished ...>" from the end of a line.
+// Strips `words` from the end of a line.
 static bool take_words(struct text *text, const char *words)
 {
     if (!text_ends(*text, words))
@@ -80,8 +80,8 @@ bool take_unfinished(struct text *text)
            take_words(text, "<pid changed to ...>");
 }
 
-// strace follows the name of a thread that appears first on a line of its own with that of the thread that made it: a
-// call that began on a line without a name can end on one with it.
+// Finds the task whose call is resumed. strace prints the id of a thread only once it traces several: a call may
+// begin on a line without a thread and end on one with it.
 static struct task *beginner(struct strace *strace, struct task *task)
 {
     struct task *nameless;
@@ -100,7 +100,7 @@ static bool is_call(const struct task *task, struct text name)
            text.at[text_length(name)] == '(';
 }
 
-// The end of a call that began before the log did, or under another name.
+// Appends the end of a call that began before the log did, or under another name.
 static bool put_end(struct strace *strace, struct table *table, const struct line *line, struct text name,
                     struct text tail, int64_t ts_ns)
 {
@@ -140,7 +140,7 @@ bool pending_resume(struct strace *strace, struct table *table, const struct lin
         return put_end(strace, table, line, name, tail, ts_ns);
     if (!scratch_join(&strace->joined, text_of(first), tail, &text))
         return false;
-    if (take_unfinished(&text)) // and interrupted once more
+    if (take_unfinished(&text)) // interrupted once more
         return keep_text(strace, first, text);
     state = died ? STATE_UNFINISHED : STATE_WHOLE;
     row = has_row(strace, first) ? first->pending.row : table->rows;
@@ -168,8 +168,8 @@ void pending_find_oldest(struct strace *strace)
     strace->counts.pending_ns = oldest;
 }
 
-// How many rows of the table are calls that may still return, and, where there is room for them, which: they are to be
-// left out where the table is emptied, and come again.
+// Returns the number of calls in the table that may still return, and their rows, at most `room`. Skip these rows when
+// draining the table: they are appended again when the calls return.
 API size_t strace_pending(const struct strace *strace, size_t room, int64_t *rows)
 {
     size_t count = 0;

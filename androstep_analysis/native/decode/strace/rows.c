@@ -1,4 +1,4 @@
-// Rows of table syscalls, as the lines of strace tell them.
+// Makes rows of table syscalls from calls and their results.
 #include "decode/strace/strace.h"
 
 int64_t row_time(struct strace *strace, int64_t ts_ns)
@@ -18,7 +18,7 @@ int64_t row_time(struct strace *strace, int64_t ts_ns)
     return ts_ns;
 }
 
-// Takes " <0.000123>", how long the call took, from the end of its result; false where that is not there.
+// Strips the duration " <0.000123>" from the end of a result; false without one.
 static bool take_duration(struct text *text, int64_t *duration)
 {
     struct text seconds = {text->end - 1, text->end - 1};
@@ -37,7 +37,8 @@ static bool take_duration(struct text *text, int64_t *duration)
     return true;
 }
 
-// = 3</path> (note), = -1 ENOENT (No such file or directory), = ? ERESTARTSYS (...), each with <seconds> behind it.
+// Stores a result: = 3</path> (note), = -1 ENOENT (No such file or directory), = ? ERESTARTSYS (...), each with an
+// optional <seconds> at the end.
 static bool put_result(struct strace *strace, struct table *table, size_t row, struct text text)
 {
     struct text inner, word;
@@ -91,7 +92,7 @@ static void put_name(struct strace *strace, struct table *table, size_t row, int
         strace->call_numbers[number] = ((uint32_t *)table->values[SYSCALL_CALL])[row];
 }
 
-// What a clone, fork or execve that returned says of threads and processes.
+// Learns threads and processes from a successful clone, fork or execve.
 static void learn(struct strace *strace, const struct table *table, size_t row, const struct call_text *call,
                   int32_t tid)
 {
@@ -129,7 +130,7 @@ bool call_put_at(struct strace *strace, struct table *table, size_t row, const s
         put_string(table, SYSCALL_COMM, row, task->comm, task->comm_length);
     put_name(strace, table, row, number, call->name);
     put_code(table, SYSCALL_STATE, row, (uint8_t)state);
-    if (number >= 0 && state != STATE_RESUMED) // of one that resumes the first arguments are missing
+    if (number >= 0 && state != STATE_RESUMED) // the first arguments of a resumed call are missing
         put_arguments(table, row, number, call, &strace->scratch);
     if (state == STATE_WHOLE)
         learn(strace, table, row, call, task->tid);

@@ -16,7 +16,7 @@ static void note(struct strace *strace, struct text text)
         strace->note_counts[number]++;
 }
 
-// --- SIGCHLD {si_signo=...} --- or +++ exited with 0 +++: its first two words.
+// Counts --- SIGCHLD {si_signo=...} --- or +++ exited with 0 +++ by its first two words.
 static void put_note(struct strace *strace, struct table *table, const struct line *line)
 {
     struct text words = line->text;
@@ -36,7 +36,7 @@ static void put_note(struct strace *strace, struct table *table, const struct li
     task_end(strace, line->task);
 }
 
-// A call of a task that was killed before strace could see which: it never was carried out.
+// Checks for a call that strace could not name, because the task was killed before. It was never carried out.
 static bool is_nameless(struct text text)
 {
     bool is_end = text_starts(text, "<... ");
@@ -50,7 +50,7 @@ static bool is_nameless(struct text text)
     return marks >= 3 && text_starts(text, is_end ? " resumed>" : "(");
 }
 
-// What strace itself says: of threads, of what it cannot do, where a call came from (-k), and its summary (-c).
+// Checks for strace's own messages: attached threads, limitations, stack traces (-k) and the summary (-c).
 static bool is_remark(struct strace *strace, struct text text)
 {
     bool in_summary = strace->in_summary;
@@ -75,7 +75,7 @@ static void count_unreadable(struct strace *strace, struct text text)
     }
 }
 
-// Whether strace has told of a new thread in the middle of the line.
+// Finds the message on a new thread that strace wrote into the middle of a line.
 static const uint8_t *attached_in(struct text text)
 {
     const uint8_t *attached = NULL;
@@ -88,8 +88,8 @@ static const uint8_t *attached_in(struct text text)
     return attached;
 }
 
-// Keeps a line into which the traced program or strace has written: it can go on in the next one. Its leader is read
-// again then, from the time that was before it.
+// Saves a line interrupted by output of strace or the traced program. It may continue on the next line. Its prefix is
+// read again then, so the time is reset to the one before it.
 static bool keep_torn(struct strace *strace, struct text text, int64_t time_before_ns)
 {
     const uint8_t *attached = attached_in(text);
@@ -141,15 +141,15 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
     return true;
 }
 
-// Whether the line goes on with one into which the program has written: by how the rest of a call begins.
+// Checks whether a line continues a call that output of the program interrupted, by how the rest of a call begins.
 static bool continues(struct text text)
 {
     return text_starts(text, ")") || text_starts(text, ", ") || text_starts(text, " <unfinished ...>") ||
            text_starts(text, " => ");
 }
 
-// Whether the line has a beginning of its own: a call, the end of one or a note behind whatever leader it has. The rest
-// of a call can look like anything else.
+// Checks whether a line, after any prefix, begins with a call, the end of one or a note. The rest of a call can look
+// like anything else.
 static bool is_begun(struct text text)
 {
     struct call_text call;
@@ -174,7 +174,7 @@ static void read_line(struct strace *strace, struct table *table, struct text te
         struct text torn = {strace->torn.bytes, strace->torn.bytes + strace->torn_length};
         bool goes_on = strace->is_torn_by_itself ? !is_begun(text) : continues(text);
 
-        if (attached_in(text) == text.at) // one more, in the middle of the same line
+        if (attached_in(text) == text.at) // another message in the middle of the same line
             return;
         strace->torn_length = 0;
         if (goes_on && scratch_join(&strace->mended, torn, text, &joined) && put_line(strace, table, joined, false))
@@ -194,7 +194,7 @@ API bool strace_finish(struct strace *strace, struct table *table);
 API const struct strace_counts *strace_counts(const struct strace *strace);
 API uint64_t strace_note_count(const struct strace *strace, size_t note);
 
-// A reader of the log of thread `tid` (NO_INT32: not known), whose first line is the one after `order` in its set.
+// Creates the reader of a log of thread `tid` (NO_INT32: unknown). `order` counts the lines of the set before it.
 struct strace *strace_new(int32_t tid, int64_t order, struct strings *notes)
 {
     struct strace *strace = calloc(1, sizeof(*strace));
@@ -231,13 +231,13 @@ void strace_free(struct strace *strace)
     free(strace);
 }
 
-// A last line without an end is whole where its own end shows that.
+// Checks whether a last line without a newline is complete.
 static bool is_whole(struct text text)
 {
     return text_ends(text, "+++") || text_ends(text, " ---") || text_ends(text, "<unfinished ...>");
 }
 
-// Python may have emptied the table since the last time, and given it other strings.
+// Resets per-table state: Python may have drained the table since the last call, and changed its strings.
 static void take_table(struct strace *strace, const struct table *table)
 {
     for (size_t number = 0; number < MAX_CALLS; number++)
@@ -245,7 +245,7 @@ static void take_table(struct strace *strace, const struct table *table)
     strace->table_number += table->rows == 0;
 }
 
-// Reads lines until the input or the table is full and returns how many bytes those have.
+// Reads lines until the input ends or the table is full. Returns how many bytes were read.
 size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, bool is_last, struct table *table)
 {
     const uint8_t *at = data, *end = data + length;
@@ -267,7 +267,7 @@ size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, 
     return (size_t)(at - data);
 }
 
-// Puts the calls that never returned; false where there are more than the table has room for.
+// Appends the calls that never returned; false if the table is full.
 bool strace_finish(struct strace *strace, struct table *table)
 {
     if (strace->torn_length)

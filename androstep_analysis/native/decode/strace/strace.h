@@ -1,12 +1,19 @@
-// The log of strace, line by line, into table syscalls.
+// Decodes the log of strace into table syscalls.
 //
-// A line is [thread] [time] [number] [instruction pointer] and then a call with its result, the beginning or the end of
-// one that another thread interrupted, a signal (---) or the end of a thread (+++). Which of the first four there are
-// depends on strace's options; each line is read for itself.
+// A line is [thread] [time] [number] [instruction pointer], followed by one of these:
+// - a call with its result
+// - the beginning or the end of a call that another thread interrupted
+// - a signal (---) or the end of a thread (+++)
 //
-// text.c takes texts apart, syscalls/names.c knows the names of calls and errors, tasks.c the threads,
-// leader.c reads what stands before a call, arguments.c its arguments, rows.c makes rows,
-// pending.c joins what another thread interrupted, and strace.c reads the lines.
+// The options of strace select the parts of the prefix. They are detected for each line on its own.
+// - text.c: numbers, strings, lists
+// - syscalls/names.c: names of calls and errors
+// - tasks.c: threads
+// - leader.c: the prefix of a line
+// - arguments.c: the arguments of a call
+// - rows.c: rows
+// - pending.c: interrupted calls
+// - strace.c: lines
 #pragma once
 
 #include "decode/strace/text.h"
@@ -17,20 +24,20 @@ enum { SHOWN_BYTES = 80, MAX_NOTES = 256, MAX_CALLS = 512, COMM_BYTES = 32, NO_T
 
 #define NO_TIME NO_INT64
 
-// The beginning of a call until its end comes.
+// The beginning of an interrupted call.
 struct pending {
     uint8_t *text;
     size_t length;
     int64_t ts_ns;
     int64_t line;
-    size_t row; // what is there of it, as long as the table is that of `table_number`
+    size_t row; // its row, valid while the table is `table_number`
     uint64_t table_number;
 };
 
 enum task_kind { TASK_UNKNOWN, TASK_THREAD, TASK_PROCESS };
 
 struct task {
-    int32_t tid; // NO_INT32: that of a log that does not name its thread
+    int32_t tid; // NO_INT32: the thread of a log that does not name it
     int32_t parent;
     uint8_t kind;
     bool is_alive;
@@ -40,7 +47,7 @@ struct task {
     struct pending pending;
 };
 
-// What Python reads; `first` is the first line that could not be read.
+// Totals that Python reads. `first` is the first line that could not be parsed.
 struct strace_counts {
     uint64_t lines;
     uint64_t unreadable;
@@ -50,7 +57,7 @@ struct strace_counts {
     uint64_t forgotten;
     int64_t first_ns;
     int64_t last_ns;
-    int64_t pending_ns; // when the oldest call that is not yet a row began
+    int64_t pending_ns; // start of the oldest interrupted call
     uint8_t is_timed;
     uint8_t first[SHOWN_BYTES];
     uint32_t first_length;
@@ -59,20 +66,20 @@ struct strace_counts {
 struct strace {
     struct strace_counts counts;
     struct call_names *names;
-    struct strings *notes; // names of signals and ends, and of threads
+    struct strings *notes; // names of signals, exits and threads
     uint64_t note_counts[MAX_NOTES];
-    uint32_t call_numbers[MAX_CALLS]; // of the table's strings
+    uint32_t call_numbers[MAX_CALLS]; // call names as strings of the table
     struct scratch scratch;
     struct scratch joined;
-    struct scratch mended; // a torn line with the one it goes on in
-    struct scratch torn;   // the beginning of a line into which strace or the traced program has written
+    struct scratch mended; // an interrupted line and its continuation
+    struct scratch torn;   // the beginning of a line interrupted by output of strace or the traced program
     size_t torn_length;
     bool is_torn_by_itself; // by strace, not by the program
     size_t pending_bytes;
     struct task *tasks;
     int nr_tasks;
     int room;
-    int *slots; // of tasks by tid; -1: free
+    int *slots; // slots of tasks by tid; -1: free
     size_t mask;
     int last_task;
     int nr_alive;
@@ -96,67 +103,70 @@ struct line {
 
 bool tasks_grow(struct strace *strace);
 
-// Tasks do not move while a line is read: the task of the line is still needed after its call made others known.
+// Grows the array of tasks before a line is read, so that it does not move until the line is done: the task of the line
+// is still used after its call added tasks.
 bool tasks_reserve(struct strace *strace);
 
-// The thread; NULL where it is not known.
+// Returns the thread, or NULL if it is unknown.
 struct task *task_find(const struct strace *strace, int32_t tid);
 
-// The thread, which is taken in if it is new; NULL where memory is short.
+// Returns the thread and adds it if it is new; NULL without memory.
 struct task *task_of(struct strace *strace, int32_t tid);
 
-// As task_of, and it lives.
+// As task_of, and marks the thread as alive.
 struct task *task_live(struct strace *strace, int32_t tid);
 
-// strace names threads on a terminal only where it traces several: a line without a name is of the only one.
+// Returns the thread of a line without a thread id. On a terminal strace prints ids only when it traces several
+// threads, so the line belongs to the only one alive.
 struct task *task_nameless(struct strace *strace);
 
 void task_end(struct strace *strace, struct task *task);
 
-// Once threads have names, the one without is one of them.
+// Ends the thread without an id: once lines have ids, it is one of those threads.
 void tasks_retire_nameless(struct strace *strace);
 
 // --- what stands before a call (leader.c) ---------------------------------------------------------------------
 
-// Takes thread, time and numbers from the start of a line; false where memory is short.
+// Reads the prefix of a line; false without memory.
 bool take_leader(struct strace *strace, struct text text, struct line *line);
 
 // --- arguments (arguments.c) ----------------------------------------------------------------------------------
 
 void put_arguments(struct table *table, size_t row, int number, const struct call_text *call, struct scratch *scratch);
 
-// A descriptor and what strace says of it; columns that are not wanted are SYSCALL_NONE.
+// Stores a descriptor and its decoration. SYSCALL_NONE skips a column.
 enum { SYSCALL_NONE = MAX_COLUMNS };
 bool put_fd(struct table *table, size_t row, struct text text, size_t fd_column, size_t path_column, size_t kind_column,
             struct scratch *scratch);
 
 // --- rows (rows.c) --------------------------------------------------------------------------------------------
 
-// The time of a row: lines without one have that of the line before; in a log without times it is their order.
+// Returns the time of a row. A line without a time gets that of the line before. In a log without times it is the order
+// of the lines.
 int64_t row_time(struct strace *strace, int64_t ts_ns);
 
-// Puts a call into row `row`, with what of it is there; false where that makes no call.
+// Writes a call into row `row`; false if it cannot be parsed.
 bool call_put_at(struct strace *strace, struct table *table, size_t row, const struct call_text *call,
                  const struct task *task, enum syscall_state state, int64_t ts_ns, int64_t line);
 
-// Puts a call into a new row. The table is as before where that makes no call.
+// Appends the row of a call. The table is unchanged if the call cannot be parsed.
 bool call_put(struct strace *strace, struct table *table, const struct call_text *call, const struct task *task,
               enum syscall_state state, int64_t ts_ns, int64_t line);
 
 // --- calls that other threads interrupt (pending.c) -----------------------------------------------------------
 
-// Takes "<unfinished ...>" from the end of a line; false where there is none.
+// Strips "<unfinished ...>" from the end of a line; false without it.
 bool take_unfinished(struct text *text);
 
-// Keeps the beginning of a call, which has a row already: most come back before the table is full, and rows stay in
-// the order in which calls begin. Where there is no memory for it, the row is all there will be.
+// Saves the beginning of a call and appends its row at once, so that rows stay in the order in which calls begin. Most
+// calls return before the table is full. Without memory the row stays unfinished.
 bool pending_keep(struct strace *strace, struct table *table, struct task *task, struct text text, int64_t ts_ns);
 
-// The beginning of a call whose end never came.
+// Appends the beginning of a call that never returned.
 void pending_put(struct strace *strace, struct table *table, struct task *task);
 
-// <... read resumed>"abc", 3) = 3
+// Completes a call from its end: <... read resumed>"abc", 3) = 3
 bool pending_resume(struct strace *strace, struct table *table, const struct line *line);
 
-// Tells in the counts when the oldest call that is not yet a row began.
+// Sets counts.pending_ns to the start of the oldest interrupted call.
 void pending_find_oldest(struct strace *strace);

@@ -1,4 +1,4 @@
-// The threads that a log of strace names.
+// Threads in a log of strace.
 #include "decode/strace/strace.h"
 
 #include <stdlib.h>
@@ -108,7 +108,7 @@ void tasks_retire_nameless(struct strace *strace)
         task_end(strace, nameless);
 }
 
-// How many threads there are, and, where there is room for them, what the log says of them.
+// Returns the number of threads, and the ids, parents, kinds and names of at most `room` of them.
 API size_t strace_tasks(const struct strace *strace, size_t room, int32_t *tids, int32_t *parents, uint8_t *kinds,
                         uint32_t *comms)
 {

@@ -1,4 +1,4 @@
-// The text of strace's lines: numbers, strings with escapes, nested lists.
+// Parses the text of strace's lines: numbers, strings with escapes, nested lists.
 #include "decode/strace/text.h"
 
 #include <stdlib.h>
@@ -89,7 +89,8 @@ bool take_seconds(struct text *text, int64_t *value, bool *has_point)
     return true;
 }
 
-// Behind the quote that ends the string at whose opening quote `at` stands: one before which backslashes are in pairs.
+// Returns the position after the closing quote of the string at `at`. An even number of backslashes precedes that
+// quote.
 static const uint8_t *string_end(const uint8_t *at, const uint8_t *end)
 {
     for (const uint8_t *start = at + 1, *quote = start;
@@ -104,13 +105,14 @@ static const uint8_t *string_end(const uint8_t *at, const uint8_t *end)
     return end;
 }
 
-// A path can have any byte in it that this strace did not escape: its end is a bracket that something else follows.
+// Checks whether `>` ends a decoration. A path can contain any byte, as not all versions of strace escape `>`, so the
+// next character decides.
 static bool ends_decoration(const uint8_t *at, const uint8_t *end)
 {
     return at + 1 >= end || memchr(",) ]}(>:|\t\r;=", at[1], 14);
 }
 
-// Longest that is looked for: a path of 4096 bytes of which each is escaped (\377), and a line of `<` takes no time.
+// Limits of the search, so that a line of `<` takes no quadratic time: a path of 4096 bytes, each escaped (\377).
 enum { LONGEST_DECORATION = 4 * 4096 + 256, LONGEST_COMMENT = 4096 };
 
 static const uint8_t *decoration_end(const uint8_t *at, const uint8_t *end)
@@ -176,7 +178,7 @@ static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
     return at + 1;
 }
 
-// What the scan of a list stops at; all other bytes are passed over.
+// Classes of bytes for parsing a list; all other bytes are skipped.
 enum { PLAIN, QUOTE, OPENING, CLOSING, COMMA, ANGLE, SLASH };
 
 static const uint8_t CLASSES[256] = {
@@ -209,7 +211,7 @@ static const uint8_t *element_end(const uint8_t *at, const uint8_t *end)
                 return at;
             at++;
             break;
-        case ANGLE: // a descriptor, or AT_FDCWD, comes before it
+        case ANGLE: // preceded by a descriptor or AT_FDCWD
             past = at > start && (digit_of(at[-1]) < 10 || at[-1] == 'D') ? decoration_end(at, end) : NULL;
             at = past ? past : at + 1;
             break;
@@ -244,7 +246,7 @@ static bool is_name(uint8_t byte)
     return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '_' || (byte >= 'A' && byte <= 'Z');
 }
 
-// The closing bracket of a call whose arguments have brackets or quotes that nothing closes: the last one before " = ".
+// Finds the closing bracket of a call with unbalanced brackets or quotes in its arguments: the last one before " = ".
 static const uint8_t *last_result(struct text text)
 {
     for (const uint8_t *at = text.end - 1; at - text.at > 1; at--) {

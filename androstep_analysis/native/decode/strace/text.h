@@ -1,4 +1,4 @@
-// The text of strace's lines, and a call as its line tells it.
+// Text of strace's lines, and a call split into its parts.
 #pragma once
 
 #include "core/text.h"
@@ -9,11 +9,11 @@ struct call_text {
     struct text name;
     struct text arguments[MAX_ARGUMENTS];
     size_t nr_arguments;
-    struct text rest; // behind the closing bracket; empty where the line ends before it
+    struct text rest; // after the closing bracket; empty if the line ends before it
     bool whole;
 };
 
-// Memory for texts whose escapes are resolved.
+// Memory for unescaped text.
 struct scratch {
     uint8_t *bytes;
     size_t room;
@@ -21,7 +21,7 @@ struct scratch {
 
 bool scratch_reserve(struct scratch *scratch, size_t room);
 
-// The texts one after the other; false where memory is short.
+// Concatenates two texts; false without memory.
 bool scratch_join(struct scratch *joined, struct text first, struct text second, struct text *text);
 
 static inline void skip_blanks(struct text *text)
@@ -30,21 +30,21 @@ static inline void skip_blanks(struct text *text)
         text->at++;
 }
 
-// The number at the start of `text`, decimal, 0x or with a leading zero octal, which is taken away; false for none.
+// Strips a number from the start of `text`: decimal, 0x, or octal with a leading zero. Returns false if there is none.
 bool take_integer(struct text *text, int64_t *value);
 
-// Seconds with up to nine digits behind the point, in ns; the same.
+// Strips seconds with up to nine decimals, as nanoseconds; false if there are none.
 bool take_seconds(struct text *text, int64_t *value, bool *has_point);
 
-// The next of the parts of a list that commas separate, where strings, brackets, comments and what strace says of
-// descriptors (3</path>) are whole; false at the closing bracket, at which `list` then stands, or at the end.
+// Strips the next element of a comma separated list. Strings, brackets, comments and decorated descriptors (3</path>)
+// are not split. Returns false at the closing bracket, where `list` then begins, or at the end.
 bool take_element(struct text *list, struct text *element);
 
-// What strace says of a descriptor, at whose `<` `text` begins, without the angle brackets; taken away.
+// Strips the decoration of a descriptor from the start of `text` (`<...>`). `inner` is without the angle brackets.
 bool take_decoration(struct text *text, struct text *inner);
 
-// Splits `text`, which begins with the name of a call; false where no name and opening bracket are.
+// Splits a call into name, arguments and result; false if `text` does not begin with a name and a bracket.
 bool split_call(struct text text, struct call_text *call);
 
-// Puts a text with its escapes resolved.
+// Stores a text with its escapes resolved.
 void put_unescaped(struct table *table, size_t column, size_t row, struct text text, struct scratch *scratch);

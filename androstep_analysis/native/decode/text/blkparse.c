@@ -1,9 +1,9 @@
-// The text blkparse prints by default (blktrace: blkparse_fmt.c, process_default).
+// Reads the default text output of blkparse (blktrace: blkparse_fmt.c, process_default).
 #include "decode/text/blkparse.h"
 
 #include <stdlib.h>
 
-// The time of 2^64 ns: seconds cut to 32 bits, and nanoseconds.
+// The printed time of 2^64 ns, as blkparse truncates the seconds to 32 bits.
 static const int64_t WRAP_NS = 1266874889709551616;
 static const int64_t DAY_NS = 86400 * INT64_C(1000000000);
 
@@ -15,7 +15,7 @@ struct tail {
     struct text name;
 };
 
-// The place of one or two letters in a table of actions; -1 for others than capitals.
+// Returns the index of one or two capital letters in a table of actions; -1 for other characters.
 static int place_of(struct text letters)
 {
     int places[2] = {0, -1};
@@ -75,7 +75,7 @@ API void blkparse_text_free(struct blkparse_text *trace)
     free(trace);
 }
 
-// Makes an action known by its letters, before the first line.
+// Registers an action by its letters, before the first line.
 API void blkparse_text_action(struct blkparse_text *trace, const uint8_t *letters, size_t length, uint8_t action)
 {
     actions_add(&trace->actions, letters, length, action);
@@ -127,7 +127,7 @@ static bool is_command(uint8_t byte)
     return is_digit(byte) || (byte >= 'a' && byte <= 'f') || byte == ' ' || byte == '.';
 }
 
-// "(elapsed) " or "(command) "; nothing is one of them.
+// Skips "(elapsed) " or "(command) ". Returns false only if a bracket has another form.
 static bool take_brackets(struct text *text, bool *is_elapsed)
 {
     struct text at = *text;
@@ -174,7 +174,7 @@ static bool take_tail(struct text text, struct tail *tail)
     return tail->has_name;
 }
 
-// The result of a completion. blkparse 1.2 prints the 16 bits it keeps of it without their sign.
+// Returns the result of a completion. blkparse 1.2 prints the lower 16 bits without a sign.
 static int32_t error_of(struct text name)
 {
     int64_t error;
@@ -188,12 +188,12 @@ static int64_t length_of(const struct tail *tail, bool is_bytes, bool is_complet
 {
     if (tail->has_sign && !tail->is_cut)
         return int64_of(tail->length);
-    // The place of the cut, modulo 2^32; the length is that of the part before it.
+    // A split prints the sector of the second part, modulo 2^32. The length is that of the first part.
     if (tail->is_cut)
         return (int64_t)((tail->length - tail->number) & UINT32_MAX);
     if (is_bytes)
         return int64_of(tail->number) == NO_INT64 ? NO_INT64 : (int64_t)(tail->number / SECTOR_BYTES);
-    // The length of a passthrough request that is complete is not printed.
+    // The length of a completed passthrough request is not printed.
     return is_completed && !tail->has_number ? NO_INT64 : 0;
 }
 
@@ -209,7 +209,8 @@ bool blkparse_block(struct reader *reader, const struct blk_event *event, uint8_
     if (action == NO_CODE || !take_tail(text, &tail) || !is_device(event->major, event->minor) ||
         (tail.is_remap && !is_device(tail.old_major, tail.old_minor)))
         return false;
-    // A number alone is the sector of an empty flush in a completion (or with -t), else the bytes of a passthrough.
+    // In a completion (or with -t) a number alone is the sector of an empty flush, else the bytes of a passthrough
+    // request.
     is_bytes = tail.has_number && !tail.has_sign && !is_completed && !tail.has_elapsed;
     row = table_row(table);
     put_int64(table, BLOCK_TS_NS, row, event->ts_ns);
@@ -225,7 +226,7 @@ bool blkparse_block(struct reader *reader, const struct blk_event *event, uint8_
     put_again(reader, BLOCK_RWBS, row, event->rwbs);
     if (action == ACTION_COMPLETE)
         put_int32(table, BLOCK_ERROR, row, error_of(tail.name));
-    if (tail.has_name && !is_completed && !text_is(tail.name, "(null)")) // a thread whose name was not recorded
+    if (tail.has_name && !is_completed && !text_is(tail.name, "(null)")) // the name of the thread was not recorded
         put_again(reader, BLOCK_COMM, row, tail.name);
     if (tail.is_remap) {
         put_uint32(table, BLOCK_OLD_DEV, row, device_of(tail.old_major, tail.old_minor));
@@ -234,7 +235,7 @@ bool blkparse_block(struct reader *reader, const struct blk_event *event, uint8_
     return true;
 }
 
-// "Skips: 2 forward (1,234 -  99.8%)": gaps in the sequence numbers, and the events in them.
+// Reads "Skips: 2 forward (1,234 -  99.8%)": gaps in the sequence numbers, and the events in them.
 static void read_skips(struct totals *totals, struct text line)
 {
     uint64_t count = 0;
@@ -311,7 +312,8 @@ static void read_line(struct reader *reader, struct text line)
         refuse(&totals->refused[REFUSED_BLOCK], line);
 }
 
-// A last line without its end that ends in its only bracket is whole; a name with brackets could be torn at one.
+// Reads the last line if it has no newline but is complete: it ends in its only bracket. A name with brackets could be
+// truncated at one of them.
 API bool blkparse_text_end(struct blkparse_text *trace)
 {
     struct reader *reader = &trace->reader;

@@ -1,18 +1,18 @@
-// System calls as ftrace prints them. A call begins and ends in one of three ways:
+// Reads system calls as ftrace prints them. The begin and end of a call have one of three forms:
 //
-//     sys_openat(dfd: ffffff9c, filename: 7ffd1, flags: 0, mode: 0)    the kernel's own text (kernel/trace/
-//     sys_openat -> 0x3                                                trace_syscalls.c)
-//     sys_enter_openat: dfd: 0xffffff9c, filename: 0x7ffd1, ...        the event's fields, as trace-cmd prints them
+//     sys_openat(dfd: ffffff9c, filename: 7ffd1, flags: 0, mode: 0)   the kernel's own text (kernel/trace/
+//     sys_openat -> 0x3                                               trace_syscalls.c)
+//     sys_enter_openat: dfd: 0xffffff9c, filename: 0x7ffd1, ...       the event's fields, as trace-cmd prints them
 //     sys_exit_openat: 0x3
-//     sys_enter: NR 257 (ffffff9c, 7ffd1, 0, 0, 0, 0)                  raw_syscalls
+//     sys_enter: NR 257 (ffffff9c, 7ffd1, 0, 0, 0, 0)                 raw_syscalls
 //     sys_exit: NR 257 = 3
 //
-// The task that a call makes is told by "task_newtask: pid=78 comm=x clone_flags=3d0f00 oom_score_adj=0".
+// A new task is printed as "task_newtask: pid=78 comm=x clone_flags=3d0f00 oom_score_adj=0".
 #include "decode/text/calls.h"
 
 #include "syscalls/call_events.h"
 
-// A hexadecimal number, with or without 0x, of at most 64 bits.
+// Reads a hexadecimal number of at most 64 bits, with or without 0x.
 static bool take_hex(struct text *text, int64_t *value)
 {
     enum { DIGITS = 16 };
@@ -40,7 +40,7 @@ static void skip_past(struct text *text, const char *end)
         text->at = text->end;
 }
 
-// Arguments up to the end or a bracket, each behind its name and a colon where `named`.
+// Reads the arguments up to the end or a bracket. If `named`, a name and a colon precede each.
 static void take_arguments(struct text text, bool named, int64_t *arguments)
 {
     for (size_t n = 0; n < CALL_ARGUMENTS && text.at < text.end && *text.at != ')'; n++) {
@@ -54,7 +54,7 @@ static void take_arguments(struct text text, bool named, int64_t *arguments)
 
 struct part {
     enum call_phase phase;
-    struct text call; // empty where only the number tells
+    struct text call; // empty if only the number is printed
     int64_t number;
     int64_t arguments[CALL_ARGUMENTS];
     int64_t result;
@@ -99,7 +99,7 @@ static bool take_kernel_text(struct text text, struct part *part)
     return true;
 }
 
-// A thread's name may hold anything: the flags are behind it.
+// Reads the flags at the end of the line. The name of a thread before them may hold any characters.
 static bool take_task(struct text text, struct part *part)
 {
     static const char FLAGS[] = " clone_flags=";

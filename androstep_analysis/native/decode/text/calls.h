@@ -3,12 +3,12 @@
 
 #include "decode/text/lines.h"
 
-// Whether an event of that name begins or ends a call, or tells of a task that one makes.
+// Checks for the begin or end of a call, or a new task.
 static inline bool is_of_call(struct text event)
 {
     return (text_length(event) > 4 && text_starts(event, "sys_")) || text_is(event, "task_newtask");
 }
 
-// The event's part of a call, and nothing of its thread, in a new row of table call_events; false, and no row, where it
-// has another form.
+// Appends a row to table call_events, without the columns of the thread. Returns false, without a row, if the line has
+// another form.
 bool put_call(struct table *table, struct text event, struct text fields, size_t *row);

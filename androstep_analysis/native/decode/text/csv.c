@@ -1,4 +1,4 @@
-// Tables of requests, a row a line: what stands in which column is told beforehand.
+// Reads tables of requests, one row a line. The caller sets the meaning of each column first.
 #include "decode/text/lines.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@ enum { MAX_CELLS = 32, MAX_HOSTS = 256, MAX_DISK_BYTES = 32, SECTOR_BYTES = 512 
 
 enum meaning {
     CELL_IGNORED,
-    CELL_TASK, // name of the thread, perhaps its number behind a dash
+    CELL_TASK, // name of the thread, optionally with a dash and its id
     CELL_COMM,
     CELL_TID,
     CELL_PID,
@@ -15,14 +15,14 @@ enum meaning {
     CELL_DEV, // the kernel's dev_t, major:minor, the number of a volume or the name of a disk
     CELL_MAJOR,
     CELL_MINOR,
-    CELL_HOST, // the machine whose volumes the numbers count
+    CELL_HOST, // the machine of the volume number
     CELL_OP,
-    CELL_OFFSET,   // `unit` bytes each
-    CELL_SIZE,     // `unit` bytes each
-    CELL_TIME,     // `unit` to the second, counted from `origin`
-    CELL_RESPONSE, // from the start to the completion
-    CELL_DONE,     // of the completion; `unit` and `origin` as those of the time
-    CELL_WAIT,     // from the queueing to the start
+    CELL_OFFSET,   // in units of `unit` bytes
+    CELL_SIZE,     // in units of `unit` bytes
+    CELL_TIME,     // `unit` to the second, from `origin` on
+    CELL_RESPONSE, // from start to completion
+    CELL_DONE,     // time of the completion, with `unit` and `origin` as above
+    CELL_WAIT,     // from queueing to start
 };
 
 struct cell {
@@ -33,7 +33,7 @@ struct cell {
 
 enum { MAX_OPERATIONS = 16, WORD_BYTES = 16 };
 
-// What a word in the column of operations stands for in rwbs.
+// Maps a word of the operation column to rwbs.
 struct operation {
     uint8_t word_length;
     uint8_t rwbs_length;
@@ -41,7 +41,7 @@ struct operation {
     uint8_t rwbs[WORD_BYTES];
 };
 
-// Requests of a short time ago, to find those that are repeated: a slot is free again when its request is too old.
+// Recent requests, for the detection of repeated ones. A slot is free again once its request is too old.
 enum { RECENT_SLOTS = 1 << 17, RECENT_PROBES = 32 };
 
 struct recent {
@@ -55,23 +55,23 @@ struct block_csv {
     struct reader reader;
     struct cell cells[MAX_CELLS];
     size_t nr_cells;
-    size_t name_cell; // the one that may hold separators; nr_cells for none
+    size_t name_cell; // index of the cell that may contain separators; nr_cells for none
     uint8_t separator;
     struct operation operations[MAX_OPERATIONS];
     size_t nr_operations;
-    struct strings *hosts; // or disks: those of one file are told by their names
-    uint8_t start;         // the action that the time of a row, or the time before its response, is of
-    uint8_t header;        // of the first line, where it was not read yet
-    bool is_by_done;       // rows tell when requests completed, and not when they began
-    bool has_more;         // cells behind those that are told, which do not count
-    int64_t repeat_ns;     // 0: repeats are not looked for
+    struct strings *hosts; // or disks, if the rows name them
+    uint8_t start;         // the action at the time of a row, or at the completion minus the response time
+    uint8_t header;        // header of the first line, until it is read
+    bool is_by_done;       // rows have the time of completion and not of the start
+    bool has_more;         // more cells follow, which are ignored
+    int64_t repeat_ns;     // 0: repeated requests are not detected
     uint64_t repeats;
     struct recent *recent; // RECENT_SLOTS
 };
 
 struct request {
     struct text comm, op, rwbs;
-    bool is_answered; // the operation is told, and so the time it took
+    bool is_answered; // the operation is not empty, so the response time is valid
     uint64_t dev, major, minor, host;
     int64_t ts_ns, done_ns, response_ns, wait_ns, tid, pid, cpu;
     uint64_t offset, size, offset_unit, size_unit;
@@ -107,13 +107,13 @@ API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts
     return NULL;
 }
 
-// Requests that came soon after one like them.
+// Returns the number of repeated requests.
 API uint64_t block_csv_repeats(const struct block_csv *csv)
 {
     return csv->repeats;
 }
 
-// The next column from the left; false where there are too many.
+// Adds the next column from the left; false at the limit.
 API bool block_csv_cell(struct block_csv *csv, uint8_t meaning, int64_t unit, int64_t origin)
 {
     if (csv->nr_cells == MAX_CELLS || unit <= 0)
@@ -125,7 +125,7 @@ API bool block_csv_cell(struct block_csv *csv, uint8_t meaning, int64_t unit, in
     return true;
 }
 
-// One more operation. Words of capital letters that are not among them are rwbs themselves.
+// Registers an operation. Other words of capital letters are used as rwbs.
 API bool block_csv_operation(struct block_csv *csv, const uint8_t *word, size_t word_length, const uint8_t *rwbs,
                              size_t rwbs_length)
 {
@@ -141,10 +141,10 @@ API bool block_csv_operation(struct block_csv *csv, const uint8_t *word, size_t 
     return true;
 }
 
-// A line into its cells. The name is the only cell that may hold a separator, so that the others tell where it ends.
+// Splits a line into cells. Only the name may contain a separator, so the cells on both sides of it determine its ends.
 static bool split(const struct block_csv *csv, struct text line, struct text cells[MAX_CELLS])
 {
-    // Where more columns follow, nothing tells from the right where the name ends.
+    // With more columns on the right the end of the name cannot be found from there.
     size_t left = 0, right = csv->nr_cells, plain = csv->has_more ? csv->nr_cells : csv->name_cell;
 
     for (; left < plain && left + 1 < csv->nr_cells; left++) {
@@ -180,10 +180,10 @@ static bool is_number(struct text cell, uint64_t *number)
     return take_number(&cell, number) && cell.at == cell.end;
 }
 
-// A number with or without a fraction as nanoseconds, rounded to the nearest; `unit` to the second.
+// Reads a number, which may have a fraction, as nanoseconds rounded to the nearest. `unit` is per second.
 static bool take_ns(struct text cell, const struct cell *column, int64_t *ns)
 {
-    // Twelve digits of a fraction of the unit; so many make a nanosecond.
+    // Twelve decimals of the unit; `part` of them are one nanosecond.
     uint64_t nanoseconds = 1000000000 / (uint64_t)column->unit, part = 1000000000000 / nanoseconds;
     uint64_t whole, fraction = 0, scale = 100000000000;
 
@@ -204,7 +204,7 @@ static bool take_ns(struct text cell, const struct cell *column, int64_t *ns)
     return *ns <= INT64_MAX - (int64_t)nanoseconds;
 }
 
-// "name-tid" or a name alone, perhaps in quotation marks.
+// Reads "name-tid" or a name alone, optionally quoted.
 static void take_task(struct text cell, struct request *request)
 {
     const uint8_t *last;
@@ -253,14 +253,14 @@ static bool take_int(struct text cell, int64_t *number)
     uint64_t value;
 
     if (!text_length(cell))
-        return true; // not known of this row
+        return true; // unknown in this row
     if (!is_number(cell, &value))
         return false;
     *number = int64_of(value);
     return true;
 }
 
-// A device; the n-th name of a disk in the file is device 0:n, which no block device of Linux is.
+// Reads a device. The n-th name of a disk in the file becomes device 0:n, a number that no block device of Linux has.
 static bool take_device(struct block_csv *csv, struct text cell, struct request *request)
 {
     struct text at = cell;
@@ -324,7 +324,7 @@ static bool take_cell(struct block_csv *csv, const struct cell *column, struct t
     return false;
 }
 
-// The sectors that hold the bytes of the request; false where they cannot be counted.
+// Returns the sectors that contain the bytes of the request; false if they overflow.
 static bool sectors_of(const struct request *request, int64_t *sector, int64_t *nr_sectors, bool *is_rounded)
 {
     uint64_t start, end;
@@ -369,7 +369,7 @@ static void put_request(struct reader *reader, const struct request *request, ui
     put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
     put_again(reader, BLOCK_RWBS, row, request->rwbs);
     if (action == ACTION_COMPLETE && request->ts_ns != NO_INT64)
-        return; // the event before says who asked
+        return; // the start event already has the thread
     if (request->tid != NO_INT64)
         put_int32(table, BLOCK_TID, row, int32_of_signed(request->tid));
     if (request->pid != NO_INT64)
@@ -387,7 +387,7 @@ static bool is_blank(struct text line)
     return line.at == line.end;
 }
 
-// Whether a request like this one came a short time ago, of those that are remembered.
+// Checks whether an equal request came within `repeat_ns`, among those remembered.
 static bool is_repeated(struct block_csv *csv, const struct request *request, int64_t sector, int64_t nr_sectors)
 {
     uint64_t key = device_number(request) * 0x9e3779b97f4a7c15u ^ (uint64_t)sector;
@@ -396,7 +396,7 @@ static bool is_repeated(struct block_csv *csv, const struct request *request, in
     key = (key ^ key >> 32) * 0xd6e8feb86659fd93u ^ (uint64_t)nr_sectors;
     for (size_t letter = 0; letter < text_length(request->rwbs); letter++)
         key = key * 0x100000001b3u ^ request->rwbs.at[letter];
-    key = (key ^ key >> 29) * 0xbf58476d1ce4e5b9u | 1; // 0 is a slot that was never used
+    key = (key ^ key >> 29) * 0xbf58476d1ce4e5b9u | 1; // 0 is an empty slot
     for (size_t probe = 0; probe < RECENT_PROBES; probe++) {
         struct recent *at = &csv->recent[((key >> 20) + probe) & (RECENT_SLOTS - 1)];
         bool is_old = !at->key || at->ts_ns < request->ts_ns - csv->repeat_ns;
@@ -415,7 +415,7 @@ static bool is_repeated(struct block_csv *csv, const struct request *request, in
     return false;
 }
 
-// The times of start and completion follow from each other by the response; false where they cannot be counted.
+// Computes the start or the completion from the other one and the response time; false if it overflows.
 static bool set_times(struct request *request)
 {
     if (request->ts_ns == NO_INT64 && request->response_ns != NO_INT64)
@@ -440,7 +440,7 @@ static bool take_request(struct block_csv *csv, struct text line, struct request
     return set_times(request);
 }
 
-// A row of the table; false where it is none.
+// Appends the events of a row; false if the row cannot be parsed.
 static bool read_row(struct block_csv *csv, struct text line)
 {
     struct reader *reader = &csv->reader;

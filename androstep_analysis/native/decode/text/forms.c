@@ -1,15 +1,16 @@
-// Lines held against forms, as a regular expression would, and what was found put into columns.
+// Matches lines against forms, as a regular expression would, and stores the parts in columns.
 #include "decode/text/forms.h"
 
 #include <string.h>
 
-// A line that is held against a form. A choice tries where it may end from the line's end down, so that the places that
-// failed are all those from one on: none is tried twice, and no line takes more than its length times its choices.
+// State of matching one line. A choice tries its possible ends from the end of the line down. The ends that failed are
+// thus all offsets from one on, and none is tried twice. The time is limited to the length of the line times its
+// choices.
 struct matcher {
     struct text line;
     const struct form *form;
     struct matched *matched;
-    size_t failed[MAX_CHOICES]; // the first place in the line where each choice failed; behind the line for none
+    size_t failed[MAX_CHOICES]; // the lowest offset where each choice failed; past the line for none
 };
 
 static bool match_from(struct matcher *matcher, size_t step, size_t choice, struct text at);
@@ -27,7 +28,7 @@ static unsigned digit_of(uint8_t byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10u : 255;
 }
 
-// A number of any base up to 16; UINT64_MAX for what is larger.
+// Reads a number of a base up to 16; UINT64_MAX on overflow.
 static bool take_based(struct text *text, unsigned base, uint64_t *number)
 {
     const uint8_t *start = text->at;
@@ -40,7 +41,7 @@ static bool take_based(struct text *text, unsigned base, uint64_t *number)
         text->at++;
     }
     *number = value;
-    return text->at != start || base == 8; // a mode of zero is printed as the zero before it
+    return text->at != start || base == 8; // a mode of zero is printed as the leading zero only
 }
 
 static bool take_flags(struct text *text)
@@ -62,7 +63,7 @@ static bool is_capital(uint8_t byte)
     return byte >= 'A' && byte <= 'Z';
 }
 
-// The kind of block that a word names; none where it names another.
+// Reads a word with the kind of block at its end. `type` is empty for an unknown kind.
 static bool take_f2fs_type(struct text *text, struct text *type)
 {
     struct text word = {text->at, text->at};
@@ -94,7 +95,7 @@ static bool take_end(struct text *text)
     return text->at == text->end;
 }
 
-// What is left of the line without its end.
+// Returns the rest of the line without an escaped newline.
 static struct text rest_of(const struct text *text)
 {
     struct text rest = *text;
@@ -137,7 +138,7 @@ static bool take_all(struct text *text, bool (*is_one)(uint8_t))
     return text->at != start;
 }
 
-// A step that can be taken in one way only.
+// Runs a step that matches in one way only.
 static bool take_step(const struct step *step, struct text *at, uint64_t *number, struct text *part)
 {
     int64_t value;
@@ -189,7 +190,7 @@ static bool take_step(const struct step *step, struct text *at, uint64_t *number
     return false;
 }
 
-// A step that takes as much as it can, so that what follows still fits.
+// Runs a step that matches as much as the steps after it allow.
 static bool match_choice(struct matcher *matcher, size_t step, size_t choice, struct text at)
 {
     const struct step *steps = matcher->form->steps;
@@ -245,7 +246,7 @@ bool form_matches(const struct form *form, struct text line, struct matched *mat
     return match_from(&matcher, 0, 0, line);
 }
 
-// A number into a column of any type; nothing where it does not fit.
+// Stores a number in a column of any type if it fits.
 static void put_number(struct table *table, size_t column, size_t row, int64_t value)
 {
     switch (table->kinds[column]) {
@@ -278,7 +279,7 @@ static int64_t number_of(const struct step *step, uint64_t number)
     return int64_of(number);
 }
 
-// Of what lies between its first and its last byte; none where it has none.
+// Returns the length of an inclusive range; NO_INT64 if it is empty.
 static int64_t length_up_to(int64_t first, int64_t last)
 {
     return first >= 0 && last >= first && last < INT64_MAX ? last - first + 1 : NO_INT64;

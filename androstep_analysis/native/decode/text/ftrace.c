@@ -1,4 +1,4 @@
-// Lines as ftrace prints them (kernel: kernel/trace/trace_output.c, trace_print_context).
+// Reads lines as ftrace prints them (kernel: kernel/trace/trace_output.c, trace_print_context).
 #include "decode/text/blkparse.h"
 #include "decode/text/calls.h"
 #include "decode/text/forms.h"
@@ -9,7 +9,7 @@
 
 enum { MAX_EVENTS = 256, MAX_FORMS = 8 };
 
-enum fs_column { FS_TS_NS, FS_TID, FS_PID, FS_COMM, FS_EVENT }; // table importance begins with the same
+enum fs_column { FS_TS_NS, FS_TID, FS_PID, FS_COMM, FS_EVENT }; // table importance begins with the same columns
 enum command_column {
     COMMAND_TS_NS,
     COMMAND_CPU,
@@ -30,22 +30,22 @@ enum command_column {
 enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI, SORT_IMPORTANCE };
 
 enum block_flags {
-    BLOCK_ENDS_IN_ERROR = 1, // [error] stands where other events have [comm]
-    BLOCK_HAS_RESULT = 2,    // and that is the result of a completion
-    BLOCK_IS_PLUG = 4,       // names no device
+    BLOCK_ENDS_IN_ERROR = 1, // the line ends in [error] instead of [comm]
+    BLOCK_HAS_RESULT = 2,    // and the error is the result of a completion
+    BLOCK_IS_PLUG = 4,       // has no device
 };
 
-// What is done with an event of one name.
+// Decoding of the events of one name.
 struct event {
     uint8_t sort;
-    uint8_t code;  // the action or the number of the event in its table
-    uint8_t flags; // of a block event; of one of SCSI the step
+    uint8_t code;  // the action, or the code of the event in its table
+    uint8_t flags; // of a block event; the step of a SCSI event
     uint8_t nr_forms;
     uint8_t error_column;
     struct form forms[MAX_FORMS];
 };
 
-// Notes of lines that are no events, until it is known whether they count.
+// Totals of lines that are not events, until it is decided whether they count.
 struct notes {
     uint64_t lost, gaps, buffered, written;
     struct refused refused;
@@ -53,10 +53,10 @@ struct notes {
 
 struct ftrace_text {
     struct reader reader;
-    struct event events[MAX_EVENTS]; // by number of the name
+    struct event events[MAX_EVENTS]; // by index of the name
     size_t nr_events;
-    struct actions actions; // of the tracer "blk", by the letters that it prints
-    bool has_fences;        // a Markdown file: only code blocks with events in them count
+    struct actions actions; // of the tracer "blk", by its letters
+    bool has_fences;        // a Markdown file: only code blocks with events count
     bool is_inside;
     bool has_event; // in this code block
     struct notes notes;
@@ -64,7 +64,7 @@ struct ftrace_text {
 };
 
 struct head {
-    struct text comm; // without bytes where it is not told
+    struct text comm; // empty if not printed
     int32_t tid;
     int32_t pid;
     int32_t cpu;
@@ -95,7 +95,7 @@ API void ftrace_text_free(struct ftrace_text *trace)
     free(trace);
 }
 
-// Makes an event known; all of them before the first line. Returns its number, MAX_EVENTS where there are too many.
+// Registers an event, before the first line. Returns its index; MAX_EVENTS at the limit.
 API size_t ftrace_text_event(struct ftrace_text *trace, const uint8_t *name, size_t length, uint8_t sort, uint8_t code,
                              uint8_t flags, uint8_t error_column)
 {
@@ -109,13 +109,13 @@ API size_t ftrace_text_event(struct ftrace_text *trace, const uint8_t *name, siz
     return number;
 }
 
-// Makes an action of the tracer "blk" known by its letters, before the first line.
+// Registers an action of the tracer "blk" by its letters, before the first line.
 API void ftrace_text_action(struct ftrace_text *trace, const uint8_t *letters, size_t length, uint8_t action)
 {
     actions_add(&trace->actions, letters, length, action);
 }
 
-// Gives an event one more form; its steps stay the caller's.
+// Adds a form to an event. The caller keeps the steps alive.
 API bool ftrace_text_form(struct ftrace_text *trace, size_t number, const struct step *steps, size_t nr_steps)
 {
     struct event *event;
@@ -150,7 +150,7 @@ static bool take_process(struct text *text, int32_t *pid)
     return text->at != start && take_byte(text, ')') && take_spaces(text);
 }
 
-// Flags of four to six letters, which may be missing, and the time.
+// Reads optional flags of four to six letters, and the time.
 static bool take_flags_and_time(struct text *text, int64_t *ts_ns)
 {
     struct text at = *text;
@@ -164,7 +164,7 @@ static bool take_flags_and_time(struct text *text, int64_t *ts_ns)
     return take_time(text, 6, 9, ts_ns);
 }
 
-// What follows the thread's name: number, process, CPU, flags, time and the name of the event.
+// Reads the fields after the name of the thread: ids, CPU, flags, time and the name of the event.
 static bool take_context(struct text *text, struct head *head)
 {
     const uint8_t *start;
@@ -188,8 +188,8 @@ static bool take_context(struct text *text, struct head *head)
     return text->at != start;
 }
 
-// The name may hold anything, dashes and brackets too, but it is too short to hold what follows it: the first place
-// where the rest fits is the right one.
+// Reads the part of a line before the fields. The name of the thread may contain any character, but it is too short to
+// contain the fields after it. So the first match is the right one.
 static bool take_head(struct text *line, struct head *head)
 {
     const uint8_t *dash;
@@ -209,8 +209,8 @@ static bool take_head(struct text *line, struct head *head)
     return false;
 }
 
-// What follows the thread's name in a line of `perf script`: "tid" or "pid/tid", "[cpu]", time, perhaps the period, and
-// "system:event". Events that are no tracepoints have no system, and may have no processor.
+// Reads the fields after the name of the thread in a line of `perf script`: "tid" or "pid/tid", "[cpu]", time, an
+// optional period, and "system:event". Events other than tracepoints have no system, and may have no CPU.
 static bool take_perf_context(struct text *text, struct head *head)
 {
     uint64_t number, second;
@@ -250,7 +250,7 @@ static bool take_perf_context(struct text *text, struct head *head)
     return text_length(head->event);
 }
 
-// The name may hold spaces, too.
+// Reads the part before the fields in a line of `perf script`. The name of the thread may contain spaces.
 static bool take_perf_head(struct text *line, struct head *head)
 {
     const uint8_t *space;
@@ -270,7 +270,7 @@ static bool take_perf_head(struct text *line, struct head *head)
     return false;
 }
 
-// What a block event tells behind its name.
+// Fields of a block event.
 struct block_fields {
     bool has_device, has_name, is_remap, is_cut;
     uint64_t major, minor, sector, length, old_major, old_minor, old_sector;
@@ -282,7 +282,7 @@ static bool is_hex_or_space(uint8_t byte)
     return is_digit(byte) || (byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F') || byte == ' ';
 }
 
-// The command of a passthrough request, in brackets.
+// Skips the command of a passthrough request, in brackets.
 static bool take_command(struct text *text)
 {
     if (!take_byte(text, '('))
@@ -292,7 +292,7 @@ static bool take_command(struct text *text)
     return take_byte(text, ')') && take_byte(text, ' ');
 }
 
-// I/O priority (Linux 6.5): a class, a hint and a level.
+// Skips the I/O priority (Linux 6.5): a class, a hint and a level.
 static void take_priority(struct text *text)
 {
     struct text at = *text;
@@ -361,7 +361,7 @@ static bool take_origin(struct text *text, struct block_fields *fields)
     return text->at == text->end;
 }
 
-// The line without its end, as the packings of such text write it.
+// Strips trailing spaces or an escaped newline.
 static void trim(struct text *text)
 {
     if (text_ends(*text, "\\n\\")) {
@@ -372,7 +372,7 @@ static void trim(struct text *text)
         text->end--;
 }
 
-// include/trace/events/block.h, Linux 3.4 to 6.18.
+// Reads the fields of a block event (include/trace/events/block.h, Linux 3.4 to 6.18).
 static bool take_block_fields(struct text text, struct block_fields *fields)
 {
     take_byte(&text, ':');
@@ -387,7 +387,7 @@ static bool take_block_fields(struct text text, struct block_fields *fields)
     return fields->has_name;
 }
 
-// A block event; false where its fields have no known form.
+// Appends a block event; false if its fields have no known form.
 static bool read_block(struct reader *reader, const struct event *event, const struct head *head, struct text text)
 {
     struct table *table = reader->tables.block;
@@ -413,22 +413,22 @@ static bool read_block(struct reader *reader, const struct event *event, const s
         struct text name = fields.name;
         int64_t error;
 
-        // Before Linux 4.12 the error is the driver's own status, which may be positive and then says nothing here.
+        // Before Linux 4.12 the error may be a positive status of the driver, which has no meaning here.
         if (event->flags & BLOCK_HAS_RESULT && fields.has_name && take_signed(&name, &error) && name.at == name.end &&
             error <= 0 && error >= INT32_MIN)
             put_int32(table, BLOCK_ERROR, row, (int32_t)error);
     } else if (fields.has_name) {
-        comm = fields.name; // from the time of the event; that of the line may be from later
+        comm = fields.name; // the name at the event; the one at the start of the line may be newer
     }
     if (comm.at)
         put_again(reader, BLOCK_COMM, row, comm);
     if (!fields.has_device)
         return true;
-    sector = int64_of(fields.sector); // all ones, the sector of an empty flush, is none
+    sector = int64_of(fields.sector); // all ones, the sector of an empty flush, is null
     length = int64_of(fields.length);
     put_uint32(table, BLOCK_DEV, row, device_of(fields.major, fields.minor));
     put_int64(table, BLOCK_SECTOR, row, sector);
-    // A split prints where it cuts: the length is that of the part before the cut.
+    // A split prints the sector of the second part. The length is that of the first part.
     if (!fields.is_cut)
         put_int64(table, BLOCK_NR_SECTORS, row, length);
     else if (sector != NO_INT64 && length != NO_INT64 && length >= sector)
@@ -441,8 +441,8 @@ static bool read_block(struct reader *reader, const struct event *event, const s
     return true;
 }
 
-// What the MMC driver tells by several numbers: blocks and their size, and the errors of the command, of the command
-// that stops it and of the data.
+// Combines values that the MMC driver prints separately: the number and size of the blocks, and the errors of the
+// command, of the stop command and of the data.
 static void finish_command(struct table *table, size_t row, const struct form *form, const struct matched *matched)
 {
     int64_t blocks = ((int64_t *)table->values[COMMAND_NR_BLOCKS])[row];
@@ -468,7 +468,7 @@ static void finish_command(struct table *table, size_t row, const struct form *f
         *bytes = NO_INT64;
 }
 
-// An event that has forms, into its table; false where none of them fits.
+// Appends an event by the first of its forms that matches; false if none does.
 static bool read_form(struct ftrace_text *trace, const struct event *event, const struct head *head, struct text text)
 {
     struct tables *tables = &trace->reader.tables;
@@ -502,7 +502,7 @@ static bool read_form(struct ftrace_text *trace, const struct event *event, cons
     return false;
 }
 
-// A command of the SCSI midlayer; false where it has another form.
+// Appends a command of the SCSI midlayer; false if it has another form.
 static bool read_scsi(struct table *table, const struct event *event, const struct head *head, struct text text)
 {
     struct scsi_command command;
@@ -531,7 +531,7 @@ static bool read_scsi(struct table *table, const struct event *event, const stru
     return true;
 }
 
-// The beginning or end of a system call; false where it has another form.
+// Appends the begin or end of a system call; false if it has another form.
 static bool read_call(struct table *table, const struct head *head, struct text fields)
 {
     size_t row;
@@ -546,7 +546,7 @@ static bool read_call(struct table *table, const struct head *head, struct text 
     return true;
 }
 
-// CLOCK_REALTIME minus the trace clock, from atrace's first clock mark, which counts milliseconds.
+// Reads CLOCK_REALTIME minus the trace clock from atrace's first clock mark, in milliseconds.
 static void read_clock_mark(struct totals *totals, const struct head *head, struct text text)
 {
     uint64_t milliseconds;
@@ -555,7 +555,7 @@ static void read_clock_mark(struct totals *totals, const struct head *head, stru
     if (!take_byte(&text, ':'))
         return;
     take_spaces(&text);
-    take_word(&text, "tracing_mark_write: "); // trace-cmd prints it as the text of a print
+    take_word(&text, "tracing_mark_write: "); // trace-cmd prints it as the text of a print event
     if (!take_word(&text, "trace_event_clock_sync: realtime_ts="))
         return;
     start = text.at;
@@ -598,14 +598,15 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
     }
 }
 
-// The tracer "blk" prints a device where other events have their name (kernel/trace/blktrace.c, blk_log_action).
+// Checks for the tracer "blk", which prints a device instead of the name of an event (kernel/trace/blktrace.c,
+// blk_log_action).
 static bool is_of_blk_tracer(struct text name, struct blk_event *event)
 {
     return take_number(&name, &event->major) && take_byte(&name, ',') && take_number(&name, &event->minor) &&
            name.at == name.end;
 }
 
-// With option blk_cgroup, "inode,generation" of the control group stands behind the device, in hexadecimal digits.
+// Skips the "inode,generation" of the cgroup, which option blk_cgroup prints after the device, in hexadecimal digits.
 static void skip_cgroup(struct text *text)
 {
     struct text at = *text;
@@ -646,7 +647,7 @@ static bool is_blank(struct text text)
     return text.at == text.end;
 }
 
-// "CPU:1 [LOST 12 EVENTS]", as the kernel and trace-cmd tell of a gap.
+// Reads "CPU:1 [LOST 12 EVENTS]", the kernel's and trace-cmd's report of a gap.
 static void read_gap(struct notes *notes, struct text line)
 {
     uint64_t count = 1;
@@ -689,7 +690,7 @@ static void read_header(struct notes *notes, struct text line)
     }
 }
 
-// A function of a call chain as `perf script` prints it: an address of 8 digits or more, and its name.
+// Checks for a function of a call chain in `perf script`: an address of at least 8 digits, and a name.
 static bool is_call_chain(struct text line)
 {
     const uint8_t *start;
@@ -702,7 +703,7 @@ static bool is_call_chain(struct text line)
     return line.at - start >= 8 && at_byte(&line, ' ');
 }
 
-// A line that is no event: a comment, a note of the recorder, or unreadable.
+// Reads a line that is not an event: a comment, a note of the recorder, or an unreadable line.
 static void read_note(struct notes *notes, struct text line)
 {
     struct text at = line;
@@ -726,7 +727,7 @@ static void read_note(struct notes *notes, struct text line)
         refuse(&notes->refused, line);
 }
 
-// Notes that count: those of the whole text, or of a code block with events in it.
+// Adds the notes to the totals: those of the whole text, or of a code block with events.
 static void keep_notes(struct ftrace_text *trace)
 {
     struct totals *totals = &trace->reader.totals;
@@ -780,7 +781,7 @@ static void read_line(struct reader *reader, struct text line)
     }
 }
 
-// After the last line: the notes of the text, or of a code block that was not closed.
+// Adds the notes of the whole text, or of an unclosed code block, after the last line.
 API void ftrace_text_end(struct ftrace_text *trace)
 {
     if (!trace->has_fences || (trace->is_inside && trace->has_event))

@@ -1,9 +1,9 @@
-// Pieces of a file into lines, and what all lines tell: names of events, names of threads, the span of time.
+// Splits chunks of a file into lines and collects what all lines have in common: event names, thread names, time range.
 #include "decode/text/lines.h"
 
 #include "core/array.h"
 
-// Four times as many as a kernel has (PID_MAX_LIMIT): damage invents numbers.
+// Four times PID_MAX_LIMIT, as a limit for damaged files.
 enum { MAX_THREADS = 1 << 24 };
 
 enum tasks_column { TASKS_PID, TASKS_TID, TASKS_COMM, TASKS_VALID_FROM_NS = 7 };
@@ -30,7 +30,7 @@ API void text_tables(struct reader *reader, struct table *block, struct table *f
                      struct table *threads, struct table *calls, struct table *importance)
 {
     reader->tables = (struct tables){block, fs, commands, threads, calls, importance};
-    memset(reader->recent_strings, 0, sizeof(reader->recent_strings)); // a new table has strings of its own
+    memset(reader->recent_strings, 0, sizeof(reader->recent_strings)); // a new table has its own strings
 }
 
 API const struct totals *text_totals(const struct reader *reader)
@@ -51,7 +51,7 @@ static uint64_t word_at(const uint8_t *at, size_t bytes)
     return word;
 }
 
-// Different texts of one length have different words.
+// Packs a text into words. Texts of the same length have equal words only if they are equal.
 static void words_of(struct text text, size_t length, uint64_t words[3])
 {
     if (length >= 8) {
@@ -93,12 +93,12 @@ static bool has_room(const struct table *table, size_t rows)
 
 static bool have_room(const struct tables *tables)
 {
-    // A line is at most a request and its completion, and a thread that gets another name.
+    // A line is at most a request with its completion, and a new name of a thread.
     return has_room(tables->block, 2) && has_room(tables->fs, 1) && has_room(tables->commands, 1) &&
            has_room(tables->threads, 2) && has_room(tables->calls, 1) && has_room(tables->importance, 1);
 }
 
-// Reads a line without its end, which is CR LF in text of Windows.
+// Passes a line on without CR, the end of line of Windows.
 static void read_line(struct reader *reader, const uint8_t *start, const uint8_t *end, bool is_long)
 {
     struct text line = {start, end > start && end[-1] == '\r' ? end - 1 : end};
@@ -109,7 +109,7 @@ static void read_line(struct reader *reader, const uint8_t *start, const uint8_t
         reader->read_line(reader, line);
 }
 
-// Keeps the start of a line whose end is in the next piece.
+// Saves the start of a line whose end is in the next chunk.
 static void carry(struct reader *reader, const uint8_t *start, const uint8_t *end)
 {
     size_t length = (size_t)(end - start);
@@ -123,7 +123,7 @@ static void carry(struct reader *reader, const uint8_t *start, const uint8_t *en
     reader->carried += length;
 }
 
-// Reads the line that an earlier piece began.
+// Reads the line that began in an earlier chunk.
 static void read_carried(struct reader *reader)
 {
     read_line(reader, reader->carry, reader->carry + reader->carried, reader->is_long);
@@ -131,7 +131,7 @@ static void read_carried(struct reader *reader)
     reader->is_long = false;
 }
 
-// Reads the lines of a piece until a table is full; returns how many bytes of it were taken.
+// Reads the lines of a chunk until a table is full. Returns how many bytes were consumed.
 API size_t text_read(struct reader *reader, const uint8_t *data, size_t size)
 {
     const uint8_t *at = data, *end = data + size;
@@ -152,7 +152,7 @@ API size_t text_read(struct reader *reader, const uint8_t *data, size_t size)
     return (size_t)(at - data);
 }
 
-// Drops the last line if it has no end; its start is what REFUSED_LINE would have shown: copied to `first`.
+// Drops an incomplete last line. Its start is copied to `first` for a message, as that of refused lines.
 API size_t text_torn(struct reader *reader, uint8_t first[QUOTED])
 {
     size_t length = reader->carried;
@@ -173,7 +173,7 @@ void refuse(struct refused *refused, struct text line)
     }
 }
 
-// A clock that goes back by less is read without order, or its CPUs differ.
+// A clock that goes back by less has unordered lines, or its CPUs differ.
 #define SETBACK_NS INT64_C(60000000000)
 
 bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns)
@@ -225,7 +225,7 @@ uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name)
     return number;
 }
 
-// The thread, which is taken in if it is new; NULL where there is no room.
+// Returns the thread and adds it if it is new; NULL at the limit or without memory.
 static struct thread *thread_of(struct threads *threads, int32_t tid, bool *is_new)
 {
     uint64_t *place = map_find(&threads->places, 0, (uint32_t)tid);
@@ -271,7 +271,7 @@ void see_thread(struct reader *reader, int64_t ts_ns, int32_t tid, int32_t pid, 
     thread = thread_of(&reader->threads, tid, &is_new);
     if (!thread)
         return;
-    // A line without a name says something only of a thread without one.
+    // A line without a name adds information only to a thread without a name.
     if (!comm.at && !is_new && (thread->comm != NO_STRING || thread->pid != NO_INT32 || pid == NO_INT32))
         return;
     name = comm.at ? string_number(reader->recent_comms, table->strings, comm) : NO_STRING;
@@ -285,7 +285,7 @@ void see_thread(struct reader *reader, int64_t ts_ns, int32_t tid, int32_t pid, 
     write_thread(table, thread, ts_ns);
 }
 
-// Writes the last row of each thread, until the table is full; true when all are written.
+// Writes the last row of each thread until the table is full; true when all are written.
 API bool text_threads(struct reader *reader)
 {
     struct threads *threads = &reader->threads;

@@ -1,10 +1,10 @@
-// MOST's tables: tab-separated blkparse output with a block type and a path (Jeong et al., USENIX ATC 2013).
+// Reads MOST's tables: tab-separated blkparse output with a block type and a path (Jeong et al., USENIX ATC 2013).
 #include "decode/text/blkparse.h"
 
 #include <stdlib.h>
 
-// MOST's kernel adds to the pid of an event a hundred thousand times the class of its file name (1 to 5); the largest
-// pid of the kernels that were patched (2.6.35 to 3.10) is 32768.
+// MOST's kernel adds 100000 times the class of the file name (1 to 5) to the pid of an event. The largest pid of its
+// kernels (2.6.35 to 3.10) is 32768.
 enum { CLASS = 100000, MAX_CLASS = 5, MAX_PID = 32768 };
 
 enum block_type { TYPE_DATA = 0, TYPE_JOURNAL = 2, TYPE_METADATA = 3 };
@@ -12,10 +12,10 @@ enum block_type { TYPE_DATA = 0, TYPE_JOURNAL = 2, TYPE_METADATA = 3 };
 struct most_po {
     struct reader reader;
     struct actions actions;
-    bool has_classes; // pids have classes added to them
+    bool has_classes; // pids include a class
     bool is_summary;
-    uint64_t analysed; // lines with what MOST adds
-    uint64_t later;    // pids that are none of MOST's kernels
+    uint64_t analysed; // lines with block type or path
+    uint64_t later;    // pids that MOST's kernels cannot have
 };
 
 struct row {
@@ -63,7 +63,7 @@ API uint64_t most_po_later(const struct most_po *trace)
     return trace->later;
 }
 
-// What stands before the next tab, or the rest of the line.
+// Reads up to the next tab or the end of the line.
 static struct text take_cell(struct text *line)
 {
     const uint8_t *tab = memchr(line->at, '\t', text_length(*line));
@@ -121,7 +121,7 @@ static void put_analysis(struct table *table, size_t number, const struct row *r
                  *row->type.at == 'D'   ? TYPE_DATA
                  : *row->type.at == 'J' ? TYPE_JOURNAL
                                         : TYPE_METADATA);
-    if (row->has_file && !text_is(row->file, "file-NONE")) // what MOST's Viewer writes for no file
+    if (row->has_file && !text_is(row->file, "file-NONE")) // MOST's Viewer writes this for no file
         put_text(table, BLOCK_PATH, number, row->file);
 }
 
@@ -154,7 +154,7 @@ static void read_line(struct reader *reader, struct text line)
     put_again(reader, BLOCK_EVENT, number, row.event);
     put_code(table, BLOCK_ACTION, number, action);
     put_again(reader, BLOCK_RWBS, number, row.rwbs);
-    if (action != ACTION_PLUG && action != ACTION_UNPLUG) { // which have no sector; the format prints 0
+    if (action != ACTION_PLUG && action != ACTION_UNPLUG) { // these have no sector; the format prints 0
         put_int64(table, BLOCK_SECTOR, number, int64_of(row.number));
         put_int64(table, BLOCK_NR_SECTORS, number, int64_of(row.length));
     }

@@ -1,4 +1,4 @@
-// Lines of the SCSI midlayer (kernel: include/trace/events/scsi.h, Linux 2.6.35 to 6.18).
+// Reads lines of the SCSI midlayer (kernel: include/trace/events/scsi.h, Linux 2.6.35 to 6.18).
 #include "decode/text/scsi.h"
 
 #include "core/scsi.h"
@@ -13,7 +13,7 @@ struct name {
     uint8_t number;
 };
 
-// include/scsi/scsi_status.h and core/scsi.h; a name that is not here is none that the kernel prints.
+// include/scsi/scsi_status.h and core/scsi.h: all names that the kernel prints.
 static const struct name DRIVERS[] = {
     {"DRIVER_OK", 0},      {"DRIVER_BUSY", 1},    {"DRIVER_SOFT", 2}, {"DRIVER_MEDIA", 3}, {"DRIVER_ERROR", 4},
     {"DRIVER_INVALID", 5}, {"DRIVER_TIMEOUT", 6}, {"DRIVER_HARD", 7}, {"DRIVER_SENSE", 8}, {NULL, 0},
@@ -75,7 +75,7 @@ static bool take_hex_digit(struct text *text, uint8_t *digit)
     return true;
 }
 
-// Bytes as __print_hex has them: two digits each, a space between.
+// Reads bytes in the format of __print_hex: two digits each, separated by spaces.
 static size_t take_bytes_of_command(struct text *text, uint8_t *bytes)
 {
     size_t length = 0;
@@ -106,7 +106,7 @@ static bool take_name(struct text *text, const char *label, const struct name *n
     return false;
 }
 
-// The result word of the midlayer, of which each byte is printed as a name.
+// Combines the result word of the midlayer from its bytes, which are printed as names.
 static int32_t result_of(struct text text)
 {
     uint32_t driver, host, message, status;

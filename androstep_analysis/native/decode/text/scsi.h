@@ -1,9 +1,9 @@
-// What the kernel prints of a SCSI command.
+// SCSI commands as the kernel prints them.
 #pragma once
 
 #include "decode/text/lines.h"
 
-// A command as a line tells it; none of what it does not tell.
+// A command; values that are not printed are null.
 struct scsi_command {
     char device[96]; // host:channel:id:lun
     int32_t tag;
@@ -13,5 +13,5 @@ struct scsi_command {
     int32_t result;
 };
 
-// Reads what follows the name of an event of SCSI; false where it has another form.
+// Reads the fields after the name of a SCSI event; false if they have another form.
 bool take_scsi_command(struct text text, struct scsi_command *command);
