@@ -1,6 +1,7 @@
-// A thing has a list of users for each kind of access, one entry a thread: its last operation that is over. What runs
-// waits in a heap until it ends, so that nobody looks at it before. Whoever passes an entry either waits for it or
-// forgets it, so that the time which this takes follows the orders that are found.
+// Tracks the users of resources. A resource has a list of users for each kind of access, with one entry for each
+// thread: its last finished operation. Running operations wait in a heap until they end, so that no query visits them
+// earlier. An operation that passes an entry either depends on it or removes it. The run time is thus proportional to
+// the number of dependencies found.
 #include "calls/accesses.h"
 
 #include "core/array.h"
@@ -53,7 +54,7 @@ static uint64_t list_of(uint32_t thing, enum access access)
     return (uint64_t)thing * NR_ACCESSES + access;
 }
 
-// The number of a new user; 0 where memory is short.
+// Returns the index of a new user plus one; 0 without memory.
 static uint32_t new_user(struct accesses *accesses)
 {
     uint32_t number = accesses->free;
@@ -72,7 +73,7 @@ static uint32_t new_user(struct accesses *accesses)
     return accesses->nr_users < UINT32_MAX ? (uint32_t)++accesses->nr_users : 0;
 }
 
-// From now on the operation is the one of its thread that others wait for; false where memory is short.
+// Makes the operation the last one of its thread on the resource; false without memory.
 static bool settle(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
 {
     struct thing *used = &accesses->things[thing - 1];
@@ -95,7 +96,7 @@ static bool settle(struct accesses *accesses, uint32_t thing, enum access access
     return true;
 }
 
-// Takes the user out of the list at that place.
+// Removes the user that `place` refers to from its list.
 static void forget(struct accesses *accesses, uint64_t list, uint32_t *place)
 {
     uint32_t number = *place;
@@ -177,7 +178,8 @@ bool accesses_gather(struct accesses *accesses, uint32_t thing, int64_t operatio
 
 // --- what an operation waits for -------------------------------------------------------------------------------------
 
-// Whether who waits for `exclusive`, and for the last exclusive operation on the thing, waits so for the operation.
+// Checks whether waiting for `exclusive`, or for the last exclusive operation on the resource, implies waiting for the
+// operation.
 static bool is_implied(const struct course *course, const struct thing *thing, int64_t operation, int64_t exclusive)
 {
     if (thing->order != BY_TIME && operation < thing->exclusive)

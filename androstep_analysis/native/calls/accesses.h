@@ -1,4 +1,4 @@
-// Who used a thing, as far as a later user may have to wait for it.
+// Users of resources, as far as later users may have to wait for them.
 #pragma once
 
 #include "core/map.h"
@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Users of the same kind are free among each other, but for exclusive ones, who wait for everybody and all for them.
+// Accesses of one kind do not wait for each other, except exclusive ones: they wait for all accesses, and all accesses
+// wait for them.
 enum access { ACCESS_SHARED, ACCESS_CHANGE, ACCESS_EXCLUSIVE, NR_ACCESSES };
 
 #define NO_OPERATION (-1)
 
-// When operations began and ended, and the thread of each. An operation ends before the next of its thread begins.
+// Begin, end and thread of each operation. An operation ends before the next one of its thread begins.
 struct course {
     const int64_t *begin_ns;
     const int64_t *end_ns;
@@ -20,24 +21,24 @@ struct course {
 };
 
 enum thing_order {
-    BY_TIME,         // what overlapped in time is free
-    BY_NUMBER,       // each operation comes after those before it, whatever the times say
-    BY_TIME_REPORTED // by time for others; among each other the users are in order by number (see accesses_see)
+    BY_TIME,         // operations that overlap in time are not ordered
+    BY_NUMBER,       // operations are ordered by number, whatever their times
+    BY_TIME_REPORTED // by time; the users are ordered by number among each other (see accesses_see)
 };
 
 struct thing {
-    int64_t exclusive;           // the newest exclusive operation that is over
-    uint32_t users[NR_ACCESSES]; // number of the first; 0: there is none
+    int64_t exclusive;           // the last exclusive operation that has ended
+    uint32_t users[NR_ACCESSES]; // index of the first plus one; 0: none
     uint8_t order;
 };
 
-// The last operation of a thread on a thing, of those that are over.
+// The last finished operation of a thread on a resource.
 struct user {
     int64_t operation;
-    uint32_t next; // number of the thing's next user; 0: there is none
+    uint32_t next; // index of the next user of the resource plus one; 0: none
 };
 
-// A use by an operation that has not ended.
+// An access by a running operation.
 struct pending {
     int64_t end_ns;
     int64_t operation;
@@ -47,43 +48,44 @@ struct pending {
 
 struct accesses {
     struct course course;
-    struct map numbers; // of things, by kind and key
-    struct map threads; // numbers of users, by thing and access, and by thread
+    struct map numbers; // of resources plus one, by kind and key
+    struct map threads; // of users plus one, by resource and access, and by thread
     struct thing *things;
     struct user *users;
-    struct pending *pending; // a heap: the first ends first
+    struct pending *pending; // heap; the first entry ends first
     size_t nr_things, room_of_things;
     size_t nr_users, room_of_users;
     size_t nr_pending, room_of_pending;
-    uint32_t free; // number of the first user that is none any more
+    uint32_t free; // index of the first unused user plus one
 };
 
 void accesses_free(struct accesses *accesses);
 
-// The operation begins, and what ended until then is over. Operations begin in order. False where memory is short.
+// Begins an operation and finishes those that ended before. Operations must begin in order. Returns false without
+// memory.
 bool accesses_begin(struct accesses *accesses, int64_t operation);
 
-// The number of the thing of that kind and key; 0 where memory is short.
+// Returns the index plus one of the resource of that kind and key; 0 without memory.
 uint32_t accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t key, enum thing_order order);
 
-// As accesses_thing, but 0 also where nobody used it.
+// As accesses_thing, but returns 0 if no operation used the resource so far.
 uint32_t accesses_known_thing(const struct accesses *accesses, uint64_t kind, uint64_t key);
 
-// The newest exclusive operation on the thing (0: on none) that is over.
+// Returns the last finished exclusive operation on the resource; NO_OPERATION if `thing` is 0.
 int64_t accesses_exclusive(const struct accesses *accesses, uint32_t thing);
 
-// An operation of another thread that the visitor's operation has to wait for; false ends the visit.
+// Visits an operation of another thread that the current one must wait for. Returning false ends the visit.
 typedef bool (*access_visitor)(void *context, int64_t operation);
 
-// Shows for each thread the last operation that `operation`, which uses the thing so, has to come after. What ended
-// before `exclusive` began is left out, and forgotten: `operation` waits for `exclusive`, which waited for that. So is
-// what came before the last exclusive operation where users of the thing are in order among each other.
+// Visits the last operation of each thread that `operation` must wait for because of this access. Operations that ended
+// before `exclusive` began are skipped and removed: `operation` waits for `exclusive`, which waited for them. If the
+// users of the resource are ordered among each other, all operations before the last exclusive one are skipped too.
 bool accesses_see(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation, int64_t exclusive,
                   access_visitor visitor, void *context);
 
-// Notes that the operation uses the thing so; false where memory is short.
+// Records the access of an operation; false without memory.
 bool accesses_note(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation);
 
-// Notes that the operation came after all users of the thing so far, and that all from now on come after it, whether it
-// has ended or not; false where memory is short.
+// Records that the operation follows all users of the resource so far, and that all later users follow it, whether it
+// has ended or not; false without memory.
 bool accesses_gather(struct accesses *accesses, uint32_t thing, int64_t operation);

@@ -1,4 +1,4 @@
-// Takes the calls in the order in which they begin, and ends those that ended until then.
+// Processes the calls in the order in which they begin, after ending those that ended by then.
 #include "calls/calls.h"
 
 #include "calls/descriptors.h"
@@ -31,7 +31,7 @@ static struct moment moment_of(const struct calls *calls, const struct running *
     return (struct moment){call->row, call->thread, call_end_ns(calls->in, call->row)};
 }
 
-// A call may end while another one begins, which needs what it made.
+// Ends a call. Another call, which needs its result, may be beginning: `now` is restored for it.
 static void end_call(struct calls *calls, const struct running *call)
 {
     struct moment now = calls->names.now;
@@ -49,7 +49,7 @@ static void end_running(struct calls *calls, int32_t number)
         end_call(calls, &call);
 }
 
-// Ends the calls that ended until then.
+// Ends the calls that ended by `ts_ns`.
 static void end_until(struct calls *calls, int64_t ts_ns)
 {
     struct running_calls *queue = &calls->running;
@@ -67,7 +67,8 @@ static void end_until(struct calls *calls, int64_t ts_ns)
     }
 }
 
-// Ends the call of a thread that begins another one: times and durations are rounded apart from each other.
+// Ends the running call of a thread that begins another one. Times and durations are rounded independently, so that the
+// calls of a thread may seem to overlap.
 static void end_thread(struct calls *calls, int32_t thread)
 {
     if (calls->threads.threads[thread].running != NO_INDEX)
@@ -76,7 +77,8 @@ static void end_thread(struct calls *calls, int32_t thread)
 
 // --- beginnings -----------------------------------------------------------------------------------------------------
 
-// The descriptor that a number of the call's row stands for. A call that is about to return the number has ended.
+// Returns the descriptor of a number in the call's row. If another running call is about to return the number, that
+// call is ended first.
 static int32_t look_up(struct calls *calls, const struct running *call, enum number number)
 {
     const struct calls_input *in = calls->in;
@@ -90,7 +92,7 @@ static int32_t look_up(struct calls *calls, const struct running *call, enum num
         if (opener != NO_INDEX)
             end_running(calls, opener);
     }
-    if (call_is_partial(calls, call->row)) // of which nothing else is recorded
+    if (call_is_partial(calls, call->row)) // only one side of the call is recorded
         return descriptor_at(calls, call->thread, call->row, fd, NO_STRING, NO_CODE);
     return descriptor_at(calls, call->thread, call->row, fd,
                          is_first ? in->fd_path[call->row] : in->fd2_path[call->row],

@@ -1,5 +1,6 @@
-// One pass over the operations. Each waits for the last conflicting ones of other threads, the newest first: with it
-// comes what its thread had waited for by then, so that most others need no word of their own.
+// Finds the dependencies between operations of different threads in one pass. Each operation waits for the last
+// conflicting operations of other threads, newest first. Waiting for one of them implies waiting for all that its
+// thread had waited for, so that most others need no row of their own.
 #include "calls/dependencies.h"
 
 #include "calls/accesses.h"
@@ -8,40 +9,40 @@
 
 #include <string.h>
 
-// Kinds of things, and what is their key.
+// Kinds of resources, each with its key.
 enum {
     THING_DESCRIPTOR,    // descriptor
-    THING_POSITION,      // the descriptor that others are duplicates of
+    THING_POSITION,      // the original of duplicated descriptors
     THING_CREATION,      // file
     THING_FILE,          // file
     THING_MAPPING,       // file
-    THING_NAME,          // node of the path, by operations whose results do not tell when they came to it
-    THING_REPORTED_NAME, // node of the path, by the others
-    THING_NAME_ORDER,    // the same; in the order that those results tell
+    THING_NAME,          // node of the path, by operations whose results do not show their order
+    THING_REPORTED_NAME, // node of the path, by the other operations
+    THING_NAME_ORDER,    // the same, in the order that the results show
     THING_ENTRIES,       // node of the directory
     THING_ALL,           // 0: everything that can be written back
 };
 
 enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
 
-// Where very many threads use a thing at the same time, and then very many others, each of these waits for each of
-// those. Beyond so many orders in all, and so many for an operation, one of the later ones waits for all, and the
-// others for it.
+// Limits for resources that very many threads use at the same time, and then very many others. Each of the latter would
+// wait for each of the former. Beyond this many dependencies in total, and for one operation, one of the later
+// operations waits for all and the others wait for it.
 enum { MANY_ORDERS = 1 << 20, FEW_ORDERS = 16 };
 
-// Of all threads together, where they are many: 32 MiB.
+// For all threads together, if they are many: 32 MiB.
 #define ALL_PLACES ((size_t)NR_PLACES * NR_PLACES)
 
-// That a thread has come to be behind an operation of another thread.
+// A thread follows an operation of another thread.
 struct lesson {
-    int64_t since; // its own operation that waited
+    int64_t since; // its own operation that waited for it
     int64_t operation;
 };
 
-// What a thread is behind. Where something is forgotten, because lessons are many or threads share a place, that costs
-// rows that others imply, and nothing else.
+// The operations that a thread follows. Some of them may be forgotten, because lessons are limited and threads may
+// share a slot of `newest`. This only costs redundant rows.
 struct knowledge {
-    int64_t *newest; // of each other thread, by its number modulo places: its newest operation, plus 1
+    int64_t *newest; // by other thread, modulo places: the newest of its operations that this thread follows, plus 1
     struct lesson last[NR_LESSONS];
     size_t nr_lessons;
 };
@@ -60,14 +61,14 @@ struct finder {
     const struct operations *operations;
     struct accesses accesses;
     struct path_tree tree;
-    uint32_t *nodes;             // of the paths
+    uint32_t *nodes;             // of each path
     struct map originals;        // by descriptor: the one that it duplicates, plus 1
-    struct map directories;      // by descriptor: node of the path it was opened by, plus 1
+    struct map directories;      // by descriptor: node of the path that it was opened by, plus 1
     struct knowledge *knowledge; // by thread
-    size_t places;               // of newest
-    int64_t *earlier;            // what the operation at work has to come after
+    size_t places;               // length of `newest`
+    int64_t *earlier;            // operations that the current one must wait for
     size_t nr_earlier, room_of_earlier;
-    int64_t operation; // at work
+    int64_t operation; // the current one
     struct dependencies *dependencies;
 };
 
@@ -102,7 +103,8 @@ static bool learn(struct finder *finder, uint32_t thread, int64_t operation)
     return true;
 }
 
-// The thread of the operation at work is behind the earlier one, and behind what that one's thread was behind then.
+// Records that the thread of the current operation follows `earlier`, and all that the thread of `earlier` followed
+// then.
 static bool learn_with_it(struct finder *finder, int64_t earlier)
 {
     uint32_t thread = thread_of(finder, finder->operation);
@@ -185,13 +187,13 @@ static int64_t newest_exclusive(const struct finder *finder, uint32_t one, uint3
     return of_one > of_other ? of_one : of_other;
 }
 
-// Takes in what the operation at work waits for on the thing (0: on none).
+// Collects the operations that the current one must wait for on the resource (0: none).
 static bool see(struct finder *finder, uint32_t thing, enum access access, int64_t exclusive)
 {
     return !thing || accesses_see(&finder->accesses, thing, access, finder->operation, exclusive, wait_for, finder);
 }
 
-// Whether the operation would wait for so many that those after it had better wait for it instead.
+// Checks whether the operation would wait for so many others that later operations should wait for it instead.
 static bool waits_for_many(const struct finder *finder, size_t nr_before)
 {
     return finder->nr_earlier - nr_before > FEW_ORDERS &&
@@ -213,7 +215,7 @@ static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access a
     return accesses_note(&finder->accesses, thing, access, finder->operation);
 }
 
-// Comes after all changes so far. Nothing need come after it, unless it waits for so many that others wait for it
+// Waits for all changes so far. No operation waits for a sync, unless it waits for so many that others wait for it
 // instead.
 static bool sync_all(struct finder *finder)
 {
@@ -232,7 +234,8 @@ static bool note_change(struct finder *finder)
     return all && accesses_note(&finder->accesses, all, ACCESS_CHANGE, finder->operation);
 }
 
-// Operations whose results tell how they found a name are in that order among each other, and by time with all others.
+// Uses a name by an operation whose result shows the order. Such operations are ordered by number among each other, and
+// by time with all others.
 static bool use_told_name(struct finder *finder, uint32_t node, enum access access)
 {
     struct accesses *accesses = &finder->accesses;
@@ -325,7 +328,8 @@ static bool use_descriptors(struct finder *finder, uint32_t does)
             use(finder, THING_POSITION, (int64_t)original(finder, descriptor2), ACCESS_EXCLUSIVE));
 }
 
-// A file that the first operation on it made is used after that, whatever the times say: what found it found it made.
+// Orders the uses of a file after its creation. If the first operation on a file created it, all others follow it,
+// whatever the times: the file that they found is the one it created.
 static bool follow_birth(struct finder *finder, uint32_t does, int32_t file)
 {
     size_t nr_before = finder->accesses.nr_things;
@@ -355,7 +359,7 @@ static bool use_files(struct finder *finder, uint32_t does)
     return file2 < 0 || !(does & DOES_CHANGE2) || use(finder, THING_FILE, file2, ACCESS_EXCLUSIVE);
 }
 
-// A path is looked up through its directories, whose names must stay so long. The root has no name.
+// Uses the names on a path. The names of the directories on it must not change during the lookup. The root has no name.
 static bool use_name(struct finder *finder, uint32_t does, uint32_t node, enum access access)
 {
     if (access == ACCESS_EXCLUSIVE && node != ROOT_NODE &&

@@ -1,4 +1,5 @@
-// What the recording itself tells of a descriptor (strace -y) comes before what the calls led to.
+// Looks up descriptors. The statements of the recording itself (strace -y) take precedence over the effects of
+// the calls.
 #include "calls/descriptors.h"
 
 #include "calls/flags.h"
@@ -31,7 +32,7 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
         description_is(&calls->open, number, LEFT_NO_PATH);
 }
 
-// Whether the recording says that the descriptor is open on something else than what the calls led to.
+// Checks whether the recording says that the descriptor is open on another file than the one the calls led to.
 static bool is_other(struct calls *calls, int32_t number, uint32_t path, uint8_t kind)
 {
     struct description *description = &calls->open.descriptions[number];
@@ -46,7 +47,7 @@ static bool is_other(struct calls *calls, int32_t number, uint32_t path, uint8_t
         return false;
     if (place.inode == inode_find(&calls->files, description->inode))
         return false;
-    // A name of which nothing is known may be another one of the same file; a link or another mount leads there.
+    // A name of unknown origin may be another name of the same file, by way of a link or another mount.
     return place.inode != NO_INDEX && calls->files.inodes[place.inode].origin != ORIGIN_UNKNOWN;
 }
 
@@ -58,7 +59,7 @@ int32_t descriptor_at(struct calls *calls, int32_t thread, uint32_t row, int32_t
         return NO_INDEX;
     descriptor = descriptor_known(&calls->open, thread, fd);
     if (descriptor == NO_INDEX) {
-        // What works although it was closed came to be in a way that is not recorded.
+        // A descriptor that works although it was closed was opened by a call that is not recorded.
         if (descriptor_was_closed(&calls->open, thread, fd) && path == NO_STRING && calls->in->failed[row] != 0)
             return NO_INDEX;
         descriptor = descriptor_before(&calls->open, thread, row, fd);

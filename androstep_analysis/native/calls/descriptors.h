@@ -1,12 +1,13 @@
-// The descriptors that calls are given.
+// Descriptors that calls use.
 #pragma once
 
 #include "calls/state.h"
 
-// The descriptor of the program; `path` and `kind` are what the recording says of it. NO_INDEX where none is open.
+// Returns the descriptor of the program; NO_INDEX if none is open. `path` and `kind` are what the recording says about
+// it.
 int32_t descriptor_at(struct calls *calls, int32_t thread, uint32_t row, int32_t fd, uint32_t path, uint8_t kind);
 
-// The number is open from now on, and how it came to be is not recorded.
+// Marks the number as open although no recorded call opened it.
 void descriptor_foreign(struct calls *calls, int32_t thread, uint32_t row, int32_t fd, uint32_t path, int64_t flags);
 
 struct operation *operation_of(const struct calls *calls, const struct running *call);

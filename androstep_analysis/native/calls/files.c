@@ -1,4 +1,4 @@
-// A file has an index from when a call first leads to it. Two may turn out to be one: then the one leads to the other.
+// A file gets an index when a call first leads to it. If two of them turn out to be one file, one refers to the other.
 #include "calls/files.h"
 
 #include <stdlib.h>

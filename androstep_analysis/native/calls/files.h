@@ -1,4 +1,4 @@
-// The files, known by what calls did to them.
+// Files, as the calls on them show.
 #pragma once
 
 #include "calls/storage.h"
@@ -6,11 +6,11 @@
 enum { ROOT = 0 }; // the first of all files
 
 enum origin {
-    ORIGIN_UNKNOWN, // nobody used it so far
-    ORIGIN_START,   // it was there when the recording began
-    ORIGIN_MAYBE,   // open made it, unless it was there
+    ORIGIN_UNKNOWN, // no call used it so far
+    ORIGIN_START,   // it existed when the recording began
+    ORIGIN_MAYBE,   // open created it, unless it existed
     ORIGIN_MADE,
-    ORIGIN_APPEARED, // something that is not recorded made it
+    ORIGIN_APPEARED, // created by something that is not recorded
 };
 
 enum inode_type { TYPE_FILE, TYPE_DIRECTORY, TYPE_SYMLINK, TYPE_UNKNOWN };
@@ -19,27 +19,27 @@ enum size_from { SIZE_FROM_STAT, SIZE_FROM_END, SIZE_FROM_READS, SIZE_FROM_NOTHI
 
 struct inode {
     int32_t same;      // itself, or the inode that it turned out to be
-    int32_t dentry;    // a name that it has now
-    int32_t first_dir; // where it was at the start; NO_INDEX: its name is not known
+    int32_t dentry;    // one of its current names
+    int32_t first_dir; // its directory at the start; NO_INDEX: its name is unknown
     uint32_t first_name;
-    int32_t above; // what holds a directory of unknown name
+    int32_t above; // parent of a directory of unknown name
     uint32_t nr_names;
-    uint32_t target; // what a link says
+    uint32_t target; // of a symbolic link
     int32_t mode;
     uint32_t dev;
     int64_t ino;
-    int64_t size;        // now; NO_INT64: unknown
+    int64_t size;        // current; NO_INT64: unknown
     int64_t start_size;  // NO_INT64: unknown
-    int64_t start_least; // at least so large at the start
-    int64_t written_end; // how far writes at known places came
-    int64_t appended;    // bytes put behind an end of which the place is not known
-    uint32_t busy;       // calls under way that change the size
-    uint32_t version;    // counts them
-    int32_t number;      // in the tables; NO_INDEX so far
-    int32_t unnamed;     // of `.unnamed/N`
+    int64_t start_least; // lower bound of the size at the start
+    int64_t written_end; // end of the writes at known offsets
+    int64_t appended;    // bytes appended at an unknown end of the file
+    uint32_t busy;       // running calls that change the size
+    uint32_t version;    // counts calls that change the size
+    int32_t number;      // in the tables; NO_INDEX: none yet
+    int32_t unnamed;     // N of `.unnamed/N`
     uint8_t origin, type, left, size_from;
     bool is_walked; // paths lead through it
-    bool is_cut;    // the size tells nothing more of that at the start
+    bool is_cut;    // the size was set, so it shows no more what it was at the start
 };
 
 struct files {
@@ -48,10 +48,10 @@ struct files {
     size_t nr_inodes, room_inodes;
 };
 
-// There is the root at the start.
+// Creates the root.
 void files_begin(struct files *files, struct storage *storage);
 void files_free(struct files *files);
 int32_t inode_new(struct files *files, uint8_t type, uint8_t origin);
 
-// The inode itself: several may turn out to be one.
+// Returns the inode that this one turned out to be.
 int32_t inode_find(struct files *files, int32_t inode);

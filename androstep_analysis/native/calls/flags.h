@@ -1,4 +1,4 @@
-// Numbers that calls are given and return: asm-generic of Linux.
+// Flags and error numbers of system calls (Linux, asm-generic).
 #pragma once
 
 enum {

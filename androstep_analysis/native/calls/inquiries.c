@@ -1,4 +1,4 @@
-// What succeeds only on files shows that the descriptor is one.
+// A call that succeeds only on files shows that its descriptor is a file.
 #include "calls/inquiries.h"
 
 #include "calls/descriptors.h"

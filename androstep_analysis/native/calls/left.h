@@ -1,7 +1,7 @@
-// Why rows of recorded calls are left out of a program.
+// Reasons why rows of recorded calls are omitted from a program.
 #pragma once
 
-// What something is, or why a row is left out; LEFT_NOT: a file. The names are in replay/clean.py.
+// What a descriptor or path is, or why a row is omitted; LEFT_NOT: a file. The names are in replay/clean.py.
 enum left {
     LEFT_NOT,
     LEFT_SOCKET,

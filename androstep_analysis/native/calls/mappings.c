@@ -1,4 +1,4 @@
-// The mappings of a space lie in the order of their addresses, and none above another one.
+// The mappings of an address space are sorted by address and do not overlap.
 #include "calls/mappings.h"
 
 #include "calls/left.h"
@@ -22,7 +22,7 @@ int32_t space_new(struct mappings *mappings)
     return (int32_t)mappings->nr_spaces - 1;
 }
 
-// A fork's child has the mappings too; in the program they are the parent's alone.
+// Copies the mappings for the child of a fork. In the program only the parent has them.
 int32_t space_copy(struct mappings *mappings, int32_t number)
 {
     int32_t copy = space_new(mappings);
@@ -39,7 +39,7 @@ int32_t space_copy(struct mappings *mappings, int32_t number)
     return copy;
 }
 
-// Places of a hostile recording can lie anywhere.
+// Adds without overflow: a crafted recording may have any offsets.
 static int64_t place_behind(int64_t offset, uint64_t distance)
 {
     return (int64_t)((uint64_t)offset + distance);
@@ -75,7 +75,7 @@ void space_release(struct mappings *mappings, int32_t number, int32_t thread, ui
     space->count = space->room = 0;
 }
 
-// The first mapping that ends behind the address.
+// Returns the first mapping that ends after the address.
 static size_t first_behind(const struct space *space, uint64_t address)
 {
     size_t low = 0, high = space->count;

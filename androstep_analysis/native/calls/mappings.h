@@ -1,4 +1,4 @@
-// Which file lies at which addresses of a process.
+// File mappings of the address spaces of processes.
 #pragma once
 
 #include "calls/program.h"
@@ -6,8 +6,8 @@
 struct mapping {
     uint64_t start, end;
     int64_t offset;
-    int32_t descriptor; // NO_INDEX: anonymous, or no file
-    bool is_copy;       // a fork's: the program has only that of the parent
+    int32_t descriptor; // NO_INDEX: anonymous, or not a file
+    bool is_copy;       // of the child of a fork: the program has only that of the parent
 };
 
 struct space {
@@ -31,14 +31,13 @@ void space_release(struct mappings *mappings, int32_t space, int32_t thread, uin
 void mapping_add(struct mappings *mappings, int32_t space, uint64_t start, int64_t length, int32_t descriptor,
                  int64_t offset);
 
-// Takes a range out; of the mappings in it the first becomes that of `operation` (NULL: of none), the others get
-// operations of their own.
+// Unmaps a range. `operation` (NULL: none) gets the first mapping in it; the others get operations of their own.
 void mapping_remove(struct mappings *mappings, int32_t space, int32_t thread, uint32_t row, uint64_t start,
                     int64_t length, struct operation *operation);
 
-// Tells the operation which part of a file lies in a range.
+// Sets the part of a file that is mapped in the range in the operation.
 void mapping_sync(const struct mappings *mappings, int32_t space, uint64_t start, int64_t length,
                   struct operation *operation);
 
-// mremap: the mapping is at another address and may be longer; nothing moves in the file.
+// Moves a mapping to another address (mremap). It may grow; its offset in the file stays the same.
 void mapping_move(struct mappings *mappings, int32_t space, uint64_t start, int64_t length, uint64_t to);

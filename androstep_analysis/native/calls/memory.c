@@ -1,4 +1,4 @@
-// A program has only mappings of files, and of these only those of the process that made them.
+// Handles mappings. A program has only mappings of files, and of these only those of the process that created them.
 #include "calls/memory.h"
 
 #include "calls/descriptors.h"

@@ -1,4 +1,4 @@
-// Calls on memory that files lie in.
+// Calls on memory mappings.
 #pragma once
 
 #include "calls/state.h"

@@ -1,5 +1,5 @@
-// A directory holds names (dentries), and a name leads to a file (inode), so that renaming a directory moves all that
-// is in it. What nobody has made was there at the start, at the first place where it was seen.
+// A directory holds names (dentries), and a name leads to a file (inode). Renaming a directory thus moves all that is
+// in it. A file that no recorded call created existed at the start, under the name by which it was first seen.
 #include "calls/names.h"
 
 #include "calls/flags.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LINKS = 40 }; // that a path may lead through: path_resolution(7)
+enum { MOST_LINKS = 40 }; // symbolic links on a path: path_resolution(7)
 
 void names_free(struct names *names)
 {
@@ -33,7 +33,8 @@ void names_begin(struct names *names)
     names->tree_version = 1;
 }
 
-// What is below a place that holds no files is no file either. /dev/shm is memory.
+// Returns what a name in a directory is (enum left). Everything below a directory without files, such as /proc, is not
+// a file either. /dev/shm is memory.
 static uint8_t left_of(const struct names *names, int32_t dir, uint32_t name)
 {
     const struct inode *parent = &names->files->inodes[dir];
@@ -61,7 +62,7 @@ uint8_t names_left(const struct names *names, const struct place *place)
                : left_of(names, names->dentries[place->dentry].dir, names->dentries[place->dentry].name);
 }
 
-// A directory that is new, or not there, is empty.
+// Checks whether a directory must be empty, because it is new or does not exist.
 static bool is_empty(const struct names *names, int32_t dir)
 {
     const struct inode *inode = &names->files->inodes[dir];
@@ -94,7 +95,7 @@ static int32_t dentry_of(struct names *names, int32_t dir, uint32_t name)
     return settle_absent(names, (int32_t)names->nr_dentries - 1);
 }
 
-// The inode of a name, which gets one of unknown origin where it has none.
+// Returns the inode of a name. A name without one gets an inode of unknown origin.
 static int32_t inode_of(struct names *names, int32_t dentry, uint8_t type)
 {
     struct dentry *name = &names->dentries[dentry];
@@ -139,7 +140,7 @@ static bool walk_link(struct names *names, struct walk *walk, const struct inode
 {
     size_t length;
     const uint8_t *target = strings_text(names->strings, link->target, &length);
-    uint8_t copy[MOST_PATH_BYTES]; // strings move when one is added
+    uint8_t copy[MOST_PATH_BYTES]; // adding a string may move the others
 
     if (++walk->links > MOST_LINKS)
         return false;
@@ -168,7 +169,8 @@ static int32_t number_in(const uint8_t *text, size_t length)
     return number;
 }
 
-// The process whose descriptors a directory shows: /proc/PID/fd, of this process also /proc/self/fd and /dev/fd.
+// Returns the process whose descriptors a directory shows: /proc/PID/fd, or /proc/self/fd and /dev/fd for the calling
+// process.
 static int32_t shown_process(const struct names *names, int32_t dir)
 {
     int32_t own = process_of(names->open->threads, names->now.thread)->pid;
@@ -190,7 +192,7 @@ static int32_t shown_process(const struct names *names, int32_t dir)
     return above->name == names->self || above->name == names->thread_self ? own : number_in(name, length);
 }
 
-// The file that is open as the descriptor that a name in such a directory is; NO_INDEX: it is no such name.
+// Returns the file that such a name refers to, as an open descriptor; NO_INDEX for other names.
 static int32_t open_file(struct names *names, int32_t dir, const uint8_t *text, size_t length)
 {
     int32_t fd = names->files->inodes[dir].left ? number_in(text, length) : NO_INDEX, pid;
@@ -239,7 +241,7 @@ static bool walk_text(struct names *names, struct walk *walk, const uint8_t *tex
 
         while (rest < end && *rest == '/')
             rest++;
-        if (walk->dir == NO_INDEX) // a link led to a name that nothing is known of
+        if (walk->dir == NO_INDEX) // a link led to a name without an inode
             walk->dir = walk->place.inode = inode_of(names, walk->place.dentry, TYPE_UNKNOWN);
         if (bytes == 2 && !memcmp(text, "..", 2))
             walk_to(names, walk, parent_of(names, walk->dir));
@@ -263,8 +265,8 @@ bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, 
     return true;
 }
 
-// The recorded calls alone cannot have led to what a call found: something else made or removed the name before. Names
-// that are no files come and go by themselves.
+// Records a name that appeared or disappeared between recorded calls: they alone cannot have led to what a call found.
+// Names of other things than files are ignored, because they come and go by themselves.
 static void changed(struct names *names, int32_t dentry, int32_t inode, bool is_gone)
 {
     struct change *change;
@@ -280,7 +282,7 @@ static void changed(struct names *names, int32_t dentry, int32_t inode, bool is_
     *change = (struct change){names->now.row, path, names->now.thread, inode, is_gone};
 }
 
-// Of those that came to be above each other the uppermost was found last.
+// Reverses the changes from `first` on: of nested directories the uppermost was found last.
 static void turn_changes(struct names *names, size_t first)
 {
     for (size_t last = names->nr_changes; first + 1 < last; first++) {
@@ -291,7 +293,7 @@ static void turn_changes(struct names *names, size_t first)
     }
 }
 
-// Makes the directories that lead to a name part of the tree: something in them is there.
+// Marks the directories above an existing name as present.
 static void confirm_above(struct names *names, int32_t dentry)
 {
     size_t first = names->nr_changes;
@@ -318,7 +320,7 @@ static void confirm_above(struct names *names, int32_t dentry)
     turn_changes(names, first);
 }
 
-// A file is at a place that was empty.
+// Records a file at a name that was absent.
 static void appear(struct names *names, int32_t number, uint8_t type)
 {
     struct dentry *dentry = &names->dentries[number];
@@ -378,7 +380,8 @@ void names_remove(struct names *names, const struct place *place)
     names->tree_version++;
 }
 
-// The file at the place is gone. Of a directory nobody knows what became of all that was in it.
+// Records that the file is gone. For a directory in use only the conflict is counted: what became of its entries is
+// unknown.
 static void disappear(struct names *names, int32_t dentry)
 {
     struct place place = {dentry, names->dentries[dentry].inode};
@@ -443,7 +446,8 @@ void names_make(struct names *names, struct place *place, uint8_t type, uint8_t 
     give_name(names, place->dentry, place->inode);
 }
 
-// What is so deep that no path leads there counts as beneath everything: to go up from it for each call takes too long.
+// Checks whether the directory is above the name. A name too deep for any path counts as below every directory, because
+// walking up from it for each call takes too long.
 static bool is_above(struct names *names, int32_t inode, int32_t dentry)
 {
     for (int depth = 0; dentry != NO_INDEX; depth++) {
@@ -456,7 +460,7 @@ static bool is_above(struct names *names, int32_t inode, int32_t dentry)
     return false;
 }
 
-// No kernel moves a directory into itself, but a recording may say so.
+// Renames a file. A recording may move a directory into itself, although no kernel does; this counts as a conflict.
 void names_rename(struct names *names, const struct place *from, const struct place *to, bool exchange)
 {
     if (from->dentry == NO_INDEX || to->dentry == NO_INDEX || from->dentry == to->dentry || from->inode == NO_INDEX)
@@ -466,12 +470,12 @@ void names_rename(struct names *names, const struct place *from, const struct pl
         names->conflicts++;
         return;
     }
-    if (!exchange && to->inode == from->inode) // two names of one file stay
+    if (!exchange && to->inode == from->inode) // two names of one file remain
         return;
     take_name(names, to->dentry);
     take_name(names, from->dentry);
     give_name(names, to->dentry, from->inode);
-    // A directory that a recording gives two names can be above its own place only now.
+    // A directory with two names in the recording can be above its own new name only now.
     if (exchange && to->inode != NO_INDEX && !is_above(names, to->inode, from->dentry)) {
         give_name(names, from->dentry, to->inode);
     } else {
@@ -520,7 +524,7 @@ int32_t names_identify(struct names *names, struct place *place, int32_t number,
     inode = &names->files->inodes[number];
     if (inode->ino == ino && inode->dev == dev)
         return number;
-    if (inode->ino != NO_INT64) { // another file is there now, and nobody was seen putting it there
+    if (inode->ino != NO_INT64) { // another file is there now, and no recorded call put it there
         names->conflicts++;
         if (!place || place->dentry == NO_INDEX)
             return number;
@@ -552,14 +556,14 @@ static void reserve(struct names *names, size_t bytes)
     while (room < bytes)
         room *= 2;
     grown = storage_allocate(names->storage, room);
-    if (names->scratch) // what is written stands at the end
+    if (names->scratch) // the text is at the end of the buffer
         memcpy(grown + room - names->room_scratch, names->scratch, names->room_scratch);
     free(names->scratch);
     names->scratch = grown;
     names->room_scratch = room;
 }
 
-// Puts a name, and a slash behind it unless it is the last, before the `used` bytes at the end of the scratch.
+// Prepends a name to the `used` bytes at the end of the scratch buffer, followed by a slash unless it is the last name.
 static size_t put_before(struct names *names, size_t used, uint32_t name)
 {
     size_t length;
@@ -603,8 +607,8 @@ static uint32_t dot(struct names *names)
     return storage_string(names->storage, names->strings, (const uint8_t *)".", 1);
 }
 
-// The path of a name now; of NO_INDEX that of the root. No more than one name beyond what a path can hold is gathered:
-// the paths of directories that are made one in the other grow with the square of their number.
+// Returns the current path of a name; that of the root for NO_INDEX. It stops at the first name beyond the longest
+// path: for directories nested in each other the total length grows with the square of their number.
 uint32_t names_path(struct names *names, int32_t dentry)
 {
     size_t used = 0;

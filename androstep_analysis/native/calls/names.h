@@ -1,4 +1,4 @@
-// The tree of names: which file each path leads to, through creation, renaming, links and removal.
+// The tree of names: the file that each path leads to, through creation, renaming, links and removal.
 #pragma once
 
 #include "calls/open_files.h"
@@ -8,26 +8,26 @@ enum dentry_state { NAME_UNKNOWN, NAME_PRESENT, NAME_ABSENT };
 struct dentry {
     int32_t dir;
     uint32_t name;
-    int32_t inode; // NO_INDEX: none so far; of an absent one what its own names would be in
+    int32_t inode; // NO_INDEX: none so far; of an absent name the parent of the names below it
     uint32_t path;
     uint32_t path_version;
-    int64_t changed_ns; // when the call ended that made or removed it
+    int64_t changed_ns; // end of the call that created or removed it
     uint8_t state;
 };
 
-// Where a path leads: `dentry` is NO_INDEX for the root and for directories without a known name.
+// Target of a path. `dentry` is NO_INDEX for the root and for directories of unknown name.
 struct place {
     int32_t dentry, inode;
 };
 
-// A name that came or went between recorded calls: before that of the row.
+// A name that appeared or disappeared between recorded calls, before that of the row.
 struct change {
     uint32_t row, path;
     int32_t thread, inode;
     bool is_gone;
 };
 
-// The call whose names are followed.
+// The call that is processed.
 struct moment {
     uint32_t row;
     int32_t thread;
@@ -40,7 +40,7 @@ struct names {
     struct strings *strings;
     struct files *files;
     struct open_files *open;
-    struct map dentry_numbers, inode_numbers; // and one, by directory and name, and by device and inode number
+    struct map dentry_numbers, inode_numbers; // plus one, by directory and name, and by device and inode number
     struct dentry *dentries;
     size_t nr_dentries, room_dentries;
     struct change *changes;
@@ -50,37 +50,38 @@ struct names {
     uint32_t tree_version;
     uint32_t nr_unnamed;
     struct moment now;
-    uint64_t conflicts;                                          // names that came or went between recorded calls
-    uint32_t dev, shm, proc, sys, ashmem, fd, self, thread_self; // numbers of names
+    uint64_t conflicts; // names that appeared or disappeared between recorded calls
+    uint32_t dev, shm, proc, sys, ashmem, fd, self, thread_self; // strings of these names
 };
 
 void names_begin(struct names *names);
 void names_free(struct names *names);
 
-// Where the path leads from directory `start`; false where it is none, or leads in circles.
+// Resolves a path from directory `start`; false if it is not a path or has a loop of links.
 bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, struct place *place);
 
-// There is a file at the place. What was not made was there from the start on.
+// Records that the target exists. A file that no recorded call created existed at the start.
 void names_confirm(struct names *names, struct place *place, uint8_t type);
 
-// A call found nothing at the place. Where the directories above are not known to be there, it may be one of them.
+// Records that a call did not find the target. One of the directories above may be missing instead, unless all of them
+// are known to exist.
 void names_absent(struct names *names, const struct place *place);
 
-// A call made a file at the place; of ORIGIN_MAYBE that is not sure.
+// Records that a call created a file at the target. With ORIGIN_MAYBE it may have existed before.
 void names_make(struct names *names, struct place *place, uint8_t type, uint8_t origin);
 
-// A file came to the place in a way that no operation can do.
+// Records a file that got this name in a way that no operation can reproduce.
 void names_appear(struct names *names, struct place *place);
 void names_remove(struct names *names, const struct place *place);
 void names_rename(struct names *names, const struct place *from, const struct place *to, bool exchange);
 void names_link(struct names *names, int32_t inode, const struct place *to);
 
-// Takes in which inode of which device a file is; two names of files of the start may turn out to be of one. Returns
-// what the file is from now on.
+// Records the device and inode number of a file. Two names from the start may turn out to be of one file. Returns the
+// inode to use from now on.
 int32_t names_identify(struct names *names, struct place *place, int32_t inode, uint32_t dev, int64_t ino);
-uint32_t names_path(struct names *names, int32_t dentry);      // NO_STRING: longer than any call can be given
-uint32_t names_first_path(struct names *names, int32_t inode); // NO_STRING: too long, or it cannot have been there
+uint32_t names_path(struct names *names, int32_t dentry);      // NO_STRING: longer than any path of a call
+uint32_t names_first_path(struct names *names, int32_t inode); // NO_STRING: too long, or it cannot have existed
 uint32_t names_unnamed_path(struct names *names, int32_t inode);
 
-// Why what is at the place is left out (enum left).
+// Returns why a row with this target is omitted (enum left).
 uint8_t names_left(const struct names *names, const struct place *place);

@@ -1,4 +1,4 @@
-// A close counts from its beginning, what makes a descriptor from its end.
+// A close takes effect at its begin, a call that creates a descriptor at its end.
 #include "calls/numbers.h"
 
 #include "calls/descriptors.h"
@@ -8,7 +8,7 @@
 #include "calls/types.h"
 
 enum { DUPLICATE = 0, SET_DESCRIPTOR_FLAGS = 2, GET_FLAGS = 3, SET_FLAGS = 4, DUPLICATE_CLOEXEC = 1030 };
-enum { SET_CLOEXEC = 0x5451, CLEAR_CLOEXEC = 0x5450, CLONES_RANGES = 1 }; // of ioctl; Python tells them apart
+enum { SET_CLOEXEC = 0x5451, CLEAR_CLOEXEC = 0x5450, CLONES_RANGES = 1 }; // requests of ioctl, as Python encodes them
 enum { DIRECT = 040000, LAST_FD = INT32_MAX };
 
 void close_begin(struct calls *calls, struct running *call)

@@ -1,4 +1,4 @@
-// Calls that make, end or mark the numbers of descriptors.
+// Calls that create, close or mark descriptor numbers.
 #pragma once
 
 #include "calls/state.h"
@@ -8,7 +8,7 @@ void close_range_begin(struct calls *calls, const struct running *call);
 bool is_duplicate(const struct calls *calls, uint32_t row);
 void duplicate_end(struct calls *calls, const struct running *call);
 
-// What fcntl does but for making descriptors; returns why the row is left out.
+// Handles fcntl other than duplication. Returns why the row is omitted.
 uint8_t descriptor_control(struct calls *calls, const struct running *call);
 uint8_t device_control(struct calls *calls, const struct running *call);
 void special_end(struct calls *calls, const struct running *call);

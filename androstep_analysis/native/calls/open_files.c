@@ -1,5 +1,6 @@
-// A number leads to a descriptor of the program, and that to an open file description, which dup and fork share. What
-// a fork copied becomes a descriptor of the program only when the child uses it: as a dup by the parent at the fork.
+// A descriptor number leads to a descriptor of the program, and that to an open file description, which dup and fork
+// share. A number that a fork copied gets a descriptor of the program only when the child uses it: by a dup of the
+// parent at the fork.
 #include "calls/open_files.h"
 
 #include "calls/left.h"
@@ -7,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { CLOSED = 1, FIRST_ENTRY = 2 }; // values of the map of a table
+enum { CLOSED = 1, FIRST_ENTRY = 2 }; // values in the map of a table
 
 enum { MOST_FORKS = 64 }; // between a descriptor and the one it was copied from
 
@@ -120,7 +121,7 @@ static int32_t entry_at(const struct open_files *open, int32_t table, int32_t fd
     return value < FIRST_ENTRY ? NO_INDEX : (int32_t)(value - FIRST_ENTRY);
 }
 
-// Gives an entry that a fork copied a descriptor of its own, which the parent makes at the fork.
+// Gives an entry that a fork copied a descriptor of its own, by a dup of the parent at the fork.
 static int32_t use_entry(struct open_files *open, int32_t entry)
 {
     while (open->entries[entry].descriptor == NO_INDEX) {
@@ -182,7 +183,7 @@ int32_t fd_table_copy(struct open_files *open, int32_t table, uint32_t row, int3
 
 // --- what was open before the recording -----------------------------------------------------------------------------
 
-// A description that the program opens by an inserted operation, and an entry for it.
+// Inserts an open, and creates its description and an entry for it.
 static int32_t entry_inserted(struct open_files *open, uint32_t row, int32_t thread)
 {
     int32_t description = description_new(open, NO_INDEX, LEFT_UNKNOWN);
@@ -199,7 +200,7 @@ static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, 
 {
     int32_t first = table, entry;
 
-    // The processes that a fork separated have the number in common, as far as nobody used it otherwise.
+    // The number was open before the processes were separated by forks, unless one of them used it otherwise.
     for (int forks = 0; forks < MOST_FORKS && open->tables[first].parent != NO_INDEX &&
                         open->tables[open->tables[first].parent].users &&
                         !map_value(&open->tables[open->tables[first].parent].entries, 0, (uint32_t)fd);
@@ -286,8 +287,8 @@ void descriptor_close(struct open_files *open, int32_t thread, uint32_t row, int
     descriptor_closed(open, thread, fd);
 }
 
-// Whether the entry is of a call whose end is not recorded, or rounded to its beginning, and whose thread has not gone
-// on since: it may not have ended.
+// Checks whether the call that created the entry may still be running: its duration is missing or rounded to 0, and its
+// thread has made no other call since.
 static bool is_opening(const struct open_files *open, int32_t entry, int32_t thread)
 {
     const struct entry *made = &open->entries[entry];
@@ -298,7 +299,8 @@ static bool is_opening(const struct open_files *open, int32_t entry, int32_t thr
 
 static void install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t entry)
 {
-    // Only dup2 gives out a number that is not closed; else a close is missing, or the order of the calls is not known.
+    // Only dup2 returns a number that is open. For other calls a close is missing, or the order of the calls is
+    // unknown.
     open->conflicts +=
         entry_at(open, table_of(open, thread), fd) != NO_INDEX && call_type(open->in->call[row])->step != STEP_DUP_TO;
     descriptor_close(open, thread, row, fd);
@@ -324,7 +326,7 @@ void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, i
                     .descriptor = descriptor, .from = NO_INDEX, .thread = thread, .row = row, .is_cloexec = cloexec}));
 }
 
-// The last call of a thread that goes on has ended.
+// Installs the number that the last call of the thread returned: it has ended, since the thread makes another call.
 void descriptor_install_late(struct open_files *open, int32_t thread, uint32_t row)
 {
     int32_t entry = open->threads->threads[thread].late_entry;
@@ -352,7 +354,7 @@ void descriptor_cloexec(struct open_files *open, int32_t thread, int32_t fd, boo
         open->entries[entry].is_cloexec = cloexec;
 }
 
-// Closes all numbers of a range, or those that are to be closed at exec, or sets that mark.
+// Closes all numbers of a range or, if `marked`, those marked close-on-exec. With `mark` it only sets that mark.
 static void close_some(struct open_files *open, int32_t thread, uint32_t row, uint32_t first, uint32_t last,
                        bool marked, bool mark)
 {

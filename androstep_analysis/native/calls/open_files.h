@@ -1,4 +1,4 @@
-// Which open file each descriptor number of each process stands for.
+// The open file of each descriptor number of each process.
 #pragma once
 
 #include "calls/files.h"
@@ -7,14 +7,14 @@
 #include "calls/threads.h"
 
 struct description {
-    int32_t inode;    // NO_INDEX: none needed so far
+    int32_t inode;    // NO_INDEX: not needed so far
     int64_t position; // NO_INT64: unknown
-    int64_t start;    // position at which an inserted open must stand; NO_INT64: unknown
-    int64_t moved;    // since then; NO_INT64: it was placed anew
-    int64_t reach;    // how far behind the start reads came
+    int64_t start;    // position after an inserted open; NO_INT64: unknown
+    int64_t moved;    // since then; NO_INT64: a call set the position
+    int64_t reach;    // end of the reads, relative to the start
     uint32_t busy, version;
-    int32_t late;          // inserted operation that opens it; NO_INDEX: it was seen being opened
-    uint32_t checked_path; // fd_path with which the file was last compared
+    int32_t late;          // inserted operation for its open; NO_INDEX: a recorded call opened it
+    uint32_t checked_path; // fd_path that the file was last compared with
     uint8_t left;
     bool is_append, is_mixed, reads, writes, is_directory;
 };
@@ -25,12 +25,12 @@ struct descriptor {
     bool is_needed, is_closed, is_mapped;
 };
 
-// A number in a table of descriptors. What a fork copied has no descriptor of its own until it is used.
+// An entry of a descriptor table. A copy by fork has no descriptor of its own until it is used.
 struct entry {
     int32_t descriptor;
     int32_t from; // entry of the parent
     int32_t fork;
-    int32_t thread; // that made it, by the call of a row
+    int32_t thread; // thread that created it, by the call of `row`
     uint32_t row;
     uint16_t depth;
     bool is_cloexec;
@@ -64,7 +64,7 @@ struct open_files {
     size_t nr_tables, room_tables;
     struct fork *forks;
     size_t nr_forks, room_forks;
-    uint64_t conflicts; // numbers that were given out while they were open
+    uint64_t conflicts; // open numbers that a call returned again
 };
 
 void open_files_free(struct open_files *open);
@@ -73,40 +73,40 @@ int32_t description_new(struct open_files *open, int32_t inode, uint8_t left);
 int32_t descriptor_new(struct open_files *open, int32_t description);
 struct description *description_of(const struct open_files *open, int32_t descriptor);
 
-// The file; of one that was opened before the recording and whose path is not recorded, one without a name.
+// Returns the file. A file that was opened before the recording and whose path is not recorded is one without a name.
 int32_t description_inode(struct open_files *open, struct description *description);
 
-// The file that the descriptor is open on; NO_INDEX where it is none.
+// Returns the file that the descriptor is open on; NO_INDEX if it is not a file.
 int32_t descriptor_inode(struct open_files *open, int32_t descriptor);
 
-// What a call that succeeded, or failed as it does on this kind of thing only, shows.
+// Records what the description is, as a call shows that succeeds, or fails in this way, only on this kind.
 void description_is(struct open_files *open, int32_t description, uint8_t left);
 void descriptor_is(struct open_files *open, int32_t descriptor, uint8_t left);
 
-// The descriptor of the program that a number of the thread's process is; NO_INDEX where it is not open.
+// Returns the descriptor of the program for a number of the thread's process; NO_INDEX if it is not open.
 int32_t descriptor_known(struct open_files *open, int32_t thread, int32_t fd);
 
-// The same where it must have been open before the recording, since no call opened it.
+// As descriptor_known, for a number that must have been open before the recording, since no call opened it.
 int32_t descriptor_before(struct open_files *open, int32_t thread, uint32_t row, int32_t fd);
 
-// The number is open from now on, and how it came to be is not recorded: a descriptor that was received.
+// Marks the number as open although no recorded call opened it: a descriptor that was received.
 int32_t descriptor_received(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, bool cloexec);
 
-// The file that a descriptor of a process is open on, as a call of the thread sees it; NO_INDEX where that is no file,
-// or not known.
+// Returns the file that a descriptor of process `pid` is open on, as a call of the thread sees it; NO_INDEX if it is
+// unknown or not a file.
 int32_t descriptor_leads_to(struct open_files *open, int32_t thread, int32_t pid, int32_t fd);
 
-// Whether the number is open, and was seen being opened.
+// Checks whether the number is known to be open.
 bool descriptor_was_opened(const struct open_files *open, int32_t thread, int32_t fd);
 
-// Whether a call closed the number, and none opened it since.
+// Checks whether a call closed the number and none opened it since.
 bool descriptor_was_closed(const struct open_files *open, int32_t thread, int32_t fd);
 
 void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t descriptor,
                         bool cloexec);
 void descriptor_install_late(struct open_files *open, int32_t thread, uint32_t row);
 
-// Closes what the number stands for, where no call of the recording does.
+// Closes the number without a recorded call that did so.
 void descriptor_close(struct open_files *open, int32_t thread, uint32_t row, int32_t fd);
 void descriptor_closed(struct open_files *open, int32_t thread, int32_t fd);
 void descriptor_cloexec(struct open_files *open, int32_t thread, int32_t fd, bool cloexec);

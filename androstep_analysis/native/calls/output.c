@@ -1,4 +1,5 @@
-// What only serves others is kept where those are.
+// Orders the operations, selects those to keep and fills the tables. An operation that only serves others is kept if
+// one of them is.
 #include "calls/output.h"
 
 #include "calls/flags.h"
@@ -9,9 +10,9 @@
 #include <stdlib.h>
 
 enum { PERMISSIONS = 07777, PROTECTIONS = 15, ACCESS_MODES = 7 };
-static const int64_t MOST_BYTES = INT64_C(1) << 30; // that one operation moves; Linux moves less than twice that
+static const int64_t MOST_BYTES = INT64_C(1) << 30; // of one operation; Linux moves less than twice that
 
-// Columns of tables operations, replay_files and replay_threads; test_replay_clean holds them against schemas/.
+// Columns of tables operations, replay_files and replay_threads; test_replay_clean compares them with schemas/.
 enum operation_column {
     OPERATION_NUMBER,
     OPERATION_TS_NS,
@@ -55,7 +56,7 @@ static uint8_t left_of_descriptor(struct calls *calls, int32_t descriptor)
     return description->left;
 }
 
-// Why the operation is left out, now that all is known that shows what its descriptors are.
+// Returns why the operation is omitted. All calls that show what its descriptors are have been processed.
 static uint8_t left_of(struct calls *calls, const struct operation *operation)
 {
     uint8_t first;
@@ -74,7 +75,7 @@ static uint8_t left_of(struct calls *calls, const struct operation *operation)
 
 // --- order ----------------------------------------------------------------------------------------------------------
 
-// Descriptors that were open before the recording and stood elsewhere than at the beginning of their file.
+// Inserts seeks for descriptors that were open before the recording at another position than 0.
 static void insert_seeks(struct calls *calls)
 {
     for (size_t n = 0; n < calls->open.nr_descriptions; n++) {
@@ -90,7 +91,7 @@ static void insert_seeks(struct calls *calls)
     }
 }
 
-// How large the files that were open before the recording must be for what was read of them.
+// Raises the least size of files that were open before the recording to what was read of them.
 static void reach_sizes(struct calls *calls)
 {
     for (size_t n = 0; n < calls->open.nr_descriptions; n++) {
@@ -128,7 +129,7 @@ static struct operation *insert_change(struct calls *calls, const struct change 
     return operation;
 }
 
-// A file that came to be, as large as it was then; what made it is not recorded.
+// Inserts the creation of a file with the size it had then. The call that created it is not recorded.
 static void insert_file(struct calls *calls, const struct change *change)
 {
     int32_t descriptor = descriptor_new(&calls->open, description_new(&calls->open, change->inode, LEFT_NOT));
@@ -145,7 +146,7 @@ static void insert_file(struct calls *calls, const struct change *change)
     operation_insert(&calls->program, change->row, change->thread, CLOSE, RANK_NAME)->descriptor = descriptor;
 }
 
-// What came and went between the recorded calls, done again by operations that are not recorded.
+// Inserts operations for the names that appeared or disappeared between the recorded calls.
 static void insert_changes(struct calls *calls)
 {
     for (size_t n = 0; n < calls->names.nr_changes; n++) {
@@ -183,7 +184,7 @@ static bool comes_first(const struct operation *one, const struct operation *oth
     return one->row < other->row || (one->row == other->row && one->rank <= other->rank);
 }
 
-// Inserted operations by row and rank; those that are equal stay in their order. They are nearly sorted.
+// Sorts the inserted operations by row and rank, in a stable way. They are nearly sorted.
 static void sort_late(struct calls *calls)
 {
     struct operation *spare = storage_allocate(&calls->storage, (calls->program.nr_late + 1) * sizeof(*spare)),
@@ -278,7 +279,7 @@ static int32_t request_of(const struct calls *calls, const struct operation *ope
     if (operation->is_inserted)
         return operation->call == LSEEK ? 0 : NO_INT32;
     if (operation->call == ACCESS && flags == NO_INT64)
-        return 0; // whether it is there (F_OK) is asked most
+        return 0; // F_OK, the most frequent mode
     if (operation->call == ACCESS)
         return is_in(flags, 0, ACCESS_MODES) ? (int32_t)flags : NO_INT32;
     if (operation->call == MMAP && calls->in->request[operation->row] != NO_INT32)
@@ -299,7 +300,7 @@ static bool is_path(const struct calls *calls, uint32_t path)
     return text_is_path(text, length);
 }
 
-// Whether the recording tells all that is needed to do the operation again, and a kernel could have done it.
+// Checks whether the recording has all that a replay of the operation needs, and a kernel can have carried it out.
 static bool is_complete(struct calls *calls, const struct operation *operation)
 {
     uint8_t call = operation->call;
@@ -343,7 +344,7 @@ static bool is_selected_process(const struct calls *calls, int32_t thread, const
     return !nr_pids;
 }
 
-// The first thread of a process bears its number, so that a process that is named is known where no row tells the pid.
+// Sets the pids of the selected processes where no row has them: the tid of the first thread is the pid.
 static void name_processes(struct calls *calls, const int32_t *pids, size_t nr_pids)
 {
     for (size_t n = 0; n < calls->threads.nr_threads; n++) {
@@ -361,7 +362,7 @@ static void need(struct calls *calls, int32_t descriptor)
         calls->open.descriptors[descriptor].is_needed = true;
 }
 
-// What the operation makes.
+// Returns the descriptor that the operation creates.
 static int32_t made_by(const struct operation *operation)
 {
     return operation->call == OPEN ? operation->descriptor : operation->call == DUP ? operation->descriptor2 : NO_INDEX;
@@ -376,7 +377,7 @@ static int64_t result_of(const struct calls *calls, const struct operation *oper
         return operation->call == LSEEK ? operation->offset : 0;
     if (in->failed[row] == 1 || in->result[row] == NO_INT64)
         return in->result[row];
-    if (operation->call == LSEEK && call_type(in->call[row])->flags) // the position stands elsewhere
+    if (operation->call == LSEEK && call_type(in->call[row])->flags) // _llseek stores the position in memory
         return in->request[row] ? NO_INT64 : in->offset[row];
     return moves_bytes(operation->call) || operation->call == LSEEK || operation->call == GETDENTS ||
                    operation->call == READLINK
@@ -390,7 +391,7 @@ static bool ends_use(const struct operation *operation)
                                                  (operation->call == LSEEK && operation->offset >= 0));
 }
 
-// From the last operation to the first: what only serves others is kept where those are.
+// Decides which operations to keep, from the last to the first: one that only serves others is kept if one of them is.
 static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
 {
     for (size_t n = calls->nr_ordered; n-- > 0;) {
@@ -450,7 +451,7 @@ static int32_t inode_of_operation(struct calls *calls, int32_t descriptor, int32
     return descriptor == NO_INDEX ? inode : description_inode(&calls->open, description_of(&calls->open, descriptor));
 }
 
-// Files that an operation is done to; of a side that is no file there is no descriptor.
+// Sets the files of an operation. A side that is not a file has no descriptor.
 static void settle(struct calls *calls, struct operation *operation)
 {
     if (is_between(operation->call)) {
@@ -472,7 +473,7 @@ static bool is_usable(const struct calls *calls, int32_t descriptor)
     return calls->open.descriptors[descriptor].number != NO_INDEX && !calls->open.descriptors[descriptor].is_closed;
 }
 
-// Whether what the operation is done to is open: an operation that is kept opened it. Mappings outlive descriptors.
+// Checks whether the operands are open, by an operation that is kept. Mappings outlive their descriptors.
 static bool is_open(struct calls *calls, const struct operation *operation)
 {
     int32_t descriptor = operation->descriptor, descriptor2 = operation->descriptor2;
@@ -502,7 +503,7 @@ static void number(struct calls *calls)
             continue;
         if (made != NO_INDEX && (operation->call == OPEN || is_usable(calls, operation->descriptor)))
             calls->open.descriptors[made].number = (int32_t)calls->nr_numbered++;
-        else if (!is_open(calls, operation)) { // by a thread that used it while another closed it
+        else if (!is_open(calls, operation)) { // one thread used it while another one closed it
             calls->left[operation->row] = LEFT_UNKNOWN;
             continue;
         }
@@ -528,7 +529,7 @@ size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
     insert_changes(calls);
     sort_late(calls);
     merge(calls);
-    for (size_t row = 0; row < calls->in->rows; row++) // what is no operation, but of a process that is not kept
+    for (size_t row = 0; row < calls->in->rows; row++) // rows of other processes that are not operations
         if (nr_pids && calls->left[row]) {
             int32_t thread = calls->row_threads[row];
 
@@ -542,7 +543,7 @@ size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
 
 // --- tables ---------------------------------------------------------------------------------------------------------
 
-// The flags that each call takes; those of paths stand in the operation, the others in the row.
+// Returns the flags that the call has. Those of calls on paths are in the operation, the others in the row.
 static int64_t flags_of(const struct calls *calls, const struct operation *operation)
 {
     enum { ROW = 1 << 30, AT = 0x7f00 };
@@ -605,7 +606,7 @@ static void put_operation(struct calls *calls, struct table *table, const struct
     put_int64(table, OPERATION_RESULT, row, result_of(calls, operation));
 }
 
-// Whether the inode is a file that must be there at the start.
+// Checks whether the inode is a file that must exist at the start.
 static bool is_population(struct calls *calls, int32_t number)
 {
     const struct inode *inode = &calls->files.inodes[number],

@@ -1,4 +1,4 @@
-// The operations in their order, without those that are left out, and the tables of a program.
+// Final order of the operations, and the tables of a program.
 #pragma once
 
 #include "calls/state.h"
@@ -12,5 +12,5 @@ struct calls_counts {
 size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids);
 API void calls_count(struct calls *calls, struct calls_counts *counts);
 
-// Fills the tables of a program, which have room for all; false where memory is short.
+// Fills the tables of a program, which must have capacity for all rows; false without memory.
 API bool calls_tables(struct calls *calls, struct table *operations, struct table *files, struct table *threads);

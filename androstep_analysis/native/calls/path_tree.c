@@ -1,4 +1,5 @@
-// Names of directories repeat: each is kept once, and a node is found by its parent's number and its name's.
+// Names of directories repeat. Each is stored once, and a node is found by the index of its parent and that of its
+// name.
 #include "calls/path_tree.h"
 
 #include "core/array.h"
@@ -32,7 +33,7 @@ void path_tree_free(struct path_tree *tree)
     free(tree->parents);
 }
 
-// The node of a name in a directory; ROOT_NODE, which no name has, where memory is short.
+// Returns the node of a name in a directory; ROOT_NODE, which is not the node of any name, without memory.
 static uint32_t child(struct path_tree *tree, uint32_t parent, const uint8_t *name, size_t length)
 {
     uint32_t number = strings_add(tree->names, name, length);

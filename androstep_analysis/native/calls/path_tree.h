@@ -1,4 +1,4 @@
-// Paths as a tree: every directory on the way to a path has a number, and each its parent.
+// Paths as a tree: every directory on a path is a node with a parent.
 #pragma once
 
 #include "core/map.h"
@@ -13,10 +13,10 @@ struct path_tree {
     size_t count, room;
 };
 
-// An empty tree has its root; false where memory is short.
+// Creates a tree with its root; false without memory.
 bool path_tree_make(struct path_tree *tree);
 void path_tree_free(struct path_tree *tree);
 
-// Tells the number of the path (`.` and nothing are the root), which is taken in if it is new, and so are all
-// directories on the way; false where memory is short.
+// Finds the node of a path and adds it, with all directories above, if it is new. `.` and the empty path are the root.
+// Returns false without memory.
 bool path_tree_add(struct path_tree *tree, const uint8_t *path, size_t length, uint32_t *node);

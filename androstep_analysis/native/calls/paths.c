@@ -1,4 +1,4 @@
-// What a call finds or does at the end of its path counts from the end of the call on.
+// The effect of a call at the end of its path counts from the end of the call on.
 #include "calls/paths.h"
 
 #include "calls/descriptors.h"
@@ -19,14 +19,14 @@ static int64_t error_of(const struct calls *calls, uint32_t row)
     return calls->in->failed[row] == 1 && calls->in->result[row] != NO_INT64 ? -calls->in->result[row] : 0;
 }
 
-// Whether a call failed because nothing was there. Where no reason is recorded it is the likeliest.
+// Checks whether a call failed because the file did not exist. This is the likeliest error if none is recorded.
 static bool is_not_found(const struct calls *calls, uint32_t row)
 {
     return calls->in->failed[row] == 1 && (error_of(calls, row) == ERROR_NOENT || error_of(calls, row) == 0);
 }
 
-// Whether a call that changes names failed because of what names there are; else it was for rights, for room, or for a
-// file system that cannot be written, and would succeed in an empty directory.
+// Checks whether a call that changes names failed because of the names that exist. All other errors are due to
+// permissions, space or a read-only file system, so that in an empty directory the call would succeed.
 static bool failed_by_names(const struct calls *calls, uint32_t row)
 {
     static const uint8_t ERRORS[] = {ERROR_NOENT, ERROR_EXIST, ERROR_XDEV,        ERROR_NOTDIR,   ERROR_ISDIR,
@@ -39,7 +39,7 @@ static bool failed_by_names(const struct calls *calls, uint32_t row)
     return false;
 }
 
-// The directory that a relative path starts from.
+// Returns the directory that a relative path starts from.
 static int32_t start_of(struct calls *calls, const struct running *call, bool is_second)
 {
     int32_t descriptor = is_second ? call->descriptor2 : call->descriptor;
@@ -91,7 +91,7 @@ static bool is_present(const struct calls *calls, const struct place *place)
     return place->dentry == NO_INDEX || calls->names.dentries[place->dentry].state == NAME_PRESENT;
 }
 
-// A file that has no name in the replay, either; calls reach it through the directory of descriptors in /proc.
+// Checks for a file without a name in the replay. Calls reach it through the directory of descriptors in /proc.
 static bool is_nowhere(const struct calls *calls, const struct place *place)
 {
     return place->dentry == NO_INDEX && place->inode != ROOT &&
@@ -100,7 +100,7 @@ static bool is_nowhere(const struct calls *calls, const struct place *place)
             calls->files.inodes[place->inode].first_dir != NO_INDEX);
 }
 
-// Puts the path into the operation, and the file that is there.
+// Sets the path of the operation and the file there.
 static void put_place(struct calls *calls, const struct running *call, const struct place *place)
 {
     uint32_t path = place_path(calls, place);
@@ -172,7 +172,7 @@ static bool follows(int64_t flags)
     return !(flags & FLAG_NOFOLLOW) && (flags & (FLAG_CREAT | FLAG_EXCL)) != (FLAG_CREAT | FLAG_EXCL);
 }
 
-// Where the opened file is: as the kernel reported it, or by the text of the call.
+// Finds the opened file by the path that the kernel reported or, without one, by the path of the call.
 static bool opened_at(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
 {
     uint32_t kernel_path = calls->in->result_path[call->row];
@@ -190,7 +190,7 @@ static bool is_temporary(int64_t flags)
     return (flags & (FLAG_TMPFILE | FLAG_DIRECTORY)) == (FLAG_TMPFILE | FLAG_DIRECTORY);
 }
 
-// The file that a successful open leads to, made or found.
+// Returns the file that a successful open created or found.
 static int32_t opened(struct calls *calls, struct place *place, int64_t flags)
 {
     uint8_t state = place->dentry == NO_INDEX ? (uint8_t)NAME_PRESENT : calls->names.dentries[place->dentry].state;
@@ -302,7 +302,7 @@ static bool follows_path(const struct calls *calls, uint32_t row)
     }
 }
 
-// Whether the call tells or changes the size of the file that its path leads to.
+// Checks whether the call returns or changes the size of the file at its path.
 static bool is_sized(const struct calls *calls, uint32_t row, bool *changes)
 {
     const struct call_type *type = call_type(calls->in->call[row]);
@@ -335,7 +335,7 @@ static void path_reached(struct calls *calls, const struct running *call, struct
         break;
     case READLINK:
         names_confirm(&calls->names, place, TYPE_SYMLINK);
-        // An answer that fills the buffer may be cut. The root and the working directory are no links.
+        // A result that fills the buffer may be truncated. The root and the working directory are not links.
         if (text_of(calls->in, target, &text, &length) && text_is_path(text, length) &&
             calls->in->result[row] != calls->in->bytes[row] && place->dentry != NO_INDEX &&
             !calls->files.inodes[place->inode].left) {
@@ -360,7 +360,7 @@ static void put_arguments(struct calls *calls, const struct running *call)
     struct operation *operation = operation_of(calls, call);
     int64_t flags = row_flags(calls->in, call->row);
 
-    if (operation->call != ACCESS && calls->in->flags[call->row] != NO_INT64) // what stands there of access is its mode
+    if (operation->call != ACCESS && calls->in->flags[call->row] != NO_INT64) // for access this is the mode
         operation->flags = flags & ~(int64_t)FLAG_AT_NOFOLLOW;
     if (operation->call == STAT && (flags & FLAG_AT_NOFOLLOW))
         operation->call = LSTAT;
@@ -387,7 +387,7 @@ void path_end(struct calls *calls, const struct running *call)
     else if (is_not_found(calls, call->row))
         names_absent(&calls->names, &place);
     else if (operation_of(calls, call)->call == READLINK && error_of(calls, call->row) == ERROR_INVAL)
-        names_confirm(&calls->names, &place, TYPE_UNKNOWN); // what is there is no link
+        names_confirm(&calls->names, &place, TYPE_UNKNOWN); // the file is not a link
     else if (error_of(calls, call->row) == ERROR_ISDIR)
         names_confirm(&calls->names, &place, TYPE_DIRECTORY);
     put_place(calls, call, &place);
@@ -419,7 +419,7 @@ static void remove_end(struct calls *calls, const struct running *call, struct p
         names_remove(&calls->names, place);
 }
 
-// rename and link.
+// Ends rename or link.
 static void two_places_end(struct calls *calls, const struct running *call, struct place *place)
 {
     int64_t flags = row_flags(calls->in, call->row), error = error_of(calls, call->row);
@@ -459,7 +459,7 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
         names_link(&calls->names, place->inode, &to);
 }
 
-// The place of the link is the second path, what it says the first.
+// Ends symlink. The second path is the link, the first one its target.
 static void symlink_end(struct calls *calls, const struct running *call)
 {
     struct place place;

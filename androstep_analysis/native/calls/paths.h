@@ -1,4 +1,4 @@
-// What calls do that are given paths.
+// Calls on paths.
 #pragma once
 
 #include "calls/state.h"
@@ -6,12 +6,12 @@
 void path_begin(struct calls *calls, struct running *call);
 void path_end(struct calls *calls, const struct running *call);
 
-// Takes in what a call of the stat family found: at a place, or of an open file (`place` is NULL then).
+// Records the result of a call of the stat family on a path or, if `place` is NULL, on an open file.
 void stat_end(struct calls *calls, struct place *place, int32_t inode, uint32_t row, bool is_steady);
 void open_end(struct calls *calls, const struct running *call);
 
-// The calls that change the tree of names.
+// Ends a call that changes the tree of names.
 void directory_end(struct calls *calls, const struct running *call);
 
-// chdir, fchdir and getcwd tell where relative paths start from now on.
+// Sets the working directory after chdir, fchdir and getcwd.
 void directory_changed(struct calls *calls, const struct running *call);

@@ -1,5 +1,5 @@
-// Of calls that overlap on one description nobody knows which came first: their own places are unknown then, and where
-// one of them is a seek, so is the position after them.
+// If calls on one description overlap, their order is unknown. Then the offsets of these calls are unknown and, if one
+// of them is a seek, also the position after them.
 #include "calls/positions.h"
 
 #include "calls/sizes.h"
@@ -62,7 +62,8 @@ void position_lose(struct calls *calls, int32_t descriptor)
     description->moved = NO_INT64;
 }
 
-// The position after a seek that succeeded; what lseek returns, or what follows where the call does not return it.
+// Returns the position after a successful seek: its result or, if the call does not return it, what its arguments
+// imply.
 static int64_t sought(struct calls *calls, const struct running *call, struct description *description)
 {
     const struct calls_input *in = calls->in;

@@ -1,4 +1,4 @@
-// Tables of descriptors, address spaces and working directories are shared or copied.
+// Descriptor tables, address spaces and working directories are shared or copied.
 #include "calls/processes.h"
 
 #include "calls/flags.h"
@@ -66,7 +66,7 @@ void process_exec(struct calls *calls, int32_t thread, uint32_t row)
     fd_table_exec(&calls->open, thread, row);
     space_release(&calls->mappings, process->space, thread, row);
     process->space = space_new(&calls->mappings);
-    process->nr_threads = 1; // the others are gone
+    process->nr_threads = 1; // execve ends the other threads
 }
 
 void process_unshare(struct calls *calls, int32_t thread, uint32_t row, int64_t flags)

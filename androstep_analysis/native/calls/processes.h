@@ -1,9 +1,9 @@
-// What clone makes threads and processes share, and what ends with them.
+// State that threads and processes share after clone, and its release at their end.
 #pragma once
 
 #include "calls/state.h"
 
-// The thread of that name; one that nobody was seen making was there before the recording.
+// Returns the thread with this tid. One without a recorded clone existed before the recording.
 int32_t thread_of(struct calls *calls, int32_t tid, int32_t pid);
 void process_clone(struct calls *calls, int32_t thread, uint32_t row, int64_t flags, int32_t child);
 void process_exec(struct calls *calls, int32_t thread, uint32_t row);

@@ -1,4 +1,4 @@
-// Operations know their row; in which order they come is decided in the end (output.c).
+// Operations store their row. output.c determines their order.
 #include "calls/program.h"
 
 #include <stdlib.h>

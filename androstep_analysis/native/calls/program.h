@@ -1,4 +1,4 @@
-// The operations of a program, as far as they are found.
+// The operations of a program while they are collected.
 #pragma once
 
 #include "calls/storage.h"
@@ -14,21 +14,21 @@ struct operation {
     bool is_inserted;
 };
 
-// Inserted operations before the same row, in their order.
+// Order of the inserted operations before one row.
 enum rank { RANK_NAME, RANK_CLOSE, RANK_OPEN, RANK_SEEK, RANK_DUP };
 
 struct program {
     struct storage *storage;
-    struct operation *operations; // a row each
+    struct operation *operations; // one for each row
     size_t nr_operations, room_operations;
-    struct operation *late; // inserted ones, in the order in which they were found to be needed
+    struct operation *late; // inserted ones, in the order in which they turned out to be needed
     size_t nr_late, room_late;
 };
 
 void program_free(struct program *program);
 
-// The operation that a row is.
+// Appends the operation of a row.
 struct operation *operation_new(struct program *program, uint32_t row, int32_t thread, uint8_t call);
 
-// An operation that comes before that of the row; those of one row come in the order of their ranks.
+// Inserts an operation before that of the row. Those before one row are ordered by rank.
 struct operation *operation_insert(struct program *program, uint32_t row, int32_t thread, uint8_t call, uint8_t rank);

@@ -1,4 +1,4 @@
-// A call has failed where its result is an error; one whose result is not recorded counts as one that did not.
+// A call failed if its result is an error. A call without a recorded result counts as successful.
 #include "calls/rows.h"
 
 #include "calls/types.h"

@@ -1,4 +1,4 @@
-// One that ended before its turn keeps its place in the heap until then.
+// A call that was ended before its recorded end stays in the heap until then.
 #include "calls/running.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Calls that have begun and not yet ended, by their ends.
+// Running calls, sorted by their ends.
 #pragma once
 
 #include "calls/input.h"
@@ -13,11 +13,11 @@ struct running {
     int32_t thread, operation;
     int32_t descriptor, descriptor2;
     uint32_t position_version, position_version2, size_version;
-    int32_t sized; // inode whose size it changes or tells
+    int32_t sized; // inode whose size it changes or returns
     bool is_alone, is_alone2, is_sized_alone, changes_size;
 };
 
-// Calls under way by their ends. One that ended before its turn keeps its place until then.
+// Entry of the heap of running calls. A call that was ended before its recorded end stays in the heap until then.
 struct heap_place {
     int64_t end_ns;
     int32_t call;
@@ -27,7 +27,7 @@ struct running_calls {
     struct storage *storage;
     struct running *running;
     size_t nr_running, room_running;
-    int32_t free; // first of those that can be used again
+    int32_t free; // the first unused one
     struct heap_place *heap;
     size_t nr_heap, room_heap;
 };
@@ -35,18 +35,18 @@ struct running_calls {
 void running_free(struct running_calls *queue);
 void running_add(struct running_calls *queue, struct threads *threads, const struct running *call);
 
-// The next call that ended until then, which leaves the heap; NO_INDEX where there is none.
+// Removes the next call that ended by `ts_ns` from the heap; NO_INDEX if there is none.
 int32_t running_next(struct running_calls *queue, int64_t ts_ns);
 
-// The call that left the heap comes again after all others.
+// Adds a removed call again, after all others.
 void running_postpone(struct running_calls *queue, int32_t number);
 
-// The call that left the heap is done with.
+// Frees the entry of a removed call.
 void running_forget(struct running_calls *queue, int32_t number);
 
-// Ends the call; false where it has ended before.
+// Ends the call; false if it has ended already.
 bool running_end(struct running_calls *queue, struct threads *threads, int32_t number, struct running *call);
 
-// The call that returns the descriptor `fd` to the process of the thread, where it is about to; NO_INDEX where none is.
+// Returns the running call that is about to return number `fd` to the process of the thread; NO_INDEX if there is none.
 int32_t running_opener(const struct running_calls *queue, const struct threads *threads, const struct calls_input *in,
                        int32_t thread, int32_t fd);

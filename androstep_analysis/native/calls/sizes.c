@@ -1,4 +1,4 @@
-// What is known of the size at the start follows from what calls tell later, as long as nothing cut the file meanwhile.
+// The size at the start follows from sizes that calls return later, as long as no call has set the size.
 #include "calls/sizes.h"
 
 void size_begin(struct files *files, struct running *call, int32_t number, bool changes)

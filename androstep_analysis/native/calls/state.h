@@ -1,12 +1,16 @@
-// All that is known while recorded calls are followed.
+// State of the cleaner.
 //
-// Calls are taken in the order in which they begin. What a call does to names, numbers and sizes counts from its end
-// on, because others can rely on it only then; a close counts from its beginning, and so does a fork, whose child runs
-// before the parent returns.
+// Calls are processed in the order in which they begin. What a call does to names, numbers and sizes counts from its
+// end on, because other calls can rely on it only then. Two calls count from their begin: close, and fork, whose child
+// runs before the parent returns.
 //
-// From below: storage.h; what a row says (rows.h, texts.h, types.h); what is known of files, threads and the rest, in
-// a file each (the includes below, and sizes.h), none of which knows this struct; what a call does to that (paths.c,
-// transfers.c, numbers.c, ...), for which steps.c chooses; calls.c, which takes all calls, and output.c.
+// The layers, from the lowest:
+// - storage.h: memory
+// - rows.h, texts.h, types.h: the contents of a row
+// - sizes.h and the files included below: the state of files, threads, etc.; they do not know `struct calls`
+// - paths.c, transfers.c, numbers.c, ...: the effects of calls on that state
+// - steps.c: selects the functions for a call
+// - calls.c and output.c: process all calls and fill the tables
 #pragma once
 
 #include "calls/files.h"
@@ -31,7 +35,7 @@ struct calls {
     struct names names;
     struct running_calls running;
     int32_t *row_threads;       // of each row
-    struct operation **ordered; // in the end those that are kept
+    struct operation **ordered; // finally only those that are kept
     size_t nr_ordered, nr_numbered, nr_numbered_threads, nr_files;
     bool has_unknown; // descriptors of unknown kind count as files
 };

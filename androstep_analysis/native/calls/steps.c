@@ -1,4 +1,4 @@
-// Which call is handled where.
+// Selects the functions that handle a call.
 #include "calls/steps.h"
 
 #include "calls/descriptors.h"
@@ -20,7 +20,7 @@ static void leave(struct calls *calls, uint32_t row, uint8_t left)
     calls->left[row] = left;
 }
 
-// Why a row about a descriptor is left out: what the descriptor is, where that is no file.
+// Returns why a row on a descriptor is omitted: what the descriptor is or, for a file, `otherwise`.
 static uint8_t left_of(struct calls *calls, int32_t descriptor, uint8_t otherwise)
 {
     uint8_t left = descriptor == NO_INDEX ? (uint8_t)LEFT_NOT : description_of(&calls->open, descriptor)->left;
@@ -41,7 +41,7 @@ static bool has_text(const struct calls *calls, uint32_t row)
     return text_of(calls->in, calls->in->path[row], &text, &length) && length;
 }
 
-// The call that a *at call without a path is, on the descriptor itself.
+// Returns the call on a descriptor that is equivalent to an *at call without a path.
 static uint8_t call_on_descriptor(const struct calls *calls, uint32_t row)
 {
     const struct call_type *type = call_type(calls->in->call[row]);
@@ -75,7 +75,7 @@ static void begin_on_path(struct calls *calls, struct running *call, const struc
         path_begin(calls, call);
 }
 
-// Whether the path starts from a descriptor.
+// Checks whether the path starts from a descriptor.
 static bool is_relative(const struct calls *calls, int32_t fd, uint32_t path)
 {
     const uint8_t *text;
@@ -95,13 +95,14 @@ bool call_is_partial(const struct calls *calls, uint32_t row)
            (calls->in->failed[row] == 1 && result != NO_INT64 && -result >= FIRST_INTERNAL_ERROR);
 }
 
-// Whether what the call did is recorded although it began before the recording.
+// Checks whether the recording has the effect of a call that began before it.
 static bool is_resumed(const struct calls *calls, uint32_t row)
 {
     return calls->in->state[row] == STATE_RESUMED && row_succeeded(calls->in, row) && calls->in->result[row] >= 0;
 }
 
-// What a call did that began before the recording: readers also tell so what was open and where it stood by then.
+// Applies the effect of a call that began before the recording. Readers also use such rows for the files that were open
+// at the start, and their positions.
 void call_resume(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
@@ -126,7 +127,7 @@ void call_resume(struct calls *calls, const struct running *call)
     }
 }
 
-// Begins a call on a descriptor; false where nothing is to be done at its end.
+// Begins a call on a descriptor; false if there is nothing to do at its end.
 static bool begin_descriptor_step(struct calls *calls, struct running *call, const struct call_type *type)
 {
     if (type->step == STEP_FCNTL && !is_duplicate(calls, call->row)) {
@@ -165,7 +166,7 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
     return true;
 }
 
-// Whether the memory that is mapped is that of a file.
+// Checks whether the mapped memory is that of a file.
 static bool is_of_file(const struct calls *calls, uint32_t row)
 {
     return calls->in->fd[row] >= 0 && !(row_flags(calls->in, row) & FLAG_ANONYMOUS);
@@ -205,7 +206,7 @@ static void begin_process(struct calls *calls, const struct running *call, const
         process_unshare(calls, call->thread, call->row, row_flags(calls->in, call->row));
 }
 
-// A call that is left out, whatever it does; what it shows of its descriptor counts.
+// Begins a call that is omitted in any case. It may still show what its descriptor is.
 static void begin_left(struct calls *calls, struct running *call, const struct call_type *type)
 {
     uint8_t left = type->step == STEP_UNSUPPORTED ? (uint8_t)LEFT_UNSUPPORTED : type->left;
@@ -233,7 +234,7 @@ void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2
         numbers[1] = is_relative(calls, in->fd2[row], in->path2[row]) ? SECOND_NUMBER : NO_NUMBER;
         return;
     }
-    if (type->step == STEP_BETWEEN) { // of sendfile the first number is where to
+    if (type->step == STEP_BETWEEN) { // the first number of sendfile is the destination
         numbers[0] = type->call == SENDFILE ? SECOND_NUMBER : FIRST_NUMBER;
         numbers[1] = type->call == SENDFILE ? FIRST_NUMBER : SECOND_NUMBER;
         return;

@@ -1,27 +1,29 @@
-// What a call does at its beginning and at its end.
+// Effects of a call at its begin and at its end.
 #pragma once
 
 #include "calls/state.h"
 
-// Which of the numbers of a row a descriptor of the call is looked up by.
+// The number in a row that leads to a descriptor of the call.
 enum number { NO_NUMBER, FIRST_NUMBER, SECOND_NUMBER };
 
-// The numbers of the two descriptors of a call, which are looked up before it begins.
+// Returns the numbers of the two descriptors of a call, which are looked up before it begins.
 void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2]);
 
-// Whether only the end of the call is recorded, or none.
+// Checks whether the begin or the end of the call is not recorded, or the call is restarted (internal errors from 512
+// on).
 bool call_is_partial(const struct calls *calls, uint32_t row);
 
-// A partial call is left out, but what it opened or ended counts.
+// Handles a partial call: it is omitted, but descriptors and positions that it returned count.
 void call_resume(struct calls *calls, const struct running *call);
 
-// Whether there is more to be done at the end of the call.
+// Begins a call. Returns whether there is more to do at its end.
 bool call_begin(struct calls *calls, struct running *call);
 void call_end(struct calls *calls, const struct running *call);
 
-// A call whose duration is not recorded stands on one line, and nothing that was recorded happened meanwhile.
+// Returns the end of a call. Without a recorded duration it is the begin: such a call is on one line of the recording,
+// so that no other event was recorded during it.
 int64_t call_end_ns(const struct calls_input *in, uint32_t row);
 
-// Whether the call cannot have ended yet, whatever its rounded or missing times say: it returns a number that is open.
-// It ended before the next call of its thread, and before another thread used the number.
+// Checks whether the call cannot have ended yet, whatever its rounded or missing times, because it returns a number
+// that is open. It ends before the next call of its thread, and before another thread uses the number.
 bool call_is_early(const struct calls *calls, const struct running *call);

@@ -1,4 +1,4 @@
-// Objects move when their array grows: others know them by their index.
+// Objects move when their array grows, so that references to them are indices.
 #include "calls/storage.h"
 
 #include "core/array.h"

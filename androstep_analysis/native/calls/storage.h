@@ -1,4 +1,4 @@
-// Arrays, tables and strings that grow. Where memory is short, no function here returns.
+// Arrays, maps and strings that grow. Without memory, the functions do not return but jump to `exhausted`.
 #pragma once
 
 #include "core/map.h"
@@ -6,16 +6,16 @@
 
 #include <setjmp.h>
 
-enum { NO_INDEX = -1 }; // the index of no object
+enum { NO_INDEX = -1 }; // null
 
 struct storage {
-    jmp_buf exhausted; // where to go on when memory is short
+    jmp_buf exhausted; // target of longjmp without memory
 };
 
-// Adds an object, all zeros, to an array.
+// Appends a zeroed object to an array.
 void *storage_push(struct storage *storage, void **objects, size_t *count, size_t *room, size_t size);
 
-// Adds an object to the array of that name in a struct that has a `storage`.
+// Appends an object to array `name` of a struct with a `storage`.
 #define PUSH(table, name)                                                                                              \
     storage_push((table)->storage, (void **)&(table)->name, &(table)->nr_##name, &(table)->room_##name,                \
                  sizeof(*(table)->name))

@@ -1,4 +1,4 @@
-// Paths as calls are given them, and as a recording says what a descriptor is open on.
+// Paths of calls, and the paths that a recording has of descriptors.
 #include "calls/texts.h"
 
 #include "calls/flags.h"

@@ -1,4 +1,4 @@
-// A thread is known by its tid, which the kernel gives out again: the last thread of that number counts.
+// A thread is found by its tid. The kernel reuses tids: the last thread with a tid counts.
 #include "calls/threads.h"
 
 #include <stdlib.h>

@@ -11,16 +11,16 @@ struct process {
 
 struct thread {
     int32_t tid, process;
-    int32_t running;             // its call under way
+    int32_t running;             // its running call
     int32_t number;              // in the tables
-    int32_t late_fd, late_entry; // what its last call makes when it ends
+    int32_t late_fd, late_entry; // what its last call creates when it ends
     uint32_t row;                // of its last call
 };
 
 struct threads {
     struct storage *storage;
-    struct map thread_numbers, process_numbers; // and one, by tid and pid
-    int32_t *directories;                       // working ones, by the number that processes share
+    struct map thread_numbers, process_numbers; // plus one, by tid and pid
+    int32_t *directories;                       // working directories, by an index that processes share
     size_t nr_directories, room_directories;
     struct process *processes;
     size_t nr_processes, room_processes;

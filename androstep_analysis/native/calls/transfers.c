@@ -1,4 +1,4 @@
-// Where results are not recorded, calls count as having moved what they were asked to.
+// Without recorded results, calls count as having moved the bytes that they requested.
 #include "calls/transfers.h"
 
 #include "calls/descriptors.h"
@@ -21,7 +21,7 @@ bool transfer_is_at_position(const struct calls *calls, uint32_t row)
     return call_type(calls->in->call[row])->step == STEP_STREAM || offset == -1 || offset == NO_INT64;
 }
 
-// Bytes that were moved; where results are not recorded, those that were asked for. NO_INT64: nobody knows.
+// Returns the number of bytes moved or, without a recorded result, requested; NO_INT64: unknown.
 static int64_t moved_by(const struct calls *calls, uint32_t row)
 {
     int64_t result = calls->in->result[row];
@@ -53,7 +53,7 @@ void transfer_begin(struct calls *calls, struct running *call)
         position_begin(calls, call->descriptor, &call->is_alone, &call->position_version);
 }
 
-// A write to the end of the file, wherever that is.
+// Ends a write to the end of the file.
 static int64_t append_end(struct calls *calls, const struct running *call, int64_t moved, bool is_steady)
 {
     int64_t place = size_append(&calls->files, call->sized, is_steady, moved), after;
@@ -91,7 +91,7 @@ void transfer_end(struct calls *calls, const struct running *call)
         offset = position_move(calls, call->descriptor, call->is_alone, call->position_version, moved);
         if (!writes && moved > 0)
             position_reach(calls, call->descriptor);
-        // What an append would write is at the end, whose place nobody needs where nothing was written.
+        // An append writes at the end of the file. If it wrote nothing, its offset does not matter.
         operation_of(calls, call)->offset = writes && appends(calls, call) ? NO_INT64 : offset;
     } else if (row_succeeded(calls->in, row)) {
         descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
@@ -104,7 +104,7 @@ void transfer_end(struct calls *calls, const struct running *call)
         size_read(&calls->files, call->sized, offset, calls->in->bytes[row], moved, is_steady);
 }
 
-// Whether the call was given a place in memory, where the recording did not look.
+// Checks whether the call got a pointer to an offset whose value is not recorded.
 static bool has_unknown_place(const struct calls *calls, uint32_t row)
 {
     const struct calls_input *in = calls->in;
@@ -112,7 +112,7 @@ static bool has_unknown_place(const struct calls *calls, uint32_t row)
     return in->address[row] != NO_INT64 && in->offset[row] == NO_INT64 && in->offset2[row] == NO_INT64;
 }
 
-// Leaves out a call that moved bytes between files at places that are not known.
+// Omits a call that moved bytes between files at unknown offsets.
 static void leave_between(struct calls *calls, struct running *call)
 {
     int32_t inode = descriptor_inode(&calls->open, call->descriptor2);

@@ -1,4 +1,4 @@
-// Reads and writes: what they move, and where.
+// Reads and writes: their bytes and offsets.
 #pragma once
 
 #include "calls/state.h"

@@ -1,4 +1,4 @@
-// What each call does, under all its names.
+// Classifies recorded calls by their names.
 #include "calls/types.h"
 
 #include "calls/flags.h"
@@ -232,7 +232,7 @@ const struct call_type *call_type(uint8_t number)
     return number < NR_CALLS ? &CALLS[number] : &OTHER;
 }
 
-// The number of a call's name; CALL_UNKNOWN of one that does nothing to files.
+// Returns the index of a call's name; CALL_UNKNOWN if the call does nothing to files.
 API uint8_t calls_number(const char *name)
 {
     for (int number = 0; number < NR_CALLS; number++)

@@ -1,4 +1,4 @@
-// What each recorded call does, of all that are known under several names.
+// Kinds of recorded calls. Several names may have the same kind.
 #pragma once
 
 #include <stdint.h>
@@ -58,7 +58,7 @@ enum operation_call {
 enum step {
     STEP_NOTHING,
     STEP_MEMORY,
-    STEP_UNSUPPORTED, // does something to files that no operation can do
+    STEP_UNSUPPORTED, // affects files in a way that no operation reproduces
     STEP_OPEN,
     STEP_CLOSE,
     STEP_CLOSE_RANGE,
@@ -68,10 +68,10 @@ enum step {
     STEP_IOCTL,
     STEP_SEEK,
     STEP_STREAM,     // at the position of the descriptor
-    STEP_PLACE,      // at a place that is given
+    STEP_PLACE,      // at an offset that is an argument
     STEP_BETWEEN,    // from one descriptor to another
-    STEP_DESCRIPTOR, // anything else that is done to a descriptor
-    STEP_PATH,       // anything else that is done to a path
+    STEP_DESCRIPTOR, // any other call on a descriptor
+    STEP_PATH,       // any other call on a path
     STEP_SYNC,
     STEP_MMAP,
     STEP_MUNMAP,
@@ -91,18 +91,18 @@ enum step {
     STEP_EXEC,
     STEP_EXIT,
     STEP_EXIT_GROUP,
-    STEP_SPECIAL,      // makes a descriptor that is no file
-    STEP_SPECIAL_PAIR, // makes two
-    STEP_FOREIGN,      // makes a descriptor of which nothing is known
-    STEP_ON_SPECIAL,   // what is done only to sockets and the like
+    STEP_SPECIAL,      // creates a descriptor that is not a file
+    STEP_SPECIAL_PAIR, // creates two of them
+    STEP_FOREIGN,      // creates a descriptor of unknown kind
+    STEP_ON_SPECIAL,   // succeeds only on sockets and the like
 };
 
 struct call_type {
     const char *name;
     uint8_t step;
     uint8_t call;  // enum operation_call
-    uint8_t left;  // of what STEP_SPECIAL makes and STEP_ON_SPECIAL is done to
-    int32_t flags; // that the call has without being given them
+    uint8_t left;  // enum left of what STEP_SPECIAL creates and STEP_ON_SPECIAL uses
+    int32_t flags; // flags that the call implies
 };
 
 enum { CALL_UNKNOWN = 255 };
