@@ -140,7 +140,7 @@ static bool wait_for(void *context, int64_t earlier)
     return true;
 }
 
-static bool put(struct dependencies *dependencies, int64_t operation, int64_t after)
+static bool append_row(struct dependencies *dependencies, int64_t operation, int64_t after)
 {
     if (dependencies->count == dependencies->room) {
         struct row *rows = array_grow(dependencies->rows, &dependencies->room, sizeof(*rows));
@@ -160,7 +160,7 @@ static int newest_first(const void *left, const void *right)
     return (*a < *b) - (*a > *b);
 }
 
-static bool put_earlier(struct finder *finder)
+static bool append_dependencies(struct finder *finder)
 {
     uint32_t thread = thread_of(finder, finder->operation);
 
@@ -170,7 +170,7 @@ static bool put_earlier(struct finder *finder)
         int64_t earlier = finder->earlier[number];
 
         if (!is_behind(finder, thread, earlier) &&
-            !(put(finder->dependencies, finder->operation, earlier) && learn_with_it(finder, earlier)))
+            !(append_row(finder->dependencies, finder->operation, earlier) && learn_with_it(finder, earlier)))
             return false;
     }
     finder->nr_earlier = 0;
@@ -403,7 +403,7 @@ static bool take(struct finder *finder, int64_t operation)
         return false;
     if (does & (DOES_CHANGE | DOES_CHANGE2 | DOES_CHANGE_NAME | DOES_CHANGE_NAME2) && !note_change(finder))
         return false;
-    return put_earlier(finder);
+    return append_dependencies(finder);
 }
 
 // --- all operations ------------------------------------------------------------------------------------------------

@@ -564,7 +564,7 @@ static void reserve(struct names *names, size_t bytes)
 }
 
 // Prepends a name to the `used` bytes at the end of the scratch buffer, followed by a slash unless it is the last name.
-static size_t put_before(struct names *names, size_t used, uint32_t name)
+static size_t prepend_name(struct names *names, size_t used, uint32_t name)
 {
     size_t length;
     const uint8_t *text = strings_text(names->strings, name, &length);
@@ -619,13 +619,13 @@ uint32_t names_path(struct names *names, int32_t dentry)
     if (names->dentries[dentry].path_version == names->tree_version)
         return names->dentries[dentry].path;
     while (used <= MOST_PATH_BYTES) {
-        used = put_before(names, used, names->dentries[at].name);
+        used = prepend_name(names, used, names->dentries[at].name);
         dir = inode_find(names->files, names->dentries[at].dir);
         if (dir == ROOT)
             break;
         at = names->files->inodes[dir].dentry;
         if (at == NO_INDEX) {
-            used = put_before(names, used, names_unnamed_path(names, dir));
+            used = prepend_name(names, used, names_unnamed_path(names, dir));
             break;
         }
     }
@@ -642,10 +642,10 @@ uint32_t names_first_path(struct names *names, int32_t inode)
         if (names->files->inodes[inode].origin != ORIGIN_START)
             return NO_STRING;
         if (names->files->inodes[inode].first_dir == NO_INDEX) {
-            used = put_before(names, used, names_unnamed_path(names, inode));
+            used = prepend_name(names, used, names_unnamed_path(names, inode));
             break;
         }
-        used = put_before(names, used, names->files->inodes[inode].first_name);
+        used = prepend_name(names, used, names->files->inodes[inode].first_name);
         inode = names->files->inodes[inode].first_dir;
     }
     return used ? take_scratch(names, used) : dot(names);

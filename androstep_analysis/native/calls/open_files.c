@@ -142,7 +142,7 @@ static int32_t use_entry(struct open_files *open, int32_t entry)
     return open->entries[entry].descriptor;
 }
 
-static void put_entry(struct open_files *open, int32_t table, int32_t fd, int32_t entry)
+static void set_entry(struct open_files *open, int32_t table, int32_t fd, int32_t entry)
 {
     *slot_of(open, table, fd) = (uint64_t)entry + FIRST_ENTRY;
 }
@@ -174,7 +174,7 @@ int32_t fd_table_copy(struct open_files *open, int32_t table, uint32_t row, int3
         const struct map_slot *slot = &entries.slots[at];
 
         if (slot->value >= FIRST_ENTRY)
-            put_entry(open, copy, (int32_t)slot->key, copy_entry(open, (int32_t)(slot->value - FIRST_ENTRY), number));
+            set_entry(open, copy, (int32_t)slot->key, copy_entry(open, (int32_t)(slot->value - FIRST_ENTRY), number));
         else if (slot->value)
             *slot_of(open, copy, (int32_t)slot->key) = CLOSED;
     }
@@ -212,14 +212,14 @@ static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, 
         first = open->tables[first].parent;
     }
     entry = entry_inserted(open, row, thread);
-    put_entry(open, first, fd, entry);
+    set_entry(open, first, fd, entry);
     while (first != table) {
         int32_t child = table;
 
         while (open->tables[child].parent != first)
             child = open->tables[child].parent;
         entry = copy_entry(open, entry, open->tables[child].fork);
-        put_entry(open, child, fd, entry);
+        set_entry(open, child, fd, entry);
         first = child;
     }
     return entry;
@@ -304,7 +304,7 @@ static void install(struct open_files *open, int32_t thread, uint32_t row, int32
     open->conflicts +=
         entry_at(open, table_of(open, thread), fd) != NO_INDEX && call_type(open->in->call[row])->step != STEP_DUP_TO;
     descriptor_close(open, thread, row, fd);
-    put_entry(open, table_of(open, thread), fd, entry);
+    set_entry(open, table_of(open, thread), fd, entry);
 }
 
 void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t descriptor,
@@ -342,7 +342,7 @@ int32_t descriptor_received(struct open_files *open, int32_t thread, uint32_t ro
     int32_t entry = entry_inserted(open, row, thread);
 
     open->entries[entry].is_cloexec = cloexec;
-    put_entry(open, table_of(open, thread), fd, entry);
+    set_entry(open, table_of(open, thread), fd, entry);
     return open->entries[entry].descriptor;
 }
 

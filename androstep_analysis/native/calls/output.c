@@ -577,7 +577,7 @@ static int32_t mode_of(const struct calls *calls, const struct operation *operat
     return asks && !operation->is_inserted && mode != NO_INT32 ? mode & PERMISSIONS : NO_INT32;
 }
 
-static void put_operation(struct calls *calls, struct table *table, const struct operation *operation)
+static void append_operation(struct calls *calls, struct table *table, const struct operation *operation)
 {
     const struct calls_input *in = calls->in;
     size_t row = table_row(table);
@@ -616,7 +616,7 @@ static bool is_population(struct calls *calls, int32_t number)
            (type_of(inode) == TYPE_DIRECTORY || itself->number != NO_INDEX);
 }
 
-static void put_population(struct calls *calls, struct table *table, int32_t number, uint32_t path)
+static void append_population(struct calls *calls, struct table *table, int32_t number, uint32_t path)
 {
     const struct inode *inode = &calls->files.inodes[number],
                        *itself = &calls->files.inodes[inode_find(&calls->files, number)];
@@ -638,7 +638,7 @@ static void put_population(struct calls *calls, struct table *table, int32_t num
                                             : (uint8_t)SIZE_FROM_NOTHING);
 }
 
-static bool put_populations(struct calls *calls, struct table *table)
+static bool append_populations(struct calls *calls, struct table *table)
 {
     for (size_t n = 0; n < calls->files.nr_inodes; n++) {
         uint32_t path;
@@ -652,7 +652,7 @@ static bool put_populations(struct calls *calls, struct table *table)
         }
         if (table_is_full(table))
             return false;
-        put_population(calls, table, (int32_t)n, path);
+        append_population(calls, table, (int32_t)n, path);
     }
     return true;
 }
@@ -672,7 +672,7 @@ API bool calls_tables(struct calls *calls, struct table *operations, struct tabl
     if (setjmp(calls->storage.exhausted))
         return false;
     for (size_t n = 0; n < calls->nr_ordered && !table_is_full(operations); n++)
-        put_operation(calls, operations, calls->ordered[n]);
+        append_operation(calls, operations, calls->ordered[n]);
     for (size_t n = 0; n < calls->threads.nr_threads && !table_is_full(threads); n++) {
         const struct thread *thread = &calls->threads.threads[n];
         size_t row;
@@ -684,5 +684,5 @@ API bool calls_tables(struct calls *calls, struct table *operations, struct tabl
         put_int32(threads, THREAD_PID, row, calls->threads.processes[thread->process].pid);
         put_int32(threads, THREAD_TID, row, thread->tid);
     }
-    return put_populations(calls, files);
+    return append_populations(calls, files);
 }

@@ -101,7 +101,7 @@ static bool is_nowhere(const struct calls *calls, const struct place *place)
 }
 
 // Sets the path of the operation and the file there.
-static void put_place(struct calls *calls, const struct running *call, const struct place *place)
+static void set_location(struct calls *calls, const struct running *call, const struct place *place)
 {
     uint32_t path = place_path(calls, place);
     struct operation *operation = operation_of(calls, call);
@@ -212,7 +212,7 @@ static void open_failed(struct calls *calls, const struct running *call, int64_t
         names_absent(&calls->names, place);
     else if (error == ERROR_EXIST || error == ERROR_ISDIR)
         names_confirm(&calls->names, place, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
-    put_place(calls, call, place);
+    set_location(calls, call, place);
     if ((flags & FLAG_CREAT) && !operation_of(calls, call)->left && !failed_by_names(calls, call->row))
         operation_of(calls, call)->left = LEFT_UNSUPPORTED;
 }
@@ -263,13 +263,13 @@ void open_end(struct calls *calls, const struct running *call)
         inode = inode_new(&calls->files, TYPE_UNKNOWN, flags & FLAG_EXCL ? ORIGIN_MADE : ORIGIN_START);
     } else if (is_temporary(flags)) {
         names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-        put_place(calls, call, &place);
+        set_location(calls, call, &place);
         left = names_left(&calls->names, &place);
         inode = inode_new(&calls->files, TYPE_FILE, ORIGIN_MADE);
     } else {
         inode = opened(calls, &place, flags);
         inode = names_identify(&calls->names, &place, inode, calls->in->dev[call->row], calls->in->ino[call->row]);
-        put_place(calls, call, &place);
+        set_location(calls, call, &place);
         left = names_left(&calls->names, &place);
         if (!left && calls->in->result_path[call->row] != NO_STRING)
             left = kind_of_path(calls->in, calls->in->result_path[call->row], NO_CODE);
@@ -355,7 +355,7 @@ static void path_reached(struct calls *calls, const struct running *call, struct
     }
 }
 
-static void put_arguments(struct calls *calls, const struct running *call)
+static void set_flags(struct calls *calls, const struct running *call)
 {
     struct operation *operation = operation_of(calls, call);
     int64_t flags = row_flags(calls->in, call->row);
@@ -373,7 +373,7 @@ void path_end(struct calls *calls, const struct running *call)
     struct place place;
     bool is_steady = size_end(&calls->files, call);
 
-    put_arguments(calls, call);
+    set_flags(calls, call);
     if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place)) {
         operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
@@ -390,7 +390,7 @@ void path_end(struct calls *calls, const struct running *call)
         names_confirm(&calls->names, &place, TYPE_UNKNOWN); // the file is not a link
     else if (error_of(calls, call->row) == ERROR_ISDIR)
         names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-    put_place(calls, call, &place);
+    set_location(calls, call, &place);
 }
 
 static void make_end(struct calls *calls, const struct running *call, struct place *place)
@@ -399,7 +399,7 @@ static void make_end(struct calls *calls, const struct running *call, struct pla
         names_make(&calls->names, place, TYPE_DIRECTORY, ORIGIN_MADE);
     else if (error_of(calls, call->row) == ERROR_EXIST)
         names_confirm(&calls->names, place, TYPE_UNKNOWN);
-    put_place(calls, call, place);
+    set_location(calls, call, place);
 }
 
 static void remove_end(struct calls *calls, const struct running *call, struct place *place)
@@ -414,7 +414,7 @@ static void remove_end(struct calls *calls, const struct running *call, struct p
         names_absent(&calls->names, place);
     else if (error == ERROR_NOTEMPTY || error == ERROR_ISDIR)
         names_confirm(&calls->names, place, TYPE_DIRECTORY);
-    put_place(calls, call, place);
+    set_location(calls, call, place);
     if (row_succeeded(calls->in, call->row))
         names_remove(&calls->names, place);
 }
@@ -442,7 +442,7 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
     } else if (error == ERROR_EXIST || error == ERROR_NOTEMPTY) {
         names_confirm(&calls->names, &to, TYPE_UNKNOWN);
     }
-    put_place(calls, call, place);
+    set_location(calls, call, place);
     path2 = place_path(calls, &to);
     operation_of(calls, call)->path2 = path2;
     if (operation_of(calls, call)->left == LEFT_NOT)
@@ -481,7 +481,7 @@ static void symlink_end(struct calls *calls, const struct running *call)
     } else if (error_of(calls, call->row) == ERROR_EXIST) {
         names_confirm(&calls->names, &place, TYPE_UNKNOWN);
     }
-    put_place(calls, call, &place);
+    set_location(calls, call, &place);
     operation_of(calls, call)->path2 = target;
     if (target == NO_STRING && !operation_of(calls, call)->left)
         operation_of(calls, call)->left = LEFT_NO_PATH;

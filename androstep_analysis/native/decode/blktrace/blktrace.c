@@ -160,7 +160,7 @@ static bool merge_record(struct blktrace *trace, struct table *table, const stru
 
         if (table_is_full(table))
             return false;
-        put_record(trace, table, stream, event, action);
+        append_record(trace, table, stream, event, action);
         sequence_seen(trace, number32(record, device), number32(record, device + 4), number32(record, 4));
     }
     report->counts[event]++;

@@ -100,7 +100,7 @@ static uint64_t big_number(const uint8_t *at, size_t bytes)
 }
 
 // Writes device, sector and length. A passthrough request has no sector.
-static void put_place(struct table *table, size_t row, const struct record *record, enum event event, uint64_t action)
+static void put_sectors(struct table *table, size_t row, const struct record *record, enum event event, uint64_t action)
 {
     uint64_t sector = number64(record, 16);
     int64_t nr_sectors = number32(record, 24) >> 9;
@@ -139,8 +139,8 @@ static void put_place(struct table *table, size_t row, const struct record *reco
     put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
 }
 
-void put_record(struct blktrace *trace, struct table *table, const struct stream *stream, enum event event,
-                uint64_t action)
+void append_record(struct blktrace *trace, struct table *table, const struct stream *stream, enum event event,
+                   uint64_t action)
 {
     const struct record *record = &stream->record;
     size_t row = table_row(table);
@@ -157,7 +157,7 @@ void put_record(struct blktrace *trace, struct table *table, const struct stream
     put_code(table, BLOCK_ACTION, row, (uint8_t)EVENTS[event].action);
     put_uint32(table, BLOCK_DEV, row, number32(record, device_offset(record)));
     put_uint32(table, BLOCK_RWBS, row, rwbs_string(trace, action, number32(record, 24)));
-    put_place(table, row, record, event, action);
+    put_sectors(table, row, record, event, action);
     if (event == EVENT_COMPLETE)
         put_int32(table, BLOCK_ERROR, row, (int16_t)number16(record, device_offset(record) + 8));
     else if (thread && event != EVENT_REQUEUE && event != EVENT_REMAP)

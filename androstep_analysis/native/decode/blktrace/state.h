@@ -277,5 +277,5 @@ void sequences_end(struct blktrace *trace);
 // --- rows (rows.c) ------------------------------------------------------------------------------------------
 
 // Appends the row of the stream's record, which must be an event. The table must have a free row.
-void put_record(struct blktrace *trace, struct table *table, const struct stream *stream, enum event event,
-                uint64_t action);
+void append_record(struct blktrace *trace, struct table *table, const struct stream *stream, enum event event,
+                   uint64_t action);

@@ -162,8 +162,8 @@ static void take_numbers(struct wire wire, uint64_t *values)
             values[number] = field.value;
 }
 
-static size_t put_place(struct table *table, int64_t ts_ns, int32_t cpu, enum action action, const char *event,
-                        const uint64_t *values)
+static size_t append_request(struct table *table, int64_t ts_ns, int32_t cpu, enum action action, const char *event,
+                             const uint64_t *values)
 {
     size_t row = table_row(table);
 
@@ -179,7 +179,8 @@ static size_t put_place(struct table *table, int64_t ts_ns, int32_t cpu, enum ac
     return row;
 }
 
-static void put_io(struct octf *octf, struct table *table, int64_t ts_ns, int32_t cpu, uint64_t sid, struct wire wire)
+static void append_io(struct octf *octf, struct table *table, int64_t ts_ns, int32_t cpu, uint64_t sid,
+                      struct wire wire)
 {
     static const char OPERATIONS[] = "NRWD"; // unknown is N, blktrace's letter for no data transfer
     uint64_t values[NR_IO_FIELDS], operation;
@@ -187,7 +188,7 @@ static void put_io(struct octf *octf, struct table *table, int64_t ts_ns, int32_
     size_t length = 0;
 
     take_numbers(wire, values);
-    octf->last_row = put_place(table, ts_ns, cpu, ACTION_QUEUE, "io", values);
+    octf->last_row = append_request(table, ts_ns, cpu, ACTION_QUEUE, "io", values);
     octf->last_id = values[IO_ID] ? values[IO_ID] : sid;
     octf->has_last = true;
     operation = values[IO_OPERATION] + !octf->has_unknown;
@@ -205,18 +206,18 @@ static void put_io(struct octf *octf, struct table *table, int64_t ts_ns, int32_
         put_code(table, BLOCK_BLOCK_TYPE, octf->last_row, TYPE_METADATA);
 }
 
-static void put_completion(struct table *table, int64_t ts_ns, int32_t cpu, struct wire wire)
+static void append_completion(struct table *table, int64_t ts_ns, int32_t cpu, struct wire wire)
 {
     uint64_t values[NR_IO_FIELDS];
     size_t row;
 
     take_numbers(wire, values);
-    row = put_place(table, ts_ns, cpu, ACTION_COMPLETE, "ioCompletion", values);
+    row = append_request(table, ts_ns, cpu, ACTION_COMPLETE, "ioCompletion", values);
     put_int32(table, BLOCK_ERROR, row, values[COMPLETION_ERROR] ? -EIO_NUMBER : 0);
 }
 
 // Adds the path of the file to the last io. iotrace writes this message right after the io.
-static void put_meta(struct octf *octf, struct table *table, struct wire wire)
+static void put_file_path(struct octf *octf, struct table *table, struct wire wire)
 {
     uint8_t path[LONGEST_PATH];
     struct file_id id = {0};
@@ -356,11 +357,11 @@ size_t octf_decode(struct octf *octf, const uint8_t *data, size_t length, int32_
             break;
         count(octf, &event);
         if (event.kind == EVENT_IO)
-            put_io(octf, table, event.ts_ns, cpu, event.sid, event.body);
+            append_io(octf, table, event.ts_ns, cpu, event.sid, event.body);
         else if (event.kind == EVENT_COMPLETION)
-            put_completion(table, event.ts_ns, cpu, event.body);
+            append_completion(table, event.ts_ns, cpu, event.body);
         else if (event.kind == EVENT_META)
-            put_meta(octf, table, event.body);
+            put_file_path(octf, table, event.body);
     }
     return (size_t)(start - data);
 }

@@ -84,24 +84,24 @@ static struct wire name_of(struct wire message)
 
 enum { GENERIC_EVENT = 327 };
 
-static void put_event(struct perfetto *trace, const struct event *kind, struct output *output, int64_t ts_ns,
-                      int32_t cpu, int32_t tid)
+static void emit_event(struct perfetto *trace, const struct event *kind, struct output *output, int64_t ts_ns,
+                       int32_t cpu, int32_t tid)
 {
     struct table *table = table_for(output, kind->target);
 
     thread_seen(trace, ts_ns, tid,
                 kind->target == TO_BLOCK && has_text(trace, SLOT_comm) ? text_number(trace, SLOT_comm) : NO_STRING);
     if (kind->target > TO_SAMPLES && !trace->is_named)
-        put_task(trace, kind->target, ts_ns, tid);
+        append_task(trace, kind->target, ts_ns, tid);
     if (!table || (kind->target > TO_SAMPLES && !trace->is_named))
         return;
     give_value(trace, SLOT_ts_ns, (uint64_t)ts_ns);
     give_value(trace, SLOT_cpu, (uint64_t)(int64_t)cpu);
     give_value(trace, SLOT_tid, (uint64_t)(int64_t)tid);
     if (kind->target == NEW_TASK)
-        put_birth(trace, table);
+        append_new_task(trace, table);
     else
-        put_row(trace, kind, table, ts_ns);
+        append_row(trace, kind, table, ts_ns);
 }
 
 // Checks whether the current run uses events with this target: the first run needs thread names, the second one rows.
@@ -162,7 +162,7 @@ static bool read_event(struct perfetto *trace, struct wire event, struct output 
     if (is_wanted(trace, kind->target))
         is_whole = shape ? take_numbered(trace, shape, body.bytes) : take_named(trace, kind, body.bytes);
     if (is_whole)
-        put_event(trace, kind, output, ts_ns, cpu, tid);
+        emit_event(trace, kind, output, ts_ns, cpu, tid);
     else
         trace->totals.unreadable_events++;
     forget_values(trace);

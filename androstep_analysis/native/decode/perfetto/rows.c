@@ -69,7 +69,7 @@ static void put_value(struct perfetto *trace, struct table *table, size_t row, u
 }
 
 // Appends the row of the current event with its values and the thread that was running.
-static size_t put_values(struct perfetto *trace, enum target target, struct table *table)
+static size_t append_values(struct perfetto *trace, enum target target, struct table *table)
 {
     size_t row = table_row(table);
     ptrdiff_t version =
@@ -100,7 +100,7 @@ static void put_text_number(struct perfetto *trace, enum target target, struct t
 
 // --- block events ---
 
-static void put_block(struct perfetto *trace, const struct event *kind, struct table *table)
+static void append_block(struct perfetto *trace, const struct event *kind, struct table *table)
 {
     size_t row;
 
@@ -115,7 +115,7 @@ static void put_block(struct perfetto *trace, const struct event *kind, struct t
     if (has_number(trace, SLOT_error) && (int64_t)trace->values[SLOT_error].number > 0)
         trace->values[SLOT_error].number = (uint64_t)INT64_MIN;
     give_value(trace, SLOT_action, kind->code);
-    row = put_values(trace, TO_BLOCK, table);
+    row = append_values(trace, TO_BLOCK, table);
     put_text_number(trace, TO_BLOCK, table, row, SLOT_event, kind->event);
 }
 
@@ -164,7 +164,7 @@ static void put_name(struct perfetto *trace, struct table *table, size_t row, en
         put_text_number(trace, TO_FS, table, row, name, NO_STRING);
 }
 
-static void put_fs(struct perfetto *trace, const struct event *kind, struct table *table)
+static void append_fs(struct perfetto *trace, const struct event *kind, struct table *table)
 {
     uint32_t status = NO_STRING;
     size_t row;
@@ -187,7 +187,7 @@ static void put_fs(struct perfetto *trace, const struct event *kind, struct tabl
         has_number(trace, SLOT_error) && !trace->values[SLOT_error].number)
         give_value(trace, SLOT_ino, trace->values[SLOT_child].number);
     give_value(trace, SLOT_event, kind->code);
-    row = put_values(trace, TO_FS, table);
+    row = append_values(trace, TO_FS, table);
     put_text_number(trace, TO_FS, table, row, SLOT_status, status);
     if (has_text(trace, SLOT_bdi))
         put_uint32(table, trace->columns[TO_FS][SLOT_dev], row, device_of_name(slot_text(trace, SLOT_bdi)));
@@ -227,7 +227,7 @@ static void read_cdb(struct perfetto *trace)
     give_value(trace, SLOT_nr_blocks, blocks);
 }
 
-static void put_command(struct perfetto *trace, const struct event *kind, struct table *table)
+static void append_command(struct perfetto *trace, const struct event *kind, struct table *table)
 {
     static const enum slot errors[] = {SLOT_cmd_err, SLOT_data_err, SLOT_stop_err};
     enum step step = STEP_OTHER;
@@ -259,7 +259,7 @@ static void put_command(struct perfetto *trace, const struct event *kind, struct
         read_cdb(trace);
     give_value(trace, SLOT_event, kind->code);
     give_value(trace, SLOT_step, step);
-    row = put_values(trace, TO_COMMANDS, table);
+    row = append_values(trace, TO_COMMANDS, table);
     if (has_number(trace, SLOT_host)) {
         int length = snprintf(address, sizeof(address), "%u:%u:%u:%u", (uint32_t)trace->values[SLOT_host].number,
                               (uint32_t)trace->values[SLOT_channel].number, (uint32_t)trace->values[SLOT_id].number,
@@ -284,7 +284,7 @@ enum {
     SCOPE_DEVICE = 2
 };
 
-static void put_samples(struct perfetto *trace, int64_t ts_ns, struct table *table)
+static void append_samples(struct perfetto *trace, int64_t ts_ns, struct table *table)
 {
     for (unsigned number = 0; number < trace->nr_samples; number++) {
         const struct counter *counter = &trace->counters[trace->samples[number].counter];
@@ -307,13 +307,13 @@ static void put_samples(struct perfetto *trace, int64_t ts_ns, struct table *tab
 
 enum { BIRTH = 1 }; // value of task_newtask in the enum of importance.event
 
-static void put_call(struct perfetto *trace, const struct event *kind, struct table *table)
+static void append_call(struct perfetto *trace, const struct event *kind, struct table *table)
 {
     give_value(trace, SLOT_phase, kind->code);
-    put_values(trace, TO_CALLS, table);
+    append_values(trace, TO_CALLS, table);
 }
 
-void put_birth(struct perfetto *trace, struct table *table)
+void append_new_task(struct perfetto *trace, struct table *table)
 {
     give_value(trace, SLOT_event, BIRTH);
     give_value(trace, SLOT_task, trace->values[SLOT_thread].number);
@@ -325,34 +325,34 @@ void put_birth(struct perfetto *trace, struct table *table)
         take_value(trace, SLOT_task_comm, &name);
         trace->has[SLOT_comm] = false;
     }
-    put_values(trace, TO_IMPORTANCE, table);
+    append_values(trace, TO_IMPORTANCE, table);
 }
 
-static void put_importance(struct perfetto *trace, const struct event *kind, struct table *table)
+static void append_importance(struct perfetto *trace, const struct event *kind, struct table *table)
 {
     give_value(trace, SLOT_event, kind->code);
-    put_values(trace, TO_IMPORTANCE, table);
+    append_values(trace, TO_IMPORTANCE, table);
 }
 
-void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns)
+void append_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns)
 {
     switch (kind->target) {
     case TO_BLOCK:
-        put_block(trace, kind, table);
+        append_block(trace, kind, table);
         break;
     case TO_FS:
-        put_fs(trace, kind, table);
+        append_fs(trace, kind, table);
         break;
     case TO_COMMANDS:
-        put_command(trace, kind, table);
+        append_command(trace, kind, table);
         break;
     case TO_CALLS:
-        put_call(trace, kind, table);
+        append_call(trace, kind, table);
         break;
     case TO_IMPORTANCE:
-        put_importance(trace, kind, table);
+        append_importance(trace, kind, table);
         break;
     default:
-        put_samples(trace, ts_ns, table);
+        append_samples(trace, ts_ns, table);
     }
 }

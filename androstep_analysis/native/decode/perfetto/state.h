@@ -331,15 +331,15 @@ void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t co
 ptrdiff_t version_at(const struct perfetto *trace, int32_t tid, int64_t ts_ns);
 
 // Adds the task row of the current event.
-void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid);
+void append_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid);
 
 // --- rows (rows.c) ---
 
 // Appends the row of the current event. The table must have a free row.
-void put_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns);
+void append_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns);
 
 // Appends the row of a new task to table importance. The table must have a free row.
-void put_birth(struct perfetto *trace, struct table *table);
+void append_new_task(struct perfetto *trace, struct table *table);
 
 // --- frames (frames.c) ---
 

@@ -116,7 +116,7 @@ ptrdiff_t version_at(const struct perfetto *trace, int32_t tid, int64_t ts_ns)
     return low > thread->first ? (ptrdiff_t)low - 1 : -1;
 }
 
-void put_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid)
+void append_task(struct perfetto *trace, enum target target, int64_t ts_ns, int32_t tid)
 {
     static const uint32_t steps[] = {
         [NEW_TASK] = TASK_NEW, [FORK] = TASK_FORK, [RENAME] = TASK_RENAME, [EXEC] = TASK_EXEC};

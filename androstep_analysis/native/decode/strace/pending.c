@@ -23,12 +23,12 @@ static bool has_row(const struct strace *strace, const struct task *task)
     return task->is_pending && task->pending.table_number == strace->table_number;
 }
 
-void pending_put(struct strace *strace, struct table *table, struct task *task)
+void pending_append(struct strace *strace, struct table *table, struct task *task)
 {
     struct call_text call;
 
     if (!has_row(strace, task) && split_call(text_of(task), &call))
-        call_put(strace, table, &call, task, STATE_UNFINISHED, task->pending.ts_ns, task->pending.line);
+        call_append(strace, table, &call, task, STATE_UNFINISHED, task->pending.ts_ns, task->pending.line);
     strace->counts.unfinished++;
     forget(strace, task);
 }
@@ -54,14 +54,14 @@ bool pending_keep(struct strace *strace, struct table *table, struct task *task,
     if (!split_call(text, &call))
         return false;
     if (task->is_pending)
-        pending_put(strace, table, task);
+        pending_append(strace, table, task);
     task->pending.ts_ns = ts_ns;
     task->pending.line = (int64_t)strace->counts.lines;
     task->pending.row = table->rows;
     task->pending.table_number = strace->table_number;
     task->is_pending = keep_text(strace, task, text);
     strace->counts.forgotten += !task->is_pending;
-    return call_put(strace, table, &call, task, STATE_UNFINISHED, ts_ns, task->pending.line);
+    return call_append(strace, table, &call, task, STATE_UNFINISHED, ts_ns, task->pending.line);
 }
 
 // Strips `words` from the end of a line.
@@ -101,8 +101,8 @@ static bool is_call(const struct task *task, struct text name)
 }
 
 // Appends the end of a call that began before the log did, or under another name.
-static bool put_end(struct strace *strace, struct table *table, const struct line *line, struct text name,
-                    struct text tail, int64_t ts_ns)
+static bool append_end(struct strace *strace, struct table *table, const struct line *line, struct text name,
+                       struct text tail, int64_t ts_ns)
 {
     static const uint8_t OPENING[] = "(";
     struct call_text call;
@@ -111,7 +111,7 @@ static bool put_end(struct strace *strace, struct table *table, const struct lin
     strace->counts.resumed++;
     return scratch_join(&strace->scratch, name, (struct text){OPENING, OPENING + 1}, &text) &&
            scratch_join(&strace->joined, text, tail, &text) && split_call(text, &call) &&
-           call_put(strace, table, &call, line->task, STATE_RESUMED, ts_ns, (int64_t)strace->counts.lines);
+           call_append(strace, table, &call, line->task, STATE_RESUMED, ts_ns, (int64_t)strace->counts.lines);
 }
 
 bool pending_resume(struct strace *strace, struct table *table, const struct line *line)
@@ -137,7 +137,7 @@ bool pending_resume(struct strace *strace, struct table *table, const struct lin
         tail.at += strlen(UNFINISHED);
     first = beginner(strace, line->task);
     if (!first->is_pending || !is_call(first, name))
-        return put_end(strace, table, line, name, tail, ts_ns);
+        return append_end(strace, table, line, name, tail, ts_ns);
     if (!scratch_join(&strace->joined, text_of(first), tail, &text))
         return false;
     if (take_unfinished(&text)) // interrupted once more
@@ -145,7 +145,7 @@ bool pending_resume(struct strace *strace, struct table *table, const struct lin
     state = died ? STATE_UNFINISHED : STATE_WHOLE;
     row = has_row(strace, first) ? first->pending.row : table->rows;
     is_read = split_call(text, &call) &&
-              call_put_at(strace, table, row, &call, line->task, state, first->pending.ts_ns, first->pending.line);
+              call_write(strace, table, row, &call, line->task, state, first->pending.ts_ns, first->pending.line);
     if (is_read && row == table->rows)
         table_row(table);
     if (is_read && !died && strace->counts.is_timed && ((int64_t *)table->values[SYSCALL_DURATION_NS])[row] == NO_INT64)

@@ -113,8 +113,8 @@ static void learn(struct strace *strace, const struct table *table, size_t row, 
     }
 }
 
-bool call_put_at(struct strace *strace, struct table *table, size_t row, const struct call_text *call,
-                 const struct task *task, enum syscall_state state, int64_t ts_ns, int64_t line)
+bool call_write(struct strace *strace, struct table *table, size_t row, const struct call_text *call,
+                const struct task *task, enum syscall_state state, int64_t ts_ns, int64_t line)
 {
     int number;
 
@@ -137,10 +137,10 @@ bool call_put_at(struct strace *strace, struct table *table, size_t row, const s
     return true;
 }
 
-bool call_put(struct strace *strace, struct table *table, const struct call_text *call, const struct task *task,
-              enum syscall_state state, int64_t ts_ns, int64_t line)
+bool call_append(struct strace *strace, struct table *table, const struct call_text *call, const struct task *task,
+                 enum syscall_state state, int64_t ts_ns, int64_t line)
 {
-    if (!call_put_at(strace, table, table->rows, call, task, state, ts_ns, line))
+    if (!call_write(strace, table, table->rows, call, task, state, ts_ns, line))
         return false;
     table_row(table);
     return true;

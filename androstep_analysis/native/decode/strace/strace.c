@@ -17,7 +17,7 @@ static void note(struct strace *strace, struct text text)
 }
 
 // Counts --- SIGCHLD {si_signo=...} --- or +++ exited with 0 +++ by its first two words.
-static void put_note(struct strace *strace, struct table *table, const struct line *line)
+static void count_note(struct strace *strace, struct table *table, const struct line *line)
 {
     struct text words = line->text;
     const uint8_t *space = NULL;
@@ -32,7 +32,7 @@ static void put_note(struct strace *strace, struct table *table, const struct li
     if (*words.at != '+')
         return;
     if (line->task->is_pending)
-        pending_put(strace, table, line->task);
+        pending_append(strace, table, line->task);
     task_end(strace, line->task);
 }
 
@@ -105,7 +105,7 @@ static bool keep_torn(struct strace *strace, struct text text, int64_t time_befo
     return true;
 }
 
-static bool put_line(struct strace *strace, struct table *table, struct text text, bool can_be_torn)
+static bool parse_line(struct strace *strace, struct table *table, struct text text, bool can_be_torn)
 {
     struct text whole_line = text;
     int64_t time_before_ns = strace->time_ns;
@@ -116,7 +116,7 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
         return false;
     text = line.text;
     if (text_starts(text, "--- ") || (text_starts(text, "+++ ") && text_ends(text, "+++"))) {
-        put_note(strace, table, &line);
+        count_note(strace, table, &line);
         return true;
     }
     if (is_nameless(text)) {
@@ -133,11 +133,11 @@ static bool put_line(struct strace *strace, struct table *table, struct text tex
         return false;
     if (!call.whole)
         return can_be_torn && keep_torn(strace, whole_line, time_before_ns);
-    if (!call_put(strace, table, &call, line.task, STATE_WHOLE, row_time(strace, line.ts_ns),
-                  (int64_t)strace->counts.lines))
+    if (!call_append(strace, table, &call, line.task, STATE_WHOLE, row_time(strace, line.ts_ns),
+                     (int64_t)strace->counts.lines))
         return false;
     if (line.task->is_pending) // a thread has one call at a time
-        pending_put(strace, table, line.task);
+        pending_append(strace, table, line.task);
     return true;
 }
 
@@ -177,11 +177,11 @@ static void read_line(struct strace *strace, struct table *table, struct text te
         if (attached_in(text) == text.at) // another message in the middle of the same line
             return;
         strace->torn_length = 0;
-        if (goes_on && scratch_join(&strace->mended, torn, text, &joined) && put_line(strace, table, joined, false))
+        if (goes_on && scratch_join(&strace->mended, torn, text, &joined) && parse_line(strace, table, joined, false))
             return;
         count_unreadable(strace, torn);
     }
-    if (!is_remark(strace, text) && !put_line(strace, table, text, true))
+    if (!is_remark(strace, text) && !parse_line(strace, table, text, true))
         count_unreadable(strace, text);
 }
 
@@ -279,7 +279,7 @@ bool strace_finish(struct strace *strace, struct table *table)
             continue;
         if (table_is_full(table))
             return false;
-        pending_put(strace, table, &strace->tasks[number]);
+        pending_append(strace, table, &strace->tasks[number]);
     }
     return true;
 }

@@ -146,12 +146,12 @@ bool put_fd(struct table *table, size_t row, struct text text, size_t fd_column,
 int64_t row_time(struct strace *strace, int64_t ts_ns);
 
 // Writes a call into row `row`; false if it cannot be parsed.
-bool call_put_at(struct strace *strace, struct table *table, size_t row, const struct call_text *call,
-                 const struct task *task, enum syscall_state state, int64_t ts_ns, int64_t line);
+bool call_write(struct strace *strace, struct table *table, size_t row, const struct call_text *call,
+                const struct task *task, enum syscall_state state, int64_t ts_ns, int64_t line);
 
 // Appends the row of a call. The table is unchanged if the call cannot be parsed.
-bool call_put(struct strace *strace, struct table *table, const struct call_text *call, const struct task *task,
-              enum syscall_state state, int64_t ts_ns, int64_t line);
+bool call_append(struct strace *strace, struct table *table, const struct call_text *call, const struct task *task,
+                 enum syscall_state state, int64_t ts_ns, int64_t line);
 
 // --- calls that other threads interrupt (pending.c) -----------------------------------------------------------
 
@@ -163,7 +163,7 @@ bool take_unfinished(struct text *text);
 bool pending_keep(struct strace *strace, struct table *table, struct task *task, struct text text, int64_t ts_ns);
 
 // Appends the beginning of a call that never returned.
-void pending_put(struct strace *strace, struct table *table, struct task *task);
+void pending_append(struct strace *strace, struct table *table, struct task *task);
 
 // Completes a call from its end: <... read resumed>"abc", 3) = 3
 bool pending_resume(struct strace *strace, struct table *table, const struct line *line);

@@ -216,18 +216,18 @@ bool blkparse_block(struct reader *reader, const struct blk_event *event, uint8_
     put_int64(table, BLOCK_TS_NS, row, event->ts_ns);
     put_int32(table, BLOCK_CPU, row, event->cpu);
     put_int32(table, BLOCK_TID, row, event->tid);
-    put_again(reader, BLOCK_EVENT, row, event->letters);
+    put_cached(reader, BLOCK_EVENT, row, event->letters);
     put_code(table, BLOCK_ACTION, row, action);
     put_uint32(table, BLOCK_DEV, row, device_of(event->major, event->minor));
     if (tail.has_number && !is_bytes)
         put_int64(table, BLOCK_SECTOR, row, int64_of(tail.number));
     if (!is_plug)
         put_int64(table, BLOCK_NR_SECTORS, row, length_of(&tail, is_bytes, is_completed));
-    put_again(reader, BLOCK_RWBS, row, event->rwbs);
+    put_cached(reader, BLOCK_RWBS, row, event->rwbs);
     if (action == ACTION_COMPLETE)
         put_int32(table, BLOCK_ERROR, row, error_of(tail.name));
     if (tail.has_name && !is_completed && !text_is(tail.name, "(null)")) // the name of the thread was not recorded
-        put_again(reader, BLOCK_COMM, row, tail.name);
+        put_cached(reader, BLOCK_COMM, row, tail.name);
     if (tail.is_remap) {
         put_uint32(table, BLOCK_OLD_DEV, row, device_of(tail.old_major, tail.old_minor));
         put_int64(table, BLOCK_OLD_SECTOR, row, int64_of(tail.old_sector));

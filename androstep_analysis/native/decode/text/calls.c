@@ -134,7 +134,7 @@ static bool take_part(struct text event, struct text fields, struct part *part)
     return take_kernel_text(fields, part);
 }
 
-bool put_call(struct table *table, struct text event, struct text fields, size_t *row)
+bool append_call(struct table *table, struct text event, struct text fields, size_t *row)
 {
     struct part part = {.number = NO_INT64, .result = NO_INT64};
 

@@ -11,4 +11,4 @@ static inline bool is_of_call(struct text event)
 
 // Appends a row to table call_events, without the columns of the thread. Returns false, without a row, if the line has
 // another form.
-bool put_call(struct table *table, struct text event, struct text fields, size_t *row);
+bool append_call(struct table *table, struct text event, struct text fields, size_t *row);

@@ -353,21 +353,21 @@ static uint64_t device_number(const struct request *request)
     return request->dev;
 }
 
-static void put_request(struct reader *reader, const struct request *request, uint8_t action, int64_t ts_ns,
-                        int64_t sector, int64_t nr_sectors)
+static void append_request(struct reader *reader, const struct request *request, uint8_t action, int64_t ts_ns,
+                           int64_t sector, int64_t nr_sectors)
 {
     struct table *table = reader->tables.block;
     size_t row = table_row(table);
     uint64_t dev = device_number(request);
 
     put_int64(table, BLOCK_TS_NS, row, ts_ns);
-    put_again(reader, BLOCK_EVENT, row, request->op);
+    put_cached(reader, BLOCK_EVENT, row, request->op);
     put_code(table, BLOCK_ACTION, row, action);
     if (dev < UINT32_MAX)
         put_uint32(table, BLOCK_DEV, row, (uint32_t)dev);
     put_int64(table, BLOCK_SECTOR, row, sector);
     put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
-    put_again(reader, BLOCK_RWBS, row, request->rwbs);
+    put_cached(reader, BLOCK_RWBS, row, request->rwbs);
     if (action == ACTION_COMPLETE && request->ts_ns != NO_INT64)
         return; // the start event already has the thread
     if (request->tid != NO_INT64)
@@ -377,7 +377,7 @@ static void put_request(struct reader *reader, const struct request *request, ui
     if (request->cpu != NO_INT64)
         put_int32(table, BLOCK_CPU, row, int32_of_signed(request->cpu));
     if (text_length(request->comm) && !text_is(request->comm, "<...>"))
-        put_again(reader, BLOCK_COMM, row, request->comm);
+        put_cached(reader, BLOCK_COMM, row, request->comm);
 }
 
 static bool is_blank(struct text line)
@@ -460,14 +460,14 @@ static bool read_row(struct block_csv *csv, struct text line)
     reader->totals.rounded += is_rounded;
     csv->repeats += csv->repeat_ns && is_repeated(csv, &request, sector, nr_sectors);
     if (request.ts_ns != NO_INT64 && request.wait_ns != NO_INT64)
-        put_request(reader, &request, ACTION_QUEUE, request.ts_ns - request.wait_ns, sector, nr_sectors);
+        append_request(reader, &request, ACTION_QUEUE, request.ts_ns - request.wait_ns, sector, nr_sectors);
     if (request.ts_ns != NO_INT64)
-        put_request(reader, &request, csv->start, request.ts_ns, sector, nr_sectors);
+        append_request(reader, &request, csv->start, request.ts_ns, sector, nr_sectors);
     if (request.done_ns == NO_INT64)
         return true;
     if (request.ts_ns != NO_INT64)
         count_event(reader, csv->is_by_done ? request.ts_ns : request.done_ns, request.op);
-    put_request(reader, &request, ACTION_COMPLETE, request.done_ns, sector, nr_sectors);
+    append_request(reader, &request, ACTION_COMPLETE, request.done_ns, sector, nr_sectors);
     return true;
 }
 

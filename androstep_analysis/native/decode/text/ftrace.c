@@ -407,7 +407,7 @@ static bool read_block(struct reader *reader, const struct event *event, const s
     put_int32(table, BLOCK_CPU, row, head->cpu);
     put_int32(table, BLOCK_TID, row, head->tid);
     put_int32(table, BLOCK_PID, row, head->pid);
-    put_again(reader, BLOCK_EVENT, row, head->event);
+    put_cached(reader, BLOCK_EVENT, row, head->event);
     put_code(table, BLOCK_ACTION, row, event->code);
     if (event->flags & BLOCK_ENDS_IN_ERROR) {
         struct text name = fields.name;
@@ -421,7 +421,7 @@ static bool read_block(struct reader *reader, const struct event *event, const s
         comm = fields.name; // the name at the event; the one at the start of the line may be newer
     }
     if (comm.at)
-        put_again(reader, BLOCK_COMM, row, comm);
+        put_cached(reader, BLOCK_COMM, row, comm);
     if (!fields.has_device)
         return true;
     sector = int64_of(fields.sector); // all ones, the sector of an empty flush, is null
@@ -433,7 +433,7 @@ static bool read_block(struct reader *reader, const struct event *event, const s
         put_int64(table, BLOCK_NR_SECTORS, row, length);
     else if (sector != NO_INT64 && length != NO_INT64 && length >= sector)
         put_int64(table, BLOCK_NR_SECTORS, row, length - sector);
-    put_again(reader, BLOCK_RWBS, row, fields.rwbs);
+    put_cached(reader, BLOCK_RWBS, row, fields.rwbs);
     if (fields.is_remap) {
         put_uint32(table, BLOCK_OLD_DEV, row, device_of(fields.old_major, fields.old_minor));
         put_int64(table, BLOCK_OLD_SECTOR, row, int64_of(fields.old_sector));
@@ -536,7 +536,7 @@ static bool read_call(struct table *table, const struct head *head, struct text 
 {
     size_t row;
 
-    if (!put_call(table, head->event, fields, &row))
+    if (!append_call(table, head->event, fields, &row))
         return false;
     put_int64(table, CALL_EVENT_TS_NS, row, head->ts_ns);
     put_int32(table, CALL_EVENT_TID, row, head->tid);

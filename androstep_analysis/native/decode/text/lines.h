@@ -131,7 +131,7 @@ void refuse(struct refused *refused, struct text line);
 void see_thread(struct reader *reader, int64_t ts_ns, int32_t tid, int32_t pid, struct text comm);
 
 // Stores a string in table block_events through the cache.
-static inline void put_again(struct reader *reader, size_t column, size_t row, struct text text)
+static inline void put_cached(struct reader *reader, size_t column, size_t row, struct text text)
 {
     struct table *table = reader->tables.block;
 

@@ -150,10 +150,10 @@ static void read_line(struct reader *reader, struct text line)
     number = table_row(table);
     put_int64(table, BLOCK_TS_NS, number, row.ts_ns);
     put_int32(table, BLOCK_TID, number, int32_of(trace->has_classes ? row.task % CLASS : row.task));
-    put_again(reader, BLOCK_COMM, number, row.comm);
-    put_again(reader, BLOCK_EVENT, number, row.event);
+    put_cached(reader, BLOCK_COMM, number, row.comm);
+    put_cached(reader, BLOCK_EVENT, number, row.event);
     put_code(table, BLOCK_ACTION, number, action);
-    put_again(reader, BLOCK_RWBS, number, row.rwbs);
+    put_cached(reader, BLOCK_RWBS, number, row.rwbs);
     if (action != ACTION_PLUG && action != ACTION_UNPLUG) { // these have no sector; the format prints 0
         put_int64(table, BLOCK_SECTOR, number, int64_of(row.number));
         put_int64(table, BLOCK_NR_SECTORS, number, int64_of(row.length));
