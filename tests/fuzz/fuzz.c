@@ -33,7 +33,7 @@ size_t input_cut(struct input *input)
     return 1 + input_choose(input, input->longest);
 }
 
-void *room(size_t bytes)
+void *allocate(size_t bytes)
 {
     void *made = calloc(1, bytes);
 
@@ -43,7 +43,7 @@ void *room(size_t bytes)
 
 uint8_t *exact(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = room(size);
+    uint8_t *copy = allocate(size);
 
     if (size)
         memcpy(copy, data, size);

@@ -28,7 +28,7 @@ size_t input_choose(struct input *input, size_t limit);
 size_t input_cut(struct input *input);
 
 // Zeros, to be freed.
-void *room(size_t bytes);
+void *allocate(size_t bytes);
 
 // A copy of some bytes, to be freed.
 uint8_t *exact(const uint8_t *data, size_t size);

@@ -58,9 +58,9 @@ static void rewind_file(struct file *file)
 static void tell_threads(const struct blktrace *trace, const struct strings *strings)
 {
     size_t nr_names = blktrace_nr_names(trace), nr_threads = blktrace_nr_threads(trace);
-    uint32_t *pids = room(nr_threads * sizeof(*pids)), *named = room(nr_names * sizeof(*named));
-    uint32_t *numbers = room(nr_names * sizeof(*numbers));
-    int64_t *ts_ns = room(nr_names * sizeof(*ts_ns));
+    uint32_t *pids = allocate(nr_threads * sizeof(*pids)), *named = allocate(nr_names * sizeof(*named));
+    uint32_t *numbers = allocate(nr_names * sizeof(*numbers));
+    int64_t *ts_ns = allocate(nr_names * sizeof(*ts_ns));
 
     blktrace_threads(trace, pids, named, ts_ns, numbers);
     for (size_t n = 0; n < nr_names; n++)

@@ -28,7 +28,7 @@ static uint8_t byte_of(const struct rows *rows, size_t row, size_t place)
 // A column whose values are chosen from `choices` by some bits of a byte of each row, in a block of exactly its size.
 #define CHOSEN(type, rows, place, shift, choices)                                                                      \
     ({                                                                                                                 \
-        type *column_ = room((rows)->count * sizeof(*column_));                                                        \
+        type *column_ = allocate((rows)->count * sizeof(*column_));                                                    \
         for (size_t row_ = 0; row_ < (rows)->count; row_++)                                                            \
             column_[row_] =                                                                                            \
                 (choices)[(byte_of(rows, row_, place) >> (shift)) % (sizeof(choices) / sizeof(*(choices)))];           \
@@ -40,7 +40,7 @@ static const int64_t places[] = {0,  8,  16, 24, 32, 40, 48, 56, 64, 72, 80, INT
 
 static int64_t *times(const struct rows *rows)
 {
-    int64_t *column = room(rows->count * sizeof(*column));
+    int64_t *column = allocate(rows->count * sizeof(*column));
     int64_t now = 0;
 
     for (size_t row = 0; row < rows->count; row++)
@@ -57,9 +57,9 @@ enum { NR_WORDS = sizeof(words) / sizeof(*words), NR_MEANINGS = 5 };
 // Words or none of them, chosen by a byte of each row; in bits and views that begin at row `offset`.
 static struct texts words_of(const struct rows *rows, size_t place, size_t offset)
 {
-    struct text_view *views = room((rows->count + offset) * sizeof(*views));
-    uint8_t *present = room((rows->count + offset + 7) / 8);
-    const uint8_t **buffers = room(sizeof(*buffers));
+    struct text_view *views = allocate((rows->count + offset) * sizeof(*views));
+    uint8_t *present = allocate((rows->count + offset + 7) / 8);
+    const uint8_t **buffers = allocate(sizeof(*buffers));
 
     buffers[0] = (const uint8_t *)words[3];
     for (size_t row = 0; row < rows->count; row++) {
@@ -178,7 +178,7 @@ static struct paths paths_made(void)
         length += strlen(paths[n]);
     }
     made.starts[NR_PATHS] = (int64_t)length;
-    made.letters = room(length);
+    made.letters = allocate(length);
     for (size_t n = 0; n < NR_PATHS; n++)
         memcpy(made.letters + made.starts[n], paths[n], strlen(paths[n]));
     return made;
@@ -192,7 +192,7 @@ static uint8_t *calls_of(const struct rows *rows)
 {
     const uint8_t *numbers = prepared.more[NUMBERS];
     size_t count = (size_t)prepared.more[NR_NUMBERS];
-    uint8_t *column = room(rows->count);
+    uint8_t *column = allocate(rows->count);
 
     for (size_t row = 0; row < rows->count; row++)
         column[row] = numbers[(byte_of(rows, row, 2) | (byte_of(rows, row, 3) & 1) << 8) % count];
@@ -201,7 +201,7 @@ static uint8_t *calls_of(const struct rows *rows)
 
 static uint32_t *paths_of(const struct rows *rows, size_t place)
 {
-    uint32_t *column = room(rows->count * sizeof(*column));
+    uint32_t *column = allocate(rows->count * sizeof(*column));
 
     for (size_t row = 0; row < rows->count; row++)
         column[row] = byte_of(rows, row, place) < NR_PATHS * 6 ? byte_of(rows, row, place) % NR_PATHS : NO_STRING;
@@ -221,8 +221,8 @@ API int fuzz_calls(const uint8_t *data, size_t size)
     const int64_t *some_flags = prepared.more[FLAGS];
     struct paths texts = paths_made();
     struct strings *strings = strings_new();
-    uint8_t *reasons = room(rows->count);
-    int64_t *flags = room(rows->count * sizeof(*flags));
+    uint8_t *reasons = allocate(rows->count);
+    int64_t *flags = allocate(rows->count * sizeof(*flags));
     struct calls_counts counts;
     struct calls_input told = {
         .rows = rows->count,
@@ -304,11 +304,11 @@ API int fuzz_dependencies(const uint8_t *data, size_t size)
     struct input input = input_of(data, size);
     struct rows all = rows_of(&input, 8), *rows = &all;
     struct paths texts = paths_made();
-    uint32_t *thread = CHOSEN(uint32_t, rows, 1, 0, threads), *does = room(rows->count * sizeof(*does));
-    int32_t *path = room(rows->count * sizeof(*path)), *path2 = room(rows->count * sizeof(*path2));
+    uint32_t *thread = CHOSEN(uint32_t, rows, 1, 0, threads), *does = allocate(rows->count * sizeof(*does));
+    int32_t *path = allocate(rows->count * sizeof(*path)), *path2 = allocate(rows->count * sizeof(*path2));
     int32_t *descriptor = CHOSEN(int32_t, rows, 4, 0, numbers), *descriptor2 = CHOSEN(int32_t, rows, 4, 4, numbers);
     int32_t *file = CHOSEN(int32_t, rows, 5, 0, numbers), *file2 = CHOSEN(int32_t, rows, 5, 4, numbers);
-    int64_t *begin = times(rows), *end = room(rows->count * sizeof(*end)), next[THREADS];
+    int64_t *begin = times(rows), *end = allocate(rows->count * sizeof(*end)), next[THREADS];
     struct operations told = {rows->count, begin, end,   thread,  does,     descriptor,    descriptor2, file,
                               file2,       path,  path2, THREADS, NR_PATHS, texts.letters, texts.starts};
     struct dependencies *found;
@@ -329,8 +329,8 @@ API int fuzz_dependencies(const uint8_t *data, size_t size)
     }
     found = dependencies_new(&told);
     count = dependencies_count(found);
-    operation = room(count * sizeof(*operation));
-    after = room(count * sizeof(*after));
+    operation = allocate(count * sizeof(*operation));
+    after = allocate(count * sizeof(*after));
     dependencies_copy(found, operation, after);
     for (size_t n = 0; n < count; n++)
         must(after[n] >= 0 && after[n] < operation[n] && operation[n] < (int64_t)rows->count);

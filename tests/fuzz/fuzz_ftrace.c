@@ -16,7 +16,7 @@ API void ftrace_feed(struct ftrace *ftrace, size_t number, const uint8_t *data, 
 API const struct page_totals *ftrace_totals(const struct ftrace *ftrace);
 API int64_t ftrace_run(struct ftrace *ftrace);
 API size_t ftrace_records(const struct layout *layout, const uint8_t *data, size_t size, uint64_t *starts,
-                          uint64_t *sizes, uint64_t *times, size_t room, struct page_totals *totals);
+                          uint64_t *sizes, uint64_t *times, size_t allocate, struct page_totals *totals);
 
 enum { DONE = -1, FULL = -2, MAX_STREAMS = 3, TASK_EVENT_BYTES = 56, ROOM = 16, CENSUS = 0, ROWS = 1 };
 enum { PROGRAMS, CODE, VERSIONS };
@@ -24,7 +24,7 @@ enum { PROGRAMS, CODE, VERSIONS };
 struct task_events {
     void *rows;
     uint64_t count;
-    uint64_t room;
+    uint64_t allocate;
 };
 
 struct clock {
@@ -55,7 +55,7 @@ static void feed(struct run *run, size_t number)
     size_t given = size < cpu->size ? size : cpu->size, padded = (given + bytes - 1) / bytes * bytes;
 
     free(cpu->fed);
-    cpu->fed = room(padded);
+    cpu->fed = allocate(padded);
     if (given)
         memcpy(cpu->fed, cpu->data, given);
     cpu->data += given;
@@ -94,7 +94,7 @@ static void census(struct input input)
 {
     struct strings *names = strings_new();
     struct code code = {0};
-    uint8_t *rows = room(ROOM * TASK_EVENT_BYTES);
+    uint8_t *rows = allocate(ROOM * TASK_EVENT_BYTES);
     struct task_events events = {rows, 0, ROOM};
     size_t pages[MAX_STREAMS];
     struct run run;
@@ -148,7 +148,7 @@ static void records(struct input input)
     size_t size = input.size / 8 * 8, most = size / 4;
     struct layout layout = {(uint32_t)size, 8, 8, 16, input.knobs[3] & 1};
     struct page_totals totals = {0};
-    uint64_t *columns = room(3 * most * sizeof(*columns));
+    uint64_t *columns = allocate(3 * most * sizeof(*columns));
     uint8_t *page = exact(input.data, size);
 
     if (size >= 512)

@@ -63,7 +63,7 @@ static void decode(struct perfetto *trace, struct input input, struct output *ou
         uint8_t *piece;
 
         size = size < input.size - at ? size : input.size - at;
-        piece = room(held + size);
+        piece = allocate(held + size);
         if (held)
             memcpy(piece, rest, held);
         memcpy(piece + held, input.data + at, size);
@@ -85,7 +85,7 @@ API int fuzz_perfetto(const uint8_t *data, size_t size)
     struct input input = input_of(data, size);
     struct strings *strings = strings_new();
     struct note notes[NOTES];
-    struct output output = {.notes = notes, .note_places = NOTES};
+    struct output output = {.notes = notes, .notes_capacity = NOTES};
     struct perfetto *trace = perfetto_new(strings);
     uint32_t names[] = {0, NO_STRING, 1, 0};
     struct versions versions = {tids, from_ns, names, pids, 4};

@@ -8,8 +8,8 @@ API void strace_free(struct strace *strace);
 API size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, bool is_last, struct table *table);
 API bool strace_finish(struct strace *strace, struct table *table);
 API uint64_t strace_note_count(const struct strace *strace, size_t note);
-API size_t strace_pending(const struct strace *strace, size_t room, int64_t *rows);
-API size_t strace_tasks(const struct strace *strace, size_t room, int32_t *tids, int32_t *parents, uint8_t *kinds,
+API size_t strace_pending(const struct strace *strace, size_t allocate, int64_t *rows);
+API size_t strace_tasks(const struct strace *strace, size_t allocate, int32_t *tids, int32_t *parents, uint8_t *kinds,
                         uint32_t *comms);
 
 enum { ROWS_OF_A_LINE = 4, LINE_BYTES = 1 << 14, STRINGS_BYTES = 1000 };
@@ -17,7 +17,7 @@ enum { ROWS_OF_A_LINE = 4, LINE_BYTES = 1 << 14, STRINGS_BYTES = 1000 };
 static void flush(struct strace *strace, struct table *table)
 {
     size_t count = strace_pending(strace, 0, NULL);
-    int64_t *pending = room(count * sizeof(*pending));
+    int64_t *pending = allocate(count * sizeof(*pending));
 
     strace_pending(strace, count, pending);
     for (size_t n = 0; table->rows && n < count; n++)
@@ -32,9 +32,9 @@ static void flush(struct strace *strace, struct table *table)
 static void tell_tasks(const struct strace *strace, const struct strings *notes)
 {
     size_t count = strace_tasks(strace, 0, NULL, NULL, NULL, NULL);
-    int32_t *tids = room(count * sizeof(*tids)), *parents = room(count * sizeof(*parents));
-    uint8_t *kinds = room(count * sizeof(*kinds));
-    uint32_t *comms = room(count * sizeof(*comms));
+    int32_t *tids = allocate(count * sizeof(*tids)), *parents = allocate(count * sizeof(*parents));
+    uint8_t *kinds = allocate(count * sizeof(*kinds));
+    uint32_t *comms = allocate(count * sizeof(*comms));
 
     strace_tasks(strace, count, tids, parents, kinds, comms);
     for (size_t n = 0; n < count; n++)

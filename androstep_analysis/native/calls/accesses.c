@@ -24,8 +24,8 @@ uint32_t accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t key, 
     if (!*number) {
         if (accesses->nr_things == UINT32_MAX)
             return 0;
-        if (accesses->nr_things == accesses->room_of_things) {
-            struct thing *things = array_grow(accesses->things, &accesses->room_of_things, sizeof(*things));
+        if (accesses->nr_things == accesses->things_capacity) {
+            struct thing *things = array_grow(accesses->things, &accesses->things_capacity, sizeof(*things));
 
             if (!things)
                 return 0;
@@ -63,8 +63,8 @@ static uint32_t new_user(struct accesses *accesses)
         accesses->free = accesses->users[number - 1].next;
         return number;
     }
-    if (accesses->nr_users == accesses->room_of_users) {
-        struct user *users = array_grow(accesses->users, &accesses->room_of_users, sizeof(*users));
+    if (accesses->nr_users == accesses->users_capacity) {
+        struct user *users = array_grow(accesses->users, &accesses->users_capacity, sizeof(*users));
 
         if (!users)
             return 0;
@@ -119,8 +119,8 @@ static bool push(struct accesses *accesses, struct pending added)
 {
     size_t at = accesses->nr_pending;
 
-    if (at == accesses->room_of_pending) {
-        struct pending *grown = array_grow(accesses->pending, &accesses->room_of_pending, sizeof(*grown));
+    if (at == accesses->pending_capacity) {
+        struct pending *grown = array_grow(accesses->pending, &accesses->pending_capacity, sizeof(*grown));
 
         if (!grown)
             return false;

@@ -53,9 +53,9 @@ struct accesses {
     struct thing *things;
     struct user *users;
     struct pending *pending; // heap; the first entry ends first
-    size_t nr_things, room_of_things;
-    size_t nr_users, room_of_users;
-    size_t nr_pending, room_of_pending;
+    size_t nr_things, things_capacity;
+    size_t nr_users, users_capacity;
+    size_t nr_pending, pending_capacity;
     uint32_t free; // index of the first unused user plus one
 };
 

@@ -54,7 +54,7 @@ struct row {
 
 struct dependencies {
     struct row *rows;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 struct finder {
@@ -67,7 +67,7 @@ struct finder {
     struct knowledge *knowledge; // by thread
     size_t places;               // length of `newest`
     int64_t *earlier;            // operations that the current one must wait for
-    size_t nr_earlier, room_of_earlier;
+    size_t nr_earlier, earlier_capacity;
     int64_t operation; // the current one
     struct dependencies *dependencies;
 };
@@ -129,8 +129,8 @@ static bool wait_for(void *context, int64_t earlier)
 
     if (is_behind(finder, thread_of(finder, finder->operation), earlier))
         return true;
-    if (finder->nr_earlier == finder->room_of_earlier) {
-        int64_t *grown = array_grow(finder->earlier, &finder->room_of_earlier, sizeof(*grown));
+    if (finder->nr_earlier == finder->earlier_capacity) {
+        int64_t *grown = array_grow(finder->earlier, &finder->earlier_capacity, sizeof(*grown));
 
         if (!grown)
             return false;
@@ -142,8 +142,8 @@ static bool wait_for(void *context, int64_t earlier)
 
 static bool append_row(struct dependencies *dependencies, int64_t operation, int64_t after)
 {
-    if (dependencies->count == dependencies->room) {
-        struct row *rows = array_grow(dependencies->rows, &dependencies->room, sizeof(*rows));
+    if (dependencies->count == dependencies->capacity) {
+        struct row *rows = array_grow(dependencies->rows, &dependencies->capacity, sizeof(*rows));
 
         if (!rows)
             return false;

@@ -45,7 +45,7 @@ struct inode {
 struct files {
     struct storage *storage;
     struct inode *inodes;
-    size_t nr_inodes, room_inodes;
+    size_t nr_inodes, inodes_capacity;
 };
 
 // Creates the root.

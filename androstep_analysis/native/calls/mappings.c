@@ -33,7 +33,7 @@ int32_t space_copy(struct mappings *mappings, int32_t number)
         return copy;
     made->mappings = storage_allocate(mappings->storage, space->count * sizeof(*made->mappings));
     memcpy(made->mappings, space->mappings, space->count * sizeof(*made->mappings));
-    made->count = made->room = space->count;
+    made->count = made->capacity = space->count;
     for (size_t n = 0; n < made->count; n++)
         made->mappings[n].is_copy = true;
     return copy;
@@ -72,7 +72,7 @@ void space_release(struct mappings *mappings, int32_t number, int32_t thread, ui
         unmap(mappings, thread, row, &space->mappings[n]);
     free(space->mappings);
     space->mappings = NULL;
-    space->count = space->room = 0;
+    space->count = space->capacity = 0;
 }
 
 // Returns the first mapping that ends after the address.
@@ -93,8 +93,8 @@ static size_t first_behind(const struct space *space, uint64_t address)
 
 static void insert_at(struct mappings *mappings, struct space *space, size_t at, struct mapping mapping)
 {
-    if (space->count == space->room) {
-        struct mapping *grown = array_grow(space->mappings, &space->room, sizeof(*grown));
+    if (space->count == space->capacity) {
+        struct mapping *grown = array_grow(space->mappings, &space->capacity, sizeof(*grown));
 
         if (!grown)
             storage_exhausted(mappings->storage);

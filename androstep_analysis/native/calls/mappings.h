@@ -12,7 +12,7 @@ struct mapping {
 
 struct space {
     struct mapping *mappings;
-    size_t count, room;
+    size_t count, capacity;
     int32_t users;
 };
 
@@ -21,7 +21,7 @@ struct mappings {
     struct program *program;
     uint64_t page_bytes;
     struct space *spaces;
-    size_t nr_spaces, room_spaces;
+    size_t nr_spaces, spaces_capacity;
 };
 
 void mappings_free(struct mappings *mappings);

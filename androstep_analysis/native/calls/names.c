@@ -548,19 +548,19 @@ int32_t names_identify(struct names *names, struct place *place, int32_t number,
 
 static void reserve(struct names *names, size_t bytes)
 {
-    size_t room = names->room_scratch ? names->room_scratch : 256;
+    size_t capacity = names->scratch_capacity ? names->scratch_capacity : 256;
     uint8_t *grown;
 
-    if (bytes <= names->room_scratch)
+    if (bytes <= names->scratch_capacity)
         return;
-    while (room < bytes)
-        room *= 2;
-    grown = storage_allocate(names->storage, room);
+    while (capacity < bytes)
+        capacity *= 2;
+    grown = storage_allocate(names->storage, capacity);
     if (names->scratch) // the text is at the end of the buffer
-        memcpy(grown + room - names->room_scratch, names->scratch, names->room_scratch);
+        memcpy(grown + capacity - names->scratch_capacity, names->scratch, names->scratch_capacity);
     free(names->scratch);
     names->scratch = grown;
-    names->room_scratch = room;
+    names->scratch_capacity = capacity;
 }
 
 // Prepends a name to the `used` bytes at the end of the scratch buffer, followed by a slash unless it is the last name.
@@ -571,9 +571,9 @@ static size_t prepend_name(struct names *names, size_t used, uint32_t name)
 
     reserve(names, used + length + 1);
     if (used)
-        names->scratch[names->room_scratch - ++used] = '/';
+        names->scratch[names->scratch_capacity - ++used] = '/';
     used += length;
-    memcpy(names->scratch + names->room_scratch - used, text, length);
+    memcpy(names->scratch + names->scratch_capacity - used, text, length);
     return used;
 }
 
@@ -581,7 +581,7 @@ static uint32_t take_scratch(struct names *names, size_t used)
 {
     return used > MOST_PATH_BYTES
                ? NO_STRING
-               : storage_string(names->storage, names->strings, names->scratch + names->room_scratch - used, used);
+               : storage_string(names->storage, names->strings, names->scratch + names->scratch_capacity - used, used);
 }
 
 uint32_t names_unnamed_path(struct names *names, int32_t inode)

@@ -42,11 +42,11 @@ struct names {
     struct open_files *open;
     struct map dentry_numbers, inode_numbers; // plus one, by directory and name, and by device and inode number
     struct dentry *dentries;
-    size_t nr_dentries, room_dentries;
+    size_t nr_dentries, dentries_capacity;
     struct change *changes;
-    size_t nr_changes, room_changes;
+    size_t nr_changes, changes_capacity;
     uint8_t *scratch;
-    size_t room_scratch;
+    size_t scratch_capacity;
     uint32_t tree_version;
     uint32_t nr_unnamed;
     struct moment now;

@@ -55,15 +55,15 @@ struct open_files {
     struct program *program;
     struct threads *threads;
     struct description *descriptions;
-    size_t nr_descriptions, room_descriptions;
+    size_t nr_descriptions, descriptions_capacity;
     struct descriptor *descriptors;
-    size_t nr_descriptors, room_descriptors;
+    size_t nr_descriptors, descriptors_capacity;
     struct entry *entries;
-    size_t nr_entries, room_entries;
+    size_t nr_entries, entries_capacity;
     struct fd_table *tables;
-    size_t nr_tables, room_tables;
+    size_t nr_tables, tables_capacity;
     struct fork *forks;
-    size_t nr_forks, room_forks;
+    size_t nr_forks, forks_capacity;
     uint64_t conflicts; // open numbers that a call returned again
 };
 

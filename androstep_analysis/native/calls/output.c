@@ -206,7 +206,7 @@ static void sort_late(struct calls *calls)
     }
     free(to);
     calls->program.late = from;
-    calls->program.room_late = calls->program.nr_late;
+    calls->program.late_capacity = calls->program.nr_late;
 }
 
 static void merge(struct calls *calls)

@@ -8,8 +8,8 @@
 
 static bool add_node(struct path_tree *tree, uint32_t parent)
 {
-    if (tree->count == tree->room) {
-        uint32_t *parents = array_grow(tree->parents, &tree->room, sizeof(*parents));
+    if (tree->count == tree->capacity) {
+        uint32_t *parents = array_grow(tree->parents, &tree->capacity, sizeof(*parents));
 
         if (!parents)
             return false;

@@ -10,7 +10,7 @@ struct path_tree {
     struct strings *names;
     struct map nodes; // by parent and name
     uint32_t *parents;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 // Creates a tree with its root; false without memory.

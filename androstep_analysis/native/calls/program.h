@@ -20,9 +20,9 @@ enum rank { RANK_NAME, RANK_CLOSE, RANK_OPEN, RANK_SEEK, RANK_DUP };
 struct program {
     struct storage *storage;
     struct operation *operations; // one for each row
-    size_t nr_operations, room_operations;
+    size_t nr_operations, operations_capacity;
     struct operation *late; // inserted ones, in the order in which they turned out to be needed
-    size_t nr_late, room_late;
+    size_t nr_late, late_capacity;
 };
 
 void program_free(struct program *program);

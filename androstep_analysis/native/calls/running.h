@@ -26,10 +26,10 @@ struct heap_place {
 struct running_calls {
     struct storage *storage;
     struct running *running;
-    size_t nr_running, room_running;
+    size_t nr_running, running_capacity;
     int32_t free; // the first unused one
     struct heap_place *heap;
-    size_t nr_heap, room_heap;
+    size_t nr_heap, heap_capacity;
 };
 
 void running_free(struct running_calls *queue);

@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-void *storage_push(struct storage *storage, void **objects, size_t *count, size_t *room, size_t size)
+void *storage_push(struct storage *storage, void **objects, size_t *count, size_t *capacity, size_t size)
 {
     uint8_t *object;
 
     if (*count == INT32_MAX)
         storage_exhausted(storage);
-    if (*count == *room) {
-        void *grown = array_grow(*objects, room, size);
+    if (*count == *capacity) {
+        void *grown = array_grow(*objects, capacity, size);
 
         if (!grown)
             storage_exhausted(storage);

@@ -13,11 +13,11 @@ struct storage {
 };
 
 // Appends a zeroed object to an array.
-void *storage_push(struct storage *storage, void **objects, size_t *count, size_t *room, size_t size);
+void *storage_push(struct storage *storage, void **objects, size_t *count, size_t *capacity, size_t size);
 
 // Appends an object to array `name` of a struct with a `storage`.
 #define PUSH(table, name)                                                                                              \
-    storage_push((table)->storage, (void **)&(table)->name, &(table)->nr_##name, &(table)->room_##name,                \
+    storage_push((table)->storage, (void **)&(table)->name, &(table)->nr_##name, &(table)->name##_capacity,            \
                  sizeof(*(table)->name))
 
 void *storage_allocate(struct storage *storage, size_t size);

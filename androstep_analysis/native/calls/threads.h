@@ -21,11 +21,11 @@ struct threads {
     struct storage *storage;
     struct map thread_numbers, process_numbers; // plus one, by tid and pid
     int32_t *directories;                       // working directories, by an index that processes share
-    size_t nr_directories, room_directories;
+    size_t nr_directories, directories_capacity;
     struct process *processes;
-    size_t nr_processes, room_processes;
+    size_t nr_processes, processes_capacity;
     struct thread *threads;
-    size_t nr_threads, room_threads;
+    size_t nr_threads, threads_capacity;
 };
 
 void thread_table_free(struct threads *threads);

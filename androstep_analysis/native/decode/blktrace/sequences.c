@@ -15,8 +15,8 @@ static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint3
         return &trace->counters[number - 1];
     if (trace->nr_counters == MAX_COUNTERS)
         return NULL;
-    if (trace->nr_counters == trace->room_counters) {
-        struct counter *counters = array_grow(trace->counters, &trace->room_counters, sizeof(*counters));
+    if (trace->nr_counters == trace->counters_capacity) {
+        struct counter *counters = array_grow(trace->counters, &trace->counters_capacity, sizeof(*counters));
 
         if (!counters)
             return NULL;

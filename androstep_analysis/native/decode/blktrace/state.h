@@ -149,14 +149,14 @@ struct blktrace {
     size_t nr_streams;
     struct thread *threads;
     size_t nr_threads;
-    size_t room_threads;
+    size_t threads_capacity;
     struct map thread_of; // index in `threads` plus one, by pid
     struct name *names;
     size_t nr_names;
-    size_t room_names;
+    size_t names_capacity;
     struct counter *counters;
     size_t nr_counters;
-    size_t room_counters;
+    size_t counters_capacity;
     struct map counter_of; // index in `counters` plus one, by device and CPU
     uint32_t event_strings[NR_EVENTS];
     uint32_t rwbs_strings[NR_RWBS];

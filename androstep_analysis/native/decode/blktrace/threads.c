@@ -17,8 +17,8 @@ struct thread *thread_get(struct blktrace *trace, uint32_t pid)
         return &trace->threads[number - 1];
     if (trace->nr_threads == MAX_THREADS)
         return NULL;
-    if (trace->nr_threads == trace->room_threads) {
-        struct thread *threads = array_grow(trace->threads, &trace->room_threads, sizeof(*threads));
+    if (trace->nr_threads == trace->threads_capacity) {
+        struct thread *threads = array_grow(trace->threads, &trace->threads_capacity, sizeof(*threads));
 
         if (!threads)
             return NULL;
@@ -36,8 +36,8 @@ static bool add_name(struct blktrace *trace, struct name name)
 {
     if (trace->nr_names == MAX_NAMES)
         return false;
-    if (trace->nr_names == trace->room_names) {
-        struct name *names = array_grow(trace->names, &trace->room_names, sizeof(*names));
+    if (trace->nr_names == trace->names_capacity) {
+        struct name *names = array_grow(trace->names, &trace->names_capacity, sizeof(*names));
 
         if (!names)
             return false;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { LEVELS_ROOM = 16, NUMBER_ROOM = 24 };
+enum { MAX_LEVELS = 16, NUMBER_BYTES = 24 };
 
 // Reads a field as two's complement and reports its sign in *is_negative. An unsigned field may have the upper bit set.
 static inline bool field_number(const struct record *record, const struct field *field, bool big_endian,
@@ -127,7 +127,7 @@ static void put_choice(const struct row *row, uint8_t column, uint32_t stands)
 static void put_flags(const struct row *row, const struct op *op, uint64_t value)
 {
     const struct choice *choices = row->code->choices + op->value;
-    char text[UINT8_MAX + NUMBER_ROOM];
+    char text[UINT8_MAX + NUMBER_BYTES];
     size_t length = 0;
     uint64_t rest = value;
 
@@ -137,7 +137,7 @@ static void put_flags(const struct row *row, const struct op *op, uint64_t value
         rest &= ~choices[n].number;
     }
     if (rest)
-        length += (size_t)snprintf(text + length, NUMBER_ROOM, "0x%llx", (unsigned long long)rest);
+        length += (size_t)snprintf(text + length, NUMBER_BYTES, "0x%llx", (unsigned long long)rest);
     put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
 }
 
@@ -145,9 +145,9 @@ static void put_flags(const struct row *row, const struct op *op, uint64_t value
 static void put_path(const struct row *row, const struct op *op)
 {
     const struct field *fields = row->code->fields + op->value;
-    struct text names[LEVELS_ROOM] = {{NULL, NULL}};
+    struct text names[MAX_LEVELS] = {{NULL, NULL}};
     struct table *table = row->target->table;
-    size_t levels = op->count < LEVELS_ROOM ? op->count : LEVELS_ROOM;
+    size_t levels = op->count < MAX_LEVELS ? op->count : MAX_LEVELS;
 
     for (size_t level = 0; level < levels; level++)
         row_text(row, &fields[level], &names[level]);
@@ -174,14 +174,14 @@ static void put_first(const struct row *row, const struct op *op)
 static void put_address(const struct row *row, const struct op *op)
 {
     const struct field *fields = row->code->fields + op->value;
-    char text[LEVELS_ROOM * NUMBER_ROOM] = "";
+    char text[MAX_LEVELS * NUMBER_BYTES] = "";
     size_t length = 0;
     uint64_t value;
 
-    for (size_t n = 0; n < op->count && n < LEVELS_ROOM; n++) {
+    for (size_t n = 0; n < op->count && n < MAX_LEVELS; n++) {
         if (!field_unsigned(row->record, &fields[n], row->big_endian, &value))
             return;
-        length += (size_t)snprintf(text + length, NUMBER_ROOM, n ? ":%llu" : "%llu", (unsigned long long)value);
+        length += (size_t)snprintf(text + length, NUMBER_BYTES, n ? ":%llu" : "%llu", (unsigned long long)value);
     }
     put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
 }

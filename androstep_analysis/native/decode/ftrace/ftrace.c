@@ -28,7 +28,7 @@ struct task_event {
 struct task_events {
     struct task_event *rows;
     uint64_t count;
-    uint64_t room;
+    uint64_t capacity;
 };
 
 // Names and processes of threads over time. Those of tids[n] are at starts[n] up to starts[n + 1].
@@ -246,8 +246,8 @@ static void note_gap(struct ftrace *ftrace, struct stream *stream, int64_t to_ns
         return;
     stream->nr_missing = totals->lost + totals->broken;
     if (is_full(ftrace->nr_gaps)) {
-        size_t room = ftrace->nr_gaps ? 2 * ftrace->nr_gaps : 1;
-        struct gap *gaps = realloc(ftrace->gaps, room * sizeof(*gaps));
+        size_t capacity = ftrace->nr_gaps ? 2 * ftrace->nr_gaps : 1;
+        struct gap *gaps = realloc(ftrace->gaps, capacity * sizeof(*gaps));
 
         if (!gaps) { // without memory one gap covers the whole recording
             if (ftrace->nr_gaps)
@@ -357,7 +357,7 @@ static bool listen(struct ftrace *ftrace, const struct stream *stream, const str
     uint64_t subject = 0;
     uint32_t thread = stream->thread;
 
-    if (list->count == list->room)
+    if (list->count == list->capacity)
         return false;
     event.name = task_name(ftrace, stream, &program->name);
     if (program->kind == TASK_EVENT_NONE) {
@@ -399,12 +399,12 @@ static uint32_t version_at(struct ftrace *ftrace, uint32_t thread, int64_t ts_ns
     return versions->from_ns[at] <= ts_ns ? at : NO_THREAD;
 }
 
-static bool has_room(const struct ftrace *ftrace, const struct program *program)
+static bool has_free_rows(const struct ftrace *ftrace, const struct program *program)
 {
-    enum { STRINGS_ROOM = 64 << 20 };
+    enum { MAX_STRINGS_BYTES = 64 << 20 };
     const struct table *table = ftrace->code.targets[program->target].table;
 
-    return !table_is_full(table) && strings_bytes(table->strings) <= STRINGS_ROOM;
+    return !table_is_full(table) && strings_bytes(table->strings) <= MAX_STRINGS_BYTES;
 }
 
 static void make_row(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
@@ -432,7 +432,7 @@ static bool decode(struct ftrace *ftrace, const struct stream *stream, const str
 {
     const struct program *also = program->next ? &ftrace->programs[program->next] : NULL;
 
-    if (!has_room(ftrace, program) || (also && !has_room(ftrace, also)))
+    if (!has_free_rows(ftrace, program) || (also && !has_free_rows(ftrace, also)))
         return false;
     make_row(ftrace, stream, program);
     if (also)
@@ -494,16 +494,16 @@ API int64_t ftrace_run(struct ftrace *ftrace)
     return DONE;
 }
 
-// Finds the records in `data`, at most `room`, with offsets, sizes and times. Returns their number.
+// Finds the records in `data`, at most `capacity`, with offsets, sizes and times. Returns their number.
 API size_t ftrace_records(const struct layout *layout, const uint8_t *data, size_t size, uint64_t *starts,
-                          uint64_t *sizes, uint64_t *times, size_t room, struct page_totals *totals)
+                          uint64_t *sizes, uint64_t *times, size_t capacity, struct page_totals *totals)
 {
     struct pages pages = {.layout = *layout, .totals = totals};
     struct record record;
     size_t count = 0;
 
     pages_feed(&pages, data, size);
-    while (count < room && pages_next(&pages, &record)) {
+    while (count < capacity && pages_next(&pages, &record)) {
         starts[count] = (uint64_t)(record.data - data);
         sizes[count] = record.size;
         times[count++] = record.ts;

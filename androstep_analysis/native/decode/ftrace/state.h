@@ -219,7 +219,7 @@ struct threads {
     int32_t *tids;
     uint32_t *names;
     size_t count;
-    size_t room;
+    size_t capacity;
     struct map places; // index plus one, by tid
 };
 

@@ -19,8 +19,8 @@ uint32_t threads_find(const struct threads *threads, int32_t tid)
 
 static bool grow(struct threads *threads)
 {
-    size_t room = threads->room, same = room;
-    int32_t *tids = array_grow(threads->tids, &room, sizeof(*tids));
+    size_t capacity = threads->capacity, same = capacity;
+    int32_t *tids = array_grow(threads->tids, &capacity, sizeof(*tids));
     uint32_t *names;
 
     if (!tids)
@@ -30,7 +30,7 @@ static bool grow(struct threads *threads)
     if (!names)
         return false;
     threads->names = names;
-    threads->room = room;
+    threads->capacity = capacity;
     return true;
 }
 
@@ -41,7 +41,7 @@ uint32_t threads_add(struct threads *threads, int32_t tid)
 
     if (index != NO_THREAD)
         return index;
-    if (threads->count == MAX_THREADS || (threads->count == threads->room && !grow(threads)))
+    if (threads->count == MAX_THREADS || (threads->count == threads->capacity && !grow(threads)))
         return NO_THREAD;
     place = map_add(&threads->places, 0, (uint32_t)tid);
     if (!place)

@@ -51,7 +51,7 @@ struct octf {
     struct strings *ids; // string `n` holds the bytes of the file_id of file `n`
     struct file *files;
     size_t nr_files;
-    size_t room;
+    size_t capacity;
     uint64_t last_id;
     size_t last_row;
     bool has_last;
@@ -96,8 +96,8 @@ static void take_name(struct octf *octf, struct wire wire)
         else if (number == NAME_TEXT)
             file.name = strings_add(octf->names, field.bytes.at, (size_t)(field.bytes.end - field.bytes.at));
     }
-    if (octf->nr_files == octf->room) {
-        struct file *files = array_grow(octf->files, &octf->room, sizeof(*files));
+    if (octf->nr_files == octf->capacity) {
+        struct file *files = array_grow(octf->files, &octf->capacity, sizeof(*files));
 
         if (!files)
             return;

@@ -23,7 +23,7 @@ static struct table *table_for(const struct output *output, unsigned target)
     return target < NR_TABLES ? output->tables[target] : NULL;
 }
 
-static bool has_room(const struct output *output, unsigned target)
+static bool has_free_rows(const struct output *output, unsigned target)
 {
     const struct table *table = table_for(output, target);
 
@@ -156,7 +156,7 @@ static bool read_event(struct perfetto *trace, struct wire event, struct output 
 
         kind = kind_of(trace, (const uint8_t *)name, (size_t)length);
     }
-    if (!has_room(output, kind->target))
+    if (!has_free_rows(output, kind->target))
         return false;
     count_event(trace, kind, ts_ns);
     if (is_wanted(trace, kind->target))

@@ -142,8 +142,8 @@ static struct sequence *sequence_of(struct perfetto *trace, uint32_t id, bool *i
         return &trace->sequences[*place - 1];
     if (trace->nr_sequences == MAX_SEQUENCES)
         return NULL;
-    if (trace->nr_sequences == trace->sequence_room) {
-        struct sequence *sequences = array_grow(trace->sequences, &trace->sequence_room, sizeof(*sequences));
+    if (trace->nr_sequences == trace->sequences_capacity) {
+        struct sequence *sequences = array_grow(trace->sequences, &trace->sequences_capacity, sizeof(*sequences));
 
         if (!sequences)
             return NULL;
@@ -189,7 +189,7 @@ static enum status read_packet(struct perfetto *trace, const struct packet *open
     struct note *note;
     bool is_whole;
 
-    if (output->nr_notes == output->note_places)
+    if (output->nr_notes == output->notes_capacity)
         return FULL;
     if (packet.number == PACKET_FRAME && output->tables[TO_FRAMES] && table_is_full(output->tables[TO_FRAMES]))
         return FULL;

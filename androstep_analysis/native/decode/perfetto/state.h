@@ -201,19 +201,19 @@ struct perfetto {
 
     struct sequence *sequences;
     size_t nr_sequences;
-    size_t sequence_room;
+    size_t sequences_capacity;
     struct map sequence_of; // index in `sequences` plus one, by id
 
     struct thread *threads;
     size_t nr_threads;
-    size_t thread_room;
+    size_t threads_capacity;
     struct map thread_of; // index in `threads` plus one, by tid
     struct versions versions;
     bool is_named; // second run: names are known and rows are made
 
     struct task_row *tasks;
     size_t nr_tasks;
-    size_t task_places;
+    size_t tasks_capacity;
 
     struct cursor cursors[2]; // of the file, of a compressed packet
     int64_t nr_frames;        // rows of the frame timeline so far
@@ -241,7 +241,7 @@ struct output {
     struct table *tables[NR_TABLES];
     struct note *notes;
     size_t nr_notes;
-    size_t note_places;
+    size_t notes_capacity;
 };
 
 enum status { DONE, FULL, COMPRESSED };

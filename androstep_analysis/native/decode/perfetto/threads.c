@@ -14,8 +14,8 @@ static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_ne
         return &trace->threads[*place - 1];
     if (trace->nr_threads == MAX_THREADS)
         return NULL;
-    if (trace->nr_threads == trace->thread_room) {
-        struct thread *threads = array_grow(trace->threads, &trace->thread_room, sizeof(*threads));
+    if (trace->nr_threads == trace->threads_capacity) {
+        struct thread *threads = array_grow(trace->threads, &trace->threads_capacity, sizeof(*threads));
 
         if (!threads)
             return NULL;
@@ -33,8 +33,8 @@ static struct task_row *task_row(struct perfetto *trace, int64_t ts_ns, enum tas
 {
     struct task_row *row;
 
-    if (trace->nr_tasks == trace->task_places) {
-        struct task_row *tasks = array_grow(trace->tasks, &trace->task_places, sizeof(*tasks));
+    if (trace->nr_tasks == trace->tasks_capacity) {
+        struct task_row *tasks = array_grow(trace->tasks, &trace->tasks_capacity, sizeof(*tasks));
 
         if (!tasks)
             return NULL;

@@ -168,16 +168,16 @@ void pending_find_oldest(struct strace *strace)
     strace->counts.pending_ns = oldest;
 }
 
-// Returns the number of calls in the table that may still return, and their rows, at most `room`. Skip these rows when
-// draining the table: they are appended again when the calls return.
-API size_t strace_pending(const struct strace *strace, size_t room, int64_t *rows)
+// Returns the number of calls in the table that may still return, and their rows, at most `capacity`. Skip these rows
+// when draining the table: they are appended again when the calls return.
+API size_t strace_pending(const struct strace *strace, size_t capacity, int64_t *rows)
 {
     size_t count = 0;
 
     for (int number = 0; number < strace->nr_tasks; number++) {
         if (!has_row(strace, &strace->tasks[number]))
             continue;
-        if (count < room)
+        if (count < capacity)
             rows[count] = (int64_t)strace->tasks[number].pending.row;
         count++;
     }

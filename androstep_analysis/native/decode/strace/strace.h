@@ -78,7 +78,7 @@ struct strace {
     size_t pending_bytes;
     struct task *tasks;
     int nr_tasks;
-    int room;
+    int capacity;
     int *slots; // slots of tasks by tid; -1: free
     size_t mask;
     int last_task;

@@ -16,9 +16,9 @@ static size_t task_slot(const struct strace *strace, int32_t tid)
 
 bool tasks_grow(struct strace *strace)
 {
-    int room = strace->room ? 2 * strace->room : FIRST_TASKS;
-    size_t places = 2 * (size_t)room;
-    struct task *tasks = realloc(strace->tasks, (size_t)room * sizeof(*tasks));
+    int capacity = strace->capacity ? 2 * strace->capacity : FIRST_TASKS;
+    size_t places = 2 * (size_t)capacity;
+    struct task *tasks = realloc(strace->tasks, (size_t)capacity * sizeof(*tasks));
     int *slots;
 
     if (!tasks)
@@ -30,7 +30,7 @@ bool tasks_grow(struct strace *strace)
     free(strace->slots);
     strace->slots = slots;
     strace->mask = places - 1;
-    strace->room = room;
+    strace->capacity = capacity;
     for (size_t slot = 0; slot < places; slot++)
         slots[slot] = NO_TASK;
     for (int number = 0; number < strace->nr_tasks; number++)
@@ -40,7 +40,7 @@ bool tasks_grow(struct strace *strace)
 
 bool tasks_reserve(struct strace *strace)
 {
-    return strace->nr_tasks + TASKS_OF_LINE <= strace->room || tasks_grow(strace);
+    return strace->nr_tasks + TASKS_OF_LINE <= strace->capacity || tasks_grow(strace);
 }
 
 struct task *task_find(const struct strace *strace, int32_t tid)
@@ -59,7 +59,7 @@ struct task *task_of(struct strace *strace, int32_t tid)
         return &strace->tasks[strace->last_task];
     slot = task_slot(strace, tid);
     if (strace->slots[slot] == NO_TASK) {
-        if (strace->nr_tasks == strace->room) {
+        if (strace->nr_tasks == strace->capacity) {
             if (!tasks_grow(strace))
                 return NULL;
             slot = task_slot(strace, tid);
@@ -108,11 +108,11 @@ void tasks_retire_nameless(struct strace *strace)
         task_end(strace, nameless);
 }
 
-// Returns the number of threads, and the ids, parents, kinds and names of at most `room` of them.
-API size_t strace_tasks(const struct strace *strace, size_t room, int32_t *tids, int32_t *parents, uint8_t *kinds,
+// Returns the number of threads, and the ids, parents, kinds and names of at most `capacity` of them.
+API size_t strace_tasks(const struct strace *strace, size_t capacity, int32_t *tids, int32_t *parents, uint8_t *kinds,
                         uint32_t *comms)
 {
-    for (size_t number = 0; number < (size_t)strace->nr_tasks && number < room; number++) {
+    for (size_t number = 0; number < (size_t)strace->nr_tasks && number < capacity; number++) {
         const struct task *task = &strace->tasks[number];
 
         tids[number] = task->tid;

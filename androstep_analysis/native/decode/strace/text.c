@@ -4,17 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool scratch_reserve(struct scratch *scratch, size_t room)
+bool scratch_reserve(struct scratch *scratch, size_t capacity)
 {
     uint8_t *bytes;
 
-    if (room <= scratch->room)
+    if (capacity <= scratch->capacity)
         return true;
-    bytes = realloc(scratch->bytes, 2 * room);
+    bytes = realloc(scratch->bytes, 2 * capacity);
     if (!bytes)
         return false;
     scratch->bytes = bytes;
-    scratch->room = 2 * room;
+    scratch->capacity = 2 * capacity;
     return true;
 }
 

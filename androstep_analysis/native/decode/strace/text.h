@@ -16,10 +16,10 @@ struct call_text {
 // Memory for unescaped text.
 struct scratch {
     uint8_t *bytes;
-    size_t room;
+    size_t capacity;
 };
 
-bool scratch_reserve(struct scratch *scratch, size_t room);
+bool scratch_reserve(struct scratch *scratch, size_t capacity);
 
 // Concatenates two texts; false without memory.
 bool scratch_join(struct scratch *joined, struct text first, struct text second, struct text *text);

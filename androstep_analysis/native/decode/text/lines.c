@@ -86,16 +86,16 @@ uint32_t string_number(struct recent_string recent_strings[STRING_SLOTS], struct
     return wanted.number;
 }
 
-static bool has_room(const struct table *table, size_t rows)
+static bool has_free_rows(const struct table *table, size_t rows)
 {
     return !table || table->capacity - table->rows >= rows;
 }
 
-static bool have_room(const struct tables *tables)
+static bool have_free_rows(const struct tables *tables)
 {
     // A line is at most a request with its completion, and a new name of a thread.
-    return has_room(tables->block, 2) && has_room(tables->fs, 1) && has_room(tables->commands, 1) &&
-           has_room(tables->threads, 2) && has_room(tables->calls, 1) && has_room(tables->importance, 1);
+    return has_free_rows(tables->block, 2) && has_free_rows(tables->fs, 1) && has_free_rows(tables->commands, 1) &&
+           has_free_rows(tables->threads, 2) && has_free_rows(tables->calls, 1) && has_free_rows(tables->importance, 1);
 }
 
 // Passes a line on without CR, the end of line of Windows.
@@ -113,11 +113,11 @@ static void read_line(struct reader *reader, const uint8_t *start, const uint8_t
 static void carry(struct reader *reader, const uint8_t *start, const uint8_t *end)
 {
     size_t length = (size_t)(end - start);
-    size_t room = MAX_LINE - reader->carried;
+    size_t free_bytes = MAX_LINE - reader->carried;
 
-    reader->is_long |= length > room;
-    if (length > room)
-        length = room;
+    reader->is_long |= length > free_bytes;
+    if (length > free_bytes)
+        length = free_bytes;
     if (length)
         memcpy(reader->carry + reader->carried, start, length);
     reader->carried += length;
@@ -136,7 +136,7 @@ API size_t text_read(struct reader *reader, const uint8_t *data, size_t size)
 {
     const uint8_t *at = data, *end = data + size;
 
-    while (at < end && have_room(&reader->tables)) {
+    while (at < end && have_free_rows(&reader->tables)) {
         const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
 
         if (!newline || reader->carried || reader->is_long)
@@ -235,8 +235,8 @@ static struct thread *thread_of(struct threads *threads, int32_t tid, bool *is_n
         return &threads->rows[*place - 1];
     if (threads->count == MAX_THREADS)
         return NULL;
-    if (threads->count == threads->room) {
-        struct thread *rows = array_grow(threads->rows, &threads->room, sizeof(*rows));
+    if (threads->count == threads->capacity) {
+        struct thread *rows = array_grow(threads->rows, &threads->capacity, sizeof(*rows));
 
         if (!rows)
             return NULL;

@@ -65,7 +65,7 @@ struct thread {
 struct threads {
     struct thread *rows;
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t flushed;    // threads whose last row is written
     struct map places; // index plus one, by tid
 };
