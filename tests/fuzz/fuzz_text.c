@@ -89,9 +89,9 @@ static void read_lines(struct reader *reader, struct input *input, struct pairs 
 
 static void read_end(struct reader *reader, struct pairs *pairs)
 {
-    uint8_t torn[QUOTED];
+    uint8_t first[QUOTED];
 
-    text_torn(reader, torn);
+    text_torn(reader, first);
     hand_on(reader, pairs, false);
     while (pairs && !text_threads(reader))
         hand_on(reader, pairs, false);

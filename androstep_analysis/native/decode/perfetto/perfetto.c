@@ -111,7 +111,7 @@ static bool open_packet(struct wire message, struct packet *packet)
 }
 
 // Reads the rest of a packet that the end of the file truncated: the bundle as far as it is there.
-static bool open_torn(struct wire message, struct packet *packet)
+static bool open_truncated(struct wire message, struct packet *packet)
 {
     struct field field;
     uint32_t number;
@@ -339,12 +339,13 @@ API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t leng
                 break;
             if (is_short) {
                 int64_t unreadable = trace->totals.unreadable_events;
-                struct wire torn = rest;
+                struct wire truncated = rest;
                 uint64_t skipped;
 
                 // Skip the key and the length of the packet, then read as much of it as there is.
-                if (wire_varint(&torn, &skipped) && wire_varint(&torn, &skipped) && open_torn(torn, &packet) &&
-                    !packet.is_foreign && !read_bundle(trace, packet.data, output, cursor)) {
+                if (wire_varint(&truncated, &skipped) && wire_varint(&truncated, &skipped) &&
+                    open_truncated(truncated, &packet) && !packet.is_foreign &&
+                    !read_bundle(trace, packet.data, output, cursor)) {
                     status = FULL;
                     break;
                 }

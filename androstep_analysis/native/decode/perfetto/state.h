@@ -144,7 +144,7 @@ struct totals {
     int64_t lost_bundles;
     int64_t unreadable_events;
     int64_t unreadable_packets;
-    int64_t torn;
+    int64_t torn;         // packets truncated by the end of the file
     int64_t dropped;      // gaps between the packets of a sequence
     int64_t stateless;    // packets whose sequence lost the state that they need
     int64_t foreign;      // packets of another machine

@@ -90,22 +90,22 @@ static const uint8_t *attached_in(struct text text)
 
 // Saves a line interrupted by output of strace or the traced program. It may continue on the next line. Its prefix is
 // read again then, so the time is reset to the one before it.
-static bool keep_torn(struct strace *strace, struct text text, int64_t time_before_ns)
+static bool save_interrupted(struct strace *strace, struct text text, int64_t time_before_ns)
 {
     const uint8_t *attached = attached_in(text);
 
     strace->time_ns = time_before_ns;
-    strace->is_torn_by_itself = attached;
+    strace->is_interrupted_by_strace = attached;
     if (attached)
         text.end = attached;
-    if (!scratch_reserve(&strace->torn, text_length(text)))
+    if (!scratch_reserve(&strace->interrupted, text_length(text)))
         return false;
-    strace->torn_length = text_length(text);
-    memcpy(strace->torn.bytes, text.at, strace->torn_length);
+    strace->interrupted_length = text_length(text);
+    memcpy(strace->interrupted.bytes, text.at, strace->interrupted_length);
     return true;
 }
 
-static bool parse_line(struct strace *strace, struct table *table, struct text text, bool can_be_torn)
+static bool parse_line(struct strace *strace, struct table *table, struct text text, bool may_be_interrupted)
 {
     struct text whole_line = text;
     int64_t time_before_ns = strace->time_ns;
@@ -123,8 +123,8 @@ static bool parse_line(struct strace *strace, struct table *table, struct text t
         note(strace, (struct text){NAMELESS, NAMELESS + sizeof NAMELESS});
         return true;
     }
-    if (can_be_torn && attached_in(text))
-        return keep_torn(strace, whole_line, time_before_ns);
+    if (may_be_interrupted && attached_in(text))
+        return save_interrupted(strace, whole_line, time_before_ns);
     if (text_starts(text, "<... "))
         return pending_resume(strace, table, &line);
     if (take_unfinished(&text))
@@ -132,7 +132,7 @@ static bool parse_line(struct strace *strace, struct table *table, struct text t
     if (!split_call(text, &call))
         return false;
     if (!call.whole)
-        return can_be_torn && keep_torn(strace, whole_line, time_before_ns);
+        return may_be_interrupted && save_interrupted(strace, whole_line, time_before_ns);
     if (!call_append(strace, table, &call, line.task, STATE_WHOLE, row_time(strace, line.ts_ns),
                      (int64_t)strace->counts.lines))
         return false;
@@ -170,16 +170,17 @@ static void read_line(struct strace *strace, struct table *table, struct text te
     strace->counts.lines++;
     strace->order++;
     text = (struct text){text.at, text.end - (text.at < text.end && text.end[-1] == '\r')};
-    if (strace->torn_length) {
-        struct text torn = {strace->torn.bytes, strace->torn.bytes + strace->torn_length};
-        bool goes_on = strace->is_torn_by_itself ? !is_begun(text) : continues(text);
+    if (strace->interrupted_length) {
+        struct text interrupted = {strace->interrupted.bytes, strace->interrupted.bytes + strace->interrupted_length};
+        bool is_continued = strace->is_interrupted_by_strace ? !is_begun(text) : continues(text);
 
         if (attached_in(text) == text.at) // another message in the middle of the same line
             return;
-        strace->torn_length = 0;
-        if (goes_on && scratch_join(&strace->mended, torn, text, &joined) && parse_line(strace, table, joined, false))
+        strace->interrupted_length = 0;
+        if (is_continued && scratch_join(&strace->continued, interrupted, text, &joined) &&
+            parse_line(strace, table, joined, false))
             return;
-        count_unreadable(strace, torn);
+        count_unreadable(strace, interrupted);
     }
     if (!is_remark(strace, text) && !parse_line(strace, table, text, true))
         count_unreadable(strace, text);
@@ -226,8 +227,8 @@ void strace_free(struct strace *strace)
     free(strace->names);
     free(strace->scratch.bytes);
     free(strace->joined.bytes);
-    free(strace->mended.bytes);
-    free(strace->torn.bytes);
+    free(strace->continued.bytes);
+    free(strace->interrupted.bytes);
     free(strace);
 }
 
@@ -270,9 +271,10 @@ size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, 
 // Appends the calls that never returned; false if the table is full.
 bool strace_finish(struct strace *strace, struct table *table)
 {
-    if (strace->torn_length)
-        count_unreadable(strace, (struct text){strace->torn.bytes, strace->torn.bytes + strace->torn_length});
-    strace->torn_length = 0;
+    if (strace->interrupted_length)
+        count_unreadable(
+            strace, (struct text){strace->interrupted.bytes, strace->interrupted.bytes + strace->interrupted_length});
+    strace->interrupted_length = 0;
     take_table(strace, table);
     for (int number = 0; number < strace->nr_tasks; number++) {
         if (!strace->tasks[number].is_pending)

@@ -51,7 +51,7 @@ struct task {
 struct strace_counts {
     uint64_t lines;
     uint64_t unreadable;
-    uint64_t torn;
+    uint64_t torn; // last lines without an end
     uint64_t unfinished;
     uint64_t resumed;
     uint64_t forgotten;
@@ -71,10 +71,10 @@ struct strace {
     uint32_t call_numbers[MAX_CALLS]; // call names as strings of the table
     struct scratch scratch;
     struct scratch joined;
-    struct scratch mended; // an interrupted line and its continuation
-    struct scratch torn;   // the beginning of a line interrupted by output of strace or the traced program
-    size_t torn_length;
-    bool is_torn_by_itself; // by strace, not by the program
+    struct scratch continued;   // an interrupted line and its continuation
+    struct scratch interrupted; // the beginning of a line interrupted by output of strace or the traced program
+    size_t interrupted_length;
+    bool is_interrupted_by_strace;
     size_t pending_bytes;
     struct task *tasks;
     int nr_tasks;
