@@ -113,7 +113,7 @@ static void begin_call(struct calls *calls, uint32_t row)
 
     calls->row_threads[row] = call.thread;
     end_thread(calls, call.thread);
-    descriptor_install_late(&calls->open, call.thread, row);
+    descriptor_install_pending(&calls->open, call.thread, row);
     calls->threads.threads[call.thread].row = row;
     calls->names.now = moment_of(calls, &call);
     call_numbers(calls, row, numbers);

@@ -24,10 +24,10 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
         return;
     names_confirm(&calls->names, &place, TYPE_UNKNOWN);
     description->inode = place.inode;
-    if (description->late == NO_INDEX)
+    if (description->inserted_open == NO_INDEX)
         return;
     at = names_path(&calls->names, place.dentry);
-    calls->program.late[description->late].path = at;
+    calls->program.inserted[description->inserted_open].path = at;
     if (at == NO_STRING)
         description_is(&calls->open, number, LEFT_NO_PATH);
 }

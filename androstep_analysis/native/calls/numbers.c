@@ -66,7 +66,7 @@ uint8_t descriptor_control(struct calls *calls, const struct running *call)
         descriptor_cloexec(&calls->open, call->thread, in->fd[call->row], flags & (1 | FLAG_CLOEXEC));
         return LEFT_NO_EFFECT;
     case GET_FLAGS:
-        if (description->late != NO_INDEX && result != NO_INT64) {
+        if (description->inserted_open != NO_INDEX && result != NO_INT64) {
             description->is_append = result & FLAG_APPEND;
             description->writes |= (result & (FLAG_WRONLY | FLAG_RDWR)) != 0;
             description->reads |= !(result & FLAG_WRONLY);

@@ -31,7 +31,7 @@ int32_t description_new(struct open_files *open, int32_t inode, uint8_t left)
         .inode = inode,
         .start = NO_INT64,
         .moved = NO_INT64,
-        .late = NO_INDEX,
+        .inserted_open = NO_INDEX,
         .checked_path = NO_STRING,
         .left = left,
     };
@@ -191,7 +191,7 @@ static int32_t entry_inserted(struct open_files *open, uint32_t row, int32_t thr
 
     open->descriptions[description].position = NO_INT64;
     open->descriptions[description].moved = 0;
-    open->descriptions[description].late = (int32_t)open->program->nr_late;
+    open->descriptions[description].inserted_open = (int32_t)open->program->nr_inserted;
     operation_insert(open->program, row, thread, OPEN, RANK_OPEN)->descriptor = descriptor;
     return entry_new(open, (struct entry){.descriptor = descriptor, .from = NO_INDEX, .thread = NO_INDEX});
 }
@@ -315,8 +315,8 @@ void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, i
     if (entry != NO_INDEX && is_opening(open, entry, thread)) {
         struct thread *opening = &open->threads->threads[open->entries[entry].thread];
 
-        opening->late_fd = fd;
-        opening->late_entry = entry;
+        opening->pending_fd = fd;
+        opening->pending_entry = entry;
         descriptor_closed(open, thread, fd);
     }
     install(open, thread, row, fd,
@@ -327,14 +327,14 @@ void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, i
 }
 
 // Installs the number that the last call of the thread returned: it has ended, since the thread makes another call.
-void descriptor_install_late(struct open_files *open, int32_t thread, uint32_t row)
+void descriptor_install_pending(struct open_files *open, int32_t thread, uint32_t row)
 {
-    int32_t entry = open->threads->threads[thread].late_entry;
+    int32_t entry = open->threads->threads[thread].pending_entry;
 
     if (entry == NO_INDEX)
         return;
-    open->threads->threads[thread].late_entry = NO_INDEX;
-    install(open, thread, row, open->threads->threads[thread].late_fd, entry);
+    open->threads->threads[thread].pending_entry = NO_INDEX;
+    install(open, thread, row, open->threads->threads[thread].pending_fd, entry);
 }
 
 int32_t descriptor_received(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, bool cloexec)

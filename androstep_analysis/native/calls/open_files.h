@@ -13,7 +13,7 @@ struct description {
     int64_t moved;    // since then; NO_INT64: a call set the position
     int64_t reach;    // end of the reads, relative to the start
     uint32_t busy, version;
-    int32_t late;          // inserted operation for its open; NO_INDEX: a recorded call opened it
+    int32_t inserted_open; // inserted operation for its open; NO_INDEX: a recorded call opened it
     uint32_t checked_path; // fd_path that the file was last compared with
     uint8_t left;
     bool is_append, is_mixed, reads, writes, is_directory;
@@ -104,7 +104,7 @@ bool descriptor_was_closed(const struct open_files *open, int32_t thread, int32_
 
 void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t descriptor,
                         bool cloexec);
-void descriptor_install_late(struct open_files *open, int32_t thread, uint32_t row);
+void descriptor_install_pending(struct open_files *open, int32_t thread, uint32_t row);
 
 // Closes the number without a recorded call that did so.
 void descriptor_close(struct open_files *open, int32_t thread, uint32_t row, int32_t fd);

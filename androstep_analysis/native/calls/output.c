@@ -82,9 +82,9 @@ static void insert_seeks(struct calls *calls)
         const struct description *description = &calls->open.descriptions[n];
         struct operation open, *seek;
 
-        if (description->late == NO_INDEX || description->start == NO_INT64 || !description->start)
+        if (description->inserted_open == NO_INDEX || description->start == NO_INT64 || !description->start)
             continue;
-        open = calls->program.late[description->late];
+        open = calls->program.inserted[description->inserted_open];
         seek = operation_insert(&calls->program, open.row, open.thread, LSEEK, RANK_SEEK);
         seek->descriptor = open.descriptor;
         seek->offset = calls->open.descriptions[n].start;
@@ -185,15 +185,15 @@ static bool comes_first(const struct operation *one, const struct operation *oth
 }
 
 // Sorts the inserted operations by row and rank, in a stable way. They are nearly sorted.
-static void sort_late(struct calls *calls)
+static void sort_inserted(struct calls *calls)
 {
-    struct operation *spare = storage_allocate(&calls->storage, (calls->program.nr_late + 1) * sizeof(*spare)),
-                     *from = calls->program.late, *to = spare;
+    struct operation *spare = storage_allocate(&calls->storage, (calls->program.nr_inserted + 1) * sizeof(*spare)),
+                     *from = calls->program.inserted, *to = spare;
 
-    for (size_t width = 1; width < calls->program.nr_late; width *= 2) {
-        for (size_t begin = 0; begin < calls->program.nr_late; begin += 2 * width) {
-            size_t middle = begin + width < calls->program.nr_late ? begin + width : calls->program.nr_late;
-            size_t end = middle + width < calls->program.nr_late ? middle + width : calls->program.nr_late;
+    for (size_t width = 1; width < calls->program.nr_inserted; width *= 2) {
+        for (size_t begin = 0; begin < calls->program.nr_inserted; begin += 2 * width) {
+            size_t middle = begin + width < calls->program.nr_inserted ? begin + width : calls->program.nr_inserted;
+            size_t end = middle + width < calls->program.nr_inserted ? middle + width : calls->program.nr_inserted;
             size_t left = begin, right = middle;
 
             for (size_t at = begin; at < end; at++)
@@ -205,23 +205,24 @@ static void sort_late(struct calls *calls)
         to = spare;
     }
     free(to);
-    calls->program.late = from;
-    calls->program.late_capacity = calls->program.nr_late;
+    calls->program.inserted = from;
+    calls->program.inserted_capacity = calls->program.nr_inserted;
 }
 
 static void merge(struct calls *calls)
 {
-    size_t late = 0, count = 0;
+    size_t next = 0, count = 0;
 
-    calls->ordered = storage_allocate(&calls->storage, (calls->program.nr_operations + calls->program.nr_late + 1) *
+    calls->ordered = storage_allocate(&calls->storage, (calls->program.nr_operations + calls->program.nr_inserted + 1) *
                                                            sizeof(struct operation *));
     for (size_t n = 0; n < calls->program.nr_operations; n++) {
-        while (late < calls->program.nr_late && calls->program.late[late].row <= calls->program.operations[n].row)
-            calls->ordered[count++] = &calls->program.late[late++];
+        while (next < calls->program.nr_inserted &&
+               calls->program.inserted[next].row <= calls->program.operations[n].row)
+            calls->ordered[count++] = &calls->program.inserted[next++];
         calls->ordered[count++] = &calls->program.operations[n];
     }
-    while (late < calls->program.nr_late)
-        calls->ordered[count++] = &calls->program.late[late++];
+    while (next < calls->program.nr_inserted)
+        calls->ordered[count++] = &calls->program.inserted[next++];
     calls->nr_ordered = count;
 }
 
@@ -527,7 +528,7 @@ size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
     reach_sizes(calls);
     insert_seeks(calls);
     insert_changes(calls);
-    sort_late(calls);
+    sort_inserted(calls);
     merge(calls);
     for (size_t row = 0; row < calls->in->rows; row++) // rows of other processes that are not operations
         if (nr_pids && calls->left[row]) {

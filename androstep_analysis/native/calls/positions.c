@@ -50,7 +50,8 @@ void position_reach(struct calls *calls, int32_t descriptor)
 {
     struct description *description = description_of(&calls->open, descriptor);
 
-    if (description->late != NO_INDEX && description->moved != NO_INT64 && description->moved > description->reach)
+    if (description->inserted_open != NO_INDEX && description->moved != NO_INT64 &&
+        description->moved > description->reach)
         description->reach = description->moved;
 }
 

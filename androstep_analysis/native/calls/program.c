@@ -6,7 +6,7 @@
 void program_free(struct program *program)
 {
     free(program->operations);
-    free(program->late);
+    free(program->inserted);
 }
 
 static struct operation *prepare(struct operation *operation, uint32_t row, int32_t thread, uint8_t call)
@@ -36,7 +36,7 @@ struct operation *operation_new(struct program *program, uint32_t row, int32_t t
 
 struct operation *operation_insert(struct program *program, uint32_t row, int32_t thread, uint8_t call, uint8_t rank)
 {
-    struct operation *operation = prepare(PUSH(program, late), row, thread, call);
+    struct operation *operation = prepare(PUSH(program, inserted), row, thread, call);
 
     operation->rank = rank;
     operation->is_inserted = true;

@@ -21,8 +21,8 @@ struct program {
     struct storage *storage;
     struct operation *operations; // one for each row
     size_t nr_operations, operations_capacity;
-    struct operation *late; // inserted ones, in the order in which they turned out to be needed
-    size_t nr_late, late_capacity;
+    struct operation *inserted; // inserted ones, in the order in which they turned out to be needed
+    size_t nr_inserted, inserted_capacity;
 };
 
 void program_free(struct program *program);

@@ -43,8 +43,8 @@ int32_t thread_new(struct threads *threads, int32_t tid, int32_t process)
                               .process = process,
                               .running = NO_INDEX,
                               .number = NO_INDEX,
-                              .late_fd = NO_INDEX,
-                              .late_entry = NO_INDEX};
+                              .pending_fd = NO_INDEX,
+                              .pending_entry = NO_INDEX};
     threads->processes[process].nr_threads++;
     *number_of(threads, &threads->thread_numbers, tid) = threads->nr_threads;
     return (int32_t)threads->nr_threads - 1;
