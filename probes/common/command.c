@@ -38,7 +38,7 @@ static _Noreturn void become(char *const *words, const sigset_t *mask, int faile
     _exit(127);
 }
 
-/* A pipe that exec closes tells whether it began. */
+/* The close-on-exec pipe reports an error of exec; end of file on it means that the command started. */
 pid_t command_start(char *const *words, const sigset_t *mask)
 {
     int failed[2], error = 0;

@@ -1,4 +1,4 @@
-/* The command that runs while a probe records. */
+/* Starting the command that runs while a probe records. */
 #ifndef ANDROSTEP_COMMON_COMMAND_H
 #define ANDROSTEP_COMMON_COMMAND_H
 
@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Whether execvp would find a program: asked before anything is recorded. */
+/* Return whether execvp would find the program. Probes check this before they record anything. */
 bool command_is_runnable(const char *word);
 
-/* Starts the command of these words, which end with NULL, with signal mask `mask`. Returns its process, or 0 with a
- * sentence on standard error. */
+/* Start the command in the NULL-terminated array `words` with signal mask `mask`. Returns its process ID, or 0 after
+ * printing an error. */
 pid_t command_start(char *const *words, const sigset_t *mask);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "common/utf8.h"
 
-/* Room for two paths and what is said of them. */
+/* Capacity for two paths and a sentence about them. */
 #define SENTENCE_BYTES 10240
 
 static _Thread_local char last[SENTENCE_BYTES];

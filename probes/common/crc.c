@@ -2,10 +2,8 @@
 
 #include <string.h>
 
-/*
- * table[n][b] is the remainder of byte b with n zero bytes behind it, so that eight bytes take eight independent
- * look-ups: with one look-up for each four bits, the checksum was most of what writing a record costs.
- */
+/* table[n][b] is the remainder of byte b followed by n zero bytes. Eight bytes are then eight independent look-ups.
+ * With a look-up for every four bits, the checksum was most of the cost of writing a record. */
 static uint32_t table[8][256];
 
 __attribute__((constructor)) static void fill_table(void)
@@ -34,7 +32,7 @@ uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length)
 
     crc = ~crc;
     for (; length >= 8; length -= 8, byte += 8) {
-        uint32_t words[2]; /* little-endian, as record.c demands */
+        uint32_t words[2]; /* little-endian, as record.c requires */
 
         memcpy(words, byte, sizeof words);
         crc = four(words[0] ^ crc, 4) ^ four(words[1], 0);

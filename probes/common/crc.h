@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues `crc`, which is 0 at the start of a message, or any seed. */
+/* Continue checksum `crc`; start a message with 0 or any seed. */
 uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length);
 
 #endif

@@ -13,10 +13,10 @@
 
 #include "common/files.h"
 
-/* Room for the answer; the table of one linear target needs a fraction of it. */
+/* Bytes for the reply of the ioctl. The table of one linear target needs a fraction of them. */
 enum { ANSWER_BYTES = 4096 };
 
-/* The answer is wiped and nothing else of it kept: the table of dm-crypt holds the key. */
+/* Wipes the reply and copies only the device from it, because the table of dm-crypt contains the key. */
 bool devmapper_linear(unsigned major, unsigned minor, char **target, uint64_t *start)
 {
     int control = open("/dev/mapper/control", O_RDWR | O_CLOEXEC);

@@ -1,12 +1,13 @@
-/* What device-mapper devices map to. */
+/* Mappings of device-mapper devices. */
 #ifndef ANDROSTEP_COMMON_DEVMAPPER_H
 #define ANDROSTEP_COMMON_DEVMAPPER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where the table of a dm device is one `linear` target: the device it maps to as MAJ:MIN (for the caller to free)
- * and the first sector there. False for any other table, and where the table cannot be read. */
+/* Read the table of a dm device that is one `linear` target. Sets `target` to the device that it maps to as MAJ:MIN
+ * (freed by the caller) and `start` to the first sector there. Returns false for any other table and if the table
+ * cannot be read. */
 bool devmapper_linear(unsigned major, unsigned minor, char **target, uint64_t *start);
 
 #endif

@@ -16,7 +16,7 @@
 /* Fields of a line of mountinfo up to the first optional one (Documentation/filesystems/proc.rst). */
 enum { MOUNT_ID, PARENT_ID, DEVICE, ROOT, POINT, OPTIONS, NR_FIELDS };
 
-/* Fields behind the dash. */
+/* Fields after the dash. */
 enum { FS_TYPE, SOURCE, FS_OPTIONS, NR_TAIL };
 
 static bool is_octal(const char *text)
@@ -24,7 +24,7 @@ static bool is_octal(const char *text)
     return text[0] >= '0' && text[0] <= '3' && text[1] >= '0' && text[1] <= '7' && text[2] >= '0' && text[2] <= '7';
 }
 
-/* Undoes the \ooo that stand for spaces, line ends and backslashes. */
+/* Decode the \ooo escapes of spaces, newlines and backslashes. */
 static void unescape(char *text)
 {
     char *to = text;
@@ -40,7 +40,7 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* What `path` adds to directory `base`: "" or "/…"; NULL if it does not lie in it. */
+/* Return the rest of `path` after directory `base` ("" or "/…"), or NULL if `path` is not below `base`. */
 static const char *within(const char *path, const char *base)
 {
     size_t length = strlen(base);
@@ -68,7 +68,7 @@ static int take(char *fields[NR_FIELDS], char *tail[NR_TAIL], const char *rest, 
     return mount->fs_type && mount->source && mount->point && mount->options && mount->path ? 0 : -1;
 }
 
-/* Cuts `text` at each blank: a source may be empty. False: it has less than `count` words. */
+/* Split `text` at every blank, because a source may be empty. Returns false if there are fewer than `count` words. */
 static bool split(char *text, char **words, size_t count)
 {
     for (size_t index = 0; index < count; index++) {
@@ -79,7 +79,8 @@ static bool split(char *text, char **words, size_t count)
     return true;
 }
 
-/* Takes the mount of a line if `path` lies in it; the last that fits is the one on top. */
+/* Take the mount of this line if `path` is below it. Of several equal mount points the last line is the topmost
+ * mount. */
 static int match_line(char *line, const char *path, int64_t mount_id, struct mount *mount)
 {
     char *dash = strstr(line, " - "), *fields[NR_FIELDS], *tail[NR_TAIL];
@@ -158,7 +159,7 @@ int64_t mounts_id(int directory, const char *name)
     struct statx about = {0};
     int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name ? 0 : AT_EMPTY_PATH);
 
-    /* No mount that can be reached has number 0: an emulator (qemu 7) says that it fills it in and does not. */
+    /* No reachable mount has ID 0. qemu 7 claims to fill in the ID but leaves it at 0. */
     if (!syscall(SYS_statx, directory, name, flags, STATX_MNT_ID, &about) && about.stx_mnt_id)
         return (int64_t)about.stx_mnt_id;
     return *name ? -1 : id_of_open(directory);

@@ -59,7 +59,7 @@ static int take_number(const struct opt *opt, const char *value)
     return 0;
 }
 
-/* A number and one of the suffixes after it; false: something else, or it is too large. */
+/* Parse a number followed by one of the suffixes. Returns false for anything else and on overflow. */
 static bool scaled(const char *text, const struct suffix *suffixes, int64_t *into)
 {
     char *end = NULL;
@@ -174,7 +174,7 @@ static int take(const struct opt *opt, const char *value)
     return -1;
 }
 
-/* Takes `opt` with `attached`, or else with the next word. Returns how many words were used, or -1. */
+/* Parse `opt` with the attached value, or else with the next word. Returns the number of words used, or -1. */
 static int take_word(const struct opt *opt, const char *attached, const char *next)
 {
     char called[64];

@@ -20,7 +20,7 @@
 #define FILL_BYTES (1 << 20)
 
 #ifndef SYS_cachestat
-#define SYS_cachestat 451 /* on every machine */
+#define SYS_cachestat 451 /* on every architecture */
 #endif
 
 const char *const cache_states[3] = {[CACHE_UNKNOWN] = "unknown", [CACHE_COLD] = "cold", [CACHE_WARM] = "warm"};
@@ -31,7 +31,7 @@ void cache_drop_all(struct cache_found *found)
 
     if (access(path, W_OK) < 0)
         return;
-    /* Of all filesystems: below a loop device lies the cache of another one. */
+    /* Drop the caches of all filesystems: the file of a loop device is cached by another filesystem. */
     sync();
     found->dropped = file_command(AT_FDCWD, path, "3", 0) == 0;
 }
@@ -72,7 +72,8 @@ int cache_fill(int file, int64_t bytes)
     return done < bytes ? -1 : 0;
 }
 
-/* Of a file that one neither owns nor may write to, mincore says that all is resident, whatever is (Linux 5.2). */
+/* Return whether mincore(2) can be trusted. Since Linux 5.2 it reports all pages as resident for a file that the caller
+ * neither owns nor may write to. */
 static bool mincore_tells(int file)
 {
     struct stat about;
@@ -82,7 +83,7 @@ static bool mincore_tells(int file)
     return !geteuid() || (fstat(file, &about) == 0 && about.st_uid == geteuid()) || access(path, W_OK) == 0;
 }
 
-/* Bytes of a mapped stretch that are resident; -1: the kernel does not tell. */
+/* Return the number of resident bytes of a mapped range; -1: the kernel does not report them. */
 static int64_t count_mapped(void *mapped, int64_t bytes)
 {
     unsigned char pages[LOOK_BYTES >> 12];
@@ -117,7 +118,7 @@ static int64_t look_mapped(int file, int64_t bytes)
     return resident;
 }
 
-/* Arguments of cachestat(2), which headers of before Linux 6.5 lack. */
+/* Arguments of cachestat(2); headers before Linux 6.5 lack them. */
 struct look_range {
     uint64_t offset, length;
 };
@@ -126,7 +127,8 @@ struct look_answer {
     uint64_t resident, dirty, writeback, evicted, recently_evicted; /* pages */
 };
 
-/* Of a file of an overlay the pages of the overlay are counted, which has none, instead of those of the file below. */
+/* Refuses files of an overlay: cachestat(2) counts the pages of the overlay's inode, which has none, instead of those
+ * of the file below. */
 static int64_t look_unmapped(int file, int64_t bytes)
 {
     struct look_range range = {0, (uint64_t)bytes};

@@ -6,9 +6,10 @@
 
 #define BLOCK_BYTES 4096
 #define WORD        sizeof(uint64_t)
-#define POOL_WORDS  8192 /* more than what a block takes, and little enough to stay in a processor's cache */
+#define POOL_WORDS  8192 /* more than a block needs, and small enough to stay in a processor's cache */
 
-/* Blocks are numbered: a bit for the use, 11 for the worker (there are at most 1024), 52 for its own blocks. */
+/* Return the ID of the worker's first block: a bit for the use, 11 for the worker (at most 1024), 52 for its own
+ * blocks. */
 static uint64_t first_block(enum rng_use use, uint32_t worker)
 {
     return (uint64_t)(use == RNG_LAYOUT) << 63 | (uint64_t)worker << 52;
@@ -35,10 +36,10 @@ int payload_open(struct payload *payload, size_t record, unsigned compress, unsi
     return 0;
 }
 
-/* Two words at once: compilers that optimise for speed only a little (-O2) do not come upon it. */
+/* Two words at a time: compilers do not vectorise this at -O2. */
 typedef uint64_t lanes __attribute__((vector_size(2 * WORD)));
 
-/* Reads up to two words more of the pool than it needs. */
+/* Reads up to two words of the pool beyond `bytes`. */
 static void mix(unsigned char *restrict out, const uint64_t *restrict pool, uint64_t key, size_t bytes)
 {
     const lanes keys = {key, key};
@@ -55,10 +56,8 @@ static void mix(unsigned char *restrict out, const uint64_t *restrict pool, uint
     memcpy(out + at, &mixed, bytes - at);
 }
 
-/*
- * The block's own key is its first word and is mixed into all words of the pool that follow: blocks then have nothing
- * in common that a compressor could find, however far it looks back, and no two are equal.
- */
+/* Fill a block with a unique key as its first word and pool words mixed with this key. Blocks then have nothing in
+ * common that a compressor could find, at any distance, and no two are equal. */
 static void fill_block(const struct payload *payload, uint64_t number, unsigned char *block, size_t bytes)
 {
     uint64_t key = rng_scramble(number) ^ payload->key;
@@ -71,7 +70,8 @@ static void fill_block(const struct payload *payload, uint64_t number, unsigned 
     memset(block + filled, 0, bytes - filled);
 }
 
-/* Which record comes next: a new one, or one that was there, so that their share is exact at every time. */
+/* Return the index of the next record: a new one or a repeated one, so that the share of repetitions is exact at every
+ * time. */
 static uint64_t next_record(struct payload *payload)
 {
     payload->owed += payload->dedupe;

@@ -1,15 +1,13 @@
-/* Reading the kernel's text files. */
+/* Reading text files of the kernel. */
 #ifndef ANDROSTEP_COMMON_PROCFS_H
 #define ANDROSTEP_COMMON_PROCFS_H
 
 #include <stddef.h>
 
-/*
- * Reads at most size-1 bytes of `path` and ends them with a zero byte. Returns how many, or -1 with errno set.
- */
+/* Read at most size-1 bytes of `path` and append a NUL. Returns the number of bytes, or -1 with errno set. */
 long procfs_read(const char *path, char *buffer, size_t size);
 
-/* The same without the line end at the end of what was read. */
+/* Read like procfs_read, but without a newline at the end. */
 long procfs_line(const char *path, char *buffer, size_t size);
 
 #endif

@@ -24,7 +24,7 @@
 
 enum { FRAME_HEADER = 0, FRAME_TRAILER = 1, FRAME_RECORDS = 2 };
 
-/* What every block begins with; the checksum goes over the rest of it and over the payload. */
+/* Header of every frame. The checksum covers the fields before `crc` and the payload. */
 struct frame {
     unsigned char magic[4];
     uint8_t version, reserved;
@@ -36,7 +36,8 @@ static const unsigned char magic[4] = {0xA7, 'R', 'E', 'C'};
 
 #define PAYLOAD_BYTES (RECORD_BLOCK_BYTES - sizeof(struct frame))
 
-/* The block of one record type that is being filled: rows grow from the start, strings wait beside them. */
+/* The block of one record type that is being filled. Rows and strings are buffered apart and joined when it is
+ * written. */
 struct block {
     unsigned char *rows, *strings;
     size_t rows_bytes, strings_bytes;
@@ -64,7 +65,7 @@ struct record {
 static const struct {
     const char *name;
     size_t bytes;
-    int64_t null; /* the value that means null, in fields that may be null */
+    int64_t null; /* the value that represents null, in fields that may be null */
     bool nullable;
 } dtypes[] = {
     [RECORD_UINT32] = {"uint32", 4, 0, false},
@@ -188,7 +189,7 @@ static void write_all(struct record *out, const void *bytes, size_t length)
     }
 }
 
-/* Writes a block of up to two parts. */
+/* Write a frame whose payload is the two parts. */
 static void write_frame(struct record *out, uint16_t type, uint32_t count, uint32_t seed,
                         const struct record_text parts[2])
 {
@@ -227,7 +228,7 @@ static void write_block(struct record *out, size_t index)
     block->rows_bytes = block->strings_bytes = 0;
 }
 
-/* The struct of each type lies in memory as the fields say. */
+/* Return whether the struct of each type has the layout that its fields describe. */
 static bool types_fit(const struct record_probe *probe)
 {
     if (probe->nr_types > RECORD_TYPES)
@@ -272,7 +273,8 @@ static int prepare(struct record *out)
     return out->path ? make_header(out) : -1;
 }
 
-/* Probes run as root, and others may write in the directory: a link there could lead to any file. */
+/* O_NOFOLLOW: probes run as root, and other users may write in the directory. A symbolic link there could lead to any
+ * file. */
 static int open_output(const char *path)
 {
     int file;
@@ -296,7 +298,7 @@ struct record *record_open(const char *path, const struct record_probe *probe)
     out->file = -1;
     out->probe = probe;
     out->path = strdup(path);
-    /* A name in a listed directory cannot hold a forged block: nobody knows the seed beforehand. */
+    /* An unpredictable seed: a file name in a listed directory then cannot contain a forged frame. */
     out->seed = (uint32_t)((uint64_t)clock_now(CLOCK_REALTIME) * 0x9E3779B97F4A7C15U >> 32) ^ (uint32_t)getpid();
     if (prepare(out)) {
         complain("%s: no memory for its blocks", path);
@@ -451,7 +453,7 @@ int record_close(struct record *out)
     record_flush(out);
     write_header(out);
     write_trailer(out);
-    /* A full device may tell so only now. */
+    /* A full device may report its error only now. */
     if (close(out->file) && errno != EINTR && !out->error)
         out->error = errno;
     out->file = -1;

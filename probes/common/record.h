@@ -1,10 +1,8 @@
-/*
- * The writer of record streams (FORMAT.md): records of fixed width with their strings, in framed and checksummed
- * blocks, behind a header that describes them.
+/* Writer of record streams (FORMAT.md): records of fixed width with their strings, in framed and checksummed blocks,
+ * after a header that describes them.
  *
- * A probe states its record types as tables of fields; the header of the file, `--describe` and the layout of the
- * blocks all follow from these tables.
- */
+ * A probe declares its record types as tables of fields. The header of the file, `--describe` and the layout of the
+ * blocks all follow from these tables. */
 #ifndef ANDROSTEP_COMMON_RECORD_H
 #define ANDROSTEP_COMMON_RECORD_H
 
@@ -19,13 +17,13 @@
 #define RECORD_TEXT_BYTES  16384 /* a longer string is written as null and counted as a loss */
 #define RECORD_TYPES       16
 
-/* Null of the signed types, in fields that may be null; unsigned fields never are. */
+/* Null of the signed types in nullable fields; unsigned fields are never null. */
 #define RECORD_NULL_INT32 INT32_MIN
 #define RECORD_NULL_INT64 INT64_MIN
 
 enum record_dtype { RECORD_UINT32, RECORD_UINT64, RECORD_INT32, RECORD_INT64, RECORD_STRING };
 
-/* Where a string lies among the strings of its block. record_add fills it in. */
+/* Position of a string among the strings of its block. record_add fills it in. */
 struct record_string {
     uint16_t offset, length;
 };
@@ -36,19 +34,17 @@ struct record_field {
     bool nullable;
     const char *unit; /* NULL: none */
     const char *meaning;
-    size_t offset, bytes; /* in the C struct, for record_open to check */
+    size_t offset, bytes; /* in the C struct; record_open checks them */
 };
 
 #define RECORD_FIELD(type, member, dtype, nullable, unit, meaning)                                                     \
     {#member, dtype, nullable, unit, meaning, offsetof(struct type, member), sizeof(((struct type *)0)->member)}
 
-/*
- * A record type and the C struct of its rows, which must begin with the same fields in the same order, without
- * padding between them.
- */
+/* A record type and the C struct of its rows. The struct must begin with the same fields in the same order, without
+ * padding between them. */
 struct record_type {
     const char *name;
-    const char *table; /* the table of schemas/ that the records become; NULL: none */
+    const char *table; /* table of schemas/ for these records; NULL: none */
     const char *meaning;
     const struct record_field *fields;
     size_t nr_fields;
@@ -60,7 +56,7 @@ struct record_probe {
     size_t nr_types;
 };
 
-/* A string to be written; bytes NULL: null. */
+/* A string to write; bytes NULL: null. */
 struct record_text {
     const char *bytes;
     size_t length;
@@ -68,26 +64,25 @@ struct record_text {
 
 struct record;
 
-/* Makes or replaces file `path` ("-": standard output) and writes the header; NULL when it cannot, and complains. */
+/* Create or replace file `path` ("-": standard output) and write the header. Returns NULL after printing an error. */
 struct record *record_open(const char *path, const struct record_probe *probe);
 
-/*
- * Adds a row of `type` with `texts`, one for each string field in the order of the fields. Returns 0, or -1 when the
- * file cannot be written; from then on every call fails and record_close complains.
- */
+/* Append a row of `type` with `texts`, one for each string field in the order of the fields. Returns 0, or -1 if the
+ * file cannot be written. After an error every call fails, and record_close prints it. */
 int record_add(struct record *out, const struct record_type *type, const void *row, const struct record_text *texts);
 
-/* Counts `count` things that should be in the file and are not. `kind` is one word, `message` says more; both must
- * outlive the record. */
+/* Count a loss: `count` items that should be in the file and are not. `kind` is one word, `message` describes it; both
+ * must outlive the record. */
 void record_lose(struct record *out, const char *kind, const char *message, uint64_t count);
 
-/* Writes what is still in memory. */
+/* Write the buffered records. */
 int record_flush(struct record *out);
 
-/* Writes the rest and the trailer, and frees `out`. Returns 0, or -1 when the file is not whole, and complains. */
+/* Write the remaining records and the trailer, and free `out`. Returns 0, or -1 after printing an error if the file is
+ * incomplete. */
 int record_close(struct record *out);
 
-/* Writes the record types of `probe` as JSON, as they stand in a header. */
+/* Write the record types of `probe` as JSON, as in a header. */
 int record_describe(FILE *file, const struct record_probe *probe);
 
 #endif

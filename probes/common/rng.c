@@ -1,6 +1,6 @@
 #include "common/rng.h"
 
-#define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* the step of splitmix64 */
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* increment of splitmix64 */
 
 uint64_t rng_stream(enum rng_use use, uint32_t worker)
 {
@@ -42,8 +42,8 @@ uint64_t rng_next(struct rng *rng)
     return result;
 }
 
-/* Draws as many bits as `bound` needs until they are below it: on average less than twice, and no division, which
- * 32-bit processors would have to do in software. */
+/* Draws as many bits as `bound` has until they are below it: less than two draws on average. A division would be slow
+ * on 32-bit processors, which do it in software. */
 uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
     uint64_t mask = bound > 1 ? UINT64_MAX >> __builtin_clzll(bound - 1) : 0, drawn;
@@ -65,7 +65,7 @@ static void mt64_seed(struct mt64 *mt, uint64_t seed)
     mt->next = MT64_WORDS;
 }
 
-/* Goes once around the words from 1 on; the last word then also stands in for word 0. */
+/* Return the word after `word` and wrap around from the last to 1; the last word is then copied to word 0. */
 static unsigned after(struct mt64 *mt, unsigned word)
 {
     if (word + 1 < MT64_WORDS)

@@ -1,4 +1,4 @@
-/* Random numbers: seeded streams of our own, and the generator of the original Mobibench. */
+/* Random numbers: independent seeded streams, and the generator of the original Mobibench. */
 #ifndef ANDROSTEP_COMMON_RNG_H
 #define ANDROSTEP_COMMON_RNG_H
 
@@ -9,18 +9,18 @@ struct rng {
     uint64_t state[4];
 };
 
-/* What a run draws numbers for: each use, of each worker, has a stream of its own. */
+/* Purposes of random numbers. Each purpose of each worker has its own stream. */
 enum rng_use { RNG_READS, RNG_WRITES, RNG_KEYS, RNG_CHOICES, RNG_PAYLOAD, RNG_LAYOUT };
 uint64_t rng_stream(enum rng_use use, uint32_t worker);
 
-/* Streams of one seed with different numbers are independent of each other. */
+/* Seed a stream. Streams of one seed with different IDs are independent. */
 void rng_seed(struct rng *rng, uint64_t seed, uint64_t stream);
 uint64_t rng_next(struct rng *rng);
 
-/* Uniform in [0, bound), without the bias of a remainder; `bound` is not 0. */
+/* Draw uniformly from [0, bound), without the bias of a remainder. `bound` must not be 0. */
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 
-/* Scrambles a number; different numbers stay different, and 0 stays 0. */
+/* Scramble a number. Different numbers stay different, and 0 stays 0. */
 uint64_t rng_scramble(uint64_t number);
 
 /* MT19937-64 of Matsumoto and Nishimura. */

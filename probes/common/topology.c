@@ -83,7 +83,7 @@ static void read_partition(int dir, struct block_device *device)
         add_lower(device, device->parent);
 }
 
-/* Takes a mapping for a position on a parent only where it is one straight piece: nothing else has one parent. */
+/* Read the mapping if it is one linear target: only then all of the device has one parent. */
 static void read_mapping(struct block_device *device)
 {
     char *target;
@@ -95,7 +95,7 @@ static void read_mapping(struct block_device *device)
     free(target);
 }
 
-/* The name that sysfs has for the device: the last part of the path its link leads to. */
+/* Return the name of the device in sysfs: the last part of the path to which the link resolves. */
 static char *read_name(const char *link)
 {
     char *path = realpath(link, NULL);
@@ -169,7 +169,7 @@ static char *unescaped(const char *text)
     return plain;
 }
 
-/* 0 where another mount hides this one, or the path is not to be reached. */
+/* Return the block size, or 0 if another mount hides this one or the path cannot be reached. */
 static int64_t block_bytes(const struct mounted *mount)
 {
     struct stat status;
@@ -180,7 +180,7 @@ static int64_t block_bytes(const struct mounted *mount)
     return (int64_t)filesystem.f_bsize;
 }
 
-/* One line: id parent maj:min root path options [optional]... - type source superoptions. */
+/* Parse one line: id parent maj:min root path options [optional]... - type source superoptions. */
 static bool parse_mount(char *line, struct mounted *mount)
 {
     char *words[10];

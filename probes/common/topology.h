@@ -1,4 +1,4 @@
-/* Block devices and how they lie on each other, and what is mounted on them. */
+/* Block devices, the devices below them, and the filesystems mounted on them. */
 #ifndef ANDROSTEP_COMMON_TOPOLOGY_H
 #define ANDROSTEP_COMMON_TOPOLOGY_H
 
@@ -19,8 +19,8 @@ struct block_device {
     kernel_dev dev;
     char *name;
     bool partition;
-    bool has_parent;       /* the device that all of this one lies on in one piece */
-    kernel_dev parent;     /* whole disk of a partition, what a linear dm device maps to */
+    bool has_parent;       /* all of this device is one contiguous range of the parent */
+    kernel_dev parent;     /* whole disk of a partition, or target of a linear dm device */
     uint64_t start_sector; /* on the parent, in 512 B */
     uint64_t nr_sectors;
     kernel_dev *lower; /* devices below it: dm slaves, the disk of a partition */
@@ -31,8 +31,8 @@ struct block_device {
 struct mounted {
     kernel_dev dev;
     char *path, *fs_type, *options;
-    bool whole;          /* its root is the filesystem's root, not a directory of it */
-    int64_t block_bytes; /* unit of the filesystem's block numbers (statfs, f_bsize); 0: not to be had */
+    bool whole;          /* its root is that of the filesystem, not a directory in it */
+    int64_t block_bytes; /* unit of the filesystem's block numbers (statfs, f_bsize); 0: unavailable */
 };
 
 struct topology {
@@ -42,25 +42,25 @@ struct topology {
     size_t nr_mounts;
 };
 
-/* Reads /sys/dev/block and /proc/self/mountinfo. Returns 0, or -1 with a sentence on standard error. */
+/* Read /sys/dev/block and /proc/self/mountinfo. Returns 0, or -1 after printing an error. */
 int topology_read(struct topology *topology);
 void topology_free(struct topology *topology);
 
-/* Marks a device as traced, with all that its data passes through (whole disk, dm slaves) and all that lies on it
- * (partitions, dm devices). Returns -1 where there is no such device. */
+/* Mark a device as traced, with all devices below it (whole disk, dm slaves) and all devices above it (partitions, dm
+ * devices). Returns -1 if there is no such device. */
 int topology_trace(struct topology *topology, kernel_dev dev);
 
-/* Whether a mounted filesystem lies on a traced device. */
+/* Return whether the device of a mounted filesystem is traced. */
 bool topology_traces(const struct topology *topology, kernel_dev dev);
 
-/* What `argument` names: MAJ:MIN, a block device, or any file, whose filesystem is meant. Returns -1 with a sentence
- * on standard error. */
+/* Resolve `argument`: MAJ:MIN, a block device, or any file, which selects the device of its filesystem. Returns -1
+ * after printing an error. */
 int topology_resolve(const char *argument, kernel_dev *dev);
 
-/* Members `devices` and `mounts` of recording.json. */
+/* Write members `devices` and `mounts` of recording.json. */
 void topology_json(const struct topology *topology, struct json *json);
 
-/* Model of the disk that `dev` lies on, for the caller to free; NULL where sysfs does not tell. */
+/* Return the model of the disk below `dev` (freed by the caller), or NULL if sysfs does not have it. */
 char *topology_model(const struct topology *topology, kernel_dev dev);
 
 #endif

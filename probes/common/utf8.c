@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Room for the longest sequence with each byte written as \xNN. */
+/* Bytes for the longest sequence with each byte written as \xNN. */
 #define UTF8_SHOWN 17
 
 size_t utf8_length(const unsigned char *text)
@@ -29,14 +29,15 @@ static uint32_t code_point(const unsigned char *text, size_t length)
     return point;
 }
 
-/* C0, DEL and C1; line and paragraph separators; what embeds, overrides, isolates or marks a direction. */
+/* Return whether it is C0, DEL or C1, a line or paragraph separator, or embeds, overrides, isolates or marks a
+ * direction. */
 static bool is_control(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e || point == 0x200f ||
            (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
-/* Writes what a terminal may see of the sequence that `*next` begins with, and goes on behind it. */
+/* Write the sequence at `*next`, escaped if it is unsafe for a terminal, and advance `*next` past it. */
 static void show(char into[UTF8_SHOWN], const unsigned char **next)
 {
     size_t length = utf8_length(*next);

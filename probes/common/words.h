@@ -1,4 +1,4 @@
-/* Numbers with a unit, for people. */
+/* Numbers with a unit, formatted for people. */
 #ifndef ANDROSTEP_COMMON_WORDS_H
 #define ANDROSTEP_COMMON_WORDS_H
 
@@ -7,11 +7,11 @@
 
 #define WORDS_SIZE 64
 
-/* "4 KiB", "1.536 MiB"; "27.1 us". */
+/* Format like "4 KiB", "1.536 MiB" and "27.1 us". */
 void words_bytes(double bytes, char text[WORDS_SIZE]);
 void words_time(double ns, char text[WORDS_SIZE]);
 
-/* Bytes, behind what comes before them. */
+/* Print `before`, followed by the bytes with their unit. */
 void words_print_bytes(FILE *out, const char *before, int64_t bytes);
 
 #endif

@@ -13,7 +13,7 @@ static int key_is_absent(int fd, const struct fscrypt_policy_v2 *policy)
     memcpy(key.key_spec.u.identifier, policy->master_key_identifier, sizeof policy->master_key_identifier);
     if (ioctl(fd, FS_IOC_GET_ENCRYPTION_KEY_STATUS, &key))
         return -1;
-    /* A key that is being removed is still there for what is in use. */
+    /* A key that is being removed still serves open files. */
     return key.status == FSCRYPT_KEY_STATUS_ABSENT ? 1 : key.status == FSCRYPT_KEY_STATUS_PRESENT ? 0 : -1;
 }
 
@@ -23,7 +23,7 @@ int encryption_hides_names(int fd)
     unsigned int attributes[2] = {0, 0};
 
     if (!ioctl(fd, FS_IOC_GET_ENCRYPTION_POLICY_EX, &policy))
-        /* Keys of version 1 may also be in a process' keyring, of which the kernel does not tell. */
+        /* Version 1 keys may also be in a process' keyring, where the kernel does not report them. */
         return policy.policy.version == FSCRYPT_POLICY_V2 ? key_is_absent(fd, &policy.policy.v2) : -1;
     if (errno == ENODATA)
         return 0;

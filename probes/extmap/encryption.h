@@ -1,8 +1,9 @@
-/* Whether the names in a directory are shown as they are, or as ciphertext because their key is not there (fscrypt). */
+/* Whether the names in a directory are ciphertext because their key is absent (fscrypt). */
 #ifndef ANDROSTEP_EXTMAP_ENCRYPTION_H
 #define ANDROSTEP_EXTMAP_ENCRYPTION_H
 
-/* 1: the names in open directory `fd` are ciphertext, 0: they are not, -1: the kernel does not tell. */
+/* Return 1 if the names in the open directory `fd` are ciphertext, 0 if they are not, -1 if the kernel does not report
+ * it. */
 int encryption_hides_names(int fd);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define BATCH 256
 
-/* A struct fiemap with room for a batch; a union, because it ends in an array without a size. */
+/* A struct fiemap with capacity for a batch. It is a union because the struct ends in a flexible array. */
 union batch {
     struct fiemap head;
     unsigned char room[sizeof(struct fiemap) + BATCH * sizeof(struct fiemap_extent)];
@@ -49,7 +49,7 @@ static int by_fiemap(int fd, filemap_take *take, void *context)
                                             (int64_t)found->fe_length, found->fe_flags};
             int stop;
 
-            /* A file that changes meanwhile must not lead backwards. */
+            /* Skip extents behind the current offset: a file that changes during the listing must not restart it. */
             if (found->fe_logical + found->fe_length <= start)
                 continue;
             stop = take(context, &extent);
@@ -91,7 +91,7 @@ int filemap_by_fibmap(int fd, int64_t size_bytes, filemap_take *take, void *cont
             if (stop)
                 return stop;
         }
-        /* Block 0 is a hole: no file lies there. */
+        /* Block 0 is a hole: no file has data there. */
         run.file_offset_bytes = offset;
         run.physical_bytes = place;
         run.nr_bytes = block ? block_bytes : 0;

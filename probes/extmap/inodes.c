@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Open addressing, at most half full; nr_slots is a power of two. */
+/* Return the slot of `ino`, or the free slot for it. Open addressing, at most half full; nr_slots is a power of two. */
 static size_t slot_of(const struct inodes *set, uint64_t ino)
 {
     size_t slot = (size_t)(ino * 0x9E3779B97F4A7C15U >> 20) & (set->nr_slots - 1);

@@ -5,13 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero: empty. */
+/* A set; all zero: empty. */
 struct inodes {
     uint64_t *slots; /* 0: free; inode numbers begin at 1 */
     size_t nr_slots, used;
 };
 
-/* 1: `ino` was added, 0: it was there already, -1: no memory. */
+/* Return 1 if `ino` was added, 0 if it was present, -1 if memory ran out. */
 int inodes_add(struct inodes *set, uint64_t ino);
 
 void inodes_release(struct inodes *set);

@@ -33,7 +33,7 @@ static const char more[] =
     "\n"
     "Exit status: 0 when the listing is complete but for what it counts as lost, else 1.";
 
-/* The device of the file that would be written, or of its directory; 0 if there is neither. */
+/* Return the device of the output file, or of its directory; 0 if neither exists. */
 static dev_t output_device(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -25,7 +25,7 @@ static int add(struct packages *packages, const char *name, unsigned int uid)
     return packages->list[packages->count].name ? (packages->count++, 0) : -1;
 }
 
-/* "name uid …"; other lines say nothing. */
+/* Parse "name uid …"; ignore other lines. */
 static int add_line(struct packages *packages, char *line)
 {
     char *rest = NULL, *end = NULL;

@@ -1,4 +1,4 @@
-/* Which Android package a process belongs to, by its user and its name. */
+/* Android packages of processes, by user and name. */
 #ifndef ANDROSTEP_EXTMAP_PACKAGES_H
 #define ANDROSTEP_EXTMAP_PACKAGES_H
 
@@ -8,22 +8,21 @@
 
 struct package {
     char *name;
-    unsigned int app; /* the user without the number of the Android user (uid mod 100000) */
+    unsigned int app; /* uid mod 100000: the app without the Android user */
 };
 
-/* All zero: no packages are known. */
+/* A list of packages; all zero: empty. */
 struct packages {
     struct package *list;
     size_t count, room;
 };
 
-/* Adds the packages of a packages.list. Returns 0, or -1 with errno set. */
+/* Append the packages of a packages.list. Returns 0, or -1 with errno set. */
 int packages_read(struct packages *packages, const char *path);
 
-/*
- * The package of a process of user `uid` whose command line begins with `process` ("package" or "package:part"); else
- * the only package of that user; NULL if several share it, or none is known.
- */
+/* Return the package of a process of user `uid` with a command line that begins with `process` ("package" or
+ * "package:part"). If none has this name, return the only package of that user. Returns NULL if several share the user,
+ * or none has it. */
 const char *packages_of(const struct packages *packages, unsigned int uid, const char *process);
 
 void packages_release(struct packages *packages);

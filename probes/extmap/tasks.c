@@ -40,10 +40,10 @@ const struct record_type task_type = {
     "task", "tasks", "A thread that was running.", task_fields, sizeof task_fields / sizeof *task_fields,
 };
 
-/* The start is field 22 of /proc/PID/stat (Documentation/filesystems/proc.rst); what follows the name is field 3. */
+/* The start time is field 22 of /proc/PID/stat (Documentation/filesystems/proc.rst); field 3 follows the name. */
 #define SPACES_BEFORE_START (22 - 3)
 
-/* The start of a thread in ns of CLOCK_RECORD; `after_name` is what follows the name in its stat file. */
+/* Return the start of a thread in ns of CLOCK_RECORD. `after_name` is the text after the name in its stat file. */
 static int64_t start_time(const char *after_name)
 {
     const char *field = after_name;
@@ -68,7 +68,7 @@ static int64_t oom_score_adj(const char *pid)
     return procfs_read(path, value, sizeof value) > 0 ? strtol(value, NULL, 10) : RECORD_NULL_INT64;
 }
 
-/* The arguments of a process as one line; its length, 0 if there are none. */
+/* Read the arguments of a process as one line. Returns its length, 0 if there are none. */
 static size_t read_cmdline(const char *pid, char *buffer, size_t size)
 {
     char path[64];
@@ -86,11 +86,11 @@ static size_t read_cmdline(const char *pid, char *buffer, size_t size)
     return length > 0 ? (size_t)length : 0;
 }
 
-/* Devices through which the kernel hands on what others ask for: Linux fs/fuse/dev.c, fs/fuse/cuse.c,
- * drivers/block/ublk_drv.c (a device each), fs/cachefiles/daemon.c. */
+/* Devices through which a process performs I/O for other processes: Linux fs/fuse/dev.c, fs/fuse/cuse.c,
+ * drivers/block/ublk_drv.c (one device each), fs/cachefiles/daemon.c. */
 static const char *const serving[] = {"/dev/fuse", "/dev/cuse", "/dev/ublkc", "/dev/cachefiles"};
 
-/* The device of `serving` that the process has open; NULL where it has none, or where that cannot be seen. */
+/* Return the device of `serving` that the process has open, or NULL if there is none or it cannot be read. */
 static const char *served_device(const char *pid)
 {
     char path[64], target[32];
@@ -117,7 +117,7 @@ static const char *served_device(const char *pid)
 struct process {
     const char *pid;
     const char *cmdline; /* NULL: none */
-    const char *serves;  /* as `served_device` returns it */
+    const char *serves;  /* from `served_device` */
     const struct packages *packages;
 };
 
@@ -137,7 +137,7 @@ static int record_task(struct record *out, const struct process *process, const 
 
     snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/stat", process->pid, tid);
     if (procfs_read(path, stat, sizeof stat) <= 0)
-        return 0; /* it has ended */
+        return 0; /* ended */
     name = strchr(stat, '(');
     name_end = strrchr(stat, ')');
     if (name && name_end && name < name_end) {
@@ -170,7 +170,7 @@ static int record_process(struct record *out, const char *pid, const struct pack
     snprintf(path, sizeof path, "/proc/%.20s/task", pid);
     threads = opendir(path);
     if (!threads)
-        return 0; /* it has ended */
+        return 0; /* ended */
     if (read_cmdline(pid, cmdline, sizeof cmdline))
         process.cmdline = cmdline;
     while (!failed && (entry = readdir(threads)))
@@ -201,7 +201,7 @@ int extmap_tasks(struct record *out)
 
     if (!processes)
         return complain("/proc: cannot be listed (%s)", strerror(errno));
-    /* Only Android has it, and only root may read it. */
+    /* Only Android has this file, and only root may read it. */
     packages_read(&packages, PACKAGES_LIST);
     while (!failed && (entry = readdir(processes)))
         if (isdigit((unsigned char)entry->d_name[0]))

@@ -20,7 +20,7 @@
 #include "extmap/filemap.h"
 #include "extmap/inodes.h"
 
-/* Directories kept open on the way down; those above are found again by their names. */
+/* Directories kept open on the way down. Those above are reopened by name. */
 #define OPEN_LEVELS 64
 
 #define SECTOR_BYTES 512
@@ -107,16 +107,16 @@ const struct record_type extent_type = {
     sizeof extent_fields / sizeof *extent_fields,
 };
 
-/* The attributes that statx tells of a file without opening it: their bits are those of FS_*_FL. */
+/* Attributes that statx reports without opening a file; their bits equal those of FS_*_FL. */
 #define TOLD_UNOPENED (FS_COMPR_FL | FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_ENCRYPT_FL)
 
-/* A directory on the way from the root to where the walk is. */
+/* A directory between the root and the current position of the walk. */
 struct level {
     int fd; /* -1: closed to save descriptors */
     int32_t names_encrypted;
     uint64_t ino;
     size_t path_bytes;
-    char *names; /* of subdirectories still to be walked, each ended by a zero byte */
+    char *names; /* of subdirectories still to walk, each with a NUL */
     size_t names_bytes, names_room, next;
 };
 
@@ -124,17 +124,17 @@ struct walk {
     struct record *out;
     uint32_t dev;
     int64_t mount_id; /* -1: unknown */
-    char *path;       /* of the entry at hand, from the root of the filesystem */
+    char *path;       /* of the current entry, from the root of the filesystem */
     size_t path_bytes, path_room;
     struct level *levels;
     size_t depth, levels_room;
-    struct inodes linked; /* inodes with several names whose extents are recorded */
-    int error;            /* why the walk cannot go on; 0: it can */
+    struct inodes linked; /* inodes with several names and recorded extents */
+    int error;            /* reason to stop the walk; 0: none */
 };
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
-/* `array` with room for `wanted` elements of `each` bytes, maybe elsewhere; NULL if there is no memory. */
+/* Return `array`, possibly moved, with capacity for `wanted` elements of `each` bytes; NULL if memory runs out. */
 static void *with_room(struct walk *walk, void *array, size_t *room, size_t wanted, size_t each)
 {
     size_t larger = *room ? *room : 64;
@@ -152,7 +152,7 @@ static void *with_room(struct walk *walk, void *array, size_t *room, size_t want
     return moved;
 }
 
-/* Makes the path that of entry `name` in the directory whose path has `directory_bytes`. */
+/* Set the path to entry `name` in the directory whose path has `directory_bytes`. */
 static int set_path(struct walk *walk, size_t directory_bytes, const char *name)
 {
     bool at_root = directory_bytes == 1 && walk->path[0] == '/';
@@ -223,7 +223,8 @@ static int64_t nanoseconds(const struct statx_timestamp *time)
     return time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* An open file for statx, reading and ioctl: never a link, without touching its access time where that is allowed. */
+/* Open a file for statx, reading and ioctl: never a symbolic link, and without updating the access time if
+ * permitted. */
 static int open_entry(int directory, const char *name, int flags)
 {
     int fd;
@@ -235,7 +236,7 @@ static int open_entry(int directory, const char *name, int flags)
     return fd < 0 && errno == EPERM ? openat(directory, name, flags) : fd;
 }
 
-/* `name` in `directory`, or the open file `directory` itself where `name` is "", lies in the mount that is walked. */
+/* Return whether `name` in `directory` (or the open file itself if `name` is "") is in the mount that is walked. */
 static bool same_mount(const struct walk *walk, int directory, const char *name, const struct statx *about)
 {
     int64_t mount_id;
@@ -265,7 +266,8 @@ static struct file_row file_row(const struct statx *about)
     };
 }
 
-/* Adds what only an open file tells. The kernel writes an int, although the numbers of the calls say long. */
+/* Add the generation and flags, which need an open file. The kernel writes an int, although the ioctl numbers say
+ * long. */
 static void ask_inode(int fd, struct file_row *row)
 {
     unsigned int value[2] = {0, 0};
@@ -281,7 +283,7 @@ static void record_file(struct walk *walk, struct file_row *row)
 {
     struct record_text path = {walk->path, walk->path_bytes};
 
-    /* Nobody asked about the directory above the one where the walk begins. */
+    /* The names in the parent of the root were not checked. */
     row->name_encrypted = walk->depth ? walk->levels[walk->depth - 1].names_encrypted : RECORD_NULL_INT32;
     if (record_add(walk->out, &file_type, row, &path))
         walk->error = EIO;
@@ -332,7 +334,7 @@ static void record_extents(struct walk *walk, int fd, const struct statx *about,
         record_lose(walk->out, "changed", "files that changed while they were listed", 1);
 }
 
-/* Records an open regular file or directory; 0 if it is one and of this mount. */
+/* Record an open regular file or directory. Returns 0 if it is in this mount. */
 static int record_open_entry(struct walk *walk, int fd, struct statx *about)
 {
     struct file_row row;
@@ -354,7 +356,7 @@ static int record_open_entry(struct walk *walk, int fd, struct statx *about)
     return 0;
 }
 
-/* Records an entry that is not opened: a link, pipe, socket or device, or one that must not be opened. */
+/* Record an entry without opening it: a link, pipe, socket or device, or a file that must not be opened. */
 static void record_closed_entry(struct walk *walk, int directory, const char *name)
 {
     struct file_row row;
@@ -395,7 +397,7 @@ static unsigned char entry_type(int directory, const struct dirent *entry)
 
     if (entry->d_type != DT_UNKNOWN)
         return entry->d_type;
-    /* What vanished meanwhile is left to whoever opens it. */
+    /* If it has vanished, the later open reports it. */
     if (fstatat(directory, entry->d_name, &about, AT_SYMLINK_NOFOLLOW))
         return DT_REG;
     return IFTODT(about.st_mode);
@@ -419,7 +421,7 @@ static void visit_entry(struct walk *walk, struct level *level, const struct dir
     }
 }
 
-/* Records the files of a directory and remembers its subdirectories. */
+/* Record the files of a directory and remember its subdirectories. */
 static void read_entries(struct walk *walk, struct level *level)
 {
     int fd = fcntl(level->fd, F_DUPFD_CLOEXEC, 0);
@@ -448,7 +450,7 @@ static void leave(struct walk *walk)
     free(level->names);
 }
 
-/* Goes down into directory `fd`, whose path is the walk's, and records what is in it. */
+/* Enter directory `fd` at the current path and record its entries. */
 static void enter(struct walk *walk, int fd, uint64_t ino)
 {
     struct level *level;
@@ -460,7 +462,7 @@ static void enter(struct walk *walk, int fd, uint64_t ino)
         return;
     }
     walk->levels = levels;
-    /* The lowest stays open: the way to all others begins there. */
+    /* The first level stays open: all others are reopened from there. */
     if (walk->depth > OPEN_LEVELS && walk->levels[walk->depth - OPEN_LEVELS].fd >= 0) {
         close(walk->levels[walk->depth - OPEN_LEVELS].fd);
         walk->levels[walk->depth - OPEN_LEVELS].fd = -1;
@@ -472,7 +474,7 @@ static void enter(struct walk *walk, int fd, uint64_t ino)
     read_entries(walk, level);
 }
 
-/* Opens the directory of level `index` by its name in the one above; -1 if another lies there now. */
+/* Open the directory of level `index` by its name in the one above. Returns -1 if another directory is there now. */
 static int open_level(struct walk *walk, size_t index, int above)
 {
     struct level *level = &walk->levels[index];
@@ -494,7 +496,7 @@ static int open_level(struct walk *walk, size_t index, int above)
     return -1;
 }
 
-/* Opens the deepest directories again, from the root down; gives up those that are no longer where they were. */
+/* Reopen the deepest directories, from the root down. Gives up those that have been moved. */
 static void find_again(struct walk *walk)
 {
     int above = walk->levels[0].fd;
@@ -536,7 +538,7 @@ static void visit_directory(struct walk *walk, int above, const char *name)
         enter(walk, fd, about.stx_ino);
 }
 
-/* Walks down from the directories entered so far until none is left. */
+/* Walk the directories entered so far, and everything below them. */
 static void walk_down(struct walk *walk)
 {
     while (walk->depth && !walk->error) {
@@ -582,7 +584,7 @@ static int record_filesystem(struct walk *walk, const struct mount *mount, const
     return record_add(walk->out, &filesystem_type, &row, texts);
 }
 
-/* Makes the path that of the root of the walk; `mount` is left to the caller to free. */
+/* Set the path to the root of the walk. The caller frees `mount`. */
 static int begin(struct walk *walk, const char *root, int fd, const struct statx *about, struct mount *mount)
 {
     walk->dev = kernel_dev(about);

@@ -8,14 +8,14 @@
 #include "common/files.h"
 #include "procmon/procmon.h"
 
-/* Files are looked for again: CPUs and disks come and go. */
+/* Files are searched again because CPUs and disks come and go. */
 #define SEARCH_NS (10 * SECOND_NS)
 
 #define TICK   0
 #define SECOND SECOND_NS
 #define MINUTE (60 * SECOND_NS)
 
-/* Which files are read (glob(7)), and how often. */
+/* The files to read (glob(7)), and how often. */
 static const struct pattern {
     enum group group;
     int64_t period_ns;
@@ -47,7 +47,7 @@ static const struct pattern {
     {GROUP_FILESYSTEM, SECOND, "/sys/fs/ext4/*/lifetime_write_kbytes"},
     {GROUP_FILESYSTEM, SECOND, "/sys/fs/ext4/*/session_write_kbytes"},
     {GROUP_FILESYSTEM, SECOND, "/sys/fs/ext4/*/delayed_allocation_blocks"},
-    /* Each is a query to the device, which must not be queried often. */
+    /* Each of these is a query to the device, so they are read rarely. */
     {GROUP_HEALTH, MINUTE, "/sys/bus/platform/drivers/*ufs*/*/health_descriptor/eol_info"},
     {GROUP_HEALTH, MINUTE, "/sys/bus/platform/drivers/*ufs*/*/health_descriptor/life_time_estimation_[ab]"},
     {GROUP_HEALTH, MINUTE, "/sys/bus/platform/drivers/*ufs*/*/attributes/wb_avail_buf"},
@@ -111,7 +111,7 @@ static void search_pattern(struct files *files, const struct pattern *pattern)
     free(paths);
 }
 
-/* One that is gone may come back. */
+/* A file that cannot be read is tried again, because it may return. */
 static void read_file(struct files *files, struct file *file, struct output *out)
 {
     int64_t ts_ns = clock_now(CLOCK_RECORD);

@@ -65,7 +65,7 @@ static int take_group(struct request *request, const char *word, size_t length)
     return complain("%.*s: no group; --help lists them", (int)length, word);
 }
 
-/* Takes the groups that `words` names with commas between them; NULL: all. */
+/* Select the groups in the comma-separated list `words`; NULL: all. */
 static int take_groups(struct request *request, const char *words)
 {
     for (int group = 0; !words && group < GROUPS; group++)

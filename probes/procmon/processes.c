@@ -12,11 +12,11 @@
 #include "procmon/procmon.h"
 
 enum {
-    BUSY_NS = 1000000000, /* so long a process that did something is read at every tick */
-    LIST_NS = 1000000000, /* /proc is listed this often at least */
-    LIST_SHARE = 500,     /* and more often for at most one part in so many of the time */
-    MOST = 64,            /* processes that are read at a tick */
-    IDLE_MOST = 16,       /* of them such as do not work, where others crowd it */
+    BUSY_NS = 1000000000, /* a process that worked is read at every tick for this long */
+    LIST_NS = 1000000000, /* longest time between two listings of /proc */
+    LIST_SHARE = 500,     /* listings more often than that use at most 1/LIST_SHARE of the time */
+    MOST = 64,            /* processes read at a tick */
+    IDLE_MOST = 16,       /* of which idle, while many are busy */
     NAME_BYTES = 64,
 };
 
@@ -27,7 +27,7 @@ struct process {
     char name[NAME_BYTES];
 };
 
-/* A process in the order of numbers, and when it was last seen to work. */
+/* A process in the order of process IDs, and the time until which it counts as busy. */
 struct turn {
     struct process *process;
     int64_t busy_until_ns;
@@ -38,19 +38,19 @@ struct processes {
     DIR *proc;
     struct turn *turns;
     size_t count, room;
-    size_t next_busy, next_idle; /* whose turn it is */
+    size_t next_busy, next_idle; /* index of the next process to read */
     struct packages packages;
     uint64_t denied, unreadable, late;
 };
 
-/* -- which there are ----------------------------------------------------------------------------------------------- */
+/* -- list of processes -------------------------------------------------------------------------------------------- */
 
 struct processes *processes_open(int64_t interval_ns)
 {
     struct processes *processes = zeroed(1, sizeof *processes);
 
     processes->interval_ns = interval_ns;
-    /* Only Android has it, and only root may read it. */
+    /* Only Android has this file, and only root may read it. */
     packages_read(&processes->packages, PACKAGES_LIST);
     processes->proc = opendir("/proc");
     if (!processes->proc)
@@ -68,7 +68,7 @@ static struct process *new_process(int32_t pid)
     return process;
 }
 
-/* Writes what is known of a process for the last time. */
+/* Write the last reading of a process and free it. */
 static void drop(struct output *out, struct process *process)
 {
     text_end(out, &process->stat);
@@ -76,7 +76,7 @@ static void drop(struct output *out, struct process *process)
     free(process);
 }
 
-/* The next process that /proc lists; 0: there is none. */
+/* Return the next process in /proc; 0: the end. */
 static int32_t next_listed(DIR *proc)
 {
     const struct dirent *entry;
@@ -96,8 +96,8 @@ static void keep(struct processes *processes, struct turn turn)
     processes->turns[processes->count++] = turn;
 }
 
-/* Adds those that are new, and drops those that have ended. Both are in the order of their numbers. One that is new
- * works, but for those that were there before. */
+/* Add new processes and drop ended ones. Both lists are in the order of process IDs. New processes count as busy,
+ * except in the first listing. */
 static void list(struct processes *processes, struct output *out, struct tick *tick)
 {
     struct turn *old = processes->turns, *before = old, *end = old + processes->count;
@@ -121,10 +121,10 @@ static void list(struct processes *processes, struct output *out, struct tick *t
     free(old);
 }
 
-/* -- reading one --------------------------------------------------------------------------------------------------- */
+/* -- reading one process ------------------------------------------------------------------------------------------- */
 
-/* What a process is called. The kernel writes behind the name of a worker what it works on, which changes all the time
- * (wq_worker_comm). */
+/* Copy the name of a process. The kernel appends the current work to the name of a kworker (wq_worker_comm); this
+ * changes all the time and is cut off. */
 static bool name_of(struct span stat, char name[NAME_BYTES])
 {
     static const char worker[] = "kworker/", rescuer[] = "kworker/R-";
@@ -139,8 +139,8 @@ static bool name_of(struct span stat, char name[NAME_BYTES])
     return true;
 }
 
-/* Reads what a process did. One that has another name, as after exec, is listed anew as a task, and its texts are
- * whole: what it did until then was done under the old one. */
+/* Read the counters of a process. If its name has changed, as after exec, record its task again and write both texts
+ * whole: the counters until then belong to the old name. */
 static bool read_stat(struct processes *processes, struct output *out, struct process *process, bool *renamed)
 {
     int64_t ts_ns = clock_now(CLOCK_RECORD);
@@ -152,7 +152,7 @@ static bool read_stat(struct processes *processes, struct output *out, struct pr
     if (process->ended)
         return false;
     if (!is_read || !name_of(now, name)) {
-        /* No descriptors or memory left, or /proc is mounted so that those of others cannot be read. */
+        /* There are no descriptors or memory left, or /proc is mounted with hidepid. */
         processes->unreadable += !process->unreadable;
         process->unreadable = true;
         return false;
@@ -188,7 +188,7 @@ static void read_process(struct processes *processes, struct output *out, struct
     tick->processes++;
 }
 
-/* -- reading them -------------------------------------------------------------------------------------------------- */
+/* -- reading all processes ----------------------------------------------------------------------------------------- */
 
 static void read_all(struct processes *processes, struct output *out, struct tick *tick)
 {
@@ -196,7 +196,7 @@ static void read_all(struct processes *processes, struct output *out, struct tic
         read_process(processes, out, &processes->turns[index], tick);
 }
 
-/* Reads at most so many of those that work. The others have the first turns at the next tick. */
+/* Read at most `most` busy processes. The remaining ones are first at the next tick. */
 static void read_busy(struct processes *processes, struct output *out, int64_t now_ns, int64_t most, struct tick *tick)
 {
     size_t first = processes->next_busy;
@@ -217,7 +217,7 @@ static void read_busy(struct processes *processes, struct output *out, int64_t n
     }
 }
 
-/* Reads at most so many of those that do not work, one after the other. */
+/* Read at most `most` idle processes, in turn. */
 static void read_idle(struct processes *processes, struct output *out, int64_t now_ns, int64_t most, struct tick *tick)
 {
     for (size_t step = 0; step < processes->count && most > 0; step++) {
@@ -230,7 +230,7 @@ static void read_idle(struct processes *processes, struct output *out, int64_t n
     }
 }
 
-/* Those that work, and so many of the others that each has its turn once a second. */
+/* Read the busy processes, and enough idle ones that each is read once a second. */
 static void read_some(struct processes *processes, struct output *out, struct tick *tick)
 {
     int64_t now_ns = clock_now(CLOCK_RECORD), most = MOST, second_ns = SECOND_NS;
@@ -250,7 +250,7 @@ void processes_read(struct processes *processes, struct output *out, bool all, s
     if (!processes->proc)
         return;
     if (all || now_ns >= processes->list_ns) {
-        /* By the time on a CPU: where others have it, processes that are new must not stay unseen for that. */
+        /* Measured in CPU time: on a busy machine, new processes must not stay undetected for longer. */
         int64_t began_ns = clock_now(CLOCK_PROCESS_CPUTIME_ID), wait_ns;
 
         list(processes, out, tick);

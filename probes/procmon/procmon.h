@@ -1,4 +1,4 @@
-/* Parts of procmon: what is read, how it becomes records, and when. */
+/* The parts of procmon: what it reads, how this becomes records, and when. */
 #ifndef ANDROSTEP_PROCMON_PROCMON_H
 #define ANDROSTEP_PROCMON_PROCMON_H
 
@@ -36,50 +36,50 @@ extern const struct record_probe procmon_probe;
 
 struct output {
     struct record *record;
-    uint32_t files;  /* that were numbered */
-    int descriptors; /* that may still be kept open */
-    char *bytes;     /* what was read last */
+    uint32_t files;  /* number of files with an ID */
+    int descriptors; /* descriptors that may still be kept open */
+    char *bytes;     /* last text that was read */
     size_t room;
     bool failed;
 };
 
 /* -- texts of files as records, in text.c -------------------------------------------------------------------------- */
 
-/* Bytes that need no NUL behind them. */
+/* A range of bytes without a terminating NUL. */
 struct span {
     const char *at, *end;
 };
 
-/* A file of the kernel, and what it was when it was last read. */
+/* A file of the kernel and its last reading. */
 struct text {
     char *path;
     int file;        /* -1: opened for each reading */
-    uint32_t number; /* 0: not yet in a record */
+    uint32_t number; /* 0: not recorded yet */
     int64_t read_ns, written_ns, whole_ns;
     char *bytes;
     size_t length, room;
 };
 
-/* `path` is for text_end to free. */
+/* Return a text for `path`; text_end frees the path. */
 struct text text_of(char *path);
 
-/* Reads a file into memory that is valid until the next is read. Returns false with errno set. */
+/* Read a file into memory that is valid until the next read. Returns false with errno set. */
 bool text_load(struct output *out, struct text *text, struct span *now);
 
-/* Records what text_load read at `ts_ns`: the whole text, or what became of its numbers. Nothing is written where it is
- * as before, but once that is over, when it was last so. Returns whether it differs. */
+/* Record a reading of `ts_ns` by text_load: the whole text, or the changes of its numbers. An unchanged text is not
+ * written; when it changes, the time of its last unchanged reading is recorded first. Returns whether it changed. */
 bool text_take(struct output *out, struct text *text, int64_t ts_ns, struct span now, bool whole);
 
-/* Records the last reading if that is not yet, and frees what `text` holds. */
+/* Record the last reading unless it was recorded, and free the contents of `text`. */
 void text_end(struct output *out, struct text *text);
 
-/* Writes the numbers of `now` that differ from those of `before` to `changes` (FORMAT.md). Returns how many bytes, or
- * -1 where the texts differ in more than numbers, or in too many. */
+/* Write the numbers of `now` that differ from those of `before` to `changes` (FORMAT.md). Returns the number of bytes,
+ * or -1 if the texts differ in more than numbers, or in too many. */
 long text_changes(struct span before, struct span now, char changes[RECORD_TEXT_BYTES]);
 
-/* How one tick went. */
+/* Timing and counts of one tick. */
 struct tick {
-    int64_t ts_ns; /* when it was to be */
+    int64_t ts_ns; /* when it was due */
     int64_t late_ns, took_ns, cpu_ns;
     uint32_t missed, processes, began, ended;
 };
@@ -89,7 +89,7 @@ void tick_write(struct output *out, const struct tick *tick);
 
 struct files;
 struct files *files_open(const char *root, const bool groups[GROUPS]);
-/* Reads those that are due; `all`: every one. */
+/* Read the files that are due; `all`: every file. */
 void files_read(struct files *files, struct output *out, bool all);
 void files_close(struct files *files, struct output *out);
 
@@ -97,13 +97,13 @@ void files_close(struct files *files, struct output *out);
 
 struct processes;
 struct processes *processes_open(int64_t interval_ns);
-/* Reads those whose turn it is, or `all`, and counts them in `tick`. */
+/* Read the processes that are due, or all of them, and count them in `tick`. */
 void processes_read(struct processes *processes, struct output *out, bool all, struct tick *tick);
 void processes_close(struct processes *processes, struct output *out);
 
 /* -- in run.c ------------------------------------------------------------------------------------------------------ */
 
-/* Samples until the end that is requested, a signal or an error. Returns -1 with a sentence on standard error. */
+/* Sample until the requested end, a signal or an error. Returns -1 after printing an error. */
 int procmon_run(const struct request *request);
 
 #endif

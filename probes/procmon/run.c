@@ -19,7 +19,7 @@
 
 enum {
     PATIENCE_S = 10,
-    FREE_SHARE = 4,             /* one part in so many of the descriptors is not for files that are sampled */
+    FREE_SHARE = 4,             /* 1/FREE_SHARE of the descriptors is not used for sampled files */
     DESCRIPTORS_MOST = 1 << 20, /* kept open */
 };
 
@@ -28,13 +28,13 @@ struct run {
     struct output out;
     struct files *files;
     struct processes *processes; /* NULL: not sampled */
-    int timer, end, signals;     /* of ticks, and of the end of the time or of patience */
-    sigset_t before;             /* the mask when procmon began */
+    int timer, end, signals;     /* of ticks; of the requested end or the grace period */
+    sigset_t before;             /* signal mask at the start of procmon */
     struct rlimit descriptors;
     int64_t interval_ns, began_ns, flushed_ns;
     int percent;
     pid_t child;                     /* the command while it runs, else 0 */
-    bool told;                       /* the command to end */
+    bool told;                       /* SIGTERM was sent to the command */
     uint64_t ticks, missed, skipped; /* since the last tick */
 };
 
@@ -61,7 +61,8 @@ static void show_progress(struct run *run, int64_t now_ns)
             terminal && percent < 100 ? "" : "\n");
 }
 
-/* What a kill or a full disk may cost is what was read in the last second. Before the first tick all is written. */
+/* Flush once a second, so that a kill or a full disk costs at most the last second. Everything is written before the
+ * first tick. */
 static void flush(struct run *run, int64_t ts_ns)
 {
     if (ts_ns < run->flushed_ns + SECOND_NS)
@@ -72,7 +73,7 @@ static void flush(struct run *run, int64_t ts_ns)
         show_progress(run, clock_now(CLOCK_RECORD));
 }
 
-/* Reads everything that is due, or `all`. */
+/* Read everything that is due, or everything. */
 static void sample(struct run *run, int64_t ts_ns, bool all)
 {
     int64_t now_ns = clock_now(CLOCK_RECORD);
@@ -101,7 +102,7 @@ static int prepare(struct run *run)
     sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    /* nohup means it. */
+    /* Respect nohup. */
     if (sigaction(SIGHUP, NULL, &hang_up) < 0 || hang_up.sa_handler != SIG_IGN)
         sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, &run->before);
@@ -115,7 +116,7 @@ static int prepare(struct run *run)
     return 0;
 }
 
-/* Sets a timer to this moment, and to each `each_ns` after it (0: none). */
+/* Set a timer to `at_ns`, and then to every `each_ns` (0: once). */
 static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
 {
     const struct itimerspec times = {{each_ns / SECOND_NS, each_ns % SECOND_NS},
@@ -124,7 +125,7 @@ static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
     return timerfd_settime(timer, TFD_TIMER_ABSTIME, &times, NULL);
 }
 
-/* Ticks count from here: the first reading of everything may take longer than one. */
+/* Count ticks from now, because the first reading of everything may take longer than a tick. */
 static int begin_ticks(struct run *run)
 {
     int64_t time_ns = run->request->time_ns;
@@ -136,7 +137,7 @@ static int begin_ticks(struct run *run)
     return 0;
 }
 
-/* The command has as many files as procmon had, which takes more for itself. */
+/* Start the command with procmon's original limit of open files; procmon has raised its own. */
 static int start_command(struct run *run)
 {
     struct rlimit own;
@@ -148,7 +149,7 @@ static int start_command(struct run *run)
     return run->child ? 0 : -1;
 }
 
-/* Whether the command has ended; what it used can still be read. */
+/* Return whether the command has ended. It is not reaped, so that its counters can still be read. */
 static bool has_ended(const struct run *run)
 {
     siginfo_t about = {0};
@@ -156,8 +157,8 @@ static bool has_ended(const struct run *run)
     return run->child && waitid(P_PID, (id_t)run->child, &about, WEXITED | WNOWAIT | WNOHANG) == 0 && about.si_pid;
 }
 
-/* Ends the command, or where there is none, the run. Returns whether that is the end: also when it is requested again,
- * by a signal or because the command had its time. */
+/* End the command, or the run if there is no command. Returns true if the run ends: without a command, at a second
+ * request by a signal, or when the grace period is over. */
 static bool end_command(struct run *run)
 {
     if (!run->child || run->told)
@@ -167,7 +168,7 @@ static bool end_command(struct run *run)
     return set_timer(run->end, clock_now(CLOCK_RECORD) + PATIENCE_S * SECOND_NS, 0) < 0;
 }
 
-/* Takes in the signals that have come. Returns whether they end the run. */
+/* Handle pending signals. Returns whether they end the run. */
 static bool take_signals(struct run *run)
 {
     struct signalfd_siginfo came;
@@ -179,7 +180,7 @@ static bool take_signals(struct run *run)
     return end || has_ended(run);
 }
 
-/* How often a timer went off since the last call. */
+/* Return how often the timer expired since the last call. */
 static uint64_t take_timer(int timer)
 {
     uint64_t expired;
@@ -198,7 +199,7 @@ static void take_tick(struct run *run)
     sample(run, run->began_ns + (int64_t)run->ticks * run->interval_ns, false);
 }
 
-/* Counts the ticks that the end came before; the last reading stands for the latest. */
+/* Count the ticks skipped before the end. The last one is not skipped: the final reading replaces it. */
 static void count_skipped(struct run *run)
 {
     uint64_t expired = take_timer(run->timer);
@@ -217,13 +218,13 @@ static void loop(struct run *run)
         end = take_signals(run) || (take_timer(run->end) && end_command(run));
         if (!end)
             take_tick(run);
-        /* A command that nothing samples any more is not wanted. */
+        /* End a command that is no longer sampled. */
         if (!end && run->out.failed && !run->told)
             end = end_command(run);
     }
 }
 
-/* -- beginning and end --------------------------------------------------------------------------------------------- */
+/* -- begin and end ------------------------------------------------------------------------------------------------- */
 
 static void reap(struct run *run)
 {
@@ -261,7 +262,7 @@ static void release(struct run *run)
             close(files[index]);
 }
 
-/* Samples into the file that is open. */
+/* Sample into the open file. */
 static int sample_all(struct run *run)
 {
     const struct request *request = run->request;
@@ -279,7 +280,7 @@ static int sample_all(struct run *run)
     return result;
 }
 
-/* Takes all the descriptors that it may have. Returns how many are for files that are sampled. */
+/* Raise the limit of descriptors to its maximum. Returns how many may be used for sampled files. */
 static int raise_limit(struct rlimit *before)
 {
     struct rlimit limit;
@@ -302,7 +303,7 @@ int procmon_run(const struct request *request)
     if (request->words[0] && !command_is_runnable(request->words[0]))
         return complain("%s: no such program; the command cannot be run", request->words[0]);
     run.out.descriptors = raise_limit(&run.descriptors);
-    /* Signals wait from here: one that comes while the file is begun ends it whole. */
+    /* Signals are queued from here on: one that comes while the file is created still leaves a complete file. */
     if (prepare(&run) == 0)
         run.out.record = record_open(request->output, &procmon_probe);
     if (run.out.record) {

@@ -12,10 +12,10 @@
 #include "extmap/extmap.h"
 #include "procmon/procmon.h"
 
-/* A text is written whole this often at least where it changes: so much of a file a damaged block costs. */
+/* A changing text is written whole at least this often. This bounds what a damaged block costs. */
 #define WHOLE_NS (10 * SECOND_NS)
 
-/* A read of fewer is of all there is: the kernel gives as many lines as fit a page, and theirs are shorter. */
+/* A shorter read is the end of the file: the kernel returns as many lines as fit a page, and no line is longer. */
 #define PART_BYTES 1024
 
 struct text_row {
@@ -110,15 +110,15 @@ bool text_load(struct output *out, struct text *text, struct span *now)
     return is_read;
 }
 
-/* -- what changed -------------------------------------------------------------------------------------------------- */
+/* -- changes ------------------------------------------------------------------------------------------------------- */
 
 static size_t span_length(struct span span)
 {
     return (size_t)(span.end - span.at);
 }
 
-/* Takes the first word off `rest`: an empty one is the end of an empty line, or of one that ends with a blank. Returns
- * whether it ends a line. */
+/* Split the first word off `rest`. An empty word is the end of an empty line, or of one with a trailing blank. Returns
+ * whether the word ends a line. */
 static bool take_word(struct span *rest, struct span *word)
 {
     while (rest->at < rest->end && *rest->at == ' ')
@@ -133,7 +133,7 @@ static bool take_word(struct span *rest, struct span *word)
     return true;
 }
 
-/* Digits; or one letter, as the state of a process is. */
+/* Return whether a word is digits, or one letter like the state of a process. */
 static bool is_number(struct span word)
 {
     if (span_length(word) == 1)
@@ -151,7 +151,7 @@ static bool is_same(struct span one, struct span other)
 
 long text_changes(struct span before, struct span now, char changes[RECORD_TEXT_BYTES])
 {
-    bool is_named = false; /* the line: numbers before its name are part of that */
+    bool is_named = false; /* the line has a name: numbers before the name belong to it */
     unsigned int between = 0;
     size_t length = 0;
 
@@ -208,7 +208,7 @@ static void write_whole(struct output *out, struct text *text, struct span now)
     text->whole_ns = text->read_ns;
 }
 
-/* Records that a file was as before when it was last read. */
+/* Record the time of the last unchanged reading. */
 static void write_same(struct output *out, struct text *text)
 {
     if (text->read_ns != text->written_ns)

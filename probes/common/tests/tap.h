@@ -8,7 +8,7 @@
 
 static int tap_points, tap_failures;
 
-/* One test point, named by `format`; returns `passed`. */
+/* Print one test point, named by `format`. Returns `passed`. */
 __attribute__((format(printf, 2, 3))) static inline bool tap_ok(bool passed, const char *format, ...)
 {
     va_list arguments;
@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static inline bool tap_ok(bool passed, con
     return passed;
 }
 
-/* The plan, behind the points; returns the exit status. */
+/* Print the plan after the test points. Returns the exit status. */
 static inline int tap_done(void)
 {
     printf("1..%d\n", tap_points);

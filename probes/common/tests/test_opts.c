@@ -1,4 +1,4 @@
-/* Command lines and what is made of them. */
+/* Parsing of command lines. */
 #define _GNU_SOURCE
 #include "common/opts.h"
 
@@ -25,7 +25,7 @@ static const struct opts opts = {"[OPERAND...]", "For tests.", "The end.", table
 
 static const struct {
     const char *words[8];
-    int first; /* -1: refused */
+    int first; /* -1: rejected */
     bool flag;
     const char *text;
     int64_t number;
@@ -59,7 +59,7 @@ static const struct {
     {{"--"}, 2, false, NULL, 0, 0},
 };
 
-/* Values of -s; -1: refused. */
+/* Values of -s; -1: rejected. */
 static const struct {
     const char *text;
     int64_t bytes;
@@ -88,7 +88,7 @@ static const struct {
     {"4@", -1},
 };
 
-/* Values of --time; -1: refused. */
+/* Values of --time; -1: rejected. */
 static const struct {
     const char *text;
     int64_t ns;
@@ -111,7 +111,7 @@ static const struct {
     {"1.5", -1},
 };
 
-/* Values of --choice; -1: refused. */
+/* Values of --choice; -1: rejected. */
 static const struct {
     const char *text;
     int64_t number;
@@ -172,7 +172,7 @@ static int test_values(void)
     return failed;
 }
 
-/* A heading is no option, even by its name. */
+/* A heading is not an option, not even by its name. */
 static int test_heading(void)
 {
     const char *words[] = {"--more", NULL};

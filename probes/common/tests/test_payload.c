@@ -1,4 +1,4 @@
-/* Payload: as compressible and as repetitive as asked, by brute force. How far zlib shrinks it, tests/ measures. */
+/* Compressibility and repetitions of payloads, checked by brute force. tests/ measures how far zlib shrinks them. */
 #include "common/payload.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int compare_words(const void *one, const void *other)
     return memcmp(one, other, sizeof(uint64_t));
 }
 
-/* How many of the items that follow each other are different from all others; sorts them. */
+/* Sort the items and return how many are distinct. */
 static size_t distinct(unsigned char *items, size_t count, size_t bytes, int (*compare)(const void *, const void *))
 {
     size_t found = 1;
@@ -35,13 +35,13 @@ static size_t distinct(unsigned char *items, size_t count, size_t bytes, int (*c
 static const struct {
     size_t record;
     unsigned compress;
-    size_t zeros; /* at least, and less than a hundredth more */
+    size_t zeros; /* at least, and at most a hundredth more */
 } compressed[] = {
     {4096, 0, 0},       {4096, 25, 1024}, {4096, 50, 2048}, {4096, 75, 3072},      {4096, 100, 4088},
     {65536, 50, 32768}, {512, 50, 256},   {6144, 50, 3072}, {1048576, 90, 943616}, {10000, 30, 2999},
 };
 
-/* Bytes that are 0, less what random bytes have of them. */
+/* Counts zero bytes, minus the expected number in random bytes. */
 static void check_zeros(size_t record, unsigned compress, size_t expected)
 {
     struct payload payload;
@@ -57,7 +57,7 @@ static void check_zeros(size_t record, unsigned compress, size_t expected)
     payload_close(&payload);
 }
 
-/* A compressor looks for what was there before: here nothing of eight bytes, at any place, is there twice. */
+/* A compressor looks for earlier occurrences. Here no eight bytes, at any offset, occur twice. */
 static void check_no_repetition(void)
 {
     enum { RECORD = 65536, RECORDS = 16, WINDOWS = RECORD * RECORDS - 7 };
@@ -97,8 +97,8 @@ static void check_dedupe(unsigned compress, unsigned dedupe, size_t records, siz
     payload_close(&payload);
 }
 
-/* Of several workers, laid out and measured: every block differs from every other, by the first bytes alone where the
- * rest is zeros. */
+/* Blocks of several workers, for layout and measurement, all differ; where the rest is zeros, by the first bytes
+ * alone. */
 static void check_all_differ(unsigned compress)
 {
     enum { WORKERS = 4, USES = 2, RECORDS = 50, BLOCKS = 3, ALL = WORKERS * USES * RECORDS * BLOCKS };

@@ -1,7 +1,5 @@
-/*
- * The writer of record streams. Without an argument: what it refuses and counts. With one: writes the stream that
- * tests/probes/test_probes.py expects to that file.
- */
+/* The writer of record streams. Without an argument, test what it rejects and counts. With a file name, write the
+ * stream that tests/probes/test_probes.py expects. */
 #define _GNU_SOURCE
 #include "common/record.h"
 
@@ -92,7 +90,7 @@ static void test_full_device(void)
     expect(out && record_close(out) < 0, "a full device is told at the end");
 }
 
-/* Rows that depend on their number alone, so that Python can make them too. */
+/* Append a row that depends on `number` alone, so that Python can compute it too. */
 static void add_row(struct record *out, uint32_t number)
 {
     struct row row = {

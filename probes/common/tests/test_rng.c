@@ -1,11 +1,11 @@
-/* Random numbers against published answers, and their distribution. */
+/* Random numbers against published values, and their distribution. */
 #include "common/rng.h"
 
 #include <stdlib.h>
 
 #include "common/tests/tap.h"
 
-/* From the state 1, 2, 3, 4: the first outputs of the authors' xoshiro256starstar.c. */
+/* First outputs of the authors' xoshiro256starstar.c from the state 1, 2, 3, 4. */
 static const uint64_t xoshiro[] = {
     11520,
     0,
@@ -19,7 +19,7 @@ static const uint64_t xoshiro[] = {
     UINT64_C(2904607092377533576),
 };
 
-/* The first outputs of Vigna's splitmix64.c from 1234567: what stream 0 of that seed starts from. */
+/* First outputs of Vigna's splitmix64.c from 1234567, with which stream 0 of that seed starts. */
 static const uint64_t splitmix[] = {
     UINT64_C(6457827717110365317),
     UINT64_C(3203168211198807973),
@@ -65,8 +65,8 @@ static void check_answers(void)
     tap_ok(last == MT_LAST, "MT19937-64: output %d", MT_LAST_NUMBER);
 }
 
-/* `limit` is the 99.9 % point of chi-square with one degree of freedom less than there are bins. A remainder of 64 bits
- * shows only at large bounds: of 3 << 62, it gives the first third twice its share. */
+/* `limit` is the 99.9 % point of chi-square with one degree of freedom less than bins. The bias of a 64-bit remainder
+ * shows only at large bounds: with 3 << 62 the first third is twice as likely. */
 static const struct {
     uint64_t bound;
     unsigned bins;

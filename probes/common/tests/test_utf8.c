@@ -1,4 +1,4 @@
-/* What a terminal may see of text from anywhere. */
+/* Escaping of untrusted text for a terminal. */
 #define _GNU_SOURCE
 #include "common/utf8.h"
 
@@ -24,11 +24,11 @@ static const struct {
     {"\xe2\x81\xa6", "\\xe2\\x81\\xa6"},          /* left-to-right isolate */
     {"\xd8\x9c", "\\xd8\\x9c"},                   /* Arabic letter mark */
     {"\xe2\x80\xa8", "\\xe2\\x80\\xa8"},          /* line separator */
-    {"\xff\xfe", "\\xff\\xfe"},                   /* no UTF-8 */
+    {"\xff\xfe", "\\xff\\xfe"},                   /* not UTF-8 */
     {"\xc0\xaf", "\\xc0\\xaf"},                   /* overlong */
     {"\xed\xa0\x80", "\\xed\\xa0\\x80"},          /* a surrogate */
     {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* beyond Unicode */
-    {"cut \xe2\x82", "cut \\xe2\\x82"},           /* the end within a character */
+    {"cut \xe2\x82", "cut \\xe2\\x82"},           /* the text ends within a character */
 };
 
 static void test_print(const char *text, const char *shown)
@@ -46,7 +46,7 @@ static void test_print(const char *text, const char *shown)
     free(printed);
 }
 
-/* Also where there is no room for all: then as many whole characters as fit. */
+/* Also if not all of it fits: then the output is as many whole characters as fit. */
 static void test_show(const char *text, const char *shown)
 {
     char into[64];

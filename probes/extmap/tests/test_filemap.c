@@ -1,7 +1,5 @@
-/*
- * FIEMAP and FIBMAP say the same of a file. Each argument is a file on a filesystem that has both, synced and without
- * preallocated blocks.
- */
+/* FIEMAP and FIBMAP agree about a file. Each argument is a file on a filesystem that has both, synced and without
+ * preallocated blocks. */
 #define _GNU_SOURCE
 #include "extmap/filemap.h"
 
@@ -18,7 +16,7 @@ struct extents {
     struct filemap_extent list[EXTENTS];
 };
 
-/* Adds an extent, joined with the one before it where it goes on, without what lies beyond the last byte. */
+/* Append an extent without the part after the last byte, merged with the previous one if they are contiguous. */
 static int add(void *context, const struct filemap_extent *extent)
 {
     struct extents *extents = context;

@@ -1,4 +1,4 @@
-/* Sets of inode numbers, against a bit for each. */
+/* Sets of inode numbers, checked against a bitmap. */
 #include "extmap/inodes.h"
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ int main(void)
         random = random * 1664525 + 1013904223;
         number = random >> 8 & 0xFFFF;
         number %= NUMBERS;
-        /* Some numbers as 64-bit filesystems have them. */
+        /* Include large numbers, as 64-bit filesystems have them. */
         ino = number % 2 ? number : number << 32;
         if (!ino)
             continue;

@@ -1,4 +1,4 @@
-/* Which package a process belongs to. */
+/* Packages of processes. */
 #define _GNU_SOURCE
 #include "extmap/packages.h"
 

@@ -1,4 +1,4 @@
-/* Which files are read of a made /sys: phones have what this machine has not. */
+/* Files that are read from a simulated /sys, because this machine lacks those of phones. */
 #define _GNU_SOURCE
 #include "procmon/procmon.h"
 
@@ -47,7 +47,7 @@ static void forget(const char *path)
     free(whole);
 }
 
-/* Every string of the file, for what must be in it somewhere. */
+/* Return whether `text` occurs anywhere in the file. */
 static bool has(const struct contents *file, const char *text)
 {
     return memmem(file->data, file->size, text, strlen(text));

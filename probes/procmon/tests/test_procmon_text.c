@@ -1,4 +1,4 @@
-/* What became of the numbers of a text: as it is, where more than they differ, and in texts that nobody wrote. */
+/* Changes of numbers between two texts, the whole text if more than numbers differ, and random texts. */
 #define _GNU_SOURCE
 #include "procmon/procmon.h"
 
@@ -25,7 +25,7 @@ static const struct {
     {"x 1 \n", "x 1\n", NULL},
     {"x 1\n", "x -1\n", NULL},
     {"x a1\n", "x a2\n", NULL},
-    {"7 0 a 1\n", "7 1 a 1\n", NULL}, /* a number before a name is part of that */
+    {"7 0 a 1\n", "7 1 a 1\n", NULL}, /* a number before a name belongs to the name */
     {"17\n", "18\n", NULL},
     {"x 1\n17\n", "x 1\n18\n", NULL},
     {"", "x 1\n", NULL},
@@ -51,7 +51,7 @@ static void test_pairs(void)
     }
 }
 
-/* More than a record takes is not of numbers only. */
+/* Changes that exceed a record are written as a whole text. */
 static void test_many(void)
 {
     static char changes[RECORD_TEXT_BYTES], before[8 * RECORD_TEXT_BYTES] = "x", now[8 * RECORD_TEXT_BYTES] = "x";
@@ -65,7 +65,7 @@ static void test_many(void)
     tap_ok(text_changes(span_of(before), span_of(now), changes) == -1, "too many");
 }
 
-/* Whatever the bytes, in memory of exactly their size: reads and writes beside it end the test. */
+/* Random bytes in allocations of exactly their size: an access outside of them ends the test. */
 static void test_anything(void)
 {
     static const char letters[] = "() \n\t0123456789ax-:.\xff";
