@@ -1,5 +1,5 @@
-/* Functions of libc that bionic (arm64) lacks in older versions or altogether, or that take other arguments there than
- * musl's headers say, with which the program is compiled. */
+/* Functions of libc that some or all versions of bionic (arm64) lack, or that take other arguments there than the musl
+ * headers with which the program is compiled. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-/* The kernel's struct sigaction; that of bionic and that of musl have other orders. */
+/* The kernel's struct sigaction; bionic and musl order its fields differently. */
 struct kernel_sigaction {
     void (*handler)(int);
     unsigned long flags;
@@ -39,7 +39,7 @@ int sigaction(int signal, const struct sigaction *restrict asked, struct sigacti
     return 0;
 }
 
-/* The numbers of what sysconf tells differ. */
+/* The constants for sysconf differ between bionic and musl. */
 long sysconf(int name)
 {
     struct sysinfo system;
@@ -57,41 +57,42 @@ long sysconf(int name)
     }
 }
 
-/* From Android 8. */
+/* Added in Android 8. */
 int sync_file_range(int file, off_t offset, off_t size, unsigned flags)
 {
     return (int)syscall(SYS_sync_file_range, file, offset, size, flags);
 }
 
-/* From Android 9. */
+/* Added in Android 9. */
 int syncfs(int file)
 {
     return (int)syscall(SYS_syncfs, file);
 }
 
-/* From Android 11. */
+/* Added in Android 11. */
 int statx(int directory, const char *restrict path, int flags, unsigned mask, struct statx *restrict about)
 {
     return (int)syscall(SYS_statx, directory, path, flags, mask, about);
 }
 
-/* In no version. */
+/* In no version of bionic. */
 void explicit_bzero(void *memory, size_t size)
 {
     memset(memory, 0, size);
     __asm__ volatile("" : : "r"(memory) : "memory");
 }
 
-/* In no version; compilers for musl make calls of it. */
+/* In no version of bionic; compilers for musl emit calls of it. */
 int bcmp(const void *one, const void *other, size_t size)
 {
     return memcmp(one, other, size);
 }
 
-/* A variable of each thread, as the compiler describes it (-femulated-tls): Android has real ones from version 10. */
+/* A thread-local variable as the compiler describes it (-femulated-tls). Android supports native ones from version
+ * 10. */
 struct thread_variable {
     size_t size, align;
-    uintptr_t number; /* of its key, from 1; 0: it has none yet */
+    uintptr_t number; /* of its key, from 1; 0: no key yet */
     const void *initial;
 };
 

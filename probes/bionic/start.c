@@ -1,5 +1,5 @@
-/* The start of a program for Android's C library (bionic, arm64), and the names that it gives otherwise than musl, with
- * whose headers the program is compiled. */
+/* Program start for Android's C library (bionic, arm64), and the symbols that have other names in bionic than in musl,
+ * whose headers the program is compiled with. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -10,8 +10,8 @@ void _start(void);
 
 typedef int main_function(int argc, char **argv, char **environment);
 
-/* Lists of functions to run before and after main, of which C has none; in older bionic they are three words, in newer
- * ones six. */
+/* Lists of functions to run before and after main; C programs have none. They are three words in older versions of
+ * bionic and six in newer ones. */
 struct structors {
     void *lists[6];
 };

@@ -1,5 +1,5 @@
-/* Included before every file that is compiled for Android's C library with the headers of musl: the type that differs
- * in size between the two (8 bytes in bionic, 4 in musl). */
+/* Included before every file that is compiled for Android's C library with the musl headers. Defines the type with a
+ * different size in the two (8 bytes in bionic, 4 in musl). */
 #ifndef ANDROSTEP_BIONIC_TYPES_H
 #define ANDROSTEP_BIONIC_TYPES_H
 

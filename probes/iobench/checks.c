@@ -13,7 +13,7 @@
 
 #define SECTOR 512
 
-/* The file or device that was named is not ours: nothing is written to it by accident. */
+/* Check a named file or device. It belongs to the user: nothing must be written to it by accident. */
 static int check_named(const struct bench_job *job, const struct arguments *arguments)
 {
     struct stat stat_of;
@@ -142,7 +142,7 @@ static int check_ends(const struct bench_job *job, const struct arguments *argum
     return 0;
 }
 
-/* Found out now and not after hours of measuring. */
+/* Check that the output can be written now, not after hours of measuring. */
 static int check_output(const char *path)
 {
     char above[4096];

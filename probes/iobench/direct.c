@@ -13,17 +13,18 @@
 
 #include "common/procfs.h"
 
-/* Of struct statx, where libc's is older than Linux 6.1: bits of the mask, and where the kernel puts the fields. */
+/* Fields of struct statx that libc before Linux 6.1 lacks: bits of the mask, and offsets of the fields. */
 #define MNT_ID          0x1000u
 #define DIOALIGN        0x2000u
 #define AT_MNT_ID       0x90
 #define AT_ALIGN_MEMORY 0x98
 #define AT_ALIGN_OFFSET 0x9c
 
-/* No disk has smaller blocks; where this is too small, the kernel refuses the I/O. */
+/* Smallest block of any disk. If this is too small, the kernel rejects the I/O. */
 #define LEAST_BLOCK 512
 
-/* qemu-user hands the mask through, but none of the fields it does not know: no mount of Linux has the number 0. */
+/* Return the alignment that statx reports, or -1. qemu-user passes the mask through but does not fill in fields that it
+ * does not know. It is recognised by mount ID 0, which no mount of Linux has. */
 static int stated_by_statx(int file, struct direct_align *align)
 {
     struct statx about;
@@ -42,7 +43,7 @@ static int stated_by_statx(int file, struct direct_align *align)
     return 0;
 }
 
-/* A partition has no queue of its own: its disk is the directory above. */
+/* A partition has no queue directory; that of its disk is in the parent directory. */
 static size_t block_of_device(dev_t dev)
 {
     static const char *const places[] = {"queue", "../queue"};

@@ -1,4 +1,4 @@
-/* What O_DIRECT asks of buffers, offsets and lengths. */
+/* Alignment that O_DIRECT requires of buffers, offsets and lengths. */
 #ifndef ANDROSTEP_IOBENCH_DIRECT_H
 #define ANDROSTEP_IOBENCH_DIRECT_H
 
@@ -8,7 +8,7 @@ struct direct_align {
     size_t memory, offset; /* bytes; offset 0: the file cannot be opened with O_DIRECT */
 };
 
-/* As statx(2) tells (Linux 6.1), else the logical block size of the device. */
+/* Return the alignment that statx(2) reports (Linux 6.1), or else the logical block size of the device. */
 struct direct_align direct_align(int file);
 
 #endif

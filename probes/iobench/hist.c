@@ -1,6 +1,6 @@
 #include "iobench/hist.h"
 
-#define PARTS (1U << HIST_BITS) /* of every power of two */
+#define PARTS (1U << HIST_BITS) /* buckets of every power of two */
 
 static unsigned bucket_of(uint64_t value)
 {
@@ -34,7 +34,7 @@ void hist_merge(struct hist *into, const struct hist *from)
         into->most = from->most;
     into->count += from->count;
     into->sum += from->sum;
-    /* Adding 0 would write to memory that nobody has written to yet, and so take it. */
+    /* Skip empty buckets: adding 0 would write to untouched memory and so allocate it. */
     for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++)
         if (from->buckets[bucket])
             into->buckets[bucket] += from->buckets[bucket];

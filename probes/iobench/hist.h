@@ -1,18 +1,17 @@
-/* Log-linear histograms of latencies: fixed relative error, mergeable; the host has percentiles. */
+/* Log-linear histograms of latencies with a fixed relative error. They can be merged; the host computes percentiles. */
 #ifndef ANDROSTEP_IOBENCH_HIST_H
 #define ANDROSTEP_IOBENCH_HIST_H
 
 #include <stdint.h>
 
-/*
- * Values below 2^HIST_BITS have a bucket each; above, every power of two is cut into 2^HIST_BITS equal buckets: the
- * width of a bucket is at most 1/2^HIST_BITS of its lower bound. Values from 2^HIST_TOP on fall into the last bucket.
- */
+/* Values below 2^HIST_BITS have a bucket each. Above, every power of two is split into 2^HIST_BITS equal buckets, so
+ * that the width of a bucket is at most 1/2^HIST_BITS of its lower bound. Values from 2^HIST_TOP on are in the last
+ * bucket. */
 #define HIST_BITS    6
 #define HIST_TOP     40 /* 2^40 ns: 18 minutes */
 #define HIST_BUCKETS ((HIST_TOP - HIST_BITS + 1) << HIST_BITS)
 
-/* Empty while all is 0: those of parts that never happen cost no memory. */
+/* A histogram; all zero: empty. Histograms of unused parts stay untouched and use no memory. */
 struct hist {
     uint64_t count, sum, least, most; /* exact */
     uint64_t buckets[HIST_BUCKETS];
@@ -21,7 +20,7 @@ struct hist {
 void hist_add(struct hist *hist, uint64_t value);
 void hist_merge(struct hist *into, const struct hist *from);
 
-/* Lower bound of a bucket; of bucket HIST_BUCKETS: the end of the last. */
+/* Return the lower bound of a bucket; for bucket HIST_BUCKETS the end of the last one. */
 uint64_t hist_bound(unsigned bucket);
 
 #endif

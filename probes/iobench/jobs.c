@@ -15,14 +15,14 @@
 
 #define NS_PER_US     1000
 #define NS_PER_MS     1000000
-#define DEFAULT_BYTES (INT64_C(1) << 20) /* of all files together, as in Mobibench */
+#define DEFAULT_BYTES (INT64_C(1) << 20) /* of all files, as in Mobibench */
 
 static int64_t or_else(int64_t number, int64_t otherwise)
 {
     return given(number) ? number : otherwise;
 }
 
-/* Which of `words`; -1 after it complained. */
+/* Return the index of `text` in `words`, or -1 after printing an error. */
 static int which(const char *option, const char *text, const char *const *words, int count)
 {
     char list[128] = "";
@@ -37,7 +37,7 @@ static int which(const char *option, const char *text, const char *const *words,
     return complain("--%s %s: expected one of %s", option, text, list);
 }
 
-/* Numbers with `between` between them, and nothing else. */
+/* Parse `count` numbers separated by `between`, and nothing else. */
 static bool numbers(const char *text, char between, int64_t *into, int count)
 {
     for (int index = 0; index < count; index++) {
@@ -94,7 +94,7 @@ static int make_range(struct file_job *job, const char *text)
                     text);
 }
 
-/* What follows the writes, by fio's words: at most one of them. */
+/* Set the sync after writes from fio's options; at most one of them may be given. */
 static int make_after(struct file_job *job, const struct arguments *arguments)
 {
     int64_t fsync = or_else(arguments->fsync, 0), fdatasync = or_else(arguments->fdatasync, 0);
@@ -124,7 +124,7 @@ static int make_named_mode(struct file_job *job, const struct arguments *argumen
     return 0;
 }
 
-/* Also tells what it does of a mode. */
+/* Choose the engine; this also determines whether the mode uses a mapping. */
 static int make_engine(struct bench_job *job, const struct arguments *arguments)
 {
     struct file_mode *mode = &job->file.mode;
@@ -163,10 +163,10 @@ static void make_layout(struct file_job *job, const struct arguments *arguments)
         job->layout = LAYOUT_WRITTEN;
 }
 
-/* How much there is of the file or device that was named. */
+/* Return the size of a named file or device. */
 static int64_t named_bytes(const char *path)
 {
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* it may be a pipe, which nobody writes to */
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* O_NONBLOCK: it may be a pipe without a writer */
     int64_t bytes = file < 0 ? -1 : lseek(file, 0, SEEK_END);
 
     if (bytes < 0)

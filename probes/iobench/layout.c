@@ -36,8 +36,8 @@ static int write_whole(const struct bench_job *job, int file, const char *path, 
     return left > 0 ? -1 : result;
 }
 
-/* Whether an earlier run left it without holes, and without blocks that are allocated but not written: nothing would be
- * read from these. Some filesystems tell of neither. */
+/* Return whether a file of an earlier run has no holes and no unwritten extents: reads of these would not reach the
+ * device. Some filesystems report neither. */
 static bool is_whole(const struct bench_job *job, int file, const struct stat *about)
 {
     return about->st_size == job->file.size && (int64_t)about->st_blocks * 512 >= job->file.size &&

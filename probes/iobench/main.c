@@ -15,14 +15,14 @@
 #include "iobench/sqlite/library.h"
 #include "iobench/workers.h"
 
-/* What is shown while a job is worked through. */
+/* Progress of a job on standard error. */
 struct progress {
     const struct bench_plan *plan;
     int64_t repeat;
     bool terminal;
-    int shown;                   /* per cent */
-    const struct bench_run *run; /* the repetition that works */
-    int64_t shown_ns, shown_ops; /* when, and what was done of the repetition then */
+    int shown;                   /* percent */
+    const struct bench_run *run; /* the repetition in progress */
+    int64_t shown_ns, shown_ops; /* time and operations at the last line */
 };
 
 static double rate_since_shown(struct progress *progress, int64_t ops)
@@ -48,7 +48,8 @@ static void show_line(const struct progress *progress, double rate, const char *
             progress->plan->job.repeats, rate, after);
 }
 
-/* Who reads lines has one for each per cent, and the last one of a repetition is that of its result. */
+/* Return whether to print a line without a terminal: one for each percent. The last line of a repetition is that of its
+ * result. */
 static bool has_line(const struct progress *progress, int percent)
 {
     return percent > progress->shown && percent < percent_of(progress, 1);
@@ -67,14 +68,14 @@ static void show(const struct workers_progress *now, void *context)
     show_line(progress, rate_since_shown(progress, now->ops), progress->terminal ? "\033[K" : "\n");
 }
 
-/* A terminal's line goes. */
+/* Clear the line of a terminal. */
 static void show_end(const struct progress *progress)
 {
     if (progress->terminal && progress->shown >= 0)
         fputs("\r\033[K", stderr);
 }
 
-/* Who reads lines is told what a repetition came to. */
+/* Print the result of a repetition if standard error is not a terminal. */
 static void show_result(struct progress *progress, const struct bench_result *result)
 {
     if (progress->terminal || progress->plan->quiet)
@@ -83,7 +84,7 @@ static void show_result(struct progress *progress, const struct bench_result *re
     show_line(progress, result->iops, ", done\n");
 }
 
-/* A repetition. */
+/* Measure one repetition. */
 static int measure_once(struct progress *progress, struct bench_results *results, const char *run_id)
 {
     const struct bench_plan *plan = progress->plan;
@@ -113,8 +114,8 @@ static int measure_once(struct progress *progress, struct bench_results *results
     return failed;
 }
 
-/* Measures until something fails: what comes after a failure is not to be trusted more than it. One id for all
- * repetitions: of this moment and this process. */
+/* Measure until the first failure: results after a failure are not reliable. All repetitions have one ID, from this
+ * moment and process. */
 static int measure(const struct bench_plan *plan, struct bench_results *results)
 {
     struct progress progress = {.plan = plan, .terminal = isatty(STDERR_FILENO), .shown = -1};

@@ -26,7 +26,7 @@ void usage_of_thread(struct usage *usage)
 {
     struct rusage found;
 
-    getrusage(RUSAGE_THREAD, &found); /* fails for other pointers and words only */
+    getrusage(RUSAGE_THREAD, &found); /* can only fail for invalid arguments */
     *usage = (struct usage){.user_ns = nanoseconds(found.ru_utime),
                             .system_ns = nanoseconds(found.ru_stime),
                             .ctx_voluntary = found.ru_nvcsw,
@@ -45,7 +45,7 @@ struct usage usage_since(const struct usage *now, const struct usage *then)
                           .minor_faults = now->minor_faults - then->minor_faults};
 }
 
-/* The number behind `key` in a text of the kernel's; -1: it is not there. */
+/* Return the number after `key` in a text of the kernel, or -1 if the key is missing. */
 static int64_t number_of(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
@@ -53,7 +53,8 @@ static int64_t number_of(const char *text, const char *key)
     return found ? strtoll(found + strlen(key), NULL, 10) : -1;
 }
 
-/* Counters of 32 bits start again at 0, and the kernel's idle times are known to go back: then nothing is known. */
+/* Return the difference, or -1 if it is unknown: counters of 32 bits wrap around, and the kernel's idle times are known
+ * to decrease. */
 static int64_t since(int64_t now, int64_t then)
 {
     return then < 0 || now < then ? -1 : now - then;
@@ -102,7 +103,7 @@ static void read_cpus(struct system_usage *usage)
                            tick_ns;
 }
 
-/* Fields of /proc/diskstats behind the name (Documentation/admin-guide/iostats.rst). */
+/* Fields of /proc/diskstats after the name (Documentation/admin-guide/iostats.rst). */
 enum {
     DISK_READS,
     DISK_READ_SECTORS = 2,

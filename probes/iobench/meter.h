@@ -1,4 +1,4 @@
-/* What a measurement cost: CPU time, context switches and traffic at the block layer. */
+/* Cost of a measurement: CPU time, context switches and traffic at the block layer. */
 #ifndef ANDROSTEP_IOBENCH_METER_H
 #define ANDROSTEP_IOBENCH_METER_H
 
@@ -6,7 +6,7 @@
 
 #include "iobench/storage.h"
 
-/* Of one thread (getrusage(RUSAGE_THREAD)) or of a process. */
+/* Usage of one thread (getrusage(RUSAGE_THREAD)) or of a process. */
 struct usage {
     int64_t user_ns, system_ns, ctx_voluntary, ctx_involuntary, major_faults, minor_faults;
 };
@@ -14,7 +14,7 @@ struct usage {
 void usage_of_thread(struct usage *usage);
 struct usage usage_since(const struct usage *now, const struct usage *then);
 
-/* What this process caused at the block layer (/proc/self/io); -1 where the kernel does not tell. */
+/* Traffic of this process at the block layer (/proc/self/io); -1: not reported by the kernel. */
 struct process_io {
     int64_t read_bytes, write_bytes;
 };
@@ -22,12 +22,12 @@ struct process_io {
 void process_io_read(struct process_io *io);
 struct process_io process_io_since(const struct process_io *now, const struct process_io *then);
 
-/* Of the whole system and of one device; -1 where the kernel does not tell. Differences between two readings. */
+/* Counters of the whole system and of one device, or their differences; -1: not reported by the kernel. */
 struct system_usage {
     /* /proc/stat, all CPUs: active is user, nice, system, irq, softirq and steal; guest time is part of user. */
     int64_t cpu_active_ns, cpu_idle_ns, cpu_iowait_ns;
     int64_t cpu_steal_ns; /* part of active */
-    /* /proc/diskstats of the device that holds the files; discards and flushes since Linux 4.18 and 5.5. */
+    /* /proc/diskstats of the device of the files; discards since Linux 4.18, flushes since 5.5. */
     int64_t device_reads, device_read_bytes, device_writes, device_write_bytes, device_discard_bytes, device_flushes;
     int64_t device_busy_ns;
     int64_t process_read_bytes, process_write_bytes; /* struct process_io, of all worker processes */
@@ -35,7 +35,7 @@ struct system_usage {
     int64_t filesystem_write_bytes;                  /* lifetime_write_kbytes of ext4 and F2FS in /sys/fs */
 };
 
-/* All its members are int64_t. */
+/* Number of counters: all members are int64_t. */
 #define SYSTEM_COUNTERS (sizeof(struct system_usage) / sizeof(int64_t))
 
 void system_usage_read(const struct storage *storage, struct system_usage *usage);

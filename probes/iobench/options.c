@@ -11,10 +11,10 @@
 #define MOST_COUNT  ((int64_t)1 << 40)
 #define MOST_NS     (INT64_C(366) * 86400 * 1000000000)
 
-/* What the options are parsed into. */
+/* Parsed options. */
 static struct arguments arguments;
 
-/* The name of a heading tells whose options follow: those of a workload, of every one, or not of a job at all. */
+/* The name of a heading is the workload of the following options, EVERY for all workloads, or NO_JOB. */
 #define EVERY  "every"
 #define NO_JOB "none"
 
@@ -176,7 +176,7 @@ bool given(int64_t number)
     return number != NOT_GIVEN;
 }
 
-/* Numbers that are not in the command line; flags and texts are 0. */
+/* Mark all numbers as not given; flags and texts are 0. */
 static void forget(void)
 {
     memset(&arguments, 0, sizeof arguments);
@@ -205,7 +205,7 @@ static bool is_there(const struct opt *opt)
     return opt->kind != OPT_HEADING && given(*(int64_t *)opt->into);
 }
 
-/* Refuses options of another workload: those below a heading whose name does not have this one. */
+/* Reject options of another workload: those after a heading that does not name this workload. */
 static int check_workload(void)
 {
     const char *whose = EVERY;
@@ -223,7 +223,8 @@ static int check_workload(void)
     return 0;
 }
 
-/* Takes the first word where it is no option. Returns how many words that are, or -1 after it complained. */
+/* Parse the workload unless the first word is an option. Returns the number of words used, or -1 after printing an
+ * error. */
 static int take_workload(char **argv)
 {
     if (argv[1][0] == '-')
@@ -248,7 +249,7 @@ static int take_words(int argc, char **argv)
     if (first < argc - skipped)
         return complain("%s: expected an option; the workload comes first", argv[skipped + first]);
     if (!skipped && arguments.sqlite_op)
-        arguments.workload = BENCH_SQLITE; /* the option says as much */
+        arguments.workload = BENCH_SQLITE; /* the option implies it */
     return check_workload();
 }
 

@@ -1,4 +1,4 @@
-/* From the command line to a job. */
+/* Parsing of the command line into a job. */
 #ifndef ANDROSTEP_IOBENCH_OPTIONS_H
 #define ANDROSTEP_IOBENCH_OPTIONS_H
 
@@ -6,21 +6,21 @@
 
 #include "iobench/bench.h"
 
-/* The whole command line: the job, and what to do with it. */
+/* A parsed command line: the job, and what to do with it. */
 struct bench_plan {
     struct bench_job job;
-    int point;          /* of the host's sweep */
+    int point;          /* index in the host's sweep */
     const char *record; /* file of records; NULL: none */
     bool dry_run, describe, help, version, quiet;
 };
 
-/* Returns 0, or -1 after it complained. Strings of the plan point into argv. */
+/* Parse the command line. Returns 0, or -1 after printing an error. Strings of the plan point into argv. */
 int plan_parse(struct bench_plan *plan, int argc, char **argv);
 int plan_help(FILE *out);
 
-#define NOT_GIVEN INT64_MIN /* of numbers; texts are NULL */
+#define NOT_GIVEN INT64_MIN /* of numbers that were not given; texts are NULL */
 
-/* What a command line says, before it is a job; named as the options are. */
+/* Arguments of the command line, named after the options. */
 struct arguments {
     enum bench_workload workload;
     const char *directory, *filename;
@@ -43,13 +43,13 @@ struct arguments {
     bool quiet, dry_run, describe, version, help;
 };
 
-/* Whether a number was in the command line. */
+/* Return whether a number was given. */
 bool given(int64_t number);
 
-/* jobs.c: what is asked for with the defaults filled in. Returns 0, or -1 after it complained. */
+/* jobs.c: make the job with defaults for arguments that were not given. Returns 0, or -1 after printing an error. */
 int job_make(struct bench_job *job, const struct arguments *arguments);
 
-/* checks.c: refuses what contradicts itself or cannot be measured. Returns 0, or -1 after it complained. */
+/* checks.c: reject contradictory or impossible jobs. Returns 0, or -1 after printing an error. */
 int job_check(const struct bench_job *job, const struct arguments *arguments);
 
 #endif

@@ -32,7 +32,7 @@ static void shuffle(struct order *order, struct rng *rng)
         swap(&order->records[left - 1], &order->records[rng_below(rng, left)]);
 }
 
-/* nr_records * overlap would overflow for records without end. */
+/* Return how many records are not replaced. nr_records * overlap could overflow. */
 static uint64_t staying(uint64_t nr_records, unsigned overlap)
 {
     uint64_t stay = nr_records - (nr_records / 100 * overlap + nr_records % 100 * overlap / 100);
@@ -58,7 +58,8 @@ int order_random(struct order *order, uint64_t nr_records, unsigned overlap, uin
     return 0;
 }
 
-/* Exchanges each with any: of the n^n outcomes, which n! does not divide, some orders get more than others. */
+/* Swap each record with any other. Of the n^n outcomes, which n! does not divide, some orders are more likely than
+ * others. */
 static void shuffle_biased(struct order *order, struct mt64 *mt)
 {
     for (uint64_t record = 0; record < order->nr_records; record++)

@@ -22,7 +22,8 @@ static bool only_read(const struct bench_job *job)
     return job->workload == BENCH_FILE && job->file.access == ACCESS_READ;
 }
 
-/* -- the place of a run ------------------------------------------------------------------------------------------- */
+/* -- directory or device of a run
+ * ----------------------------------------------------------------------------------- */
 
 static int check_file(const struct bench_job *job, const struct stat *about)
 {
@@ -36,7 +37,8 @@ static int check_file(const struct bench_job *job, const struct stat *about)
     return 0;
 }
 
-/* O_EXCL on a device asks for what mounts and device-mapper hold, and keeps them from it meanwhile. */
+/* Open a device with O_EXCL. This fails if it is mounted or used by device-mapper, and keeps both from using it until
+ * it is closed. */
 static int claim_device(struct bench_run *run)
 {
     const struct bench_job *job = run->job;
@@ -86,8 +88,8 @@ static int make_own(struct bench_run *run)
     return 0;
 }
 
-/* A kept directory may be anything by now: a link elsewhere, somebody else's. (One just made need not look as if it
- * were ours: filesystems without owners show all files as one's.) */
+/* Check a kept directory, which may have become a link or belong to another user. The owner of a new directory is not
+ * checked: filesystems without owners show all files as the user's. */
 static int hold_own(struct bench_run *run)
 {
     struct stat about;
@@ -114,7 +116,7 @@ int files_enter(struct bench_run *run)
 
 static int remove_entry(int directory, const char *name, dev_t filesystem);
 
-/* Removes what it comes across; *removed: something. */
+/* Remove the entries found; *removed: at least one was removed. */
 static int empty_once(DIR *directory, dev_t filesystem, bool *removed)
 {
     int result = 0;
@@ -131,10 +133,8 @@ static int empty_once(DIR *directory, dev_t filesystem, bool *removed)
     return result;
 }
 
-/*
- * Takes over the descriptor. What lies on another filesystem stays. Reads the directory until nothing more goes away:
- * who removes entries while reading may not come across all.
- */
+/* Empty a directory and close its descriptor. Entries on another filesystem stay. The directory is read until nothing
+ * more is removed, because removing entries during readdir may hide others. */
 static int empty_directory(int fd, dev_t filesystem)
 {
     DIR *directory = fdopendir(fd);

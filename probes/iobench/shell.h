@@ -1,8 +1,8 @@
-/* Command lines as a shell would take them. */
+/* Command lines in the syntax of a shell. */
 #ifndef ANDROSTEP_IOBENCH_SHELL_H
 #define ANDROSTEP_IOBENCH_SHELL_H
 
-/* The words in one line, quoted where they need it; for free(). NULL without memory. */
+/* Join the words in one line, quoted where necessary (freed by the caller). Returns NULL if memory runs out. */
 char *shell_join(int count, char **words);
 
 #endif

@@ -20,13 +20,14 @@
 #define MILLISECOND_NS 1000000
 #define STACK_BYTES    (1 << 20)
 
-/* The last of the wait for the start is spent awake: waking up takes about as long. */
+/* The end of the wait for the start is a busy loop, because waking up takes about as long. */
 #define AWAKE_NS (MILLISECOND_NS / 5)
 
 static _Thread_local sigjmp_buf rescue;
 static _Thread_local volatile sig_atomic_t can_rescue;
 
-/* A mapped page that cannot be read, or has no room on the device, must not leave the files of the run behind. */
+/* Recover from SIGBUS: a mapped page that cannot be read, or for which the device is full, must not leave the files of
+ * the run behind. */
 static void on_bus_error(int number)
 {
     if (can_rescue)
@@ -130,7 +131,7 @@ static void *thread_main(void *hand)
     return NULL;
 }
 
-/* A worker that outlived this program would go on with nobody to remove its files. */
+/* PR_SET_PDEATHSIG: a worker must not outlive this program, because its files would not be removed. */
 static void process_main(struct hand *hand, pid_t parent)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
@@ -167,7 +168,7 @@ static int start_thread(struct hand *hand)
     return error;
 }
 
-/* Signals are the coordinator's: it tells the workers. */
+/* Signals are blocked in workers: the coordinator handles them. */
 static int start_all(struct spawn *spawn)
 {
     sigset_t signals, before;
@@ -190,7 +191,7 @@ static int start_all(struct spawn *spawn)
     return error;
 }
 
-/* Every worker has files open. */
+/* Raise the limit of open files, because every worker has some. */
 static void allow_files(void)
 {
     struct rlimit limit;

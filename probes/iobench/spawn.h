@@ -1,4 +1,4 @@
-/* The workers of a run as threads or processes: they open, wait at a common start, work and close. */
+/* The workers of a run as threads or processes: they open, wait for the common start, work and close. */
 #ifndef ANDROSTEP_IOBENCH_SPAWN_H
 #define ANDROSTEP_IOBENCH_SPAWN_H
 
@@ -8,7 +8,7 @@
 
 #include "iobench/bench.h"
 
-/* How far a worker is. Who died is at the last. */
+/* Progress of a worker. A dead worker is in the last phase. */
 enum phase { PHASE_OPENING, PHASE_READY, PHASE_ENDED };
 
 struct spawn;
@@ -16,31 +16,32 @@ struct hand {
     struct spawn *spawn;
     struct bench_worker *worker;
     atomic_int phase;
-    bool running; /* to be joined or waited for */
+    bool running; /* still to be joined or reaped */
     pthread_t thread;
     pid_t process;
 };
 
-/* Lies in memory that processes share, as `run` does. */
+/* Lies in memory shared between processes, like `run`. */
 struct spawn {
     struct bench_run *run;
     struct hand hands[BENCH_WORKERS];
-    int news[2]; /* a byte for each change of a phase */
-    int gate[2]; /* its end lets workers go */
+    int news[2]; /* pipe with a byte for each change of a phase */
+    int gate[2]; /* pipe on which workers wait; closing it releases them */
     atomic_bool go;
 };
 
-/* Starts the workers, which open. Returns 0 or -1 after it complained; then, too, call the others. */
+/* Start the workers, which then open. Returns 0, or -1 after printing an error; call the other functions in any
+ * case. */
 int spawn_start(struct spawn *spawn, struct bench_run *run);
 
-/* Waits until all workers have reached `phase`, `until_ns` has come, or a tenth of a second is over; notices workers
- * that died. True: all have reached it. */
+/* Wait until all workers have reached `phase`, until `until_ns`, or for a tenth of a second; reap dead workers. Returns
+ * whether all have reached the phase. */
 bool spawn_wait(struct spawn *spawn, enum phase phase, int64_t until_ns);
 
-/* Lets workers work from run->start_ns on, or sends them away where `go` is false. */
+/* Release the workers to work from run->start_ns on, or to end if `go` is false. */
 void spawn_release(struct spawn *spawn, bool go);
 
-/* Waits for their end. */
+/* Wait for the end of all workers. */
 void spawn_gather(struct spawn *spawn);
 
 #endif

@@ -8,7 +8,7 @@
 #include "common/complain.h"
 #include "iobench/workers.h"
 
-/* In memory that worker processes share: a signal reaches the process that it was sent to only. */
+/* In memory shared with worker processes, because a signal reaches only one process. */
 static atomic_bool *stopping;
 
 static void stop(int number)
@@ -17,7 +17,7 @@ static void stop(int number)
     atomic_store(stopping, true);
 }
 
-/* nohup means it. */
+/* Return whether to respect nohup. */
 static bool is_nohup(int number)
 {
     struct sigaction before;

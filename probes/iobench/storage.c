@@ -20,7 +20,7 @@ static void take_text(char *into, size_t size, const char *text)
     snprintf(into, size, "%.*s", (int)size - 1, text);
 }
 
-/* The directory where an overlay writes: upperdir= of its options. 0, or -1 where it cannot be reached. */
+/* Find the directory to which an overlay writes: upperdir= in its options. Returns 0, or -1 if it cannot be reached. */
 static int upper_of(const struct mount *mount, char *path, size_t size)
 {
     static const char key[] = "upperdir=";
@@ -34,7 +34,8 @@ static int upper_of(const struct mount *mount, char *path, size_t size)
     return stat(path, &about);
 }
 
-/* The device of a filesystem whose files have no device's number (btrfs), or that lies on another (overlay). */
+/* Return the device of a filesystem whose files have no block device number (btrfs) or that lies on another filesystem
+ * (overlay). */
 static dev_t device_below(const struct mount *mount)
 {
     char path[4096];
@@ -63,7 +64,7 @@ static void name_device(struct storage *storage)
     take_text(storage->device, sizeof storage->device, name ? name + 1 : target);
 }
 
-/* topology_read complains where it may not read: that is no fault here. */
+/* Check access first, because topology_read prints an error that would be misleading here. */
 static void find_model(struct storage *storage)
 {
     struct topology topology;
@@ -84,7 +85,7 @@ static void take_mount(const struct mount *mount, struct storage *storage)
     take_text(storage->mount_point, sizeof storage->mount_point, mount->point);
 }
 
-/* Device and mount of an open file that is no device. */
+/* Find the device and mount of an open file that is not a device. */
 static void take_place(int file, dev_t number, struct storage *storage)
 {
     struct mount mount = {0};
@@ -98,7 +99,7 @@ static void take_place(int file, dev_t number, struct storage *storage)
     mounts_release(&mount);
 }
 
-/* A directory that is yet to be made will lie where its parent does. */
+/* Open the path, or the parent of a directory that does not exist yet. */
 static int open_place(const char *path)
 {
     int file = open(path, O_PATH | O_CLOEXEC);

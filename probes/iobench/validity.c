@@ -18,7 +18,7 @@ int bench_invalidate(struct bench_run *run, const char *format, ...)
     return complain("%s", run->invalid);
 }
 
-/* Of files without a byte the page cache holds nothing and everything. */
+/* Empty files are both cold and warm. */
 int workers_check_cache(struct bench_run *run)
 {
     const struct cache_found *found = &run->cache;
@@ -53,7 +53,7 @@ static int check_failures(struct bench_run *run)
     return bench_invalidate(run, "worker %d: %s", first, run->workers[first].message);
 }
 
-/* What is lost here would be a fault of an engine: numbers are checked, not trusted. */
+/* Lost operations would be a bug of an engine; the counters are checked nevertheless. */
 static int check_worker(struct bench_run *run, const struct bench_worker *worker)
 {
     int64_t done = worker->parts[PART_OP].ops;

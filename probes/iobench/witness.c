@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A word out of a cache line is read: a sector that was not written shows, and taking the print costs little. */
+/* Hash one word of each cache line. This detects missing sectors at a low cost. */
 #define STEP 64
 
-/* Odd, so that different prints stay different: 2^64 by the golden ratio. */
+/* 2^64 divided by the golden ratio. It is odd, so that different hashes stay different. */
 #define MIXER 0x9e3779b97f4a7c15u
 
 static uint64_t print_of(const unsigned char *data, size_t bytes)
@@ -34,7 +34,7 @@ void witness_make(struct witness *witness, uint64_t nr_records, struct witness_s
         witness->shift++;
 }
 
-/* The slot of a record, or NULL. */
+/* Return the slot of a record, or NULL. */
 static struct witness_slot *slot_of(struct witness *witness, uint64_t record)
 {
     uint64_t slot = record >> witness->shift;

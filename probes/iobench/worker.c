@@ -11,7 +11,7 @@
 
 #define SECOND_NS 1000000000
 
-/* A sleeper looks this often whether the run is stopping. */
+/* Interval at which a sleeping worker checks whether the run is stopping. */
 #define LOOK_NS (SECOND_NS / 10)
 
 int64_t bench_share(const struct bench_worker *worker, int64_t all)
@@ -19,7 +19,7 @@ int64_t bench_share(const struct bench_worker *worker, int64_t all)
     return all / worker->job->threads + (worker->index < all % worker->job->threads);
 }
 
-/* Sleeps until `until_ns` or until the run is stopping; returns the time. */
+/* Sleep until `until_ns` or until the run is stopping. Returns the time. */
 static int64_t sleep_until(const struct bench_run *run, int64_t until_ns, int64_t now_ns)
 {
     while (now_ns < until_ns && !atomic_load_explicit(&run->stopping, memory_order_relaxed)) {
@@ -32,8 +32,8 @@ static int64_t sleep_until(const struct bench_run *run, int64_t until_ns, int64_
     return now_ns;
 }
 
-/* When operation `number` of all workers together is due: from the start, not from the one before, so that nothing
- * adds up. */
+/* Return the due time of an operation, counted over all workers. It is relative to the start and not to the previous
+ * operation, so that errors do not accumulate. */
 static int64_t due(const struct bench_worker *worker, int64_t number)
 {
     int64_t rate = worker->job->rate;
@@ -58,10 +58,8 @@ static int64_t pause_to_think(struct bench_worker *worker, int64_t now_ns)
     return woken_ns;
 }
 
-/*
- * What it reads costs time that belongs to no operation: returns the time afterwards. With a rate the first interval
- * counts from where it begins, as the last one counts to its end.
- */
+/* Start the measured part. Returns the time afterwards, because reading counters takes time that belongs to no
+ * operation. With a rate, the first interval counts from its begin, as the last one counts to its end. */
 static int64_t begin_measuring(struct bench_worker *worker)
 {
     int64_t now_ns;
@@ -112,7 +110,7 @@ bool bench_next(struct bench_worker *worker, int64_t *due_ns)
     return true;
 }
 
-/* A window of length 0 ends at run->measure_ns: the first operation opens the first. */
+/* The first window starts with the first operation: before it, a window of length 0 ends at run->measure_ns. */
 static void count_window(struct bench_worker *worker, int64_t at_ns, int64_t bytes)
 {
     while (at_ns >= worker->window_end_ns && worker->nr_windows < worker->room_windows) {
@@ -149,8 +147,8 @@ void bench_count(struct bench_worker *worker, enum bench_part part, int64_t from
         log_one(worker, part, from_ns, to_ns, bytes);
 }
 
-/* The last interval, until the next operation of whichever worker, belongs to what was measured: without it more
- * operations per second would come out than were asked for. */
+/* Wait for the last interval, until the next operation of any worker. It belongs to the measured time; without it the
+ * rate would exceed the requested one. */
 static int64_t await_interval(struct bench_worker *worker, int64_t now_ns)
 {
     int64_t end_ns = due(worker, worker->index + (worker->begun - 1) * worker->job->threads + 1);

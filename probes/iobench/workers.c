@@ -17,15 +17,15 @@
 
 #define SHOW_NS (INT64_C(1000000000) / 10)
 
-/* Between the word to start and the start, so that all workers have heard it. */
+/* Time between the release and the start, so that all workers have woken up. */
 #define HEAR_NS      2000000
 #define HEAR_EACH_NS 20000
 
-/* Bytes of address space; memory is taken as it is written. */
+/* Bytes of address space; memory is allocated when it is written. */
 #define IS_64_BIT     (sizeof(void *) == 8)
 #define WINDOWS_BYTES (IS_64_BIT ? INT64_C(1) << 30 : INT64_C(1) << 26)
 #define MOST_WINDOWS  (INT64_C(1) << 20)
-#define LOG_BYTES     (INT64_C(1) << 28) /* at most where addresses have 32 bits */
+#define LOG_BYTES     (INT64_C(1) << 28) /* limit with 32-bit addresses */
 
 struct workers {
     struct bench_run run;
@@ -62,7 +62,7 @@ static int64_t room_for_windows(const struct bench_job *job)
     return least(MOST_WINDOWS, WINDOWS_BYTES / job->threads / (int64_t)sizeof(struct bench_window));
 }
 
-/* Where only operations end the run, whether the time series fits is found out afterwards: see check_worker. */
+/* If only operations end the run, check_worker checks the length of the time series afterwards. */
 int workers_check(const struct bench_job *job)
 {
     int64_t room = room_for_windows(job);
@@ -73,7 +73,7 @@ int workers_check(const struct bench_job *job)
     return 0;
 }
 
-/* MemAvailable of /proc/meminfo (Linux 3.14); 0: unknown. */
+/* Return MemAvailable of /proc/meminfo (Linux 3.14); 0: unknown. */
 static int64_t memory_available(void)
 {
     static const char key[] = "MemAvailable:";
@@ -83,7 +83,8 @@ static int64_t memory_available(void)
     return found ? strtoll(found + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* A quarter of the memory that is left: the results take a copy. What does not fit is counted as lost. */
+/* A quarter of the available memory, because the results make a copy. Operations that do not fit are counted as
+ * lost. */
 static int64_t room_for_log(const struct bench_job *job)
 {
     int64_t memory = memory_available() / 4;
@@ -165,7 +166,7 @@ void workers_free(struct bench_run *run)
     give_back(workers, 1, sizeof *workers);
 }
 
-/* Where somebody has complained already. */
+/* Mark the run as invalid with the last printed error. */
 static int take_complaint(struct bench_run *run)
 {
     if (!run->invalid[0])
@@ -173,7 +174,7 @@ static int take_complaint(struct bench_run *run)
     return -1;
 }
 
-/* -- before ------------------------------------------------------------------------------------------------------- */
+/* -- before the workers ------------------------------------------------------------------------------------------- */
 
 static int load(struct bench_run *run)
 {
@@ -184,9 +185,9 @@ static int load(struct bench_run *run)
     return take_complaint(run);
 }
 
-/* -- meanwhile ---------------------------------------------------------------------------------------------------- */
+/* -- while workers work -------------------------------------------------------------------------------------------- */
 
-/* Passes a signal on to the workers. */
+/* Forward a signal to the workers. */
 static void pass_on(struct bench_run *run)
 {
     if (!bench_stopping())
@@ -230,7 +231,7 @@ static void set_times(struct bench_run *run)
     run->deadline_ns = job->duration_ns ? run->measure_ns + job->duration_ns : INT64_MAX;
 }
 
-/* Lets the workers work and shows how far they are; run->system is what the measured part cost. */
+/* Release the workers and report progress. run->system is the cost of the measured part. */
 static void watch(struct spawn *spawn, struct bench_run *run, const struct storage *storage,
                   void (*show)(const struct workers_progress *progress, void *context), void *context)
 {
@@ -261,7 +262,8 @@ static void watch(struct spawn *spawn, struct bench_run *run, const struct stora
     run->system = system_usage_since(&after, &before);
 }
 
-/* -- afterwards --------------------------------------------------------------------------------------------------- */
+/* -- after the workers
+ * ---------------------------------------------------------------------------------------------- */
 
 static void measure_end(struct bench_run *run)
 {
@@ -279,7 +281,7 @@ static void measure_end(struct bench_run *run)
         run->measure_ns = first_ns;
 }
 
-/* What worker processes caused is not part of what the coordinator caused. */
+/* I/O of worker processes is not counted in that of the coordinator. */
 static void sum_process_io(struct bench_run *run)
 {
     struct system_usage *system = &run->system;
@@ -321,7 +323,7 @@ static int work(struct bench_run *run, const struct storage *storage,
     return workers_check_work(run);
 }
 
-/* What must be taken back also where the run fails. */
+/* Unloads the engine even if the run fails. */
 static int run_engine(struct bench_run *run, const struct storage *storage,
                       void (*show)(const struct workers_progress *progress, void *context), void *context)
 {

@@ -13,7 +13,7 @@
 #include "iobench/direct.h"
 #include "iobench/run_files.h"
 
-/* Buffers lie on pages whatever O_DIRECT asks: nothing then depends on where malloc puts them. */
+/* Buffers are aligned to pages whatever O_DIRECT requires, so that results do not depend on malloc. */
 #define BUFFER_ALIGN 4096
 
 bool file_is_shared(const struct bench_job *job)
@@ -81,7 +81,7 @@ static int open_streams(struct bench_worker *worker, struct file_worker *own)
     return 0;
 }
 
-/* Where nothing else ends the work, the file does. */
+/* If nothing else ends the work, the size of the file does. */
 static void set_end(struct bench_worker *worker, struct file_worker *own)
 {
     const struct bench_job *job = worker->job;
@@ -92,7 +92,7 @@ static void set_end(struct bench_worker *worker, struct file_worker *own)
     own->capacity = job->file.access == ACCESS_APPEND && !job->ops ? count : UINT64_MAX;
 }
 
-/* Touched here, so that no page of it is missing when it counts. */
+/* The buffers are touched here, so that they cause no page faults in the measured part. */
 static int open_buffers(struct bench_worker *worker, struct file_worker *own, size_t nr_buffers)
 {
     size_t align = BUFFER_ALIGN, requested = 0, bytes;
@@ -160,7 +160,7 @@ static void note_read_again(const struct bench_worker *worker)
     __atomic_store_n(&state->read_again, true, __ATOMIC_RELAXED);
 }
 
-/* The sync after some writes covers what lies between the first and the last byte of them. */
+/* Plan the sync after some writes. It covers the range from the first to the last byte of them. */
 static void plan_sync(const struct file_job *job, struct file_worker *own, struct file_step *step)
 {
     int64_t end = step->offset + job->record;
@@ -202,7 +202,7 @@ bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffe
         if (job->file.mode.after != AFTER_NONE)
             plan_sync(&job->file, own, step);
     }
-    /* With a rate it was due before the sleeper woke. */
+    /* With a rate the operation was due before the worker woke up. */
     step->start_ns = job->rate ? clock_now(CLOCK_MONOTONIC) : step->due_ns;
     return true;
 }

@@ -1,13 +1,14 @@
-/*
- * What the engines that read and write records of files share: what is there before, which record is next, and what
- * must be there afterwards.
+/* Common code of the engines for files: layout of files, next record and verification.
  *
- * Workers with a file each visit all its records, in an order of their own; reads and writes of a mixed job each have
- * their own order. Where all share one file (--shared, --filename) there is one order for all, of which every worker
- * gets a part: no two write to the same place, and no one finds in the cache what another has read. In sequence, the
- * parts are contiguous ranges (fio: offset_increment). Append gives each record to the worker that asks next, so that
- * the file grows at its end; it is over when the file is full.
- */
+ * Workers with a file each visit all its records in an order of their own. In a mixed job, reads and writes have
+ * separate orders.
+ *
+ * If all workers share one file (--shared, --filename), there is one order, and every worker gets a part of it. No two
+ * workers then write to the same offset, and none reads from the cache what another has read. In sequence, the parts
+ * are contiguous ranges (fio: offset_increment).
+ *
+ * With append, each record goes to the next worker that asks, so that the file grows at its end. Append is over when
+ * the file is full. */
 #ifndef ANDROSTEP_IOBENCH_ENGINES_FILE_H
 #define ANDROSTEP_IOBENCH_ENGINES_FILE_H
 
@@ -16,46 +17,46 @@
 #include "iobench/order.h"
 #include "iobench/witness.h"
 
-/* Of a run. Lies in memory that processes share, but for the records of the orders, which nobody changes. */
+/* State of a run. Lies in memory shared between processes, except for the constant records of the orders. */
 struct file_state {
-    struct order reads, writes; /* of the one file that all share */
+    struct order reads, writes; /* of the shared file */
     uint64_t payload_seed;
-    uint64_t appended; /* records given out of that file */
-    bool read_again;   /* somebody came to a record a second time, to read it */
+    uint64_t appended; /* records of this file handed out so far */
+    bool read_again;   /* a record was read a second time */
     struct witness witnesses[];
 };
 
 /* A worker's part of an order. */
 struct file_stream {
-    struct order own; /* where the order is not shared */
+    struct order own; /* used if the order is not shared */
     const struct order *order;
     uint64_t first, count;
-    uint64_t taken; /* so many records were given out */
+    uint64_t taken; /* records handed out so far */
 };
 
-/* A worker at its file. Engines embed it as their state's first member. */
+/* A worker and its file. Engines embed it as the first member of their state. */
 struct file_worker {
     int file;
     char path[4096];
     size_t record;          /* bytes */
-    unsigned char *buffers; /* each a record long, `stride` bytes apart */
+    unsigned char *buffers; /* of one record each, `stride` bytes apart */
     size_t stride;
     struct file_stream reads, writes;
-    struct rng choices; /* read or write */
+    struct rng choices; /* between read and write */
     struct payload payload;
     struct witness *witness;
-    uint64_t *appended;          /* records of the file that were given out; NULL: no append */
-    uint64_t capacity;           /* records that this worker may append */
-    int64_t unsynced, low, high; /* writes since the last sync, and where they lie */
+    uint64_t *appended;          /* counter of appended records of the file; NULL: no append */
+    uint64_t capacity;           /* most records that this worker may append */
+    int64_t unsynced, low, high; /* writes since the last sync, and their range */
 };
 
 /* One operation. */
 struct file_step {
     bool write;
-    bool sync; /* mode.after follows, over what lies from sync_offset on */
+    bool sync; /* mode.after follows, over the range from sync_offset */
     uint64_t record;
     int64_t offset, sync_offset, sync_bytes;
-    int64_t due_ns, start_ns; /* it was due; it began */
+    int64_t due_ns, start_ns; /* due time and start */
 };
 
 bool file_is_shared(const struct bench_job *job);
@@ -63,33 +64,35 @@ uint64_t file_records(const struct bench_job *job); /* of each file */
 bool file_reads(const struct bench_job *job);
 bool file_writes(const struct bench_job *job);
 
-/* The order in which a worker, or all of one file together, visit all records. Returns 0, or -1 with errno ENOMEM. */
+/* Create the order in which a worker, or all workers of a shared file, visit the records. Returns 0, or -1 with errno
+ * ENOMEM. */
 int file_order(const struct bench_job *job, enum rng_use use, uint32_t worker, struct order *order);
 
-/* file_run.c: parts of the engines' functions of the same names. */
+/* file_run.c: implement the engines' functions of the same names. */
 int file_check(const struct bench_job *job);
 int file_load(struct bench_run *run);
 int file_verify(struct bench_run *run);
 void file_unload(struct bench_run *run);
 
-/* After file_open, failed or not, file_close is due. */
+/* Open the file of a worker. Call file_close afterwards, even if it failed. */
 int file_open(struct bench_worker *worker, struct file_worker *own, size_t nr_buffers);
 void file_close(struct file_worker *own);
 
-/* Takes the next operation: fills `buffer` where it writes, then waits until it is due. False when the work is over. */
+/* Prepare the next operation: fill `buffer` for a write, then wait until it is due. Returns false when the work is
+ * over. */
 bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffer, struct file_step *step);
 
-/* Counts an operation: its record was moved at done_ns, and what follows a write was over at end_ns. */
+/* Count an operation: its record was transferred at done_ns, and its sync ended at end_ns. */
 void file_count(struct bench_worker *worker, struct file_worker *own, const struct file_step *step, int64_t done_ns,
                 int64_t end_ns);
 
-/* The sync at the end, where the job has one: of the file, or of its mapping. Returns 0, or -1 after bench_fail(). */
+/* Sync the file, or its mapping, at the end of a job with end_fsync. Returns 0, or -1 after bench_fail(). */
 int file_finish(struct bench_worker *worker, const struct file_worker *own, void *map);
 
-/* Ends the worker because its operation failed: by errno, or because the file ends there (`error` 0). Returns -1. */
+/* End the worker because its operation failed with an errno, or at the end of the file (`error` 0). Returns -1. */
 int file_fail(struct bench_worker *worker, const struct file_worker *own, const struct file_step *step, int error);
 
-/* Ends the worker because of what follows a write. Returns -1. */
+/* End the worker because a sync failed. Returns -1. */
 int file_fail_sync(struct bench_worker *worker, const struct file_worker *own, int error);
 
 #endif

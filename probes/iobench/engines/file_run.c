@@ -14,7 +14,7 @@
 #include "iobench/engines/file.h"
 #include "iobench/run_files.h"
 
-/* What is read again after a run, of all workers and of one. */
+/* Records that are verified after a run: of all workers, and of one. */
 #define SAMPLES         1024
 #define SAMPLES_LEAST   16
 #define SAMPLES_MOST    256
@@ -25,7 +25,7 @@ static int32_t nr_files(const struct bench_job *job)
     return file_is_shared(job) ? 1 : (int32_t)job->threads;
 }
 
-/* Records of a worker that are looked at after the run. */
+/* Return the number of records of a worker that are verified. */
 static uint64_t nr_samples(const struct bench_job *job)
 {
     int64_t number = SAMPLES / job->threads, affordable = SAMPLED_AT_MOST / job->file.record;
@@ -41,7 +41,7 @@ static uint64_t nr_samples(const struct bench_job *job)
     return number > 0 ? (uint64_t)number : 1;
 }
 
-/* The state, the witnesses of all workers, and behind them their slots. */
+/* Return the size of the state, followed by the sampled hashes of all workers and their slots. */
 static size_t state_bytes(const struct bench_job *job)
 {
     size_t of_worker = sizeof(struct witness) + nr_samples(job) * sizeof(struct witness_slot);
@@ -84,7 +84,7 @@ static int make_state(struct bench_run *run)
     if (state == MAP_FAILED)
         return complain("no memory for %" PRId64 " workers (%s)", job->threads, strerror(errno));
     run->state = state;
-    /* A kept file has what an earlier run of this seed wrote: the same again would change nothing. */
+    /* A kept file has the data of an earlier run with this seed: writing the same again would change nothing. */
     state->payload_seed = job->keep ? (uint64_t)clock_now(CLOCK_REALTIME) : job->seed;
     slots = (struct witness_slot *)&state->witnesses[job->threads];
     for (int64_t worker = 0; worker < job->threads; worker++)
@@ -101,7 +101,7 @@ static int path_of(const struct bench_run *run, int32_t worker, char *path, size
     return files_path(run, worker, path, size) ? complain("%s: the path is too long", run->directory) : 0;
 }
 
-/* Opens a file of the run to look at it; -1 after it complained. */
+/* Open a file of the run for reading. Returns -1 after printing an error. */
 static int open_to_look(const struct bench_run *run, int32_t number)
 {
     char path[4096];
@@ -139,8 +139,8 @@ static int lay_out(const struct bench_run *run)
     return 0;
 }
 
-/* A file that was named has a size of its own, and maybe none of the blocks that direct I/O needs. What was never
- * written is read without the device; devices have no holes to tell of. */
+/* Check a file. A named file has its own size and may violate the alignment of direct I/O. Holes are rejected because
+ * they are read without the device; devices report no holes. */
 static int check_file(const struct bench_run *run, int file)
 {
     const struct file_job *job = &run->job->file;
@@ -208,9 +208,9 @@ void file_unload(struct bench_run *run)
     run->state = NULL;
 }
 
-/* -- afterwards ---------------------------------------------------------------------------------------------------- */
+/* -- after the run ------------------------------------------------------------------------------------------------ */
 
-/* How long the file of worker `number` must be now. */
+/* Return the expected length of the file of worker `number`. */
 static int64_t expected_end(const struct bench_run *run, int32_t number)
 {
     const struct file_state *state = run->state;
@@ -258,7 +258,7 @@ static int verify_worker(struct bench_run *run, int32_t worker)
     return result;
 }
 
-/* A cold cache is warm for who comes to the same place again; only direct I/O goes to the device each time. */
+/* A cold cache is warm for records read a second time. Only direct I/O reads from the device each time. */
 static void verify_cold(struct bench_run *run)
 {
     const struct file_state *state = run->state;
@@ -272,8 +272,8 @@ static void verify_cold(struct bench_run *run)
                  "--size, a shorter time, --direct 1 or --cache any");
 }
 
-/* What was read of the device that holds the files, by this program: it may also read pages of its own code, others of
- * other files. */
+/* Return the bytes that this program read from the device of the files. The process counter includes pages of its own
+ * code, and the device counter other files; the smaller one is the better bound. */
 static int64_t came_from_device(const struct system_usage *usage)
 {
     bool by_device = usage->device_read_bytes >= 0 && usage->device_read_bytes < usage->process_read_bytes;
@@ -281,7 +281,7 @@ static int64_t came_from_device(const struct system_usage *usage)
     return by_device ? usage->device_read_bytes : usage->process_read_bytes;
 }
 
-/* What was dropped meanwhile, or is read past the page cache, was not warm. */
+/* Reject a warm run that read from the device: pages were dropped, or reads bypassed the page cache. */
 static void verify_warm(struct bench_run *run)
 {
     int64_t came = came_from_device(&run->system);

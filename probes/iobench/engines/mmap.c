@@ -1,4 +1,4 @@
-/* Records copied to and from a mapping of the file, which each worker has of its own. */
+/* Engine that copies records to and from a mapping of the file. Each worker has its own mapping. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 struct mmap_worker {
     struct file_worker file;
     unsigned char *map; /* NULL: none */
-    int64_t page;       /* bytes; msync takes whole ones */
+    int64_t page;       /* bytes; msync needs whole pages */
 };
 
 static int check(const struct bench_job *job)

@@ -1,4 +1,4 @@
-/* One read(2) or write(2) after the other, as most programs do. */
+/* Engine with one read(2) or write(2) after the other, as in most programs. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,11 +11,11 @@
 #include "common/complain.h"
 #include "iobench/engines/file.h"
 
-/* Of the barrier-enabled kernels of Won et al. (FAST '18). */
+/* System calls of the barrier-enabled kernels of Won et al. (FAST '18). */
 #define NR_FBARRIER     548
 #define NR_FDATABARRIER 549
 
-/* By number: old libraries do not have it. The kernel wants the offset in two words. */
+/* Call pwritev2 by its number, because old libraries lack it. The kernel takes the offset as two words. */
 static ssize_t write_with_flags(int file, void *data, size_t bytes, off_t offset, int flags)
 {
     struct iovec all = {data, bytes};
@@ -24,7 +24,7 @@ static ssize_t write_with_flags(int file, void *data, size_t bytes, off_t offset
                    flags);
 }
 
-/* A call with no file behind it gives EBADF, not ENOSYS. */
+/* Return whether the system calls exist: with an invalid file they give EBADF, else ENOSYS. */
 static bool has_barriers(void)
 {
     return syscall(NR_FBARRIER, -1) < 0 && errno == EBADF;
@@ -56,7 +56,7 @@ static int open_worker(struct bench_worker *worker)
     return file_open(worker, worker->state, 1);
 }
 
-/* Until the record is whole. Returns 0, an errno, or -1 where the file ends. */
+/* Transfer until the record is complete. Returns 0, an errno, or -1 at the end of the file. */
 static int transfer(const struct file_worker *own, const struct file_step *step, int write_flags)
 {
     size_t done = 0;

@@ -9,12 +9,12 @@
 
 #include "common/clock.h"
 
-/* By number, as old libraries have no names for them; the same on every architecture. */
+/* System call numbers, which old libraries lack; they are the same on every architecture. */
 #define NR_SETUP    425
 #define NR_ENTER    426
 #define NR_REGISTER 427
 
-/* Linux 5.19 and 6.0: no interrupt of the worker for each completion, no lock for a second thread. */
+/* Linux 5.19: no interrupt of the worker for each completion. Linux 6.0: no lock for a second thread. */
 #define SETUP_COOP_TASKRUN  (1U << 8)
 #define SETUP_SINGLE_ISSUER (1U << 12)
 
@@ -92,10 +92,8 @@ int ring_open(struct ring *ring, unsigned entries)
     return 0;
 }
 
-/*
- * A closed ring lets go of what it keeps later, in the background: until then the filesystem could not be unmounted.
- * Where it keeps nothing the kernel refuses, which is as good.
- */
+/* Unregister files and buffers before the ring is closed. A closed ring releases them later in the background; until
+ * then the filesystem could not be unmounted. The kernel returns an error if none are registered, which is ignored. */
 static void let_go(const struct ring *ring)
 {
     (void)syscall(NR_REGISTER, ring->ring, IORING_UNREGISTER_FILES, NULL, 0);

@@ -1,4 +1,4 @@
-/* An io_uring by its three system calls: Linux 5.1 and later, wherever it is allowed. */
+/* An io_uring by its three system calls; needs Linux 5.1 and permission. */
 #ifndef ANDROSTEP_IOBENCH_ENGINES_RING_H
 #define ANDROSTEP_IOBENCH_ENGINES_RING_H
 
@@ -10,8 +10,8 @@
 
 struct ring {
     int ring;
-    unsigned tail;     /* of all submissions so far */
-    unsigned prepared; /* of them, what the kernel has not taken yet */
+    unsigned tail;     /* after the last prepared submission */
+    unsigned prepared; /* submissions that the kernel has not consumed yet */
     unsigned *submitted_tail, submitted_mask;
     unsigned *completed_head, *completed_tail, completed_mask;
     struct io_uring_sqe *submissions;
@@ -20,24 +20,26 @@ struct ring {
     size_t submitted_bytes, completed_bytes, submissions_bytes;
 };
 
-/* Only the thread that opens the ring may use it. Returns 0, or -1 with errno. */
+/* Open a ring. It may be used only by the calling thread. Returns 0, or -1 with errno set. */
 int ring_open(struct ring *ring, unsigned entries);
 void ring_close(struct ring *ring);
 
-/* From then on entries may name file 0 and the buffers by number. Returns 0, or -1 where the kernel refuses. */
+/* Register a file and buffers. Entries may then use file 0 and the buffers by index. Returns 0, or -1 if the kernel
+ * refuses. */
 int ring_keep_file(struct ring *ring, int file);
 int ring_keep_buffers(struct ring *ring, const struct iovec *buffers, unsigned count);
 
-/* The next entry to fill in, all zeros; there must not be more at a time than were asked for. */
+/* Return the next entry to fill in, zeroed. There must not be more at a time than requested from ring_open. */
 struct io_uring_sqe *ring_prepare(struct ring *ring);
 
-/* Submits what is prepared and waits for `least` completions (less after a signal). Returns 0, or -1 with errno. */
+/* Submit the prepared entries and wait for `least` completions (fewer after a signal). Returns 0, or -1 with errno
+ * set. */
 int ring_enter(struct ring *ring, unsigned least);
 
-/* Takes a completion that is there. */
+/* Take the next completion. Returns false if there is none. */
 bool ring_take(struct ring *ring, struct io_uring_cqe *completion);
 
-/* Waits until a completion is there, or until a time of CLOCK_MONOTONIC. Returns 0, or -1 with errno. */
+/* Wait for a completion or until a time of CLOCK_MONOTONIC. Returns 0, or -1 with errno set. */
 int ring_await(const struct ring *ring, int64_t until_ns);
 
 #endif

@@ -1,9 +1,7 @@
-/*
- * Many requests in flight of one worker, through an io_uring.
+/* Engine with many requests in flight of one worker, through an io_uring.
  *
- * What follows a write (fsync and the like) is linked to it: the kernel starts it when the write is done, and the
- * operation is over when it is. It does not wait for other writes in flight; only the sync at the end covers all.
- */
+ * The sync after a write is linked to it: the kernel starts it when the write is done, and the operation ends with the
+ * sync. It does not wait for other writes in flight; only the sync at the end covers all of them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,17 +14,17 @@
 #include "iobench/engines/file.h"
 #include "iobench/engines/ring.h"
 
-/* With a sync linked to each write, the kernel's most of 32768 entries. */
+/* Half of the kernel's limit of 32768 entries, because a sync may be linked to each write. */
 #define DEPTH_MOST 16384
 
-/* Length of a range that is longer than an entry can say. */
+/* Length of a range that exceeds the field of an entry. */
 #define TO_THE_END 0
 
 struct request {
     struct file_step step;
-    struct iovec all, rest; /* of the buffer: the record, what is still to be moved */
-    int64_t done_ns;        /* the write is done, what follows it not */
-    struct request *next;   /* of the free ones, or of those that were just started */
+    struct iovec all, rest; /* of the buffer: the whole record, and the part still to transfer */
+    int64_t done_ns;        /* the write is done, its sync is not */
+    struct request *next;   /* in the list of free requests, or of those just started */
 };
 
 struct uring_worker {
@@ -35,7 +33,7 @@ struct uring_worker {
     struct request *requests, *free;
     struct iovec *buffers;
     unsigned busy;      /* requests */
-    unsigned in_flight; /* entries without completion */
+    unsigned in_flight; /* entries without a completion */
     bool keeps_file, keeps_buffers;
 };
 
@@ -71,7 +69,7 @@ static void close_worker(struct bench_worker *worker)
     free(own->buffers);
 }
 
-/* What the kernel does not want to keep is named anew in every request. */
+/* If the kernel refuses to register the file or buffers, every request names them. */
 static int open_ring(struct bench_worker *worker, struct uring_worker *own)
 {
     unsigned depth = (unsigned)worker->job->file.depth;
@@ -157,7 +155,7 @@ static void submit(struct uring_worker *own, struct request *request, const stru
         prepare_sync(own, request, mode);
 }
 
-/* What is prepared one after the other goes to the kernel together: before that nothing waits for storage. */
+/* Set the start of requests that are submitted together: none of them has waited for storage before. */
 static void stamp(struct request *started)
 {
     int64_t now_ns = clock_now(CLOCK_MONOTONIC);
@@ -166,7 +164,7 @@ static void stamp(struct request *started)
         started->step.due_ns = started->step.start_ns = now_ns;
 }
 
-/* Starts as many operations as there is room for and are due. False when the work is over. */
+/* Start as many operations as are free and due. Returns false when the work is over. */
 static bool start(struct bench_worker *worker, struct uring_worker *own)
 {
     const struct bench_job *job = worker->job;
@@ -176,7 +174,7 @@ static bool start(struct bench_worker *worker, struct uring_worker *own)
     while (own->free) {
         struct request *request = own->free;
 
-        /* bench_next would sleep, and nobody would see what completes. */
+        /* bench_next would sleep, and completions would not be noticed. */
         if (job->rate && own->busy && clock_now(CLOCK_MONOTONIC) < worker->next_due_ns)
             break;
         goes_on = file_next(worker, &own->file, request->all.iov_base, &request->step);
@@ -203,7 +201,7 @@ static void operation_done(struct bench_worker *worker, struct uring_worker *own
     own->busy--;
 }
 
-/* A transfer that was cut short goes on where it stopped; its sync was cancelled by that or came too early. */
+/* Continue a short transfer where it stopped. Its linked sync was cancelled or came too early. */
 static int transferred(struct bench_worker *worker, struct uring_worker *own, struct request *request, int result,
                        int64_t now_ns)
 {
@@ -237,7 +235,7 @@ static int synced(struct bench_worker *worker, struct uring_worker *own, struct 
     return 0;
 }
 
-/* All that is complete. Of what completed while nobody looked, the time of the look is what can be known. */
+/* Handle all completions. They are timed when they are read, because the time of the completion itself is unknown. */
 static int reap(struct bench_worker *worker, struct uring_worker *own)
 {
     int64_t now_ns = clock_now(CLOCK_MONOTONIC);
@@ -255,7 +253,7 @@ static int reap(struct bench_worker *worker, struct uring_worker *own)
     return result;
 }
 
-/* The kernel must not touch buffers that are freed. */
+/* Wait for all requests: the kernel must not write to freed buffers. */
 static void abandon(struct uring_worker *own)
 {
     struct io_uring_cqe completion;
@@ -268,7 +266,7 @@ static void abandon(struct uring_worker *own)
     }
 }
 
-/* Submits, and waits for a completion, but not longer than until the next operation is due. */
+/* Submit, and wait for a completion, but at most until the next operation is due. */
 static int enter(const struct bench_worker *worker, struct uring_worker *own, bool goes_on)
 {
     if (!worker->job->rate || !own->free || !goes_on)

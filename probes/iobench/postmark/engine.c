@@ -1,17 +1,21 @@
-/*
- * PostMark (Katcher, Network Appliance TR3022, 1997): a pool of small files, as a mail or news server has them, and
- * transactions on it. Each reads a file or appends to one, and creates a file or deletes one.
+/* PostMark (Katcher, Network Appliance TR3022, 1997): a pool of small files, as on a mail or news server, and
+ * transactions on it. Each transaction reads a file or appends to one, and creates a file or deletes one.
  *
- * As in PostMark 1.53: a new file has from the least size to one byte less than the most; an append brings a file to at
- * most that size, and one that has it is left alone, which counts as no append; files are picked uniformly; nothing is
- * synced. Otherwise than there: the pool may grow beyond twice its size, where PostMark leaves out creations without a
- * word; where no file is left the run fails by name; what is read must be as long as what was written; and times are
- * nanoseconds, not whole seconds.
+ * As in PostMark 1.53:
+ * - The size of a new file is from the least size to one byte less than the largest.
+ * - An append grows a file to at most the largest size. A file of this size is left alone; this does not count as an
+ *   append.
+ * - Files are picked uniformly, and nothing is synced.
  *
- * The pool is made before the measurement (part fill) and what is left of it deleted afterwards (part clear): these and
- * the transactions are what PostMark's report counts together. Files that are kept stay as the transactions left them;
- * a run never starts with what another one kept.
- */
+ * Unlike PostMark:
+ * - The pool may grow beyond twice its size; PostMark silently omits such creations.
+ * - The run fails with a message if no file is left.
+ * - A read must return as many bytes as were written.
+ * - Times are in nanoseconds, not in whole seconds.
+ *
+ * The pool is created before the measurement (part fill), and its remaining files are deleted afterwards (part clear).
+ * PostMark's report counts these together with the transactions. With --keep, the files stay as the transactions left
+ * them; no run starts with the files of another one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +36,7 @@ static int open_engine(struct bench_worker *worker)
     return 0;
 }
 
-/* What one half of a transaction did; part NR_PARTS: nothing. */
+/* Result of one half of a transaction; part NR_PARTS: nothing was done. */
 struct deed {
     enum bench_part part;
     int64_t bytes;
@@ -114,7 +118,7 @@ static int do_delete(struct bench_worker *worker, struct deed *deed)
     return unlink(path) ? fail(worker, path, "deleted") : 0;
 }
 
-/* One of two deeds, the first with the chance of `bias` in ten; counts it as a part. */
+/* Do the first of two actions with a probability of `bias` in ten, else the second, and count it as a part. */
 static int half(struct bench_worker *worker, int64_t bias, int (*const deeds[2])(struct bench_worker *, struct deed *),
                 int64_t *now_ns, int64_t *bytes)
 {
@@ -147,7 +151,7 @@ static int transaction(struct bench_worker *worker, int64_t due_ns)
     return 0;
 }
 
-/* All files at once, as none is open: PostMark itself leaves them in the cache. */
+/* Sync the filesystem, because no file is open. PostMark itself leaves the files in the cache. */
 static int sync_filesystem(struct bench_worker *worker)
 {
     int64_t from_ns = clock_now(CLOCK_MONOTONIC);

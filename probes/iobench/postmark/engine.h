@@ -1,4 +1,4 @@
-/* What the files of the PostMark engine share. */
+/* Declarations shared by the files of the PostMark engine. */
 #ifndef ANDROSTEP_IOBENCH_POSTMARK_ENGINE_H
 #define ANDROSTEP_IOBENCH_POSTMARK_ENGINE_H
 
@@ -16,20 +16,20 @@ struct postmark_worker {
     struct bench_tally filled;
 };
 
-/* files.c: what is done to one file. Return 0 (or the file), or -1 (or NULL) with errno. */
+/* files.c: operations on one file. Return 0 (or the file), or -1 (or NULL) with errno set. */
 
-/* Writes so many bytes to the end of a file, which is opened with `flags`, too. */
+/* Append `bytes` to a file, opened with additional `flags`. */
 int postmark_write(struct postmark_worker *own, const char *path, int flags, int64_t bytes);
 
-/* errno ENODATA: the file is shorter than it should be. */
+/* Read a file; errno ENODATA: it is shorter than `bytes`. */
 int postmark_read(struct postmark_worker *own, const char *path, int64_t bytes);
 
-/* Adds a file to the pool and writes it. */
+/* Append a file to the pool and write it. */
 const struct pool_file *postmark_create(struct postmark_worker *own, char path[POOL_PATH]);
 
 void postmark_count(struct bench_tally *tally, int64_t from_ns, int64_t to_ns, int64_t bytes);
 
-/* load.c: the pool before the measurement; for struct bench_engine. */
+/* load.c: create the pool before the measurement; for struct bench_engine. */
 int postmark_load(struct bench_run *run);
 void postmark_unload(struct bench_run *run);
 

@@ -6,7 +6,7 @@
 #include "common/files.h"
 #include "iobench/postmark/engine.h"
 
-/* Closes after an error without losing its errno. Returns 0 or -1. */
+/* Close the file without losing the errno of an earlier error. Returns 0 or -1. */
 static int finish(int file, int result)
 {
     int error = errno;

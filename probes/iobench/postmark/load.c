@@ -12,10 +12,10 @@
 #include "iobench/postmark/engine.h"
 #include "iobench/run_files.h"
 
-/* What stdio reads and writes at once on most filesystems (st_blksize). */
+/* Bytes that stdio reads and writes at once on most filesystems (st_blksize). */
 #define STDIO_BYTES 4096
 
-/* stdio turns blocks into whole buffers, and takes larger blocks by whole buffers. */
+/* Return the bytes of one call: stdio transfers whole buffers. */
 static size_t call_bytes(const struct postmark_job *job, int64_t block)
 {
     return (size_t)(job->buffered ? (block + STDIO_BYTES - 1) / STDIO_BYTES * STDIO_BYTES : block);
@@ -59,7 +59,7 @@ static int fill(struct postmark_worker *own, int64_t files)
     return 0;
 }
 
-/* Bytes of the pool, and of how far creations are expected to make it grow; more than can be counted is INT64_MAX. */
+/* Return the bytes of the pool and of its expected growth; INT64_MAX on overflow. */
 static int64_t room_needed(const struct bench_job *job)
 {
     const struct postmark_job *postmark = &job->postmark;
@@ -89,7 +89,7 @@ static int visit(struct bench_run *run, const struct pool *pool, const struct po
     return result;
 }
 
-/* Looking at a file brings its inode and its directory back: dropped once more, they are as cold as its data. */
+/* Caches are dropped again at the end, because cache_look brings inodes and directories back. */
 static int settle_cache(struct bench_run *run, const struct postmark_worker *workers)
 {
     if (run->job->cache == CACHE_COLD)

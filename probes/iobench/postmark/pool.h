@@ -1,4 +1,4 @@
-/* PostMark's files: which there are, how large they should be, and where they lie. */
+/* PostMark's files: names, expected sizes and directories. */
 #ifndef ANDROSTEP_IOBENCH_POSTMARK_POOL_H
 #define ANDROSTEP_IOBENCH_POSTMARK_POOL_H
 
@@ -17,25 +17,26 @@ struct pool_file {
 
 struct pool {
     char directory[4096];
-    uint32_t subdirectories; /* 0: all files lie in the directory itself */
+    uint32_t subdirectories; /* 0: all files are in the directory itself */
     struct pool_file *files;
     size_t count, room;
-    uint64_t named; /* files so far: a name is never used again */
+    uint64_t named; /* files created so far: a name is never reused */
 };
 
-/* Makes the directories. Returns 0 or -1 with errno. */
+/* Create the directories. Returns 0, or -1 with errno set. */
 int pool_open(struct pool *pool, const char *directory, uint32_t subdirectories);
 
-/* Adds a file of size 0, in any of the subdirectories; NULL with errno ENOMEM. Pointers to others become invalid. */
+/* Append a file of size 0 in a random subdirectory. Returns NULL with errno ENOMEM. Pointers to other files become
+ * invalid. */
 struct pool_file *pool_add(struct pool *pool, struct rng *rng);
 void pool_remove(struct pool *pool, struct pool_file *file);
 
-/* Any file, each as likely as the others; NULL: there is none. */
+/* Return a uniformly random file, or NULL if there is none. */
 struct pool_file *pool_pick(const struct pool *pool, struct rng *rng);
 
 void pool_path(const struct pool *pool, const struct pool_file *file, char path[POOL_PATH]);
 
-/* Removes the directories, which must be empty. Returns 0 or -1 with errno. */
+/* Remove the empty directories. Returns 0, or -1 with errno set. */
 int pool_remove_directories(const struct pool *pool);
 void pool_close(struct pool *pool);
 

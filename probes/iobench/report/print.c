@@ -1,4 +1,4 @@
-/* A line for each repetition, for whoever runs iobench by hand; all else is in the records. */
+/* One line for each repetition, for users who run iobench by hand. Everything else is in the records. */
 #include "common/utf8.h"
 #include "common/words.h"
 #include "iobench/report/results.h"

@@ -9,7 +9,7 @@
 
 #define ALL_WORKERS (-1)
 
-/* Columns of table bench, so called and in these units. */
+/* Columns of table bench, with its names and units. */
 struct result_row {
     int64_t ts_ns, duration_ns, paused_ns, ops, bytes, latency_sum_ns, latency_min_ns, latency_max_ns;
     int64_t cpu_user_ns, cpu_system_ns, ctx_voluntary, ctx_involuntary, major_faults, minor_faults;
@@ -126,7 +126,7 @@ static void add_histogram(struct record *out, const struct result_row *of, int p
     }
 }
 
-/* A row for every part that there was, and for the whole operations even where there was none. */
+/* Write a row for each part that occurred; for whole operations in any case. */
 static void add_parts(struct record *out, struct result_row *row, const struct bench_tally parts[NR_PARTS],
                       const struct usage *usage)
 {
@@ -153,7 +153,7 @@ static void add_parts(struct record *out, struct result_row *row, const struct b
     }
 }
 
-/* What is to be added to a time of CLOCK_MONOTONIC. */
+/* Return the offset to add to a time of CLOCK_MONOTONIC. */
 static int64_t to_boottime(const struct bench_result *result)
 {
     return result->boottime_ns - result->run.measure_ns;

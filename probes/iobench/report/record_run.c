@@ -24,7 +24,7 @@ struct run_row {
 #undef COLUMN
 };
 
-/* What a field of each kind is: its type, and whether it can be null. */
+/* Type and nullability of each kind of field. */
 #define FIELD_ALWAYS      RECORD_INT64, false
 #define FIELD_MAYBE       RECORD_INT64, true
 #define FIELD_SMALL       RECORD_INT32, false
@@ -66,7 +66,7 @@ static int64_t sum(const struct bench_run *run, size_t member)
     return total;
 }
 
-/* Puts a value where it belongs: numbers into the row, texts behind the ones before. */
+/* Store a value: numbers in the row, texts after the previous texts. */
 #define PUT_ALWAYS(name, value)      row.name = value
 #define PUT_MAYBE(name, value)       row.name = value
 #define PUT_SMALL(name, value)       row.name = value

@@ -18,7 +18,7 @@ static void *copy_of(const void *items, size_t bytes)
     return copy;
 }
 
-/* What is empty stays unwritten, so that the kernel gives it no memory: most workers have two or three parts. */
+/* Empty parts are not written, so that they use no memory: most workers have two or three parts. */
 static void add_parts(struct bench_tally sum[NR_PARTS], const struct bench_tally parts[NR_PARTS])
 {
     for (int part = 0; part < NR_PARTS; part++)
@@ -47,7 +47,8 @@ static size_t parts_bytes(int32_t nr_workers)
     return ((size_t)nr_workers + 1) * NR_PARTS * sizeof(struct bench_tally);
 }
 
-/* Of all workers together, then of each. By mmap: calloc may write its zeros to all of it. */
+/* Allocate the tallies of all workers together, followed by those of each. Uses mmap because calloc may write zeros to
+ * all of it. */
 static struct bench_tally *make_parts(int32_t nr_workers)
 {
     void *parts =
@@ -92,7 +93,7 @@ static void usage_add(struct usage *sum, const struct usage *usage)
     sum->minor_faults += usage->minor_faults;
 }
 
-/* Takes copies of their parts, too. */
+/* Also copies the parts of the workers. */
 static void sum_workers(struct bench_result *result)
 {
     for (int32_t index = 0; index < result->run.nr_workers; index++) {
@@ -106,7 +107,8 @@ static void sum_workers(struct bench_result *result)
     }
 }
 
-/* All but the longest time that a worker worked: one that had less to do, and less to pause, waited for the others. */
+/* Set the paused time: all but the longest working time of a worker. A worker with less work, and fewer pauses, waited
+ * for the others. */
 static void take_pauses(struct bench_result *result)
 {
     int64_t longest_ns = 0;
@@ -143,7 +145,7 @@ static void take_times(struct bench_result *result)
     result->duration_ns = run->end_ns > run->measure_ns ? run->end_ns - run->measure_ns : 0;
 }
 
-/* Windows begin with the start that was agreed upon; those that were over when the first worker woke up are dropped. */
+/* Windows begin at the common start. Drop those that ended before the first worker woke up. */
 static void drop_early_windows(struct bench_result *result)
 {
     struct bench_run *run = &result->run;

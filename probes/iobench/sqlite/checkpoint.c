@@ -7,8 +7,8 @@
 
 #include "common/clock.h"
 
-/* SQLite itself starts a checkpoint at the end of a commit when the log is long enough. This hook takes the place of
- * its own, so that the time is not the commit's. */
+/* Replaces SQLite's own hook, which starts a checkpoint at the end of a commit when the log is long enough. The time of
+ * the checkpoint is then not part of the commit. */
 static int log_has_grown(void *context, sqlite3 *db, const char *schema, int pages)
 {
     struct sqlite_checkpoints *checkpoints = context;
@@ -39,7 +39,7 @@ int checkpoints_open(struct sqlite_checkpoints *checkpoints, struct bench_worker
     return 0;
 }
 
-/* Passive: it waits for nobody, and leaves what readers still need. */
+/* A passive checkpoint does not wait for other connections and skips pages that readers need. */
 static int checkpoint(struct bench_worker *worker, struct sqlite_connection *connection, int64_t database, bool whole)
 {
     int64_t from = clock_now(CLOCK_MONOTONIC);
@@ -48,7 +48,7 @@ static int checkpoint(struct bench_worker *worker, struct sqlite_connection *con
 
     sqlite_schema(database, schema);
     code = connection->library->wal_checkpoint_v2(connection->db, schema, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
-    if (code == SQLITE_BUSY && !whole) { /* another worker is at it */
+    if (code == SQLITE_BUSY && !whole) { /* another worker is doing it */
         worker->busy++;
         return 0;
     }
@@ -79,7 +79,7 @@ int checkpoints_after(struct sqlite_checkpoints *checkpoints, struct bench_worke
     return 0;
 }
 
-/* Where databases are shared, the last worker does it: nobody reads any more. */
+/* If databases are shared, the last worker does it, when no reader is left. */
 int checkpoints_finish(struct sqlite_checkpoints *checkpoints, struct bench_worker *worker,
                        struct sqlite_connection *connection)
 {

@@ -11,15 +11,15 @@
 
 #define NR_OPS SQLITE_OP_MIXED
 
-/* Waiting for a lock of another worker: at first as long as a commit on fast storage takes, then longer, but a freed
- * lock stays unused no longer than 5 ms. Who is told to stop gets a turn, too; a minute without one is an error. */
+/* Wait for a lock of another worker: first as long as a commit on fast storage, then longer, but at most 5 ms, so that
+ * a free lock does not stay unused. A stopping worker waits as well. A minute without the lock is an error. */
 enum { FIRST_WAIT_US = 50, DOUBLINGS = 7, LONGEST_WAIT_US = 5000 };
 #define PATIENCE_NS 60000000000
 
 struct sqlite_worker {
     struct sqlite_connection connection;
     sqlite3_stmt *begin, *begin_writing, *commit;
-    sqlite3_stmt **statements[NR_OPS]; /* of every table of every database */
+    sqlite3_stmt **statements[NR_OPS]; /* for every table of every database */
     struct sqlite_keys keys;
     struct sqlite_values values;
     struct sqlite_checkpoints checkpoints;
@@ -130,7 +130,7 @@ static int sqlite_open(struct bench_worker *worker)
     return checkpoints_open(&state->checkpoints, worker, &state->connection);
 }
 
-/* BEGIN or COMMIT. */
+/* Execute BEGIN or COMMIT. */
 static int step_alone(struct bench_worker *worker, sqlite3_stmt *statement, enum bench_part part)
 {
     struct sqlite_worker *state = worker->state;
@@ -178,7 +178,8 @@ static int bind_row(struct bench_worker *worker, sqlite3_stmt *statement, int64_
     return value && library->bind_text(statement, 2, value, (int)state->values.size, SQLITE_STATIC) ? -1 : 0;
 }
 
-/* Exactly one row must be found: a statement that does nothing would be fast. */
+/* Execute a statement on one row. Exactly one row must be affected, because a statement without effect would be
+ * fast. */
 static int step_row(struct bench_worker *worker, enum sqlite_op op, sqlite3_stmt *statement, int64_t key)
 {
     static const char *const names[NR_OPS] = {"INSERT", "UPDATE", "DELETE", "SELECT"};
@@ -225,8 +226,8 @@ static int64_t choose_key(struct sqlite_keys *keys, enum sqlite_op op)
     }
 }
 
-/* Inserts and deletes do the same to all tables, which therefore have the same rows; updates and selects go their own
- * ways in each. */
+/* Inserts and deletes use the same key in all tables, which therefore have the same rows. Updates and selects choose a
+ * key for each table. */
 static int row_in_every_table(struct bench_worker *worker, enum sqlite_op op)
 {
     struct sqlite_worker *state = worker->state;
@@ -293,7 +294,7 @@ static int sqlite_work(struct bench_worker *worker)
     return checkpoints_finish(&state->checkpoints, worker, &state->connection);
 }
 
-/* finalize takes NULL, too. */
+/* finalize accepts NULL. */
 static void finalize_statements(struct bench_worker *worker)
 {
     struct sqlite_worker *state = worker->state;

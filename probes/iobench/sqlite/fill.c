@@ -8,10 +8,10 @@
 #include "common/complain.h"
 #include "iobench/sqlite/engine.h"
 
-/* Rows between two looks whether the user wants to end it. */
+/* Rows between two checks for an interruption. */
 #define ROWS_AT_ONCE 1024
 
-/* The table of Mobibench, by its name: what it measured and what iobench measures can be compared. */
+/* Uses the table of Mobibench with its names, so that results of Mobibench and iobench are comparable. */
 static int make_tables(struct sqlite_connection *connection, const struct sqlite_job *job)
 {
     for (int64_t table = 0; table < job->tables; table++) {
@@ -86,8 +86,8 @@ static int check_page_size(struct sqlite_connection *connection, int64_t request
     return page == requested ? 0 : -1;
 }
 
-/* Without a journal: nobody needs what is half made. The modes of the job come after, for what they leave in the file.
- */
+/* Fill without a journal, because a failed database is discarded. The modes of the job are set afterwards, since some
+ * are stored in the file. */
 static int make_database(struct sqlite_connection *connection, const struct sqlite_job *job, int64_t rows,
                          struct sqlite_values *values)
 {

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Of new keys in random order, where the job does not say how many there will be. */
+/* New keys in random order, if the job does not determine their number. */
 #define BLOCK_KEYS (1 << 16)
 
 static int add_live(struct sqlite_keys *keys, int64_t key)

@@ -24,7 +24,7 @@ static const struct sqlite_library linked_in = {.loaded = NULL,
 #undef SQLITE_LINKED
 };
 
-/* A program that the kernel started without a dynamic linker. */
+/* Return whether the kernel started this program without a dynamic linker. */
 static bool is_static(void)
 {
     return getauxval(AT_BASE) == 0;
@@ -69,7 +69,7 @@ void sqlite_library_close(struct sqlite_library *library)
     library->loaded = NULL;
 }
 
-/* Adds the rows of the statement to `text`, as far as they fit whole. */
+/* Append the rows of the statement to `text`, as many as fit completely. */
 static void add_rows(const struct sqlite_library *library, sqlite3_stmt *statement, char *text, size_t size)
 {
     size_t used = strlen(text);

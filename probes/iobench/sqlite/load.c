@@ -25,7 +25,7 @@ static int load_databases(struct bench_run *run, struct sqlite_values *values)
     return 0;
 }
 
-/* Calls `each` with every database's file and its size. */
+/* Call `each` with every database file and its size. */
 static int for_each_file(struct bench_run *run, int (*each)(struct bench_run *run, int file, int64_t bytes))
 {
     for (int32_t set = 0; set < sqlite_sets(run->job); set++)
@@ -66,7 +66,7 @@ static int look_at_file(struct bench_run *run, int file, int64_t bytes)
     return 0;
 }
 
-/* Nothing has the databases open: SQLite's own caches are gone, too. */
+/* The databases are closed, so that SQLite's own caches are empty as well. */
 static int settle_cache(struct bench_run *run)
 {
     if (run->job->cache == CACHE_COLD)
@@ -86,7 +86,7 @@ static struct sqlite_setup *make_setup(const struct bench_job *job)
         complain("memory for the workers of SQLite: %s", strerror(errno));
         return NULL;
     }
-    /* The same job a second time must not write what is already there: its seed is the same, the time is not. */
+    /* A second run of the same job must not write data that already exists: the seed is equal, the time differs. */
     rng_seed(&rng, job->seed, (uint64_t)clock_now(CLOCK_REALTIME));
     setup->nonce = rng_next(&rng);
     setup->prefilled = sqlite_prefilled(job);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    ROWS_OF_A_DURATION = 10000, /* where the number of transactions does not tell how many rows they need */
-    ROW_BYTES = 24,             /* beside the value: header, key, its place in the page */
+    ROWS_OF_A_DURATION = 10000, /* rows if a duration instead of transactions is given */
+    ROW_BYTES = 24,             /* in addition to the value: header, key, slot in the page */
 };
 
 int32_t sqlite_sets(const struct bench_job *job)
@@ -54,7 +54,7 @@ int64_t sqlite_prefilled(const struct bench_job *job)
     return job->ops ? sqlite_rows_touched(job) : ROWS_OF_A_DURATION > job->threads ? ROWS_OF_A_DURATION : job->threads;
 }
 
-/* Where the log is never emptied, it holds every page of every transaction. */
+/* A log that is never emptied contains every page of every transaction. */
 static int64_t log_bytes(const struct bench_job *job)
 {
     const struct sqlite_job *sqlite = &job->sqlite;

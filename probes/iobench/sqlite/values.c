@@ -8,8 +8,8 @@ static const char digits[65] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl
 
 enum {
     DIGIT_BITS = 6,
-    DIGITS_OF_A_NUMBER = 64 / DIGIT_BITS, /* that are random in all their bits */
-    WORKER_SHIFT = 40,                    /* more values than one worker writes */
+    DIGITS_OF_A_NUMBER = 64 / DIGIT_BITS, /* digits with all bits random */
+    WORKER_SHIFT = 40,                    /* exceeds the values of one worker */
 };
 
 int sqlite_values_open(struct sqlite_values *values, const struct bench_job *job, uint64_t nonce, int32_t worker)

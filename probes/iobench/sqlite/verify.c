@@ -5,7 +5,7 @@
 
 #include "iobench/sqlite/engine.h"
 
-/* Rows that every table of a set of databases should have. */
+/* Return the expected rows of each table in a set of databases. */
 static int64_t rows_expected(const struct bench_run *run, int32_t set)
 {
     const struct sqlite_setup *setup = run->state;

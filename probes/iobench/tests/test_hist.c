@@ -1,4 +1,4 @@
-/* Histograms against the values themselves. */
+/* Histograms checked against the values themselves. */
 #include "iobench/hist.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static uint64_t values[VALUES];
 
-/* Numerical Recipes' 64-bit congruential generator: the test shares no code with what it tests. */
+/* The 64-bit congruential generator of Numerical Recipes: the test shares no code with the tested program. */
 static uint64_t random_word(void)
 {
     static uint64_t state = 1;
@@ -134,7 +134,7 @@ static void check_bounds(void)
     tap_ok(hist_bound(HIST_BUCKETS) == UINT64_C(1) << HIST_TOP, "the last bucket ends at the top");
 }
 
-/* Part 0 has the larger values, part 1 the smaller: whichever is merged into the other. */
+/* Part 0 has the larger values, part 1 the smaller; each is merged into the other. */
 static void check_merge(void)
 {
     static struct hist whole, parts[2];

@@ -1,4 +1,4 @@
-/* Names of the ways of making writes durable. */
+/* Names of the modes of durable writes. */
 #define _GNU_SOURCE
 #include "iobench/modes.h"
 

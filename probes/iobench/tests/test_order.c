@@ -1,4 +1,4 @@
-/* Orders of records: complete, unbiased, and different where they should be. */
+/* Orders of records: complete, unbiased, and different for different streams. */
 #include "iobench/order.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const struct {
     {1000, 99, 10}, {1001, 50, 501}, {150, 33, 101}, {99, 1, 99},
 };
 
-/* How many different records an order has; 0 when one of them does not exist. */
+/* Return the number of different records in an order; 0 if one of them does not exist. */
 static uint64_t distinct(const struct order *order)
 {
     unsigned char *seen = calloc(order->nr_records, 1);
@@ -57,7 +57,7 @@ static void check_case(uint64_t nr_records, unsigned overlap, uint64_t expected)
            overlap, (unsigned long long)found);
 }
 
-/* Which of the 24 permutations of four: its number in a mixed base. */
+/* Return the index of a permutation of four, from 0 to 23. */
 static unsigned number_of(const struct order *order)
 {
     unsigned number = 0;
@@ -72,8 +72,8 @@ static unsigned number_of(const struct order *order)
     return number;
 }
 
-/* Every way to visit four records is as likely as any other; the limit is the 99.9 % point for 23 degrees of freedom.
- * Exchanging each with any, as Mobibench does, gives a chi-square of more than 1000 here. */
+/* All orders of four records are equally likely; the limit is the 99.9 % point for 23 degrees of freedom. Mobibench's
+ * shuffle, which swaps each with any, gives a chi-square of more than 1000 here. */
 static void check_unbiased(void)
 {
     enum { SEEDS = 48000, ORDERS = 24 };
@@ -92,8 +92,8 @@ static void check_unbiased(void)
     tap_ok(chi < 49.73, "the permutations of four are equally likely: chi-square %.1f", chi);
 }
 
-/* With overlap every record is as likely to stay, and as likely to be first, as any other; and one may come again
- * early, not only behind those that stay. */
+/* With overlap every record is equally likely to stay and to be first. Repetitions may come early, not only after those
+ * that stay. */
 static void check_overlap_unbiased(void)
 {
     enum { SEEDS = 20000, RECORDS = 8 };

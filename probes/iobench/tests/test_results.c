@@ -1,7 +1,5 @@
-/*
- * Sums. Without an argument: against calculations done another way. With one (human or record FILE): prints results
- * made up here, hostile and extreme ones, for tests/bench/test_iobench_output.py.
- */
+/* Sums of results. Without an argument, check them against independent calculations. With one (human or record FILE),
+ * print hostile and extreme results for tests/bench/test_iobench_output.py. */
 #define _GNU_SOURCE
 #include "iobench/report/results.h"
 
@@ -35,7 +33,7 @@ static struct bench_job job = {.workload = BENCH_FILE,
                                         .loops = 1}};
 static const struct storage storage = {.filesystem = "ext4", .device = "loop0", .model = "model"};
 
-/* A run of `seconds` without operations. */
+/* Make a run of `seconds` without operations. */
 static struct bench_run *make_run(int32_t repeat, int64_t seconds)
 {
     struct bench_run *run = calloc(1, sizeof *run);
@@ -144,7 +142,7 @@ static void test_sums(void)
     results_free(&results);
 }
 
-/* The first worker woke up 2.5 windows after the start that was agreed upon. */
+/* The first worker woke up 2.5 windows after the common start. */
 static void test_early_windows(void)
 {
     static const int64_t ops[] = {0, 0, 1, 5};
@@ -207,8 +205,8 @@ static void test_errors(void)
 
 /* -- printing -- */
 
-/* One repetition of a single operation, one of no time, one of no operation at all, and an invalid one; names that
- * would do harm. */
+/* Make one repetition with a single operation, one of no duration, one without operations, and an invalid one; their
+ * names contain hostile characters. */
 static void make_extremes(struct bench_results *results)
 {
     static const int64_t one[] = {1};

@@ -1,4 +1,4 @@
-/* Command lines as a shell takes them. */
+/* Quoting of command lines for a shell. */
 #define _GNU_SOURCE
 #include "iobench/shell.h"
 

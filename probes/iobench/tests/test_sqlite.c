@@ -1,4 +1,4 @@
-/* Which rows of SQLite's tables a worker uses, how many there must be, and that no value comes twice. */
+/* Rows that a worker uses in SQLite's tables, the expected number of rows, and uniqueness of values. */
 #define _GNU_SOURCE
 #include "iobench/sqlite/engine.h"
 
@@ -69,7 +69,7 @@ static void test_log_is_counted(void)
     tap_ok(sqlite_bytes_needed(&job) >= without + job.ops * job.sqlite.page, "a log that nobody empties has room");
 }
 
-/* Takes keys of all workers; `seen` counts how often each came. */
+/* Take keys of all workers; `seen` counts each key. */
 static bool take_keys(const struct bench_job *job, int64_t prefilled, int64_t (*take)(struct sqlite_keys *),
                       int64_t count, unsigned char *seen)
 {

@@ -1,4 +1,4 @@
-/* Samples of what was written: whatever is not on the file is found, and what nobody can know is not claimed. */
+/* Sampled records: missing data is detected, and nothing is claimed if the content is unknown. */
 #define _GNU_SOURCE
 #include "iobench/witness.h"
 
@@ -9,7 +9,7 @@
 
 #include "common/tests/tap.h"
 
-#define RECORD  1000 /* the last word of it is cut */
+#define RECORD  1000 /* the last word of it is partial */
 #define RECORDS 40
 #define NONE    UINT64_MAX
 #define SLOTS   256
@@ -22,11 +22,11 @@ static const unsigned char *filled(unsigned char with)
     return data;
 }
 
-/* What happens to records, one letter each: b: a write begins, e: it ends, w: the file gets what was begun last,
- * o: it gets something older, t: it gets only the first half. */
+/* Events of records, one letter each: b: a write begins; e: it ends; w: the file gets the data begun last; o: it gets
+ * older data; t: it gets only the first half. */
 static const struct {
     const char *what;
-    bool found; /* a record that is wrong */
+    bool found; /* a wrong record is reported */
 } cases[] = {
     {"", false},        {"bwe", false},    {"be", true},      {"boe", true},    {"bte", true},
     {"bwebwe", false},  {"bweboe", true},  {"bbwee", false},  {"bboee", false}, {"bboeebwe", false},
@@ -70,7 +70,7 @@ static void check_case(int file, const char *what, bool found)
     tap_ok(witness.end == (strchr(what, 'e') ? 8 * RECORD : 0), "\"%s\": the end of what was written", what);
 }
 
-/* However many records there are, some are sampled, and never more than there are slots. */
+/* For any number of records some are sampled, and never more than there are slots. */
 static void check_samples(uint64_t nr_records, unsigned nr_slots, unsigned least)
 {
     struct witness_slot slots[SLOTS] = {0};

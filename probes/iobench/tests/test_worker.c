@@ -1,4 +1,4 @@
-/* When operations begin, and which of them count. */
+/* Times of operations, and which of them count. */
 #define _GNU_SOURCE
 #include "iobench/bench.h"
 
@@ -17,7 +17,7 @@ static struct bench_run run;
 static struct bench_worker worker;
 static struct bench_tally parts[NR_PARTS];
 
-/* A run of one worker that began a while ago, so that nothing of it has to be waited for. */
+/* Make a run of one worker that began in the past, so that the test does not have to wait. */
 static void make(const struct bench_job *asked)
 {
     job = *asked;
@@ -64,7 +64,7 @@ static const struct pace {
     {3, 1, 0, 1, 333333333},
     {3, 1, 0, 2, 666666666},
     {3, 1, 0, 3, SECOND_NS},
-    {3, 1, 0, 3000000000, INT64_C(1000000000) * SECOND_NS}, /* after 32 years not one nanosecond late */
+    {3, 1, 0, 3000000000, INT64_C(1000000000) * SECOND_NS}, /* not one nanosecond late after 32 years */
     {7, 2, 1, 349999999, INT64_C(99999999857142857)},
     {1000000, 32, 31, INT64_C(1000000000), INT64_C(32000000031000)},
     {999999937, 1, 0, 999999937, SECOND_NS},
@@ -97,7 +97,8 @@ static void test_due_without_rate(void)
            "without a rate an operation is due now");
 }
 
-/* -- how many ----------------------------------------------------------------------------------------------------- */
+/* -- limits
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void test_limits(void)
 {
@@ -152,7 +153,8 @@ static void test_first_and_last_interval(void)
            "four operations at 500/s take 8 ms, not 6");
 }
 
-/* -- what is kept ------------------------------------------------------------------------------------------------- */
+/* -- windows
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void test_windows(void)
 {
