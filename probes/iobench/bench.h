@@ -195,14 +195,13 @@ struct bench_worker {
 struct bench_run {
     const struct bench_job *job;
     int32_t repeat;
-    char directory[4096]; /* directory of this run; empty if a file was named */
-    bool made_parent;     /* job->directory was created by this run */
-    int held;             /* descriptor of the directory, or of the exclusively opened device; -1: none */
-    int64_t start_ns,
-        measure_ns;       /* common start of the workers; start of the first measured operation. CLOCK_MONOTONIC */
-    int64_t deadline_ns;  /* no operation starts after this */
-    int64_t end_ns;       /* end of the last worker */
-    atomic_bool stopping; /* set by an error or a signal to end all workers */
+    char directory[4096];         /* directory of this run; empty if a file was named */
+    bool made_parent;             /* job->directory was created by this run */
+    int held;                     /* descriptor of the directory, or of the exclusively opened device; -1: none */
+    int64_t start_ns, measure_ns; /* common start; start of the first measured operation. CLOCK_MONOTONIC */
+    int64_t deadline_ns;          /* no operation starts after this */
+    int64_t end_ns;               /* end of the last worker */
+    atomic_bool stopping;         /* set by an error or a signal to end all workers */
     struct cache_found cache;
     struct system_usage system;        /* over the measured part: CPUs, device, process */
     char versions[BENCH_VERSIONS];     /* of SQLite: version and compile options */

@@ -60,12 +60,10 @@ static int open_whole(int directory, const char *path, int flags)
     return opened < 0 ? -errno : (int)opened;
 }
 
-/* -- component after component ------------------------------------------------------------------------------------ */
+/* -- walking by components --------------------------------------------------------------------------------------- */
 
-/*
- * Of the calls that tell the mount this is the only one that is older than openat2 and reads no text. It does so also
- * where it has no room for the handle itself.
- */
+/* Return the mount of an open file. name_to_handle_at is the only call for this that is older than openat2 and parses
+ * no text. It returns the mount even if the buffer is too small for the handle. */
 static int64_t mount_of(int fd)
 {
     struct file_handle handle = {.handle_bytes = 0};
@@ -81,7 +79,7 @@ static bool is_here(const struct beneath *beneath, int fd, const struct stat *ab
     return beneath->mount < 0 ? about->st_dev == beneath->device : mount_of(fd) == beneath->mount;
 }
 
-/* An entry of an open directory. */
+/* Open an entry of an open directory. */
 static int step(const struct beneath *beneath, int from, const char *name, struct stat *about)
 {
     int node = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
@@ -105,7 +103,7 @@ static int check_kind(const struct stat *about, bool link, bool directory)
     return directory && !S_ISDIR(about->st_mode) ? -ENOTDIR : 0;
 }
 
-/* `length`: how much of the path. */
+/* Walk the first `length` bytes of the path. */
 static int walk(const struct beneath *beneath, const char *path, size_t length, bool link, bool directory)
 {
     const char *end = path + length;
@@ -134,7 +132,7 @@ static int walk(const struct beneath *beneath, const char *path, size_t length, 
     return from;
 }
 
-/* -- either ------------------------------------------------------------------------------------------------------- */
+/* -- common ----------------------------------------------------------------------------------------------------- */
 
 int beneath_begin(struct beneath *beneath, int directory)
 {

@@ -1,14 +1,12 @@
-/*
- * Finding what lies beneath an open directory without leaving it: no link is followed, no mount entered, whatever
- * others move and plant there meanwhile.
+/* Find files below an open directory without leaving it: symbolic links are not followed and mounts not entered, even
+ * if other processes rename or create entries at the same time.
  *
- * What is found is opened with O_PATH, which touches nothing: neither devices nor pipes notice. From Linux 5.6 on
- * openat2(2) finds it; before that, component is opened after component. A hard link looks like any other name of its
- * file: who may write to the directory can bring such a file in.
+ * Files are opened with O_PATH, which has no effect on devices and pipes. Since Linux 5.6 this is one openat2(2); on
+ * older kernels each component is opened in turn. A hard link looks like any other name of its file: a user with write
+ * permission for the directory can add such a file.
  *
  * All functions return 0 or more, or a negative errno. Paths are relative and have no component "", "." or ".." (EXDEV,
- * EINVAL), but for the path "." itself.
- */
+ * EINVAL), except for the path "." itself. */
 #ifndef ANDROSTEP_IOREPLAY_BENEATH_H
 #define ANDROSTEP_IOREPLAY_BENEATH_H
 
@@ -19,23 +17,21 @@
 struct beneath {
     int directory;
     bool walks;    /* the kernel has no openat2 */
-    dev_t device;  /* for walks: of the directory */
-    int64_t mount; /* for walks: of the directory; -1: the kernel does not tell, and the device has to do */
+    dev_t device;  /* of the directory, for walks */
+    int64_t mount; /* of the directory, for walks; -1: not reported by the kernel, so the device is compared instead */
 };
 
-/* Whether a path is as it must be: 0, or the error of all that is asked of it. */
+/* Return 0 if a path is valid, or else the error of every operation on it. */
 int beneath_check(const char *path);
 
-/* Chooses the way. A walk that knows no mount takes bind mounts of the same filesystem for a part of it. */
+/* Choose between openat2 and a walk. If the mount is unknown, a walk enters bind mounts of the same filesystem. */
 int beneath_begin(struct beneath *beneath, int directory);
 
-/* An O_PATH descriptor of the file, directory or whatever it is; of a link only where `link`, else ELOOP. */
+/* Return an O_PATH descriptor of the file, directory or other entry; a symbolic link gives ELOOP unless `link`. */
 int beneath_find(const struct beneath *beneath, const char *path, bool link);
 
-/*
- * An O_PATH descriptor of the directory that `path` lies in, or `directory` itself, for beneath_release; *name: the
- * last component. EBUSY for ".".
- */
+/* Return an O_PATH descriptor of the directory that contains `path`, or `directory` itself; release it with
+ * beneath_release. *name is the last component. Returns EBUSY for ".". */
 int beneath_parent(const struct beneath *beneath, const char *path, const char **name);
 
 void beneath_release(const struct beneath *beneath, int parent);

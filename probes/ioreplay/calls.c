@@ -60,7 +60,7 @@ static int64_t do_getdents(const struct replay_operation *operation, int file)
     return or_errno(syscall(SYS_getdents64, file, entries, fits ? (size_t)operation->bytes : sizeof entries));
 }
 
-/* Which times were set is not kept; that they were is what costs. */
+/* The recorded times are not part of a program; setting the current time costs the same. */
 static const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
 
 static int64_t do_to_file(struct replay_caller *caller, const struct replay_operation *operation, int file)
@@ -120,7 +120,7 @@ static int64_t do_to_file(struct replay_caller *caller, const struct replay_oper
     }
 }
 
-/* -- from file to file -------------------------------------------------------------------------------------------- */
+/* -- copies between files --------------------------------------------------------------------------------------- */
 
 static int64_t copy(const struct replay_operation *operation, int from, int to)
 {
@@ -140,7 +140,7 @@ static int64_t copy(const struct replay_operation *operation, int from, int to)
     }
 }
 
-/* The side that is no file of the program (a socket, a pipe) is left out. `from`: -1 where that is the one. */
+/* Copy, or only read or write if the other side is not a file of the program (a socket or pipe); `from` is -1 then. */
 static int64_t do_copy(struct replay_caller *caller, const struct replay_operation *operation, int from)
 {
     struct replay_descriptors *descriptors = caller->place->descriptors;
@@ -160,7 +160,7 @@ static int64_t do_copy(struct replay_caller *caller, const struct replay_operati
 
 /* -- names and inodes --------------------------------------------------------------------------------------------- */
 
-/* What a link leads to would be meant, and links are not followed. */
+/* Refuse a symbolic link: stat would follow it, and links are not followed. */
 static int64_t do_stat(const struct sandbox *sandbox, const char *path)
 {
     struct stat about;
@@ -219,9 +219,9 @@ static int64_t do_to_path(const struct replay_place *place, const struct replay_
     }
 }
 
-/* -- all of them -------------------------------------------------------------------------------------------------- */
+/* -- all operations --------------------------------------------------------------------------------------------- */
 
-/* What needs no open descriptor: some need only the number that one had. */
+/* Do an operation that needs no open descriptor; some need only the ID that it had. */
 static int64_t do_without_file(struct replay_caller *caller, const struct replay_operation *operation)
 {
     const struct replay_place *place = caller->place;
@@ -231,7 +231,7 @@ static int64_t do_without_file(struct replay_caller *caller, const struct replay
         return do_open(place, operation);
     case CALL_CLOSE:
         return replay_descriptors_close(place->descriptors, operation->descriptor);
-    case CALL_SYNC: /* Of this filesystem only: what others hold dirty is not the program's, and would be measured. */
+    case CALL_SYNC: /* Sync only this filesystem: dirty data of other programs would be measured. */
         return or_errno(syncfs(sandbox_directory(place->sandbox)));
     case CALL_MUNMAP:
     case CALL_MSYNC:

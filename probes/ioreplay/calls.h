@@ -1,4 +1,4 @@
-/* Doing one operation of a replay program. */
+/* Executes one operation of a replay program. */
 #ifndef ANDROSTEP_IOREPLAY_CALLS_H
 #define ANDROSTEP_IOREPLAY_CALLS_H
 
@@ -11,27 +11,28 @@
 #include "ioreplay/target.h"
 #include "ioreplay/transfer.h"
 
-/* Where a program is replayed; of all threads. */
+/* Context of a replay, shared by all threads. */
 struct replay_place {
     const struct replay_program *program;
-    const struct sandbox *sandbox; /* NULL: a device-level program, which has a target */
+    const struct sandbox *sandbox; /* NULL: a device-level program with a target */
     const struct replay_target *target;
     struct replay_descriptors *descriptors;
     struct replay_mappings *mappings;
-    size_t most_buffer; /* as replay_buffer_most says */
+    size_t most_buffer; /* from replay_buffer_most */
 };
 
-/* Fills in what the sandbox or the target does not. Returns 0, or -1 after it complained. */
+/* Fill in the members other than the sandbox or target. Returns 0, or -1 after printing an error. */
 int replay_place_open(struct replay_place *place, const struct replay_program *program);
 void replay_place_close(struct replay_place *place);
 
-/* A thread. */
+/* Context of one thread. */
 struct replay_caller {
     const struct replay_place *place;
-    struct replay_buffer buffer; /* prepared for the operation that is done next */
+    struct replay_buffer buffer; /* prepared for the next operation */
 };
 
-/* Does it. Returns what operations.result says: a number of bytes or a position, 0, or a negative errno. */
+/* Execute an operation. Returns its result as in operations.result: a number of bytes, a position, 0, or a negative
+ * errno. */
 int64_t replay_do(struct replay_caller *caller, const struct replay_operation *operation);
 
 #endif

@@ -11,8 +11,8 @@
 #define BEING_OPENED (-1)
 
 struct descriptor {
-    atomic_int users;   /* 0: not open; else one for being open, and one for each call that is under way */
-    atomic_bool closed; /* somebody has closed it */
+    atomic_int users;   /* 0: not open; else one while it is open, and one for each running call */
+    atomic_bool closed; /* a thread has closed it */
     int file;
 };
 
@@ -53,7 +53,7 @@ int replay_descriptors_open(struct replay_descriptors *descriptors, int32_t numb
     return 0;
 }
 
-/* The last one closes. The file must be known before: from then on another may be opened as this number. */
+/* Drop a use; the last one closes the file. The file is read first, because the slot may be reused afterwards. */
 static int leave(struct descriptor *item)
 {
     int file = item->file;
@@ -63,7 +63,7 @@ static int leave(struct descriptor *item)
     return close(file) ? -errno : 0;
 }
 
-/* One that is closed but still in use is not joined. */
+/* Return the file, unless it is closed and only still in use. */
 static int join(struct descriptor *item)
 {
     if (!atomic_load(&item->closed))

@@ -1,8 +1,6 @@
-/*
- * The open files of a replay, by the descriptor's number in the program. Any thread may use, open and close any of them
- * at any time without a lock: a file is closed when the last call that is under way on it has ended, so that no call
- * ever meets the file that got the same number from the kernel next.
- */
+/* Open files of a replay by the descriptor's ID in the program. Any thread may use, open and close any of them at any
+ * time without a lock. A file is closed when its last running call has ended, so that no call ever uses another file
+ * with the same descriptor of the kernel. */
 #ifndef ANDROSTEP_IOREPLAY_DESCRIPTORS_H
 #define ANDROSTEP_IOREPLAY_DESCRIPTORS_H
 
@@ -10,21 +8,22 @@
 
 struct replay_descriptors;
 
-/* For numbers below `count`; NULL where there is no memory. */
+/* Create the table for IDs below `count`. Returns NULL if memory runs out. */
 struct replay_descriptors *replay_descriptors_make(uint32_t count);
 
-/* Closes what is open. No thread may use it any more. */
+/* Close all open files. No thread may use the table any more. */
 void replay_descriptors_free(struct replay_descriptors *descriptors);
 
-/* Takes `file` over as `number`, which may be REPLAY_NONE: then it is closed. Returns 0, or -EBUSY, and closes it,
- * where `number` is open already. */
+/* Transfer ownership of `file` to ID `number`, or close it if `number` is REPLAY_NONE. Returns 0, or -EBUSY and closes
+ * the file if `number` is open already. */
 int replay_descriptors_open(struct replay_descriptors *descriptors, int32_t number, int file);
 
-/* The open file of `number`, until replay_descriptors_unuse; -EBADF where it is not open, and for REPLAY_NONE. */
+/* Return the open file of `number` until replay_descriptors_unuse. Returns -EBADF if it is not open, and for
+ * REPLAY_NONE. */
 int replay_descriptors_use(struct replay_descriptors *descriptors, int32_t number);
 void replay_descriptors_unuse(struct replay_descriptors *descriptors, int32_t number);
 
-/* What close(2) says, as a negative errno; 0 where another call is still under way on the file and closes it then. */
+/* Close a file. Returns the result of close(2) as a negative errno, or 0 if a running call closes it later. */
 int replay_descriptors_close(struct replay_descriptors *descriptors, int32_t number);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Removing all that is in the directory of a replay, however deep: directories in directories are moved up first, so
- * that nothing has to be remembered of the way down and few descriptors are needed.
- */
+/* Removes everything in the directory of a replay, however deep. Subdirectories are first moved up, so that no path has
+ * to be remembered and few descriptors are needed. */
 #define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
@@ -18,11 +16,11 @@
 
 struct emptying {
     const struct sandbox *sandbox;
-    uint64_t moved; /* directories so far, which numbers their new names */
-    /* of one time through the directory: */
-    bool removed;            /* something */
-    int error;               /* why the first could not be removed that could not be; 0: there was none */
-    char name[NAME_MAX + 1]; /* of it */
+    uint64_t moved; /* directories moved so far, used for their new names */
+    /* state of one pass through the directory: */
+    bool removed;            /* an entry was removed */
+    int error;               /* of the first entry that could not be removed; 0: none */
+    char name[NAME_MAX + 1]; /* of this entry */
 };
 
 static void keep_in_mind(struct emptying *emptying, const char *name, int error)
@@ -38,7 +36,7 @@ static bool is_entry(const struct dirent *entry)
     return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
 }
 
-/* With the permissions that emptying it needs. */
+/* Open a directory after setting the permissions to empty it. */
 static int open_entry(const struct sandbox *sandbox, const char *name)
 {
     int error = sandbox_chmod(sandbox, name, 0700);
@@ -46,7 +44,7 @@ static int open_entry(const struct sandbox *sandbox, const char *name)
     return error ? error : sandbox_open(sandbox, name, O_RDONLY | O_DIRECTORY | O_LARGEFILE, 0);
 }
 
-/* Moving a directory changes what ".." in it is, which takes the permission to write to it. */
+/* Move a directory after setting write permission, which changing its ".." entry needs. */
 static int move_permitted(const struct emptying *emptying, int from, const char *name, const char *new_name)
 {
     struct beneath here = emptying->sandbox->beneath;
@@ -63,8 +61,8 @@ static int move_permitted(const struct emptying *emptying, int from, const char 
     return renameat(from, name, emptying->sandbox->beneath.directory, new_name) < 0 ? -errno : 0;
 }
 
-/* Moves directory `name` of `from` to the top. What has the new name there goes away this time through, and the next
- * time there is another new name. */
+/* Move directory `name` of `from` to the top. An existing entry with the new name is removed in this pass, and the next
+ * pass uses another name. */
 static int move_up(struct emptying *emptying, int from, const char *name)
 {
     char new_name[32];
@@ -87,7 +85,7 @@ static void empty_entry(struct emptying *emptying, int directory, const char *na
         emptying->removed = true;
 }
 
-/* Takes over the descriptor. Afterwards only what could not be removed is in the directory. */
+/* Empty a directory and close its descriptor. Only entries that could not be removed are left. */
 static void empty_directory(struct emptying *emptying, int descriptor, const char *name)
 {
     DIR *entries = fdopendir(descriptor);
@@ -103,7 +101,7 @@ static void empty_directory(struct emptying *emptying, int descriptor, const cha
     closedir(entries);
 }
 
-/* Who may not look into lost+found could bring nothing into it either. */
+/* A user without access to lost+found cannot have added anything to it. */
 static void remove_directory(struct emptying *emptying, const char *name)
 {
     bool stays = emptying->sandbox->has_lost_and_found && !strcmp(name, LOST_AND_FOUND);
@@ -129,7 +127,7 @@ static void remove_entry(struct emptying *emptying, const char *name)
         keep_in_mind(emptying, name, errno);
 }
 
-/* Goes through it until nothing more goes away: who removes and makes entries while reading may not come across all. */
+/* Repeats until nothing more is removed, because changes during readdir may hide entries. */
 int sandbox_empty(const struct sandbox *sandbox)
 {
     struct emptying emptying = {.sandbox = sandbox};

@@ -1,4 +1,5 @@
-/* What files hold before a replay: data that does not compress, the same in each replay, and other than any writes. */
+/* Contents of files before a replay: data that does not compress, is the same in each replay, and differs from all
+ * writes. */
 #ifndef ANDROSTEP_IOREPLAY_FILLING_H
 #define ANDROSTEP_IOREPLAY_FILLING_H
 
@@ -6,7 +7,7 @@
 
 #include "common/payload.h"
 
-/* Gets the bytes done and to do, and says false to end it early; NULL: nobody looks. */
+/* Receive the bytes done and in total. Returns false to stop early. NULL: no progress. */
 typedef bool replay_show(int64_t done, int64_t all);
 
 struct replay_filling {
@@ -16,11 +17,11 @@ struct replay_filling {
     replay_show *show;
 };
 
-/* Ends the program where there is no memory. */
+/* Prepare filling; end the program if memory runs out. */
 void replay_filling_open(struct replay_filling *filling, int64_t all, replay_show *show);
 void replay_filling_close(struct replay_filling *filling);
 
-/* Writes so many bytes at the file's position. 0, a negative errno, or 1 where `show` ended it. */
+/* Write `bytes` at the current position of the file. Returns 0, a negative errno, or 1 if `show` stopped it. */
 int replay_fill(struct replay_filling *filling, int file, int64_t bytes);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* Of include/uapi/asm-generic/fcntl.h; O_SYNC and O_TMPFILE have the bits of O_DSYNC and O_DIRECTORY in them. */
+/* Values of include/uapi/asm-generic/fcntl.h. O_SYNC includes the bit of O_DSYNC, and O_TMPFILE that of O_DIRECTORY. */
 static const struct {
     int64_t generic;
     int flag;

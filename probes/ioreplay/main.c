@@ -53,7 +53,7 @@ static const char more[] =
     "Exit status: 0 when all operations were done, else 1. SIGINT, SIGTERM and SIGHUP end it early: what\n"
     "was done until then is reported, and the files are removed.";
 
-/* -- what is shown meanwhile -------------------------------------------------------------------------------------- */
+/* -- progress --------------------------------------------------------------------------------------------------- */
 
 static int shown_percent = -1;
 
@@ -75,7 +75,7 @@ static void show_end(void)
     shown_percent = -1;
 }
 
-/* Returns whether to go on. */
+/* Returns whether to continue. */
 static bool show_files(int64_t done, int64_t all)
 {
     show(done, all, "making files");
@@ -90,9 +90,9 @@ static void show_operations(uint64_t done, uint64_t all)
     show((int64_t)done, (int64_t)all, what);
 }
 
-/* -- where it is done --------------------------------------------------------------------------------------------- */
+/* -- sandbox or target ------------------------------------------------------------------------------------------- */
 
-/* One of the two. */
+/* Destination of a replay: one of the two. */
 struct stage {
     struct sandbox *sandbox;
     struct replay_target target;
@@ -202,7 +202,7 @@ static int replay_on_stage(const struct command *command, const struct replay_pr
     return failed;
 }
 
-/* The file of results is made before the directory is entered: it cannot lie in it, which must be empty. */
+/* The results file is created before the directory is entered: the directory must be empty. */
 static int replay(const struct command *command, const struct replay_program *program, const struct replay_plan *plan)
 {
     struct record *record = NULL;
@@ -222,7 +222,7 @@ static int replay(const struct command *command, const struct replay_program *pr
 
 /* -- the command line --------------------------------------------------------------------------------------------- */
 
-/* Decimal, into millionths. */
+/* Parse a decimal number in millionths. */
 static int take_scale(struct command *command)
 {
     char *end = NULL;

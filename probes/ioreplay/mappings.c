@@ -17,11 +17,11 @@
 struct mapping {
     struct mapping *next;
     char *memory;
-    int64_t offset, bytes; /* in the file; whole pages */
+    int64_t offset, bytes; /* in the file; multiples of a page */
     int protection;
 };
 
-/* Of one descriptor, the newest first. */
+/* Mappings of one descriptor, newest first. */
 struct mapped {
     pthread_rwlock_t lock;
     struct mapping *first;
@@ -33,13 +33,12 @@ struct replay_mappings {
     struct mapped *items[]; /* NULL: never mapped */
 };
 
-/* -- memory that the file does not reach -------------------------------------------------------------------------- */
+/* -- accesses beyond the end of the file ------------------------------------------------------------------------- */
 
-/* Where this thread goes on if the access fails that it is about to make. Only the handler reads it, which compilers do
- * not know of. */
+/* Recovery point of this thread during an access that may fail. Volatile because only the signal handler reads it. */
 static _Thread_local sigjmp_buf *volatile resume;
 
-/* Where it jumps it does not return: the signal, which is blocked here, must be let through again. */
+/* siglongjmp does not return from the handler, so the signal must be unblocked first. */
 static void handle(int number)
 {
     sigset_t handled;
@@ -62,7 +61,7 @@ static void catch_bus_errors(void)
     sigaction(SIGBUS, &action, NULL);
 }
 
-/* A byte of each page is enough to bring it in. */
+/* Touch a byte of each page, which is enough to fault it in. */
 static void touch(const volatile char *memory, int64_t bytes, int64_t page)
 {
     for (int64_t at = 0; at < bytes; at += page)
@@ -76,7 +75,7 @@ static void fill(char *memory, int64_t bytes, const char *data, size_t size)
         memcpy(memory + at, data, bytes - at < (int64_t)size ? (size_t)(bytes - at) : size);
 }
 
-/* Reads, or writes where there is `data`. */
+/* Read the memory, or write it if there is `data`. Returns -EFAULT after SIGBUS. */
 static int64_t reach(char *memory, int64_t bytes, int64_t page, const char *data, size_t size)
 {
     sigjmp_buf here;
@@ -96,9 +95,9 @@ static int64_t reach(char *memory, int64_t bytes, int64_t page, const char *data
     return bytes;
 }
 
-/* -- finding ------------------------------------------------------------------------------------------------------ */
+/* -- look-up ---------------------------------------------------------------------------------------------------- */
 
-/* The mapping that has all of [offset, offset + bytes), or NULL. */
+/* Return the mapping that contains [offset, offset + bytes), or NULL. */
 static struct mapping *find(const struct mapped *mapped, int64_t offset, int64_t bytes)
 {
     struct mapping *mapping = mapped->first;
@@ -109,7 +108,7 @@ static struct mapping *find(const struct mapped *mapped, int64_t offset, int64_t
     return mapping;
 }
 
-/* Bytes up to the end of their last page, or -1. */
+/* Round up to whole pages. Returns -1 if this is impossible. */
 static int64_t to_pages(const struct replay_mappings *mappings, int64_t bytes)
 {
     if (bytes <= 0 || bytes > INT64_MAX - mappings->page || (uint64_t)bytes > SIZE_MAX / 2)
@@ -119,7 +118,7 @@ static int64_t to_pages(const struct replay_mappings *mappings, int64_t bytes)
 
 /* -- operations --------------------------------------------------------------------------------------------------- */
 
-/* Executable or not is nothing to the file, and a mount may forbid it. */
+/* PROT_EXEC becomes PROT_READ: it makes no difference to the file, and a mount may forbid it. */
 static int protection_of(const struct replay_operation *operation)
 {
     return (operation->request & (PROT_READ | PROT_WRITE)) | (operation->request & PROT_EXEC ? PROT_READ : 0);
@@ -169,7 +168,7 @@ static void remove_from(struct mapped *mapped, struct mapping *mapping)
     free(mapping);
 }
 
-/* Takes [skip, skip + bytes) out of a mapping; what is behind it becomes `rest`, or else that is freed. */
+/* Unmap [skip, skip + bytes) of a mapping. A remaining part after it becomes `rest`, else `rest` is freed. */
 static int cut(struct mapped *mapped, struct mapping *mapping, int64_t skip, int64_t bytes, struct mapping *rest)
 {
     int64_t behind = mapping->bytes - skip - bytes;
@@ -195,7 +194,7 @@ static int cut(struct mapped *mapped, struct mapping *mapping, int64_t skip, int
     return 0;
 }
 
-/* Where in a mapping the page begins that an operation begins in. */
+/* Return the offset in a mapping of the page in which an operation starts. */
 static int64_t skip_of(const struct replay_mappings *mappings, const struct mapping *mapping,
                        const struct replay_operation *operation)
 {
@@ -265,7 +264,7 @@ int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct 
     return result;
 }
 
-/* -- all of them -------------------------------------------------------------------------------------------------- */
+/* -- all mappings ----------------------------------------------------------------------------------------------- */
 
 static int prepare(struct replay_mappings *mappings, int32_t descriptor)
 {

@@ -1,8 +1,6 @@
-/*
- * Files that a replay has mapped. A mapping is found by the descriptor that it was made from and a place in the file,
- * and stays when the descriptor is closed. Functions may be called by many threads at once, and return 0 or more, or a
- * negative errno.
- */
+/* Mapped files of a replay. A mapping is found by the descriptor it was created from and a file offset. It stays when
+ * the descriptor is closed. Functions may be called by many threads at once; they return 0 or more, or a negative
+ * errno. */
 #ifndef ANDROSTEP_IOREPLAY_MAPPINGS_H
 #define ANDROSTEP_IOREPLAY_MAPPINGS_H
 
@@ -11,18 +9,18 @@
 
 struct replay_mappings;
 
-/* NULL where there is no memory. Accesses to memory that the file does not reach become errors: from now on SIGBUS is
- * handled. */
+/* Create the table. Returns NULL if memory runs out. Installs a handler of SIGBUS, so that accesses beyond the end of a
+ * file become errors. */
 struct replay_mappings *replay_mappings_make(const struct replay_program *program);
 
-/* Unmaps what is still mapped. */
+/* Unmap everything that is still mapped. */
 void replay_mappings_free(struct replay_mappings *mappings);
 
-/* Maps `file` as the operation (CALL_MMAP) says. */
+/* Map `file` for a CALL_MMAP operation. */
 int replay_mappings_map(struct replay_mappings *mappings, const struct replay_operation *operation, int file);
 
-/* Does what CALL_MUNMAP, CALL_MSYNC, CALL_MAPPED_READ and CALL_MAPPED_WRITE say; writes the bytes of `buffer` over and
- * over. EINVAL: nothing is mapped there. */
+/* Execute CALL_MUNMAP, CALL_MSYNC, CALL_MAPPED_READ or CALL_MAPPED_WRITE. Writes repeat the bytes of `buffer`. EINVAL:
+ * no mapping. */
 int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct replay_operation *operation,
                            const struct replay_buffer *buffer);
 

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Beside the number of pending operations: a thread sleeps until it is 0. */
+/* Flag in the number of pending operations: a thread sleeps until it is 0. */
 #define SLEEPS 0x80000000u
 
 int replay_order_make(struct replay_order *order, const struct replay_program *program)

@@ -1,4 +1,4 @@
-/* The calls of a replay that take paths. */
+/* Calls of a replay that take paths. */
 #define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
@@ -12,24 +12,24 @@
 
 #define PERMISSIONS 0777
 
-/* Without O_NOFOLLOW, which only decides what is found, and O_CREAT with O_EXCL, which do not apply to what is there.
- */
+/* Flags for opening a file by its descriptor. O_NOFOLLOW only affects the look-up, and O_CREAT and O_EXCL do not apply
+ * to an existing file. */
 #define OPENING                                                                                                        \
     (O_ACCMODE | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_LARGEFILE | O_NOATIME |            \
      O_CLOEXEC | O_TMPFILE | O_PATH)
 
 #define RENAMING (RENAME_NOREPLACE | RENAME_EXCHANGE)
 
-/* More often nobody loses against others who make and remove the same file. */
+/* Enough attempts against other processes that create and remove the same file. */
 #define TRIES 64
 
-/* -- what was found ----------------------------------------------------------------------------------------------- */
+/* -- results ---------------------------------------------------------------------------------------------------- */
 
 struct number {
     char text[12];
 };
 
-/* Name of an open file in `descriptors`. */
+/* Return the name of an open file in `descriptors`. */
 static struct number number(int descriptor)
 {
     struct number number;
@@ -43,7 +43,7 @@ static int answer(int result)
     return result < 0 ? -errno : result;
 }
 
-/* The result of a call on `node`, which is closed. */
+/* Return the result of a call on `node`, and close it. */
 static int answer_and_close(int node, int result)
 {
     int error = answer(result);
@@ -62,13 +62,13 @@ static int reopen(const struct sandbox *sandbox, int node, int flags, mode_t mod
     return answer(opened);
 }
 
-/* What a new name is made in, or an old one removed from. */
+/* Directory and name of an entry to create or remove. */
 struct place {
     int parent;
     const char *name;
 };
 
-/* `of_top`: the error where the path is the top itself. */
+/* Find the directory and name of a path. `of_top` is the error for the top directory itself. */
 static int find_place(const struct sandbox *sandbox, const char *path, int of_top, struct place *place)
 {
     place->parent = beneath_parent(&sandbox->beneath, path, &place->name);
@@ -77,7 +77,7 @@ static int find_place(const struct sandbox *sandbox, const char *path, int of_to
     return place->parent < 0 ? place->parent : 0;
 }
 
-/* The result of a call in `place`. */
+/* Return the result of a call in `place`, and release it. */
 static int answer_and_release(const struct sandbox *sandbox, const struct place *place, int result)
 {
     int error = answer(result);
@@ -146,7 +146,7 @@ int sandbox_truncate(const struct sandbox *sandbox, const char *path, off_t leng
     return file < 0 ? file : answer_and_close(file, ftruncate(file, length));
 }
 
-/* -- of the file itself ------------------------------------------------------------------------------------------- */
+/* -- files ------------------------------------------------------------------------------------------------------ */
 
 int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *about)
 {
@@ -155,7 +155,7 @@ int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *a
     return node < 0 ? node : answer_and_close(node, fstat(node, about));
 }
 
-/* Before Linux 5.8 the file has to be named. */
+/* Kernels before Linux 5.8 lack AT_EMPTY_PATH here and need the name of the file. */
 int sandbox_access(const struct sandbox *sandbox, const char *path, int mode)
 {
     int node = beneath_find(&sandbox->beneath, path, false), result;
@@ -168,7 +168,7 @@ int sandbox_access(const struct sandbox *sandbox, const char *path, int mode)
     return answer_and_close(node, result);
 }
 
-/* Without a path readlinkat says ENOENT of what is no link. */
+/* With an empty path, readlinkat returns ENOENT for anything but a link. */
 ssize_t sandbox_readlink(const struct sandbox *sandbox, const char *path, char *target, size_t room)
 {
     int node = beneath_find(&sandbox->beneath, path, true);
@@ -183,7 +183,7 @@ ssize_t sandbox_readlink(const struct sandbox *sandbox, const char *path, char *
     return length;
 }
 
-/* Before Linux 3.12 fstatfs takes no O_PATH descriptor; what is beneath the directory is of its filesystem. */
+/* Before Linux 3.12 fstatfs rejects O_PATH descriptors. All files below the directory are on its filesystem. */
 int sandbox_statfs(const struct sandbox *sandbox, const char *path, struct statfs *about)
 {
     int node = beneath_find(&sandbox->beneath, path, false);
@@ -220,7 +220,7 @@ int sandbox_utimens(const struct sandbox *sandbox, const char *path, const struc
     return node < 0 ? node : answer_and_close(node, utimensat(sandbox->descriptors, number(node).text, times, 0));
 }
 
-/* -- of its name -------------------------------------------------------------------------------------------------- */
+/* -- names ------------------------------------------------------------------------------------------------------ */
 
 int sandbox_mkdir(const struct sandbox *sandbox, const char *path, mode_t mode)
 {
@@ -256,7 +256,7 @@ int sandbox_symlink(const struct sandbox *sandbox, const char *target, const cha
     return error ? error : answer_and_release(sandbox, &at, symlinkat(target, at.parent, at.name));
 }
 
-/* RENAME_WHITEOUT would make a device. Kernels before 3.15 have renameat only. */
+/* RENAME_WHITEOUT is rejected because it creates a device. Kernels before 3.15 have only renameat. */
 int sandbox_rename(const struct sandbox *sandbox, const char *path, const char *path2, unsigned int flags)
 {
     struct place from, to;
@@ -278,7 +278,7 @@ int sandbox_rename(const struct sandbox *sandbox, const char *path, const char *
     return result;
 }
 
-/* The kernel, too, looks for the file before the place of its new name. */
+/* Finds the file before the directory of its new name, as the kernel does. */
 int sandbox_link(const struct sandbox *sandbox, const char *path, const char *path2)
 {
     struct place at;

@@ -11,10 +11,10 @@
 #include "common/words.h"
 #include "ioreplay/target.h"
 
-/* Beside the program's own: what the process has anyway. */
+/* Descriptors of the process itself. */
 #define OTHER_DESCRIPTORS 64
 
-/* What a call takes for a moment to find its paths, in each thread. */
+/* Descriptors that each thread uses for a moment to find paths. */
 #define CALL_DESCRIPTORS 2
 
 static int64_t most_open(const struct replay_program *program)
@@ -41,7 +41,7 @@ void replay_plan_make(struct replay_plan *plan, const struct replay_program *pro
     plan->files_bytes = program->is_device ? replay_target_needs(program) : replay_files_bytes(program);
 }
 
-/* Root may raise what others may not exceed. */
+/* Raise the soft limit, and as root also the hard limit. */
 static void raise_limit(rlim_t wanted)
 {
     struct rlimit limit;
@@ -53,11 +53,8 @@ static void raise_limit(rlim_t wanted)
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit.rlim_max, limit.rlim_max});
 }
 
-/*
- * Makes the kernel's table of open files as large as it will be. Once there are threads it grows only after all
- * processors have passed a point where none looks into it (synchronize_rcu in fs/file.c): milliseconds, which an open
- * among the operations would seem to take.
- */
+/* Grow the kernel's table of open files in advance. With several threads, growing waits for a grace period
+ * (synchronize_rcu in fs/file.c). This takes milliseconds and would be measured in an open of the program. */
 static void grow_table(rlim_t files)
 {
     int last = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)files - 1);

@@ -1,4 +1,4 @@
-/* The files that a replay program needs at its start. */
+/* Creates the files that exist at the start of a replay program. */
 #define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
@@ -31,7 +31,7 @@ static int fail(const struct populating *populating, const struct replay_file *f
     return complain("%s/%s: %s; %s", populating->sandbox->shown, path_of(populating, file), strerror(-error), what);
 }
 
-/* -- room --------------------------------------------------------------------------------------------------------- */
+/* -- free space ------------------------------------------------------------------------------------------------- */
 
 static int64_t rounded(int64_t bytes, int64_t block)
 {
@@ -40,7 +40,7 @@ static int64_t rounded(int64_t bytes, int64_t block)
     return __builtin_add_overflow(bytes, block - 1, &up) ? INT64_MAX : up / block * block;
 }
 
-/* Of the flags those that free or move what a file has. */
+/* Return whether an operation allocates space. Flags that free or move existing blocks do not. */
 static bool allocates(const struct replay_operation *operation)
 {
     int64_t flags = operation->flags == RECORD_NULL_INT64 ? 0 : operation->flags;
@@ -49,7 +49,7 @@ static bool allocates(const struct replay_operation *operation)
            !(flags & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
 }
 
-/* The most that one fallocate takes: the kernel would fill the disk before it says that there is no room. */
+/* Return the bytes of the largest fallocate: the kernel would fill the disk before it fails. */
 static int64_t largest_allocation(const struct replay_program *program)
 {
     int64_t largest = 0;
@@ -63,7 +63,7 @@ static int64_t largest_allocation(const struct replay_program *program)
     return largest;
 }
 
-/* What files take up, at the start and by being allocated, and a block for everything else that has a name. */
+/* Return the bytes of all files at the start, of the largest allocation, and a block for every other name. */
 static int64_t room_needed(const struct populating *populating, int64_t block)
 {
     const struct replay_program *program = populating->program;
@@ -76,7 +76,7 @@ static int64_t room_needed(const struct populating *populating, int64_t block)
     return replay_sum(needed, needed / 20);
 }
 
-/* Filesystems without a limit of files say that they have 0. */
+/* Filesystems without a limit of files report a limit of 0. */
 static int check_room(const struct populating *populating)
 {
     struct statvfs about;
@@ -96,7 +96,7 @@ static int check_room(const struct populating *populating)
     return 0;
 }
 
-/* -- making them -------------------------------------------------------------------------------------------------- */
+/* -- creating files --------------------------------------------------------------------------------------------- */
 
 static int make_file(struct populating *populating, const struct replay_file *file)
 {
@@ -136,7 +136,7 @@ static int make_all(struct populating *populating)
     return 0;
 }
 
-/* -- as the replay finds them ------------------------------------------------------------------------------------- */
+/* -- initial state ---------------------------------------------------------------------------------------------- */
 
 static int sync_all(const struct populating *populating)
 {
@@ -167,7 +167,7 @@ static int give_mode(const struct populating *populating, const struct replay_fi
     return error < 0 ? fail(populating, file, "its mode cannot be set", error) : 0;
 }
 
-/* Modes come last, of what lies deep before that of what it lies in: they may keep this program out. */
+/* Set modes last, and in directories after their entries, because they may deny access to this program. */
 static int finish_all(const struct populating *populating)
 {
     const struct replay_program *program = populating->program;
@@ -183,7 +183,7 @@ static int finish_all(const struct populating *populating)
     return sync_all(populating);
 }
 
-/* -- all of it ---------------------------------------------------------------------------------------------------- */
+/* -- all files -------------------------------------------------------------------------------------------------- */
 
 int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program, replay_show *show)
 {

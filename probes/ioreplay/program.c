@@ -23,19 +23,19 @@
 #define VERSION   1
 #define MOST_MODE 07777
 
-#define MOVED_BYTES (INT64_C(1) << 30) /* Linux moves no more than 2 GiB in one call, a buffer holds less */
+#define MOVED_BYTES (INT64_C(1) << 30) /* less than the 2 GiB that Linux transfers in one call */
 
 struct header {
     char magic[8];
     uint32_t version;
-    uint32_t crc; /* of all that follows */
+    uint32_t crc; /* of everything after this field */
     int64_t duration_ns;
     uint32_t is_device, is_hashed;
     uint32_t nr_operations, nr_dependencies, nr_files, nr_threads, nr_strings, nr_descriptors;
     char source_sha256[64];
 };
 
-/* Of use to the host only. */
+/* Used only by the host. */
 struct thread {
     int32_t pid, tid, comm;
 };
@@ -51,19 +51,19 @@ struct loader {
     const char *path;
     struct replay_program *program;
     struct contents file;
-    size_t place; /* how much of the file was read */
+    size_t place; /* current offset in the file */
 };
 
-/* -- what cannot be ------------------------------------------------------------------------------------------------ */
+/* -- errors ----------------------------------------------------------------------------------------------------- */
 
-/* Always -1. */
+/* Report a damaged file. Returns -1. */
 static int damaged(const struct loader *loader, const char *expected)
 {
     return complain("%s: %s was expected; the file is damaged: get another copy, or make it again", loader->path,
                     expected);
 }
 
-/* Of row `number` of a table; -1 where there is something `wrong`. */
+/* Report an error in row `number` of a table, if there is one. Returns -1 or 0. */
 static int check(const struct loader *loader, const char *table, uint32_t number, const char *wrong)
 {
     return wrong ? complain("%s: %s %" PRIu32 ": %s was expected; make the program again with androstep program",
@@ -71,7 +71,7 @@ static int check(const struct loader *loader, const char *table, uint32_t number
                  : 0;
 }
 
-/* A number of one of `count` things, or none. */
+/* Return whether it is an ID below `count`, or none. */
 static bool is_number(int32_t number, uint32_t count)
 {
     return number == REPLAY_NONE || (number >= 0 && (uint32_t)number < count);
@@ -82,7 +82,7 @@ static bool is_mode(int32_t mode)
     return mode == RECORD_NULL_INT32 || (mode >= 0 && mode <= MOST_MODE);
 }
 
-/* A path from the root, or none. One that is too long is an error of the call. */
+/* Return whether it is a valid path or none. A path that is too long is an error of the call instead. */
 static bool is_path(const struct replay_program *program, int32_t path)
 {
     int error = path == REPLAY_NONE ? 0 : beneath_check(program->strings[path]);
@@ -148,7 +148,7 @@ static const char *wrong_in_references(const struct replay_program *program, con
     return NULL;
 }
 
-/* A place and a length of a file, of which neither can be negative, and that do not lead beyond what can be told. */
+/* Return whether offset and length are not negative and their sum does not overflow. */
 static bool is_range(int64_t offset, int64_t bytes)
 {
     int64_t end;
@@ -253,7 +253,7 @@ static int check_rows(const struct loader *loader)
 
 /* -- the file ------------------------------------------------------------------------------------------------------ */
 
-/* A pipe, or a device that never ends, is not what a program is in. */
+/* Read a regular file: a pipe or device cannot contain a program. */
 static int read_file(struct loader *loader)
 {
     struct stat about;
@@ -297,7 +297,7 @@ static int read_header(struct loader *loader)
     return 0;
 }
 
-/* The next table; NULL where the file has no room for it. */
+/* Return the next table, or NULL if it exceeds the file. */
 static void *next_table(struct loader *loader, uint32_t rows, size_t row_bytes)
 {
     char *table = loader->file.data + loader->place;
@@ -322,7 +322,7 @@ static int find_tables(struct loader *loader)
     return 0;
 }
 
-/* One after the other, each with a NUL behind it, up to the end. */
+/* Find the strings: each ends with a NUL, and the last one ends the file. */
 static int find_strings(struct loader *loader)
 {
     struct replay_program *program = loader->program;

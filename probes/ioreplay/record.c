@@ -3,7 +3,7 @@
 #include "ioreplay/results.h"
 #include "ioreplay/shapes.h"
 
-/* Columns of table replay_runs, so called and in these units. */
+/* Columns of table replay_runs, with its names and units. */
 struct run_row {
     int64_t scale_ppm, ts_ns, realtime_ns, duration_ns, recorded_ns, operations, done, inserted, diverged, files,
         files_bytes, cpu_user_ns, cpu_system_ns;

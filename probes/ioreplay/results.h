@@ -1,4 +1,4 @@
-/* What a replay came to: beside what was recorded, summed up, as records, and for people. */
+/* Results of a replay: compared with the recording, summed up, recorded and printed. */
 #ifndef ANDROSTEP_IOREPLAY_RESULTS_H
 #define ANDROSTEP_IOREPLAY_RESULTS_H
 
@@ -17,14 +17,14 @@ enum replay_divergence {
     REPLAY_DIVERGENCES
 };
 
-/* As schemas/replay_ops.json has them. */
+/* As in schemas/replay_ops.json. */
 extern const char *const replay_divergence_names[REPLAY_DIVERGENCES];
 
-/* What schemas/replay_ops.json says of this result. Bytes of getdents are not compared: how many entries fit and which
- * others are in a directory is not the program's. */
+/* Compare a result with the recorded one, as defined in schemas/replay_ops.json. The bytes of getdents are not
+ * compared: they depend on the filesystem and on other entries of the directory. */
 enum replay_divergence replay_compare(const struct replay_operation *operation, int64_t result);
 
-/* Without the operations that the cleaner inserted, but for their number. */
+/* Sums over operations; inserted ones are only counted. */
 struct replay_tally {
     int64_t operations, done, inserted;
     int64_t divergences[REPLAY_DIVERGENCES], diverged;
@@ -33,23 +33,23 @@ struct replay_tally {
 /* tally.c */
 void replay_tally_make(struct replay_tally *tally, const struct replay_run *run);
 
-/* Where and how it was done. */
+/* Settings and results of a replay. */
 struct replay_report {
     const struct replay_run *run;
     struct replay_tally tally;
     char run_id[40];
-    int64_t files, files_bytes; /* there before the start */
-    const char *fs_type;        /* NULL: not known, or a device */
-    const char *device;         /* NULL: not known */
-    int32_t cold;               /* null: not known */
+    int64_t files, files_bytes; /* existing before the start */
+    const char *fs_type;        /* NULL: unknown, or a device */
+    const char *device;         /* NULL: unknown */
+    int32_t cold;               /* null: unknown */
 };
 
-/* record.c: tables replay_runs and replay_ops. Returns 0, or -1 when the file cannot be written. */
+/* record.c: write tables replay_runs and replay_ops. Returns 0, or -1 if the file cannot be written. */
 int replay_record(struct record *out, const struct replay_report *report);
 extern const struct record_probe replay_probe;
 
-/* print.c: a line of what was done; the host has the rest from the records. Returns 0, or -1 where it cannot be
- * written. */
+/* print.c: print a one-line summary; the host derives everything else from the records. Returns 0, or -1 if it cannot
+ * be written. */
 int replay_print(FILE *out, const struct replay_report *report);
 
 #endif

@@ -22,19 +22,20 @@
 
 #define SECOND_NS INT64_C(1000000000)
 
-/* What a thread needs below a call of the sandbox. There may be ten thousand in 32 bits of addresses. */
+/* Stack for a call in the sandbox. Ten thousand threads must fit in 32 bits of addresses. */
 #define STACK_BYTES 196608
 
-/* Between the choice of the start and the start, so that all threads have heard of it and sleep until they are due. */
+/* Time between choosing the start and the start, so that all threads have woken up and sleep until their first
+ * operation. */
 #define HEAR_NS      2000000
 #define HEAR_EACH_NS 20000
 
 #define SHOW_NS (SECOND_NS / 2)
 
-/* How often threads that may be asleep are told to stop: a signal that comes just before the sleep is lost. */
+/* Interval of repeated signals to sleeping threads when stopping: a signal just before a sleep is lost. */
 #define WAKE_NS (SECOND_NS / 100)
 
-/* No program is as long, and sums of it are still numbers: a hundred years. */
+/* A hundred years, longer than any program; sums of it do not overflow. */
 #define MOST_NS (INT64_C(36525) * 86400 * SECOND_NS)
 
 const char *const replay_mode_names[REPLAY_MODES] = {
@@ -46,14 +47,14 @@ struct workers {
     struct worker *each;
     uint32_t made;
     pthread_t main;
-    int64_t start_ns;    /* CLOCK_MONOTONIC, behind `go` */
+    int64_t start_ns;    /* CLOCK_MONOTONIC, published by `go` */
     atomic_uint go;      /* 0: wait; 1: the start is known, or the replay is stopping */
-    atomic_uint ready;   /* threads that wait */
+    atomic_uint ready;   /* waiting threads */
     atomic_uint working; /* threads that have not ended */
     atomic_bool stopping;
 };
 
-/* Each has cache lines of its own. */
+/* Aligned to cache lines of its own. */
 struct worker {
     alignas(128) struct workers *workers;
     pthread_t thread;
@@ -100,7 +101,7 @@ static void sleep_until(struct workers *workers, int64_t when_ns)
         ;
 }
 
-/* Returns how long it waited. The clock is read only where there is something to wait for. */
+/* Wait for other threads. Returns the waiting time; the clock is read only if there is something to wait for. */
 static int64_t wait_for_others(struct workers *workers, uint32_t operation)
 {
     int64_t since_ns;
@@ -113,7 +114,7 @@ static int64_t wait_for_others(struct workers *workers, uint32_t operation)
     return clock_now(CLOCK_MONOTONIC) - since_ns;
 }
 
-/* Returns whether it was done, and not left because the replay is stopping. */
+/* Do the next operation. Returns false if it was omitted because the replay is stopping. */
 static bool do_next(struct worker *worker, uint32_t number, struct replay_outcome *outcome)
 {
     struct workers *workers = worker->workers;
@@ -165,7 +166,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* -- all of them -------------------------------------------------------------------------------------------------- */
+/* -- all threads ------------------------------------------------------------------------------------------------ */
 
 static int make_threads(struct workers *workers)
 {
@@ -292,8 +293,7 @@ static int run_workers(struct workers *workers, void (*show)(uint64_t done, uint
     return failed;
 }
 
-/* Memory that was never touched would cost the first operation whose outcome lies in a page a fault after it was due.
- */
+/* Allocate touched memory: otherwise operations would pay for page faults of their outcomes. */
 static void *touched(size_t bytes)
 {
     void *memory = malloc(bytes);

@@ -1,4 +1,4 @@
-/* Entering and leaving the directory of a replay. */
+/* Enters and leaves the directory of a replay. */
 #define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
@@ -13,7 +13,7 @@
 
 #include "common/complain.h"
 
-/* -- its place ---------------------------------------------------------------------------------------------------- */
+/* -- opening ---------------------------------------------------------------------------------------------------- */
 
 static int open_descriptors(struct sandbox *sandbox)
 {
@@ -26,7 +26,7 @@ static int open_descriptors(struct sandbox *sandbox)
                     "mount proc on /proc");
 }
 
-/* The directory's own name, and that of the one it lies in. */
+/* Split off the directory's name and open its parent. */
 static int split(struct sandbox *sandbox, const char *directory)
 {
     char *whole = strdup(directory), *slash;
@@ -59,9 +59,9 @@ static int open_directory(struct sandbox *sandbox)
     return 0;
 }
 
-/* -- whether it can be taken -------------------------------------------------------------------------------------- */
+/* -- checks ----------------------------------------------------------------------------------------------------- */
 
-/* Whether directory `name` of the open one has other entries than `ignored`: 1, 0, or -1 with errno. */
+/* Return 1 if directory `name` of the open one has entries other than `ignored`, 0 if not, or -1 with errno set. */
 static int has_entries(int directory, const char *name, const char *ignored)
 {
     int opened = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), others = 0;
@@ -78,7 +78,7 @@ static int has_entries(int directory, const char *name, const char *ignored)
     return others;
 }
 
-/* The filesystem's, where that begins here; only while nothing was found and put into it. */
+/* Return whether the directory has an empty lost+found of the filesystem whose root it is. */
 static bool has_lost_and_found(const struct sandbox *sandbox)
 {
     struct stat above;
@@ -112,7 +112,7 @@ static bool is_root(const struct sandbox *sandbox)
     return stat("/", &root) == 0 && root.st_dev == sandbox->about.st_dev && root.st_ino == sandbox->about.st_ino;
 }
 
-/* Others could bring in names of their files, and would be obeyed. */
+/* Check the owner: another owner could add links to their files, which the replay would then change. */
 static int check_owner(const struct sandbox *sandbox)
 {
     if (is_root(sandbox))
@@ -129,7 +129,7 @@ static int lock(const struct sandbox *sandbox)
     return 0;
 }
 
-/* Filesystems without modes refuse to change them. */
+/* Deny access to others. Filesystems without modes refuse to change them. */
 static int close_to_others(struct sandbox *sandbox)
 {
     struct stat about;
@@ -141,8 +141,8 @@ static int close_to_others(struct sandbox *sandbox)
     return 0;
 }
 
-/* Looks before it closes the directory, for nothing is changed where it is refused, and again when nobody can add to
- * it any more. */
+/* Check the directory before changing its mode, because nothing must change if it is rejected, and again when no other
+ * user can add entries. */
 static int take(struct sandbox *sandbox)
 {
     if (check_owner(sandbox) < 0 || lock(sandbox) < 0 || check_empty(sandbox) < 0 || close_to_others(sandbox) < 0)
@@ -150,7 +150,7 @@ static int take(struct sandbox *sandbox)
     return check_empty(sandbox);
 }
 
-/* -- in and out --------------------------------------------------------------------------------------------------- */
+/* -- enter and leave -------------------------------------------------------------------------------------------- */
 
 static int begin(struct sandbox *sandbox)
 {
@@ -171,7 +171,7 @@ static void release(struct sandbox *sandbox)
     free(sandbox);
 }
 
-/* As it was before sandbox_enter, but for what is in it. */
+/* Restore the state before sandbox_enter, except for the contents. */
 static int give_back(const struct sandbox *sandbox, bool keep)
 {
     if (sandbox->closed && !sandbox->made)

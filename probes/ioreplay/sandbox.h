@@ -1,12 +1,14 @@
-/*
- * The directory that a replay happens in. Whatever a program's paths say and whoever plants links meanwhile: nothing
- * outside of it is opened, made, changed or removed.
+/* The directory of a replay. Nothing outside of it is opened, created, changed or removed: neither by paths of the
+ * program nor by links that other processes create.
  *
- * Paths are those of a replay_program: from the directory, "." for itself. Links are never followed: stat, readlink,
- * utimens, unlink, rename and link are about a link itself, the others refuse it, and all refuse one on the way
- * (ELOOP). Other mounts are not entered (EXDEV). All functions may be called by many threads of the process at once
- * (not by a child of it), and return 0 or more, or a negative errno. `flags` are this machine's.
- */
+ * Paths are those of a replay_program, relative to the directory; "." is the directory itself. Symbolic links are never
+ * followed:
+ * - stat, readlink, utimens, unlink, rename and link apply to the link itself; the other calls refuse it (ELOOP).
+ * - A link within the path is refused by all calls (ELOOP).
+ * - Other mounts are not entered (EXDEV).
+ *
+ * Many threads of the process may call these functions at once, but not a child process. They return 0 or more, or a
+ * negative errno. `flags` have the values of this machine. */
 #ifndef ANDROSTEP_IOREPLAY_SANDBOX_H
 #define ANDROSTEP_IOREPLAY_SANDBOX_H
 
@@ -22,41 +24,35 @@
 #include "ioreplay/program.h"
 
 struct sandbox {
-    char *shown;     /* as the user named it */
-    int parent;      /* directory that it lies in, for its removal */
-    char *name;      /* there */
-    int descriptors; /* /proc/self/fd: what was found is opened by its number, and nothing can take its place */
+    char *shown;     /* as given by the user */
+    int parent;      /* its parent directory, for its removal */
+    char *name;      /* in the parent */
+    int descriptors; /* /proc/self/fd: found files are opened by their descriptor, so that they cannot be exchanged */
     struct beneath beneath;
-    struct stat about;       /* of the directory as it was found or made */
-    bool made;               /* by sandbox_enter */
-    bool closed;             /* to others, by sandbox_enter, which changed its mode */
-    bool has_lost_and_found; /* from the start: the filesystem's */
+    struct stat about;       /* of the directory when it was found or created */
+    bool made;               /* created by sandbox_enter */
+    bool closed;             /* sandbox_enter changed its mode to deny access to others */
+    bool has_lost_and_found; /* the filesystem's, present from the start */
 };
 
 /* -- sandbox.c ---------------------------------------------------------------------------------------------------- */
 
-/*
- * Makes `directory` or takes it where it is empty (but for lost+found) and belongs to this user; nobody else may enter
- * it until sandbox_leave, nor may another replay have it. NULL after it complained.
- */
+/* Create `directory`, or use it if it is empty (except for lost+found) and owned by this user. It is closed to other
+ * users until sandbox_leave, and locked against other replays. Returns NULL after printing an error. */
 struct sandbox *sandbox_enter(const char *directory);
 
-/*
- * Removes what is in the directory, and the directory itself where sandbox_enter made it, unless `keep`. A directory
- * that was there gets its mode back. Returns 0, or -1 after it complained of what it could not remove.
- */
+/* Remove the contents of the directory, and the directory itself if sandbox_enter created it, unless `keep`. Restores
+ * the mode of an existing directory. Returns 0, or -1 after printing what could not be removed. */
 int sandbox_leave(struct sandbox *sandbox, bool keep);
 
-/* The open directory itself. */
+/* Return the descriptor of the directory. */
 int sandbox_directory(const struct sandbox *sandbox);
 
 /* -- paths.c ------------------------------------------------------------------------------------------------------ */
 
-/*
- * The descriptor is O_CLOEXEC. Only files and directories are opened: devices, pipes and sockets are refused (ENXIO)
- * untouched, for nothing here makes them. Flags that a replay has no use for are refused (EINVAL): O_ASYNC and unknown
- * ones. Of `mode` the permissions count, here and below.
- */
+/* Open a file or directory with O_CLOEXEC. Devices, pipes and sockets are refused without opening them (ENXIO), because
+ * a replay creates none. O_ASYNC and unknown flags are refused (EINVAL). Of `mode` only the permissions are used, here
+ * and below. */
 int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mode_t mode);
 
 int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *about);
@@ -74,7 +70,7 @@ int sandbox_rename(const struct sandbox *sandbox, const char *path, const char *
 int sandbox_link(const struct sandbox *sandbox, const char *path, const char *path2);
 int sandbox_symlink(const struct sandbox *sandbox, const char *target, const char *path);
 
-/* The directory itself stays closed to others: EPERM. */
+/* The directory itself stays closed to others: changing its mode returns EPERM. */
 int sandbox_chmod(const struct sandbox *sandbox, const char *path, mode_t mode);
 int sandbox_fchmod(const struct sandbox *sandbox, int descriptor, mode_t mode);
 
@@ -82,22 +78,21 @@ int sandbox_utimens(const struct sandbox *sandbox, const char *path, const struc
 
 /* -- empty.c ------------------------------------------------------------------------------------------------------ */
 
-/* Removes all that is in the directory (what is in lost+found, but not that itself). 0, or -1 after it complained. */
+/* Remove the contents of the directory, including those of lost+found but not lost+found itself. Returns 0, or -1 after
+ * printing an error. */
 int sandbox_empty(const struct sandbox *sandbox);
 
-/* What a mount's own directory may have from the start. */
+/* The root directory of a filesystem may contain it from the start. */
 #define LOST_AND_FOUND "lost+found"
 
 /* -- populate.c --------------------------------------------------------------------------------------------------- */
 
-/*
- * Makes the files that the program needs at its start, with contents that do not compress, syncs them and drops them
- * from the page cache. Returns 0, or -1 after it complained (also where the filesystem has no room for them), or was
- * told to end.
- */
+/* Create the files that exist at the start of the program, with contents that do not compress, sync them and drop them
+ * from the page cache. Returns 0, or -1 after printing an error, also if the filesystem is too small, or after a
+ * request to stop. */
 int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program, replay_show *show);
 
-/* Whether the page cache holds nothing of these files: 1, 0, or null where that is not known. */
+/* Return 1 if the page cache contains nothing of these files, 0 if it does, or null if it is unknown. */
 int32_t sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program);
 
 #endif

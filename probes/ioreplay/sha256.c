@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define BLOCK_BYTES  64
-#define LENGTH_BYTES 8 /* of the message's length, at the end of the last block */
+#define LENGTH_BYTES 8 /* bytes of the message length at the end of the last block */
 
 static const uint32_t round_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

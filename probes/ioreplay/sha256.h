@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The digest of `length` bytes, as hexadecimal digits with a NUL behind them. */
+/* Write the digest of `length` bytes as hexadecimal digits with a NUL. */
 void sha256_of(const void *bytes, size_t length, char digits[65]);
 
 #endif

@@ -1,21 +1,21 @@
-/* Signals that ask to stop. They are blocked in all threads, and taken by the main thread when it asks for them. */
+/* Signals that request a stop. They are blocked in all threads; the main thread polls them. */
 #ifndef ANDROSTEP_IOREPLAY_STOP_H
 #define ANDROSTEP_IOREPLAY_STOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Interrupts what a thread sleeps in. */
+/* Interrupts the sleep of a thread. */
 #define REPLAY_WAKE SIGUSR1
 
-/* Tells the main thread that there is something to look at. */
+/* Notifies the main thread of an event. */
 #define REPLAY_NEWS SIGUSR2
 
-/* Blocks SIGINT, SIGTERM, SIGHUP (unless it is ignored: nohup means it) and REPLAY_NEWS, in this thread and those that
- * it makes. Signals of broken pipes and of files that became too large are errors of the calls alone. */
+/* Block SIGINT, SIGTERM, SIGHUP (unless ignored, as by nohup) and REPLAY_NEWS, in this thread and those created later.
+ * Broken pipes and too large files become errors of the calls. */
 void replay_stop_prepare(void);
 
-/* Waits up to `wait_ns` for one of them; returns whether one that asks to stop has ever come. */
+/* Wait up to `wait_ns` for a signal. Returns whether a stop has ever been requested. */
 bool replay_stop_requested(int64_t wait_ns);
 
 #endif

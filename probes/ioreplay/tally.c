@@ -6,7 +6,7 @@ const char *const replay_divergence_names[REPLAY_DIVERGENCES] = {
     [DIVERGENCE_SUCCEEDED] = "succeeded", [DIVERGENCE_ERROR] = "error",     [DIVERGENCE_BYTES] = "bytes",
 };
 
-/* A number of bytes or a position is returned; else only whether it succeeded. */
+/* Return whether the result is a number of bytes or a position, and not only success. */
 static bool returns_number(const struct replay_operation *operation)
 {
     return operation->call == CALL_LSEEK || operation->call == CALL_READLINK ||

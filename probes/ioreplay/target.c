@@ -18,9 +18,9 @@
 
 #define RANGE_BYTES (INT64_C(1) << 20)
 
-/* -- what a program reaches --------------------------------------------------------------------------------------- */
+/* -- range of a program ----------------------------------------------------------------------------------------- */
 
-/* Whole MiB. */
+/* A range in whole MiB. */
 struct range {
     int64_t start, end;
 };
@@ -57,7 +57,7 @@ static int64_t merge(struct range *ranges, int64_t count)
     return count ? merged + 1 : 0;
 }
 
-/* In order and none touching the next, for the caller to free. */
+/* List the ranges sorted and merged (freed by the caller). */
 static int64_t ranges_of(const struct replay_program *program, struct range **ranges)
 {
     int64_t count = 0;
@@ -99,7 +99,7 @@ static int check_room(const struct replay_target *target, int64_t bytes)
     return 0;
 }
 
-/* 0, a negative errno, or 1 where `show` ended it. */
+/* Fill the ranges. Returns 0, a negative errno, or 1 if `show` stopped it. */
 static int fill_ranges(struct replay_filling *filling, int file, const struct range *ranges, int64_t count)
 {
     int error = 0;
@@ -154,7 +154,7 @@ static int check_allowed(const char *path, const char *allowed, const struct sta
         path);
 }
 
-/* Where the last operation ends. */
+/* Return the end of the last operation. */
 static int64_t reach_of(const struct replay_program *program)
 {
     int64_t reach = 0;
@@ -179,7 +179,7 @@ static int check_size(const struct replay_target *target, const struct replay_pr
                     target->path, bytes, reach);
 }
 
-/* Another device may have got the name since it was looked at. */
+/* Check that the name still refers to the same device as before. */
 static int check_same(const struct replay_target *target, const struct stat *about)
 {
     struct stat opened;
@@ -206,9 +206,9 @@ int replay_target_discard(int file, int64_t offset, int64_t bytes)
     return ioctl(file, BLKDISCARD, range) ? -errno : 0;
 }
 
-/* -- either ------------------------------------------------------------------------------------------------------- */
+/* -- common ----------------------------------------------------------------------------------------------------- */
 
-/* By the number of what is open: another file that got the name meanwhile is not touched. */
+/* Reopen the file by its descriptor, so that another file with the same name is not used. */
 static int open_again(const struct replay_target *target, int flags)
 {
     char path[64];

@@ -1,4 +1,4 @@
-/* What a device-level program is replayed to: a file that is made for it, or a block device that was allowed. */
+/* The target of a device-level program: a new file, or a block device with permission. */
 #ifndef ANDROSTEP_IOREPLAY_TARGET_H
 #define ANDROSTEP_IOREPLAY_TARGET_H
 
@@ -11,27 +11,25 @@
 struct replay_target {
     const char *path;
     int file;
-    bool is_device; /* else a file, which is removed at the end */
-    bool direct;    /* whether direct I/O is possible */
-    int64_t bytes;  /* of a file how much of it was made; else 0 */
+    bool is_device; /* else a file, removed at the end */
+    bool direct;    /* direct I/O is possible */
+    int64_t bytes;  /* of a file: bytes filled; else 0 */
 };
 
-/*
- * Opens block device `path` where `allowed` (NULL: none) names the same one and nothing uses it (O_EXCL). Else makes
- * file `path`, which must not be there: as large as what the program reaches, with data where it reads and writes, and
- * out of the page cache. Returns 0, or -1 after it complained or `show` said false.
- */
+/* Open block device `path` if `allowed` (NULL: none) names the same device and it is not in use (O_EXCL). Otherwise
+ * create file `path`, which must not exist: as large as the program needs, with data in the ranges that the program
+ * reads and writes, and out of the page cache. Returns 0, or -1 after printing an error or if `show` returned false. */
 int replay_target_enter(struct replay_target *target, const char *path, const char *allowed,
                         const struct replay_program *program, replay_show *show);
 int replay_target_leave(struct replay_target *target, bool keep);
 
-/* A descriptor of its own, or a negative errno. Flags that make or empty a file are left out. */
+/* Return a new descriptor, or a negative errno. Flags that create or truncate a file are dropped. */
 int replay_target_open(const struct replay_target *target, int flags);
 
-/* Discards bytes of an open block device. 0, or a negative errno. */
+/* Discard bytes of an open block device. Returns 0 or a negative errno. */
 int replay_target_discard(int file, int64_t offset, int64_t bytes);
 
-/* Bytes of the file that would be made. */
+/* Return the bytes of the file to create. */
 int64_t replay_target_needs(const struct replay_program *program);
 
 #endif

@@ -11,10 +11,10 @@
 #include "common/clock.h"
 #include "ioreplay/shapes.h"
 
-/* Memory and lengths that direct I/O takes on any device. */
+/* Alignment of memory and lengths for direct I/O on any device. */
 #define ALIGNMENT 4096
 
-/* All buffers together, as far as 64 KiB for each thread allow. */
+/* Limit of all buffers together, but at least 64 KiB for each thread. */
 #define BUFFERS_BYTES (INT64_C(512) << 20)
 #define LEAST_BUFFER  (INT64_C(64) << 10)
 #define MOST_BUFFER   (INT64_C(16) << 20)
@@ -33,7 +33,8 @@ static bool uses_buffer(const struct replay_operation *operation)
     return moves == MOVES_WRITTEN || (moves == MOVES_READ && operation->call != CALL_MAPPED_READ);
 }
 
-/* Of one operation: a part of what it moves, but enough that IOV_MAX times as much is all of it. */
+/* Return the buffer size of one operation: less than the bytes moved, but enough that IOV_MAX repetitions cover all of
+ * them. */
 static int64_t room_for(int64_t bytes, int64_t most)
 {
     int64_t least = rounded(bytes / IOV_MAX + 1), room = rounded(bytes < most ? bytes : most);
@@ -41,7 +42,7 @@ static int64_t room_for(int64_t bytes, int64_t most)
     return room < least ? least : room;
 }
 
-/* The room is a multiple of a word. */
+/* The capacity is a multiple of a word. */
 static void fill(struct replay_buffer *buffer, int64_t bytes)
 {
     size_t end = bytes < (int64_t)buffer->room ? (size_t)bytes : buffer->room;
@@ -61,7 +62,7 @@ void replay_buffer_prepare(struct replay_buffer *buffer, const struct replay_ope
 
 /* -- calls -------------------------------------------------------------------------------------------------------- */
 
-/* The pieces of memory for `bytes`: the same buffer as often as needed, which room_for keeps within IOV_MAX. */
+/* Build the vector for `bytes`: the same buffer repeated, at most IOV_MAX times because of room_for. */
 static int pieces(const struct replay_buffer *buffer, int64_t bytes, struct iovec into[IOV_MAX])
 {
     int count = 0;
@@ -75,8 +76,8 @@ static int pieces(const struct replay_buffer *buffer, int64_t bytes, struct iove
     return count;
 }
 
-/* By system calls of our own: C libraries know the flags only since a few years, and emulate what they cannot pass. The
- * kernel takes all arguments here as whole registers. */
+/* Uses system calls directly: C libraries support the flags only since a few years and emulate some calls. The kernel
+ * takes all arguments here as whole registers. */
 static int64_t move_pieces(int file, bool writes, const struct iovec *list, int count, int64_t offset, int64_t flags)
 {
     long low = (long)offset, high = (long)((uint64_t)offset >> 32), number = file, length = count;
@@ -88,7 +89,8 @@ static int64_t move_pieces(int file, bool writes, const struct iovec *list, int 
     return syscall(writes ? SYS_pwritev : SYS_preadv, number, list, length, low, high);
 }
 
-/* Offset -1 stands for the position, but only in the calls with flags (Linux 4.6), or RWF_ would not be possible. */
+/* Offset -1 selects the current position, but only in calls with flags (Linux 4.6). Without it RWF_ flags would not be
+ * possible. */
 static int64_t move_many(const struct replay_buffer *buffer, int file, bool writes, int64_t bytes, int64_t offset,
                          int64_t flags)
 {
@@ -128,7 +130,7 @@ int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_
 
 /* -- all threads -------------------------------------------------------------------------------------------------- */
 
-/* Of a thread: the largest buffer that one of its operations needs. */
+/* Return the largest buffer that an operation of the thread needs. */
 static int64_t room_of_thread(const struct replay_program *program, uint32_t thread, int64_t most)
 {
     int64_t room = 0;
@@ -161,7 +163,7 @@ size_t replay_buffer_most(const struct replay_program *program)
     return (size_t)most;
 }
 
-/* Memory that was never touched would cost the first operation page faults. */
+/* The memory is touched here, so that the first operation has no page faults. */
 int replay_buffer_open(struct replay_buffer *buffer, const struct replay_program *program, uint32_t thread, size_t most)
 {
     *buffer = (struct replay_buffer){.room = (size_t)room_of_thread(program, thread, (int64_t)most)};

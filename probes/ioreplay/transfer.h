@@ -1,4 +1,4 @@
-/* Moving bytes between files and a thread's own memory. */
+/* Transfers between files and the memory of a thread. */
 #ifndef ANDROSTEP_IOREPLAY_TRANSFER_H
 #define ANDROSTEP_IOREPLAY_TRANSFER_H
 
@@ -8,34 +8,34 @@
 #include "common/rng.h"
 #include "ioreplay/program.h"
 
-/* What a system call returned, as results have it. */
+/* Return the result of a system call, or a negative errno. */
 static inline int64_t or_errno(int64_t result)
 {
     return result < 0 ? -errno : result;
 }
 
-/* Of one thread, and as large as its largest operation needs. What does not fit goes through it in several pieces of
- * the same call. */
+/* Buffer of one thread, sized for its largest operation. Larger transfers repeat the buffer in the vector of one
+ * call. */
 struct replay_buffer {
-    char *memory; /* NULL: none of its operations needs any */
+    char *memory; /* NULL: not needed by any operation */
     size_t room;
     struct rng rng;
 };
 
-/* The largest a buffer may be so that all threads together stay within a bound. */
+/* Return the largest buffer size that keeps all threads within the limit. */
 size_t replay_buffer_most(const struct replay_program *program);
 
-/* 0, or -1 where there is no memory. */
+/* Allocate the buffer of a thread. Returns 0, or -1 if memory runs out. */
 int replay_buffer_open(struct replay_buffer *buffer, const struct replay_program *program, uint32_t thread,
                        size_t most);
 void replay_buffer_close(struct replay_buffer *buffer);
 
-/* Gets ready for an operation. What it writes does not compress, and differs from all that was written before; only in
- * a write that is larger than the buffer its contents come again. */
+/* Fill the buffer for a write. The data does not compress and differs from all earlier writes; only a write larger than
+ * the buffer repeats it. */
 void replay_buffer_prepare(struct replay_buffer *buffer, const struct replay_operation *operation);
 
-/* Does what the operation asks for, by the call that was recorded where that is possible; at the file's own position
- * where `offset` is null. Bytes moved, or a negative errno. */
+/* Execute a transfer, by the recorded call if possible; `offset` null: at the current position. Returns the bytes
+ * moved, or a negative errno. */
 int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_operation *operation, int file,
                         bool writes, int64_t offset);
 

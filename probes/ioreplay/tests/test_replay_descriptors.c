@@ -1,4 +1,4 @@
-/* How long the files of a replay stay open. */
+/* Open and closed files of a replay. */
 #define _GNU_SOURCE
 #include "ioreplay/descriptors.h"
 
@@ -33,7 +33,7 @@ static void test_one(struct replay_descriptors *descriptors)
            "and then it is not open");
 }
 
-/* Or the call would go to whatever gets the file's number from the kernel next. */
+/* Otherwise the call would use a later file with the same descriptor. */
 static void test_close_in_use(struct replay_descriptors *descriptors)
 {
     int file = open_one();

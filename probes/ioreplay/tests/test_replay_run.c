@@ -1,4 +1,4 @@
-/* When operations of a replay begin, in which order, and what is said of their results. */
+/* Times, order and results of operations in a replay. */
 #define _GNU_SOURCE
 #include "ioreplay/run.h"
 
@@ -95,7 +95,7 @@ static void test_results(void)
     }
 }
 
-/* Of sendfile and the like only the sides that are files count. */
+/* In sendfile and similar calls only sides that are files count. */
 static void test_moved(void)
 {
     struct replay_operation operation = {.call = CALL_SENDFILE, .descriptor = 1, .descriptor2 = 2};
@@ -109,7 +109,7 @@ static void test_moved(void)
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
-/* Where there are many threads a buffer is small, but no call takes it more often than the kernel takes pieces. */
+/* With many threads the buffer is small, but no call needs more than IOV_MAX repetitions of it. */
 static void test_buffer(void)
 {
     struct replay_operation operation = {.call = CALL_PWRITE, .offset_bytes = 0, .bytes = 16 << 20};
@@ -137,7 +137,8 @@ static void test_buffer(void)
 
 /* -- times and order ---------------------------------------------------------------------------------------------- */
 
-/* Operations that touch nothing: close of what is not open. Thread by thread in turn, `step_ns` apart. */
+/* Make a program of operations without effect: close of descriptors that are not open. Threads alternate, `step_ns`
+ * apart. */
 static struct replay_program make(uint32_t threads, uint32_t each, int64_t step_ns)
 {
     uint32_t count = threads * each;
@@ -219,7 +220,7 @@ static int by_after(const void *one, const void *other)
     return (left > right) - (left < right);
 }
 
-/* Up to two other operations that begin before, some of them long before. */
+/* Add up to two dependencies of each operation on earlier ones, some much earlier. */
 static void depend_at_random(struct replay_program *program, struct rng *rng)
 {
     for (uint32_t number = 1; number < program->nr_operations; number++)
@@ -247,7 +248,7 @@ static void test_random_order(void)
     unmake(&program);
 }
 
-/* Each operation after the one before, which another thread does. */
+/* Each operation depends on the previous one, which is done by another thread. */
 static void test_chain(void)
 {
     struct replay_program program = make(100, 50, 0);
@@ -315,7 +316,7 @@ static void test_scales(void)
     }
 }
 
-/* The signal is there before the threads are: they must not sleep an hour for what they do not do. */
+/* The signal is pending before the threads start: they must not sleep an hour for operations they do not do. */
 static void test_stop(void)
 {
     struct replay_program program = make(20, 3, 3600 * 1000 * MS);

@@ -1,13 +1,11 @@
-/*
- * The directory of a replay, attacked: every call with every path that could lead out of it, by openat2 and by the walk
- * that older kernels need (the same process without openat2, by seccomp).
+/* Attacks on the directory of a replay: every call with every path that could lead out of it, by openat2 and by the
+ * walk for older kernels (seccomp disables openat2 in the same process).
  *
  * Other uses, for tests/replay/test_ioreplay_sandbox.py:
- *   test_sandbox operate DIRECTORY SECONDS        every call in it, on what others plant there meanwhile
- *   test_sandbox plant DIRECTORY OUTSIDE SECONDS  is these others
- *   test_sandbox without-openat2 COMMAND…         runs a command on a kernel that seems older
- *   test_sandbox populate DIRECTORY BYTES         enters and populates it, and leaves the files there
- */
+ *   test_sandbox operate DIRECTORY SECONDS        every call in it, while entries are exchanged
+ *   test_sandbox plant DIRECTORY OUTSIDE SECONDS  exchanges these entries
+ *   test_sandbox without-openat2 COMMAND…         runs a command without openat2, as on an older kernel
+ *   test_sandbox populate DIRECTORY BYTES         enters and populates it, and leaves the files there */
 #define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
@@ -39,7 +37,7 @@
 static struct sandbox *box;
 static const char *way; /* openat2 or walk */
 
-/* -- every call with one path ------------------------------------------------------------------------------------- */
+/* -- every call with one path ----------------------------------------------------------------------------------- */
 
 static int close_if_open(int descriptor)
 {
@@ -48,7 +46,7 @@ static int close_if_open(int descriptor)
     return descriptor < 0 ? descriptor : 0;
 }
 
-/* What calls find, which nobody looks at. */
+/* Ignored outputs of calls. */
 static struct {
     struct stat about;
     struct statfs filesystem;
@@ -124,7 +122,7 @@ static bool check(int result, int expected, const char *call, const char *path)
                   strerror(-expected));
 }
 
-/* -- the place ---------------------------------------------------------------------------------------------------- */
+/* -- directories ------------------------------------------------------------------------------------------------ */
 
 static char base[256];
 static int base_fd;
@@ -198,7 +196,7 @@ static int mix_file(const char *path, const struct stat *about, int kind, struct
     return 0;
 }
 
-/* All that could be changed of what lies outside: names, contents, modes, times. */
+/* Return a hash of everything outside that could be changed: names, contents, modes, times. */
 static uint64_t outside(void)
 {
     char *path = format("%s/outside", base);
@@ -319,11 +317,11 @@ static void test_long(void)
     check(call_stat(path), -ENOENT, "stat", "a path of PATH_MAX - 1");
 }
 
-/* -- links, and what is no file, at the end of a path ------------------------------------------------------------- */
+/* -- links and special files at the end of a path --------------------------------------------------------------- */
 
 static const struct ended {
     const char *call, *path;
-    int expected; /* error */
+    int expected; /* expected error */
 } ended[] = {
     {"open to read", "link-file", ELOOP},
     {"open to read", "link-directory", ELOOP},
@@ -379,7 +377,7 @@ static const struct ended {
     {"unlink", "directory", EISDIR},
     {"rmdir", "file", ENOTDIR},
     {"rmdir", "directory", ENOTEMPTY},
-    /* From here on the links themselves move, and go away. */
+    /* These calls move or remove the links themselves. */
     {"link", "link-file", 0},
     {"rename", "link-absolute", 0},
     {"exchange", "link-directory", 0},
@@ -412,7 +410,7 @@ static void test_ended(void)
     }
 }
 
-/* -- what calls do ------------------------------------------------------------------------------------------------ */
+/* -- effects of calls ------------------------------------------------------------------------------------------- */
 
 static void test_flags(void)
 {
@@ -491,7 +489,7 @@ static void test_effects(void)
 
 /* -- a race ------------------------------------------------------------------------------------------------------- */
 
-/* Exchanges a directory and a link, and plants a link where another process is about to make a file. */
+/* Exchange a directory and a link, and create links where another process is about to create files. */
 static void flip(int directory)
 {
     for (;;) {
@@ -516,7 +514,7 @@ static pid_t start_flipping(int directory)
     return child;
 }
 
-/* Until each way out was tried often, as far as the two processes get in each other's way at all. */
+/* Repeat until every attack was tried often, if the two processes overlap at all. */
 static void test_race(void)
 {
     static const char *const paths[] = {"flip/secret", "flip/new", "flip", "flip/directory/inner", "flip/directory"};
@@ -584,7 +582,7 @@ static void check_mounted(const struct mounted *one)
     }
 }
 
-/* In a place of this process: nothing stays mounted, whatever happens. */
+/* Uses a mount namespace of this process, so that nothing stays mounted. */
 static void test_mounts(void)
 {
     uint64_t before = outside();
@@ -608,7 +606,7 @@ static void test_mounts(void)
     tap_ok(leave(false) == 0 && !is_there("box"), "%s: what they were mounted on is", way);
 }
 
-/* -- in and out --------------------------------------------------------------------------------------------------- */
+/* -- enter and leave -------------------------------------------------------------------------------------------- */
 
 static void check_refused(const char *path, const char *why)
 {
@@ -694,7 +692,7 @@ static void test_way(void)
     test_mounts();
 }
 
-/* -- the program's files ------------------------------------------------------------------------------------------ */
+/* -- files of the program --------------------------------------------------------------------------------------- */
 
 static const char *strings[] = {"d",       "d/file",      "d/second",    "link", "empty",
                                 "d/inner", "d/inner/big", "/etc/passwd", "."};
@@ -761,7 +759,7 @@ static void test_populating(void)
     tap_ok(leave(false) == 0 && !is_there("box"), "and what was made is removed");
 }
 
-/* Also for those who then may not look into them. */
+/* Also for users who then have no access to them. */
 static void test_closed(void)
 {
     const char *names[] = {"closed", "closed/file"};
@@ -790,7 +788,7 @@ static void test_no_room(void)
 
 /* -- other uses --------------------------------------------------------------------------------------------------- */
 
-/* From here on this process and those it starts have a kernel without openat2. */
+/* From here on this process and its children have no openat2. */
 static void hide_openat2(void)
 {
     struct sock_filter filter[] = {
@@ -805,7 +803,7 @@ static void hide_openat2(void)
     need(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &loaded), "seccomp");
 }
 
-/* What others plant as "pipe" and so on is only opened: nothing here makes files of these names. */
+/* The planted entries "pipe" and so on are only opened: no file of these names is created here. */
 static int operate(const char *directory, int64_t seconds)
 {
     static const char *const targets[] = {"flip/secret",          "flip/new",   "flip",
@@ -831,7 +829,7 @@ static int operate(const char *directory, int64_t seconds)
     return leave(false) < 0;
 }
 
-/* Opens the directory of another process when that has made its first file there; -1: it did not in this time. */
+/* Open the directory of another process once its first file exists. Returns -1 if this takes too long. */
 static int wait_for(const char *directory, int64_t end_ns)
 {
     char *path = format("%s/spare", directory);
