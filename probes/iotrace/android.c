@@ -11,7 +11,7 @@
 
 #define GETPROP "/system/bin/getprop"
 
-/* The value of a system property, for the caller to free; NULL where it is empty or this is no Android. */
+/* Return the value of a system property (freed by the caller), or NULL if it is empty or this is not Android. */
 static char *property(const char *name)
 {
     int pipe[2];

@@ -1,11 +1,11 @@
-/* What only Android knows of a device. */
+/* Properties of a device that only Android has. */
 #ifndef ANDROSTEP_IOTRACE_ANDROID_H
 #define ANDROSTEP_IOTRACE_ANDROID_H
 
 #include "common/json.h"
 
-/* Members device, soc, android_release, sdk, build_fingerprint and encryption of a recording's facts, from getprop;
- * elsewhere the device is `nodename` and the others are null. */
+/* Write members device, soc, android_release, sdk, build_fingerprint and encryption of a recording's facts, from
+ * getprop. Without Android the device is `nodename` and the others are null. */
 void android_facts(struct json *json, const char *nodename);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "common/files.h"
 
-/* As in include/uapi/linux/btf.h, which the headers of older C libraries lack. */
+/* From include/uapi/linux/btf.h, which the headers of older C libraries lack. */
 enum { MAGIC = 0xeb9f, MAX_DEPTH = 32 };
 
 enum kind {
@@ -44,7 +44,7 @@ struct type {
 };
 
 struct member {
-    uint32_t name, type, offset; /* offset in bits; below bit 24 where the struct has bit fields */
+    uint32_t name, type, offset; /* offset in bits; below bit 24 if the struct has bit fields */
 };
 
 struct parameter {
@@ -55,7 +55,7 @@ struct btf {
     struct contents file;
     const char *strings;
     uint32_t strings_bytes;
-    const struct type **types; /* by type number; number 0 is void */
+    const struct type **types; /* by type ID; ID 0 is void */
     uint32_t nr_types;
 };
 
@@ -69,7 +69,7 @@ static uint32_t count_of(const struct type *type)
     return type->info & 0xffff;
 }
 
-/* Bytes that follow the fixed part of a type; -1 for kinds that are not known. */
+/* Return the number of bytes after the fixed part of a type; -1 for unknown kinds. */
 static long extra_bytes(const struct type *type)
 {
     switch (kind_of(type)) {
@@ -101,7 +101,7 @@ static long extra_bytes(const struct type *type)
     return -1;
 }
 
-/* Types after one of unknown kind cannot be found; what comes before it can be used. */
+/* Index the types up to the first of an unknown kind; the types after it cannot be located. */
 static void index_types(struct btf *btf, const char *from, const char *end)
 {
     size_t room = 1024;
@@ -174,7 +174,7 @@ static const struct type *type_at(const struct btf *btf, uint32_t number)
     return number < btf->nr_types ? btf->types[number] : NULL;
 }
 
-/* The type itself, without typedefs and qualifiers. */
+/* Return the type without typedefs and qualifiers. */
 static const struct type *bare(const struct btf *btf, uint32_t number)
 {
     const struct type *type = type_at(btf, number);

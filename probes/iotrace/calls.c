@@ -15,12 +15,12 @@
 enum machine { X86_64, AARCH64, ARM, NR_MACHINES };
 
 struct call {
-    const char *name;           /* as programs and strace have it */
-    const char *event;          /* as the kernel's tracepoints have it; NULL: the same */
-    short numbers[NR_MACHINES]; /* -1: the machine has no such call */
+    const char *name;           /* as in programs and strace */
+    const char *event;          /* as in the kernel's tracepoints; NULL: the same */
+    short numbers[NR_MACHINES]; /* -1: the machine lacks this call */
 };
 
-/* Numbers are those of Linux 6.13: arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl (arm64) and
+/* System call numbers of Linux 6.13: arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl (arm64) and
  * arch/arm/tools/syscall.tbl. They never change. */
 static const struct call calls[] = {
     {"open", NULL, {2, -1, 5}},
@@ -169,7 +169,8 @@ static const struct call calls[] = {
 
 static const char *const machine_names[NR_MACHINES] = {"x86_64", "aarch64", "arm"};
 
-/* The machine that uname names; NR_MACHINES for one that is not known. All 32-bit arms are "armv7l" and the like. */
+/* Return the machine with this uname, or NR_MACHINES if it is unknown. All 32-bit ARM machines are "armv7l" and the
+ * like. */
 static enum machine machine_of(const char *name)
 {
     enum machine machine = X86_64;
@@ -196,7 +197,7 @@ static void choose_pair(struct selection *selection, int tracefs, const struct c
     }
 }
 
-/* Lets only these calls through. */
+/* Build a filter that passes only these calls. */
 static char *numbers_filter(enum machine machine)
 {
     char *filter = NULL;
@@ -210,7 +211,7 @@ static char *numbers_filter(enum machine machine)
     return filter;
 }
 
-/* All calls of a machine of which the numbers are not known. */
+/* On a machine with unknown numbers all calls are recorded. */
 static void choose_raw(struct selection *selection, int tracefs, enum machine machine)
 {
     static const char *const sides[] = {"sys_enter", "sys_exit"};
@@ -249,7 +250,8 @@ static bool is_raw(const struct selection *selection)
     return false;
 }
 
-/* By the class in the head of the ELF file that it executes (elf.h); kernel threads have none. */
+/* Return whether the process executes a 32-bit program, from the class in its ELF header (elf.h). Kernel threads have
+ * no ELF file. */
 static bool is_narrow(const char *pid)
 {
     unsigned char head[EI_NIDENT] = {0};
@@ -262,7 +264,7 @@ static bool is_narrow(const char *pid)
     return narrow;
 }
 
-/* On a machine of 32 bits all programs use its numbers. */
+/* List processes that run 32-bit programs. On a 32-bit machine all programs use its own numbers. */
 static void narrow_json(struct json *json, enum machine machine)
 {
     DIR *processes = machine == ARM ? NULL : opendir("/proc");

@@ -17,7 +17,7 @@ struct comm {
     char name[COMM_BYTES];
 };
 
-/* A line end in a name, which any program can give itself, would begin a line of its own. */
+/* Any program can put a newline in its name, which would start a new line here; it is replaced. */
 static void add(struct comms *comms, long tid, const char *name)
 {
     comms->list = grow(comms->list, comms->nr + 1, sizeof *comms->list);
@@ -29,7 +29,7 @@ static void add(struct comms *comms, long tid, const char *name)
             *c = '?';
 }
 
-/* /proc shows workers of the kernel with what they work on ("kworker/0:1-events"), which is not their name. */
+/* Cut off the current work of a kworker, which /proc appends to its name ("kworker/0:1-events"). */
 static void cut_work(char *name)
 {
     if (strncmp(name, "kworker/", 8) == 0)

@@ -1,4 +1,4 @@
-/* Names of threads, for the "comm" that trace.dat has of each. */
+/* Names of threads, stored as "comm" in trace.dat. */
 #ifndef ANDROSTEP_IOTRACE_COMMS_H
 #define ANDROSTEP_IOTRACE_COMMS_H
 
@@ -11,13 +11,13 @@ struct comms {
     size_t nr;
 };
 
-/* Adds all threads in /proc. What is added later counts where a thread has several names. */
+/* Add all threads in /proc. If a thread has several names, the one added last is used. */
 void comms_add_running(struct comms *comms);
 
-/* Adds what the kernel remembers of threads it traced: saved_cmdlines, which may be a small cache. */
+/* Add the traced threads in saved_cmdlines, which may be a small cache. */
 void comms_add_saved(struct comms *comms, int tracefs);
 
-/* "PID COMM" lines, one for each thread, for the caller to free. */
+/* Return one "PID COMM" line for each thread (freed by the caller). */
 struct contents comms_text(struct comms *comms);
 
 void comms_free(struct comms *comms);

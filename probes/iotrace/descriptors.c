@@ -46,7 +46,7 @@ const struct record_type descriptor_type = {
     sizeof descriptor_fields / sizeof *descriptor_fields,
 };
 
-/* `pos` and `flags` of /proc/PID/fdinfo/FD (Documentation/filesystems/proc.rst). */
+/* Read `pos` and `flags` of /proc/PID/fdinfo/FD (Documentation/filesystems/proc.rst). */
 static void read_information(const char *path, struct descriptor_row *row)
 {
     char text[1024];
@@ -58,8 +58,8 @@ static void read_information(const char *path, struct descriptor_row *row)
     row->flags = (int32_t)strtol(flags + strlen("\nflags:"), NULL, 8);
 }
 
-/* `link` is its link in /proc and `information` its file in fdinfo, NULL where it has none. One that is closed
- * meanwhile is left out. */
+/* Record one descriptor. `link` is its link in /proc, `information` its file in fdinfo or NULL. A descriptor that has
+ * been closed is omitted. */
 static int record_one(struct record *out, struct descriptor_row row, const char *link, const char *information)
 {
     char target[RECORD_TEXT_BYTES];

@@ -1,4 +1,4 @@
-/* What processes have open: the record that iotrace writes of descriptors whose making it did not see. */
+/* Open descriptors of processes: the records for descriptors created before the trace began. */
 #ifndef ANDROSTEP_IOTRACE_DESCRIPTORS_H
 #define ANDROSTEP_IOTRACE_DESCRIPTORS_H
 
@@ -6,8 +6,8 @@
 
 extern const struct record_type descriptor_type;
 
-/* Records every descriptor of every process in /proc but of this one, and where each process is (its working directory,
- * as descriptor -100). Returns 0, or -1 when `out` cannot be written, of which record_close complains. */
+/* Record every descriptor of every process in /proc except this one, and their working directories as descriptor -100.
+ * Returns 0, or -1 if `out` cannot be written; record_close then prints the error. */
 int descriptors_record(struct record *out);
 
 #endif

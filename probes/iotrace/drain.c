@@ -28,7 +28,7 @@ static int read_page_bytes(int tracefs, size_t *bytes)
     return result < 0 ? complain("tracefs/events/header_page: no page layout that iotrace knows") : 0;
 }
 
-/* Behind the last whole page: a killed recorder may have left one begun. */
+/* Seek to the end of the last complete page: a killed recorder may have left a partial one. */
 static int seek_end(int out, size_t page_bytes)
 {
     struct stat status;
@@ -45,7 +45,7 @@ static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int 
     if (cpu->raw < 0)
         return complain("tracefs/instances/%s/%s: %s", instance->name, path, strerror(errno));
     snprintf(path, sizeof path, "cpu%u", nr);
-    /* Not O_APPEND, which splice(2) refuses to write to. */
+    /* Not O_APPEND, because splice(2) refuses it. */
     cpu->out = openat(dir, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (cpu->out < 0)
         return complain("%s: %s; it cannot be written", path, strerror(errno));
@@ -80,7 +80,7 @@ static int cannot_write(void)
     return complain("the recording cannot be written: %s", strerror(errno));
 }
 
-/* For a filesystem whose files splice(2) cannot write to. */
+/* Copy for a filesystem to which splice(2) cannot write. */
 static int copy_pipe(struct drain *drain, int out, size_t size)
 {
     char *buffer = grow(NULL, size, 1);
@@ -105,7 +105,7 @@ static int empty_pipe(struct drain *drain, int out, size_t size)
     return 0;
 }
 
-/* One pipe of pages at most. Returns how many bytes; 0 where no page is full. */
+/* Move at most one pipe of pages. Returns the number of bytes; 0 if no page is full. */
 static ssize_t drain_some(struct drain *drain, struct drain_cpu *cpu)
 {
     ssize_t got;
@@ -135,7 +135,7 @@ int64_t drain_pages(struct drain *drain)
     return most;
 }
 
-/* Copies a page that need not be full to the file. Returns 1, 0 where there is none, or -1 with a sentence. */
+/* Copy a page that may be partly filled to the file. Returns 1, 0 if there is none, or -1 after printing an error. */
 static int drain_page(struct drain *drain, const struct drain_cpu *cpu, char *page)
 {
     ssize_t got = read(cpu->raw, page, drain->page_bytes);
@@ -148,7 +148,8 @@ static int drain_page(struct drain *drain, const struct drain_cpu *cpu, char *pa
     return 1;
 }
 
-/* Behind the whole pages, of each CPU so many that need not be full; all while tracing goes on would never end. */
+/* Copy at most `most` partly filled pages of each CPU after the full pages. Copying all of them during tracing would
+ * never end. */
 static int drain_begun(struct drain *drain, unsigned most)
 {
     char *page = grow(NULL, drain->page_bytes, 1);
@@ -162,7 +163,7 @@ static int drain_begun(struct drain *drain, unsigned most)
     return result < 0 ? -1 : 0;
 }
 
-/* Some kernels move no whole page while a part of one was copied: hence twice. */
+/* Each step runs twice, because some kernels move no full page after a part of one was copied. */
 int64_t drain_now(struct drain *drain)
 {
     int64_t first = drain_pages(drain);

@@ -1,4 +1,4 @@
-/* From the ring buffers of a trace instance to one file per CPU. */
+/* Copies the ring buffers of a trace instance to one file per CPU. */
 #ifndef ANDROSTEP_IOTRACE_DRAIN_H
 #define ANDROSTEP_IOTRACE_DRAIN_H
 
@@ -21,21 +21,21 @@ struct drain {
     uint64_t written;
 };
 
-/* Opens per_cpu/cpuN/trace_pipe_raw of all CPUs and, for appending, files cpuN in directory `dir`. Returns -1 with a
- * sentence on standard error. */
+/* Open per_cpu/cpuN/trace_pipe_raw of all CPUs, and files cpuN in directory `dir` to append to. Returns -1 after
+ * printing an error. */
 int drain_open(struct drain *drain, const struct instance *instance, int dir);
 
-/* Moves the whole pages that are there to the files. Returns the bytes moved from the fullest CPU's buffer, or -1 with
- * a sentence where they cannot be written. */
+/* Move all full pages to the files. Returns the number of bytes from the fullest buffer of a CPU, or -1 after printing
+ * an error. */
 int64_t drain_pages(struct drain *drain);
 
-/* Moves all that is written by now: as drain_pages, and also the page of each CPU that is not full. */
+/* Move everything recorded so far: like drain_pages, and also the partly filled page of each CPU. */
 int64_t drain_now(struct drain *drain);
 
-/* After tracing has stopped: moves everything, the pages that are not full too. */
+/* Move everything, including partly filled pages. Called after tracing has stopped. */
 int drain_rest(struct drain *drain);
 
-/* Empties the files of all CPUs, whose pages are elsewhere. */
+/* Truncate the files of all CPUs after their pages were saved elsewhere. */
 int drain_restart(struct drain *drain);
 
 void drain_close(struct drain *drain);

@@ -20,7 +20,7 @@ static const char *const names[] = {"bio_page",     "page_mkwrite",     "iomap_d
                                     "name_found",   "name_moved",       "call_path",           "call_fd",
                                     "filemap_read", "mm_filemap_fault", "mm_filemap_map_pages"};
 
-/* struct filename begins with the name and struct open_flags with the flags, since Linux 3.7. */
+/* Since Linux 3.7 struct filename begins with the name and struct open_flags with the flags. */
 static bool define_open(int tracefs)
 {
     return kprobe_define_entry(tracefs, "name_open", "do_filp_open", "name=+0(+0($arg2)):string flags=+0($arg3):u32") ||
@@ -47,10 +47,10 @@ static bool define_rename(int tracefs, const struct btf *btf)
                          "name=+0($oldname):ustring new_name=+0($newname):ustring");
 }
 
-/* As many as fit in what the kernel takes for one argument (63 characters). */
+/* Levels that fit in the 63 characters that the kernel accepts for one argument. */
 #define LEVELS 8
 
-/* The names of a dentry and those above it as strings prefix0, prefix1, …; "/" is the filesystem's root. Takes
+/* Return the names of a dentry and its parents as strings prefix0, prefix1, …; "/" is the root of the filesystem. Frees
  * `dentry`. */
 static char *path_arguments(const struct btf *btf, char prefix, char *dentry)
 {
@@ -68,8 +68,8 @@ static char *path_arguments(const struct btf *btf, char prefix, char *dentry)
     return arguments;
 }
 
-/* What is told of a dentry: the device, its inode, that of the directory above it, and its path; NULL where a struct
- * is not as it was in the kernels known. */
+/* Return fetch arguments for a dentry: device, inode, inode of its directory, and path. Returns NULL if a struct has an
+ * unknown layout. */
 static char *dentry_arguments(const struct btf *btf, const char *dentry)
 {
     long sb = btf_offset(btf, "dentry", "d_sb"), sdev = btf_offset(btf, "super_block", "s_dev");
@@ -121,7 +121,7 @@ static void select_if(bool defined, struct selection *selection, const char *nam
     selection_miss(selection, PROBE_GROUP, name);
 }
 
-/* The paths that programs give tell of no inode: they are the second best. */
+/* Select name events. Paths from system calls are the second choice, because they do not identify an inode. */
 static void select_names(int tracefs, const struct topology *topology, const struct btf *btf,
                          struct selection *selection)
 {
@@ -137,7 +137,7 @@ static void select_names(int tracefs, const struct topology *topology, const str
         select_if(define_rename(tracefs, btf), selection, "name_rename", NULL);
 }
 
-/* Which pages are asked for, in kernels without these tracepoints. */
+/* Select events of requested pages for kernels without these tracepoints. */
 static void select_asked(int tracefs, const struct topology *topology, const struct btf *btf,
                          struct selection *selection)
 {
@@ -173,13 +173,13 @@ void dynprobes_define(int tracefs, const struct needs *needs, struct selection *
     btf_close(btf);
 }
 
-/* struct filename begins with the name and the pointer that the program gave, since Linux 3.7. Compilers split the
- * function, and then most of its callers call the second part. Many threads may be in it at once, waiting for memory.
- */
+/* Since Linux 3.7 struct filename begins with the name and the pointer from the program. Compilers split getname_flags,
+ * and most callers then call the second part. Many threads may be in it at once, waiting for memory, so the probe
+ * allows 512 instances. */
 static bool define_path(int tracefs)
 {
     static const char *const functions[] = {"getname_flags.part.0", "getname_flags"};
-    static const char *const kinds[] = {"r512", "r"}; /* the number is known since Linux 4.12 */
+    static const char *const kinds[] = {"r512", "r"}; /* a number is accepted since Linux 4.12 */
     struct utsname name;
     uname(&name);
     bool wide = strstr(name.machine, "64") != NULL;
@@ -192,7 +192,7 @@ static bool define_path(int tracefs)
     return false;
 }
 
-/* Fetch arguments of call_fd; NULL where a struct is not as it was in the kernels known. */
+/* Return fetch arguments of call_fd, or NULL if a struct has an unknown layout. */
 static char *fd_arguments(const struct btf *btf)
 {
     if (!btf_argument_is(btf, "fd_install", 1, "file"))

@@ -9,7 +9,7 @@
 
 #include "common/files.h"
 
-/* First argument of a function where the kernel does not know $arg1 (before 4.20). */
+/* Registers of the arguments, for kernels without $arg1 (before 4.20). */
 #if defined(__x86_64__)
 static const char *const registers[] = {"%di", "%si", "%dx", "%cx"};
 #elif defined(__aarch64__)
@@ -18,14 +18,14 @@ static const char *const registers[] = {"%x0", "%x1", "%x2", "%x3"};
 static const char *const registers[] = {"%r0", "%r1", "%r2", "%r3"};
 #endif
 
-/* dynamic_events (since 5.0) takes all kinds, kprobe_events only kprobes. */
+/* dynamic_events (since 5.0) accepts all kinds, kprobe_events only kprobes. */
 int kprobe_command(int tracefs, const char *text)
 {
     const char *file = faccessat(tracefs, "dynamic_events", W_OK, 0) == 0 ? "dynamic_events" : "kprobe_events";
     return file_command(tracefs, file, text, O_APPEND);
 }
 
-/* `arguments` with "$argN" replaced by the register that holds it at the function's entry. */
+/* Replace each "$argN" in `arguments` by the register that holds it at the entry of the function. */
 static char *with_registers(const char *arguments)
 {
     char *text = format("%s", "");

@@ -58,7 +58,7 @@ void listing_free(struct listing *listing)
     free(listing->devs);
 }
 
-/* Unmounted meanwhile, the path leads into another filesystem, whose files are none of ours. */
+/* After an unmount the path leads to another filesystem, which must not be listed. */
 static bool is_mounted(const struct listing *listing, size_t i)
 {
     return device_of(listing->paths[i]) == listing->devs[i];

@@ -1,5 +1,5 @@
-/* before.rec and after.rec: which file has which blocks, all threads, and where calls are recorded what is open, at the
- * start and at the end. */
+/* before.rec and after.rec: listings of files with their extents and of all threads, at the start and at the end of a
+ * recording. If system calls are recorded, they include open descriptors. */
 #ifndef ANDROSTEP_IOTRACE_LISTING_H
 #define ANDROSTEP_IOTRACE_LISTING_H
 
@@ -12,23 +12,23 @@
 
 extern const struct record_probe listing_probe;
 
-/* Mount points to list, and the device of what was mounted there when they were chosen. */
+/* Mount points to list, and the devices mounted there when they were chosen. */
 struct listing {
     const char **paths;
     dev_t *devs;
     size_t nr;
-    bool descriptors; /* whether to list what processes have open, too */
+    bool descriptors; /* also list open descriptors of processes */
 };
 
-/* Takes the mount points asked for ("none" is none), or where none is, those of all traced filesystems. */
+/* Choose the requested mount points ("none": no mount point), or by default those of all traced filesystems. */
 void listing_choose(struct listing *listing, const struct opt_list *asked, const struct topology *topology);
 void listing_free(struct listing *listing);
 
-/* Syncs the filesystems that are still mounted there and lists them into file `name` of directory `dir`. Returns -1
- * with a sentence on standard error. */
+/* Sync the filesystems that are still mounted there and list them into file `name` of directory `dir`. Returns -1 after
+ * printing an error. */
 int listing_write(const struct listing *listing, int dir, const char *name);
 
-/* Lists all threads, and no files, into tasks.rec, in place of what it held. Returns -1 with a sentence. */
+/* List all threads, but no files, into tasks.rec, replacing the file. Returns -1 after printing an error. */
 int listing_write_tasks(int dir);
 
 #endif

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/fanotify.h>
 
-/* Of linux/fanotify.h, which not every C library lets in beside its own header. */
+/* From linux/fanotify.h, which some C libraries do not allow together with their own header. */
 enum { INFO_FID = 1, INFO_DFID_NAME = 2, INFO_DFID = 3, INFO_OLD_DFID_NAME = 10, INFO_NEW_DFID_NAME = 12 };
 
-/* Of linux/exportfs.h. The numbers with 0x80 are also those of XFS with 64-bit inodes, and laid out the same. */
+/* From linux/exportfs.h. The types with 0x80 are also those of XFS with 64-bit inodes, with the same layout. */
 enum {
     INO32_GEN = 0x01,
     INO32_GEN_PARENT = 0x02,
@@ -58,7 +58,7 @@ struct inode_id handle_inode(int type, const void *handle, size_t size)
     return no_inode;
 }
 
-/* Takes a record of the event's: a handle, and behind it a name where the type says so. */
+/* Parse an information record of the event: a file handle, and a name if the type has one. */
 static void take_info(struct name_event *event, uint8_t type, const char *bytes, size_t size)
 {
     struct handle_head head;

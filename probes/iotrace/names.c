@@ -17,7 +17,7 @@
 #include "common/complain.h"
 #include "common/files.h"
 
-/* Flags of fanotify since 5.17, the first that tells the inode of what is made and removed. */
+/* Flags of fanotify since 5.17, the first version that reports the inodes of created and removed entries. */
 #define INIT                                                                                                           \
     (FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_REPORT_DIR_FID | FAN_REPORT_NAME | FAN_REPORT_TARGET_FID |                 \
      FAN_UNLIMITED_QUEUE | FAN_CLOEXEC | FAN_NONBLOCK)
@@ -133,7 +133,7 @@ int names_take(struct record *out, struct names_place *place, struct name_events
     return 0;
 }
 
-/* A filesystem that is watched, by a group of its own: so its device is known whatever the events call it. */
+/* A watched filesystem. It has its own fanotify group, so that its device is known independent of the events. */
 struct watched {
     int group;
     struct names_place place;
@@ -145,7 +145,7 @@ struct watches {
     bool complained, quiet;
 };
 
-/* The directory that the filesystem is mounted on, if its path still leads there. */
+/* Open the directory that the filesystem is mounted on, unless its path leads elsewhere now. */
 static int open_mount(const struct mounted *mount)
 {
     struct stat status;
@@ -159,7 +159,7 @@ static int open_mount(const struct mounted *mount)
     return -1;
 }
 
-/* A group that tells of the filesystem's names; -1 with errno and in `why` what could not be done. */
+/* Return a group that reports names of the filesystem, or -1 with errno set and the failed step in `why`. */
 static int watch(const struct mounted *mount, const char **why)
 {
     *why = "it needs Linux 5.17 with CONFIG_FANOTIFY";
@@ -228,7 +228,7 @@ static void watch_all(struct watches *watches, const struct topology *topology, 
     }
 }
 
-/* Reads what is waiting. Returns -1 when `out` cannot be written. */
+/* Read pending events. Returns -1 if `out` cannot be written. */
 static int read_waiting(struct watched *watched, struct record *out)
 {
     static char bytes[READ_BYTES];
@@ -247,8 +247,8 @@ static int read_waiting(struct watched *watched, struct record *out)
     }
 }
 
-/* Reads until the other end of `end` is closed, and what is waiting then. What was read is on its way to the disk a
- * second later: so much a kill costs. */
+/* Read events until the other end of `end` is closed, and then the pending ones. Flushes every second, which bounds
+ * what a kill loses. */
 static void follow(struct watches *watches, int end, struct record *out)
 {
     struct pollfd *polled = zeroed(watches->nr + 1, sizeof *polled);
@@ -268,14 +268,15 @@ static void follow(struct watches *watches, int end, struct record *out)
         }
     }
     for (size_t i = 0; i < watches->nr && result == 0; i++) {
-        /* So that what is waiting has an end. */
+        /* Stop new events, so that reading the pending ones ends. */
         fanotify_mark(watches->list[i].group, FAN_MARK_FLUSH | FAN_MARK_FILESYSTEM, 0, AT_FDCWD, NULL);
         result = read_waiting(&watches->list[i], out);
     }
     free(polled);
 }
 
-/* The process that reads. `told` gets its number when it misses nothing any more, and again when all is written. */
+/* Run the reader process. It writes its PID to `told` once no event is missed any more, and again when everything is
+ * written. */
 static int read_names(const struct topology *topology, int dir, bool are_probed, int end, int told)
 {
     const pid_t self = getpid();
@@ -296,7 +297,7 @@ static int read_names(const struct topology *topology, int dir, bool are_probed,
     return write_all(told, &self, sizeof self);
 }
 
-/* The number that the reader says; 0: it has ended. */
+/* Return the PID that the reader reports; 0: it has ended. */
 static pid_t hear(int told)
 {
     pid_t reader = 0;
@@ -306,7 +307,7 @@ static pid_t hear(int told)
     return size == sizeof reader ? reader : 0;
 }
 
-/* Starts the reader as no child of this process. */
+/* Start the reader by a double fork, so that it is not a child of this process. */
 static int start_reader(const struct topology *topology, int dir, bool are_probed, const int pipes[4],
                         const int *unneeded, size_t nr_unneeded)
 {

@@ -1,6 +1,6 @@
-/* names.rec: what entries of directories were made, removed and renamed, as fanotify tells it of whole filesystems,
- * with the inodes. A kernel without kprobes tells the names of files that live and die in a recording by nothing else.
- */
+/* names.rec: created, removed and renamed directory entries with their inodes, as reported by fanotify for whole
+ * filesystems. In a kernel without kprobes it is the only source of names of files that are created and deleted during
+ * a recording. */
 #ifndef ANDROSTEP_IOTRACE_NAMES_H
 #define ANDROSTEP_IOTRACE_NAMES_H
 
@@ -13,34 +13,32 @@
 
 extern const struct record_probe names_probe;
 
-/* The process that reads (0: none), what ends it when it is closed, also by the end of iotrace, and where it says that
- * it has begun and that it has ended well. It is no child of iotrace: whose children are gone has listed what there is.
- */
+/* The reader process (0: none); a pipe that ends it when closed, also by the end of iotrace; and a pipe on which it
+ * reports that it has started and ended successfully. It is not a child of iotrace, because waiting for all children
+ * must not wait for it. */
 struct names {
     pid_t reader;
     int end, told;
 };
 
-/* Where a filesystem's events stand: which is the next, and when no event was waiting last. */
+/* Position in the event queue of a filesystem: the next index, and when the queue was last empty. */
 struct names_place {
     kernel_dev dev;
     uint64_t order;
     int64_t empty_ns;
 };
 
-/* Records the events that were read from a filesystem's queue at a time of CLOCK_RECORD. Returns 0, or -1 when `out`
- * cannot be written. */
+/* Record events read from a filesystem's queue at a time of CLOCK_RECORD. Returns 0, or -1 if `out` cannot be
+ * written. */
 int names_take(struct record *out, struct names_place *place, struct name_events events, int64_t read_ns);
 
-/*
- * Begins to read the names of all traced filesystems into DIR/names.rec, and returns when none is missed any more. The
- * process that reads closes what it has of `unneeded` (-1: nothing). Where the kernel tells no inodes with names, the
- * file says why; so does a sentence on standard error, unless `are_probed`: kprobes tell them.
- */
+/* Start to read the names of all traced filesystems into DIR/names.rec. Returns when no event is missed any more. The
+ * reader process closes its copies of the descriptors `unneeded` (-1: none). If the kernel does not report inodes with
+ * names, the reason is recorded in the file, and printed unless `are_probed` (kprobes record the names). */
 void names_begin(struct names *names, const struct topology *topology, int dir, bool are_probed, const int *unneeded,
                  size_t nr_unneeded);
 
-/* Reads what is waiting and ends the file. Complains where it is not whole. */
+/* Read the pending events and finish the file. Prints an error if it is incomplete. */
 void names_end(struct names *names);
 
 #endif

@@ -18,9 +18,9 @@
 #define UNFINISHED "unfinished"
 #define SEGMENTED  "segmented"
 
-enum { STATS_BYTES = 512 }; /* of `stats` for each CPU; unused bytes are NUL */
+enum { STATS_BYTES = 512 }; /* reserved in `stats` for each CPU; unused bytes are NUL */
 
-/* The kernel's counters of each CPU, with the texts they are from. */
+/* The kernel's counters of each CPU, and the texts they were parsed from. */
 struct results {
     struct cpu_result *cpus;
     struct contents *texts;
@@ -41,7 +41,7 @@ static int open_parts(struct output *output)
     output->parts = openat(output->dir, UNFINISHED, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (output->parts < 0)
         return -1;
-    /* A filesystem without locks cannot tell, and the names of instances mostly can. */
+    /* On a filesystem without locks, the names of instances usually detect a running recorder. */
     return flock(output->parts, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK ? -1 : 0;
 }
 
@@ -134,7 +134,7 @@ int output_save_stats(const struct output *output, const struct instance *instan
     return result;
 }
 
-/* Of each CPU the events in the segments so far, for the caller to free. */
+/* Return the number of events of each CPU in earlier segments (freed by the caller). */
 static uint64_t *segmented_events(int parts, unsigned nr_cpus)
 {
     uint64_t *events = zeroed(nr_cpus, sizeof *events);

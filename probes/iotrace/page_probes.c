@@ -8,16 +8,16 @@
 #include "iotrace/kprobes.h"
 #include "iotrace/presets.h"
 
-#define DIRECT "__blockdev_direct_IO" /* direct reads and writes of filesystems that do not use iomap */
+#define DIRECT "__blockdev_direct_IO" /* direct I/O of filesystems that do not use iomap */
 
-/* Offset of the first of these members that the kernel has; a member that was renamed has several names. */
+/* Return the offset of a member that may have been renamed, or -1. */
 static long offset_of(const struct btf *btf, const char *structure, const char *path, const char *renamed)
 {
     long offset = btf_offset(btf, structure, path);
     return offset < 0 && renamed ? btf_offset(btf, structure, renamed) : offset;
 }
 
-/* Where the device of a bio is: in its block_device, or (4.14 to 5.11) in the first partition of its disk. */
+/* Return the location of a bio's device: in its block_device, or (4.14 to 5.11) in the first partition of its disk. */
 static char *bio_device(const struct btf *btf)
 {
     long bdev = btf_offset(btf, "bio", "bi_bdev"), dev = btf_offset(btf, "block_device", "bd_dev");
@@ -28,7 +28,7 @@ static char *bio_device(const struct btf *btf)
     return bdev < 0 || dev < 0 ? NULL : format("+%ld(+%ld($arg1))", dev, bdev);
 }
 
-/* Fetch arguments of bio_page; NULL where a struct is not as it was in the kernels known. */
+/* Return fetch arguments of bio_page, or NULL if a struct has an unknown layout. */
 static char *bio_page_arguments(const struct btf *btf)
 {
     long opf = btf_offset(btf, "bio", "bi_opf"), sector = btf_offset(btf, "bio", "bi_iter.bi_sector");
@@ -65,9 +65,10 @@ static char *bio_page_arguments(const struct btf *btf)
     return arguments;
 }
 
-/* What the kernel cannot fetch it leaves as it was in the buffer, from some other record, and a bio without pages
- * (flush, discard) may still point to those of another: neither must come through. Nor a bio of which a part was done
- * before (idx, done): it does not begin with its first page. */
+/* Filters out two kinds of bios:
+ * - Bios without pages (flush, discard), and pages without an inode. If the kernel cannot fetch a value, the buffer
+ *   contains that of another record. A bio without pages may point to those of another one.
+ * - Bios that were partly completed before (idx, done): they do not begin with their first page. */
 char *page_probes_bio_filter(const struct topology *topology)
 {
     char *devices = filter_devices(topology, "dev");
@@ -85,7 +86,8 @@ bool page_probes_define_bio_page(int tracefs, const struct btf *btf)
     return defined;
 }
 
-/* Fetch arguments of direct_begin; NULL where the function (before Linux 4.1) or a struct is not as it was known. */
+/* Return fetch arguments of direct_begin, or NULL if the function (before Linux 4.1) or a struct has an unknown
+ * layout. */
 static char *direct_arguments(const struct btf *btf)
 {
     if (!btf_argument_is(btf, DIRECT, 0, "kiocb") || !btf_argument_is(btf, DIRECT, 1, "inode") ||
@@ -113,8 +115,8 @@ bool page_probes_define_direct_end(int tracefs)
     return kprobe_define(tracefs, "r", "direct_end", DIRECT, "moved=$retval:s64");
 }
 
-/* Fetch arguments that tell the inode of an open file, by the names that the kernel gives its device and number, and
- * where it is used; NULL where a struct is not as known. */
+/* Return fetch arguments for the inode of an open file, with the field names `dev` and `number`, followed by `place`.
+ * Returns NULL if a struct has an unknown layout. */
 static char *inode_arguments(const struct btf *btf, const char *dev, const char *number, const char *file,
                              const char *place)
 {
@@ -131,7 +133,7 @@ static char *file_arguments(const struct btf *btf, const char *file, const char 
     return inode_arguments(btf, "dev", "ino", file, place);
 }
 
-/* All of ext4's stores through a map pass here, since Linux 4.11 with this argument. */
+/* Probes ext4_page_mkwrite, which handles all stores of ext4 through a map. It has this argument since Linux 4.11. */
 bool page_probes_define_page_mkwrite(int tracefs, const struct btf *btf)
 {
     long vma = btf ? btf_offset(btf, "vm_fault", "vma") : -1, index = btf ? btf_offset(btf, "vm_fault", "pgoff") : -1;
@@ -140,7 +142,7 @@ bool page_probes_define_page_mkwrite(int tracefs, const struct btf *btf)
         return false;
     long address = btf_offset(btf, "vm_fault", "real_address"); /* since Linux 5.17 */
     char *mapped = format("+%ld(+%ld($arg1))", file, vma), *page = format("index=+%ld($arg1):u64", index);
-    /* No more of the address than its place in the largest page: the rest is a secret of the process. */
+    /* Only the offset in the largest page: the rest of the address is a secret of the process. */
     char *place = address < 0 ? format("%s", page) : format("%s within=+%ld($arg1):b16@0/64", page, address);
     char *arguments = file_arguments(btf, mapped, place);
     bool defined = arguments && kprobe_define_entry(tracefs, "page_mkwrite", "ext4_page_mkwrite", arguments);
@@ -151,7 +153,7 @@ bool page_probes_define_page_mkwrite(int tracefs, const struct btf *btf)
     return defined;
 }
 
-/* In kernels without the tracepoint; the function was split in two in Linux 5.11. */
+/* For kernels without the tracepoint. Linux 5.11 split the function in two. */
 bool page_probes_define_iomap_begin(int tracefs, const struct btf *btf)
 {
     static const char *const functions[] = {"__iomap_dio_rw", "iomap_dio_rw"};
@@ -172,7 +174,7 @@ bool page_probes_define_iomap_begin(int tracefs, const struct btf *btf)
     return defined;
 }
 
-/* A read of an open file from this position, for all that comes into the cache; since Linux 6.5 splice has its own. */
+/* Probe a read of an open file through the page cache at this position. Since Linux 6.5 splice has its own function. */
 static bool define_read(int tracefs, const struct btf *btf, const char *function, const char *file, const char *pos,
                         const char *count)
 {
@@ -210,7 +212,7 @@ bool page_probes_define_reads(int tracefs, const struct btf *btf)
     return defined;
 }
 
-/* As the kernel's own events of these names, which came later. */
+/* Same as the kernel's later events of these names. */
 static bool define_fault(int tracefs, const struct btf *btf, const char *event, const char *function,
                          const char *further)
 {

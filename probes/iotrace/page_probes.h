@@ -1,5 +1,5 @@
-/* Dynamic events about pages of files, bios of them, and calls for them (dynprobes.h says what each tells). Each
- * returns whether there is such an event now; without the kernel's type information (NULL) there is none. */
+/* Dynamic events about pages of files, their bios, and I/O calls; dynprobes.h describes each. Each function returns
+ * whether the event exists now. Without the kernel's type information (NULL) there are none. */
 #ifndef ANDROSTEP_IOTRACE_PAGE_PROBES_H
 #define ANDROSTEP_IOTRACE_PAGE_PROBES_H
 
@@ -17,7 +17,7 @@ bool page_probes_define_reads(int tracefs, const struct btf *btf);
 bool page_probes_define_faults(int tracefs, const struct btf *btf);
 bool page_probes_define_maps(int tracefs, const struct btf *btf);
 
-/* The filter of bio_page, to be freed. */
+/* Return the filter of bio_page (freed by the caller). */
 char *page_probes_bio_filter(const struct topology *topology);
 
 #endif

@@ -9,27 +9,27 @@
 
 #include "common/files.h"
 
-/* What must hold for an event to be wanted. */
+/* Conditions for selecting an event. */
 enum want {
-    BLOCK,    /* always: what the devices do */
-    TASKS,    /* always: which thread belongs to which process, and what that is worth to the system */
-    CACHE,    /* with filesystems: who dirties pages and who reads them in */
-    ASKED,    /* with filesystems, on demand: which pages are asked for, and which leave the cache */
-    DIRECT,   /* with filesystems: direct reads and writes, which no page event shows */
-    ENDED,    /* with filesystems without events of extents: until when such a call submitted bios */
-    EXT4,     /* with ext4 mounted: what maps and frees blocks, and incarnations of inodes */
-    UNLISTED, /* with ext4 mounted and no listing at the start: extents that existed before */
+    BLOCK,    /* always: requests and bios */
+    TASKS,    /* always: threads of processes, and their OOM scores */
+    CACHE,    /* with filesystems: pages that are dirtied or read into the cache */
+    ASKED,    /* with filesystems, on demand: pages that are requested or leave the cache */
+    DIRECT,   /* with filesystems: direct I/O, which has no page events */
+    ENDED,    /* with filesystems without extent events: the end of submitting bios in a direct I/O */
+    EXT4,     /* with ext4 mounted: mapping and freeing of blocks, inode lifetimes */
+    UNLISTED, /* with ext4 mounted and no listing at the start: earlier extents */
     F2FS,     /* with F2FS mounted */
     ANDROID,  /* with filesystems: read and write calls with path, in kernels of Android 7 to 11 */
 };
 
-/* How an event tells the device. */
+/* The field of an event with the device. */
 enum subject {
     NO_DEVICE,
     DEV,     /* field dev */
     S_DEV,   /* field s_dev */
-    CHANGED, /* field dev, and only where a handle changed blocks: most change none */
-    BDI      /* field name, the backing device as "MAJ:MIN" */
+    CHANGED, /* field dev, but only if a handle changed blocks: most change none */
+    BDI      /* field name, with the backing device as "MAJ:MIN" */
 };
 
 struct choice {
@@ -156,7 +156,7 @@ char *filter_others(void)
     return format("common_pid != %d", (int)getpid());
 }
 
-/* Both conditions in one; takes them. */
+/* Combine both conditions in one filter; frees them. */
 static char *narrowed(char *filter, char *condition)
 {
     char *both = format("(%s) && %s", filter, condition);

@@ -1,4 +1,4 @@
-/* Which tracepoints a recording takes. */
+/* Selection of tracepoints for a recording. */
 #ifndef ANDROSTEP_IOTRACE_PRESETS_H
 #define ANDROSTEP_IOTRACE_PRESETS_H
 
@@ -13,54 +13,54 @@ enum preset { PRESET_BLOCK, PRESET_FS, PRESET_SYSCALLS };
 struct selection {
     struct event *events;
     size_t nr_events;
-    char **absent; /* what the preset names and this kernel does not have */
+    char **absent; /* events in the preset that this kernel lacks */
     size_t nr_absent;
 };
 
-/* What decides about events beside the preset. */
+/* Conditions for events other than the preset. */
 struct needs {
     const struct topology *topology; /* with the traced devices marked */
-    bool listed;                     /* whether existing extents are listed at the start */
-    bool skip_self;                  /* whether this process writes to a traced filesystem */
-    bool readahead;                  /* whether to tell which pages that were read in are asked for */
+    bool listed;                     /* existing extents are listed at the start */
+    bool skip_self;                  /* this process writes to a traced filesystem */
+    bool readahead;                  /* record which of the pages read in are requested */
 };
 
-/* The tracepoints of `preset` that `tracefs` has for the filesystems mounted on the traced devices, without those of
+/* Select the tracepoints of `preset` that `tracefs` has for the filesystems on the traced devices, without those of
  * calls.h and dynprobes.h. */
 void selection_make(struct selection *selection, int tracefs, enum preset preset, const struct needs *needs);
 void selection_free(struct selection *selection);
 
-/* Adds an event, for what no preset table can name. Takes `filter`. */
+/* Add an event that is not in the preset tables. Takes ownership of `filter`. */
 void selection_add(struct selection *selection, const char *system, const char *name, char *filter);
 
-/* Adds an event to those that are absent. */
+/* Add an event to the absent ones. */
 void selection_miss(struct selection *selection, const char *system, const char *name);
 
-/* Adds an event where `tracefs` has it, else to those that are absent. Takes `filter`. */
+/* Add an event if `tracefs` has it, or else to the absent ones. Takes ownership of `filter`. */
 void selection_choose(struct selection *selection, int tracefs, const char *system, const char *name, char *filter);
 
-/* Sorts the events by system and name, after the last was added. */
+/* Sort the events by system and name. Called after the last one was added. */
 void selection_sort(struct selection *selection);
 
-/* `field` is one of the traced devices, as an event filter; NULL where none is traced. */
+/* Return an event filter that compares `field` with the traced devices; NULL if no device is traced. */
 char *filter_devices(const struct topology *topology, const char *field);
 
-/* What other processes do and not this one, as an event filter. */
+/* Return an event filter that excludes this process. */
 char *filter_others(void);
 
-/* Whether such a filesystem is mounted on a traced device; also where none is mounted there yet. */
+/* Return whether such a filesystem is mounted on a traced device, or none is mounted there yet. */
 bool traces_filesystem(const struct topology *topology, bool (*is_type)(const char *fs_type));
 
-/* Whether the driver of ext4 serves this type of filesystem: ext2 and ext3, too. */
+/* Return whether the driver of ext4 handles this type, which includes ext2 and ext3. */
 bool is_ext(const char *fs_type);
 
-/* Whether this type of filesystem has no tracepoints that tell where files lie. */
+/* Return whether this type of filesystem has no tracepoints with file extents. */
 bool is_without_extent_events(const char *fs_type);
 
-/* Whether listing files makes the kernel record this event once or more for each file. */
+/* Return whether listing files causes one or more of this event for each file. */
 bool event_tells_extents(const struct event *event);
 
-/* The preset of this name; -1 for any other. */
+/* Return the preset of this name, or -1. */
 int preset_parse(const char *name);
 
 #endif

@@ -85,7 +85,7 @@ static char *joined(char *const *words)
     return all;
 }
 
-/* Names as in table captures; what only Android knows is null elsewhere. */
+/* Write the facts, named as in table captures; those of Android are null elsewhere. */
 static void facts_json(struct json *json, const struct recording *recording)
 {
     struct utsname name;
@@ -175,9 +175,9 @@ void recording_begin(FILE *out, const struct recording *recording)
 
 static uint64_t lost_on(const struct cpu_result *cpu)
 {
-    /* Pages a killed recorder had taken from the kernel and not yet written. */
+    /* Pages that a killed recorder had read from the kernel but not written. */
     uint64_t taken = cpu->stats.read_events > cpu->events ? cpu->stats.read_events - cpu->events : 0;
-    /* What was still in the buffer could not be written. */
+    /* The rest of the buffer could not be written. */
     return cpu->stats.overrun + cpu->stats.commit_overrun + cpu->stats.dropped + cpu->stats.entries + taken;
 }
 

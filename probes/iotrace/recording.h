@@ -1,4 +1,4 @@
-/* recording.json: what a recording is of, and how it went. */
+/* recording.json: metadata and outcome of a recording. */
 #ifndef ANDROSTEP_IOTRACE_RECORDING_H
 #define ANDROSTEP_IOTRACE_RECORDING_H
 
@@ -16,18 +16,18 @@ struct recording {
     const struct selection *selection;
     const char *preset, *trace_clock, *instance;
     int64_t buffer_kb;
-    char *const *command; /* ends with NULL; empty where there is none */
+    char *const *command; /* ends with NULL; empty if there is none */
     const char *const *listed;
     size_t nr_listed;
 };
 
 struct cpu_result {
     struct cpu_stats stats;
-    bool known;      /* whether the kernel's counters are known */
-    uint64_t events; /* in trace.dat and the segments before it */
+    bool known;      /* the kernel's counters are known */
+    uint64_t events; /* in trace.dat and the earlier segments */
 };
 
-/* How a recording ended. */
+/* The outcome of a recording. */
 struct outcome {
     const char *stopped_by; /* command, time, size, signal, error or killed */
     const int *command_status;
@@ -36,23 +36,23 @@ struct outcome {
     unsigned nr_cpus;
 };
 
-/* The times of the kernel's clocks at one moment. */
+/* The kernel's clocks at one moment. */
 struct clock_reading {
     int64_t boot_ns, mono_ns, realtime_ns;
 };
 struct clock_reading clock_reading(void);
 
-/* Writes what is known when a recording begins: all members up to those of recording_outcome, without the closing
+/* Write the members known at the beginning of a recording: all those before recording_outcome, without the closing
  * brace. */
 void recording_begin(FILE *out, const struct recording *recording);
 
-/* Writes the other members and the closing brace; `outcome` NULL: it is not known yet, or never will be. */
+/* Write the other members and the closing brace; `outcome` NULL: unknown so far, or forever. */
 void recording_outcome(FILE *out, const struct outcome *outcome);
 
-/* Events that were to be recorded and are not in trace.dat. Returns -1 where a CPU's counters are not known. */
+/* Return the number of events missing from trace.dat, or -1 if a CPU's counters are unknown. */
 int64_t lost_events(const struct cpu_result *cpus, unsigned nr_cpus);
 
-/* Prints what recording.json holds, as JSON. */
+/* Print a description of recording.json as JSON. */
 void recording_describe(struct json *json);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Flags above the length of the data in the commit word (kernel/trace/ring_buffer.c: RB_MISSED_*). */
+/* Flags in the commit word above the length of the data (kernel/trace/ring_buffer.c: RB_MISSED_*). */
 #define MISSED_FLAGS (3U << 30)
 
 enum { TYPE_DATA_MAX = 28, TYPE_PADDING = 29, TYPE_TIME_EXTEND = 30 };
@@ -48,7 +48,7 @@ static uint32_t delta_of(uint32_t header)
 #error "the layout of a ring-buffer event is written down here for little-endian kernels only"
 #endif
 
-/* Bytes of the event at `at`, of which `rest` are in the page; 0 where nothing follows. */
+/* Return the size of the event at `at`; `rest` bytes remain in the page. 0: no event follows. */
 static size_t event_bytes(const unsigned char *at, size_t rest)
 {
     uint32_t header = word(at);

@@ -32,7 +32,7 @@ static void show_progress(const struct session *session)
                 (double)session->drain.written / 1e6);
 }
 
-/* Waits for a signal, for at most DRAIN_MS and not beyond the deadline. */
+/* Wait for a signal, at most DRAIN_MS and not beyond the deadline. */
 static int wait_signal(const struct session *session, int64_t deadline_ns)
 {
     int64_t rest = deadline_ns - clock_now(CLOCK_RECORD), most = (int64_t)DRAIN_MS * MS_NS;
@@ -40,7 +40,7 @@ static int wait_signal(const struct session *session, int64_t deadline_ns)
     return sigtimedwait(&session->signals, NULL, &wait);
 }
 
-/* Moves what the buffers hold. When its time is over a segment ends: with all from before this moment. */
+/* Drain the buffers, and end the segment when it is due. The segment then has everything before this moment. */
 static int64_t drain(struct session *session)
 {
     int64_t segment_ns = session->asked->segment_seconds * 1000 * MS_NS;
@@ -54,7 +54,7 @@ static int64_t drain(struct session *session)
     return session_end_segment(session, end_ns) < 0 ? -1 : most;
 }
 
-/* Drains the buffers until `child` ends (unless 0), a limit is reached or a signal comes. */
+/* Drain the buffers until `child` ends (unless 0), a limit is reached or a signal arrives. */
 static enum end pump(struct session *session, pid_t child, int *status, const struct limits *limits)
 {
     for (;;) {
@@ -68,7 +68,7 @@ static enum end pump(struct session *session, pid_t child, int *status, const st
         if (clock_now(CLOCK_RECORD) >= limits->deadline_ns)
             return END_TIME;
         show_progress(session);
-        /* A buffer that fills by a quarter in one round may be full before the next. */
+        /* A buffer that fills by a quarter in one round may overflow before the next. */
         bool hurry = most > session->asked->buffer_kb * 1024 / 4;
         int signal = wait_signal(session, hurry ? 0 : limits->deadline_ns);
         if (signal > 0 && signal != SIGCHLD)
@@ -82,7 +82,7 @@ static void child_begins(const struct session *session)
     sigprocmask(SIG_SETMASK, &session->before, NULL);
 }
 
-/* What a listing makes the kernel say of each file it writes itself, and it would be most of the trace. */
+/* Exclude extent events of a listing: it writes the same data itself, and they would be most of the trace. */
 static void leave_out(const struct session *session, pid_t lister)
 {
     for (size_t i = 0; session->listing.nr && i < session->selection.nr_events; i++)
@@ -90,7 +90,7 @@ static void leave_out(const struct session *session, pid_t lister)
             instance_leave_out(&session->instance, &session->selection.events[i], lister);
 }
 
-/* The process that lists: begins when `go` is closed at its other end. */
+/* Run the listing process. It starts when the other end of `go` is closed. */
 static void list_as_child(const struct session *session, const char *name, const int go[2])
 {
     char nothing;
@@ -102,8 +102,8 @@ static void list_as_child(const struct session *session, const char *name, const
     _exit(listing_write(&session->listing, session->output.dir, name) < 0);
 }
 
-/* Lists in a process of its own, so that the buffers are drained meanwhile. A listing that fails is no reason to end:
- * it has said why, and the trace stands without it. */
+/* List files in a separate process while this one drains the buffers. A failed listing has printed its error and does
+ * not end the recording. */
 static enum end list_beside(struct session *session, const char *name)
 {
     int status, go[2] = {-1, -1};
@@ -139,9 +139,9 @@ static bool are_names_probed(const struct session *session)
     return false;
 }
 
-/* Names are read by a process of their own, as soon as they come: those that wait are told as one where they can. Its
- * calls are none of the recorded programs'. It must not hold the buffers, the instance and the lock of the recording
- * when iotrace is no more. */
+/* Start to read names in a separate process, which reads them at once because the kernel merges pending events. Its
+ * system calls are excluded from the trace. It must not hold the buffers, the instance and the lock of the recording
+ * after the end of iotrace. */
 static void begin_names(struct session *session)
 {
     if (preset_parse(session->asked->preset) == PRESET_BLOCK)
@@ -199,7 +199,7 @@ enum end session_run(struct session *session)
     return end;
 }
 
-/* A command that ignores SIGTERM is left to itself: what was recorded matters more. */
+/* A command that ignores SIGTERM is left running: saving the recording is more important. */
 void session_end_command(struct session *session)
 {
     if (!session->child)

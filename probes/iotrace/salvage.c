@@ -13,7 +13,7 @@
 #include "iotrace/output.h"
 #include "iotrace/tracefs.h"
 
-/* Saves what the instance of a dead recorder still holds, and the kernel's counters after that. */
+/* Save the remaining data of a dead recorder's instance, followed by the kernel's counters. */
 static int save_rest(const struct output *output, const struct instance *instance)
 {
     struct drain drain;
@@ -38,7 +38,7 @@ static uint64_t unread_events(const struct instance *instance)
 
 enum rescue { SAVED, NOWHERE, IN_USE };
 
-/* Saves the rest of an instance where its directory is found and is still the one it was recorded into. */
+/* Save the rest of an instance if its output directory exists and still has its recording. */
 static enum rescue rescue(const struct instance *instance, const char *path)
 {
     struct output output;
@@ -49,7 +49,7 @@ static enum rescue rescue(const struct instance *instance, const char *path)
     return result;
 }
 
-/* rmdir refuses an instance whose buffers someone has open, so nothing in use is lost even if its maker looks dead
+/* Remove an instance. rmdir refuses an instance with open buffers. Nothing in use is lost even if its owner looks dead
  * from this PID namespace. Returns whether the instance is gone. */
 static bool clean_one(int tracefs, const char *name)
 {
@@ -88,7 +88,7 @@ int salvage_instances(int tracefs)
     return left;
 }
 
-/* The instance may be gone, with what it held saved by the iotrace that removed it. */
+/* The instance may be gone if the iotrace that removed it has saved its contents. */
 static int save_instance(const struct output *output, const char *name)
 {
     struct instance instance;

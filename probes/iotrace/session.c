@@ -88,7 +88,7 @@ static int set_buffer(struct session *session)
         complain("tracefs: %s KiB of buffer for each of %u CPUs: %s; give less with --buffer", size,
                  session->instance.nr_cpus, strerror(errno));
     free(size);
-    /* Only then does the kernel note in the pages how many events it had to overwrite. */
+    /* Only in this mode does the kernel record in the pages how many events it has overwritten. */
     if (result == 0 && file_command(session->instance.dir, "trace_options", "overwrite", 0) < 0)
         result = complain("tracefs: option overwrite: %s", strerror(errno));
     return result;
@@ -156,8 +156,8 @@ static int switch_events(const struct session *session, enum call_part part, boo
     return 0;
 }
 
-/* What follows a call's beginning is enabled before and disabled after it, so that no call that is recorded from its
- * beginning lacks the rest. */
+/* The other events of a call are enabled before and disabled after its first one, so that every call recorded from its
+ * beginning is complete. */
 int session_begin_calls(const struct session *session)
 {
     return switch_events(session, CALL_GOES_ON, true) < 0 ? -1 : switch_events(session, CALL_BEGINS, true);
@@ -243,9 +243,8 @@ int session_end_segment(struct session *session, int64_t end_ns)
     return drain_restart(&session->drain);
 }
 
-/* Stops tracing and takes what the buffers still hold. The instance is removed whatever else fails. The mark tells that
- * the events go on to after the listing, however quiet the devices were: a file that was there then is not a later one.
- */
+/* Stop tracing and drain the buffers. The instance is removed even after errors. The marker shows that the trace
+ * extends beyond the listing even if the devices were idle: a file in the listing then existed before the end. */
 static int stop(struct session *session, enum end end)
 {
     file_command(session->instance.dir, "trace_marker", "iotrace: end", 0);
@@ -269,9 +268,9 @@ static void block_signals(struct session *session)
     sigemptyset(&session->signals);
     sigaddset(&session->signals, SIGCHLD);
     sigaddset(&session->signals, SIGTERM);
-    /* Also where the shell has it ignored, as in scripts for what they run in the background. */
+    /* Also if the shell ignores it, as scripts do for background commands. */
     sigaddset(&session->signals, SIGINT);
-    /* nohup means it. */
+    /* Respect nohup. */
     if (sigaction(SIGHUP, NULL, &hang_up) < 0 || hang_up.sa_handler != SIG_IGN)
         sigaddset(&session->signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &session->signals, &session->before);

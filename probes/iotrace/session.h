@@ -17,7 +17,7 @@
 #include "iotrace/presets.h"
 #include "iotrace/tracefs.h"
 
-/* What is asked for; texts are NULL and numbers 0 where nothing is. */
+/* Requested options; NULL or 0 if not given. */
 struct asked {
     const char *output, *preset, *clock;
     struct opt_list devices, lists;
@@ -37,37 +37,38 @@ struct session {
     struct names names;
     struct comms comms;
     char trace_clock[32];
-    sigset_t signals, before; /* that end the recording or tell of children; the mask when iotrace began */
-    pid_t command_pid;        /* 0: none was started */
-    pid_t child;              /* the command while it runs, else 0 */
-    int status;               /* of the command, as waitpid has it */
+    /* signals that end the recording or report children; signal mask at the start of iotrace */
+    sigset_t signals, before;
+    pid_t command_pid; /* 0: none was started */
+    pid_t child;       /* the command while it runs, else 0 */
+    int status;        /* of the command, from waitpid */
     bool ran;
     int64_t began_ns;
-    int64_t segment_ns; /* when the next segment ends */
+    int64_t segment_ns; /* end of the current segment */
 };
 
-/* Why a recording ended. */
+/* Reasons for the end of a recording. */
 enum end { END_NONE, END_CHILD, END_TIME, END_SIZE, END_SIGNAL, END_ERROR };
 
-/* Records until the end, and packs. Returns -1 with a sentence on standard error. */
+/* Record until the end, and pack. Returns -1 after printing an error. */
 int session_record(const struct asked *asked);
 
-/* Calls are recorded between the listings only, which make more of them than most programs. Return -1 with a sentence
- * on standard error. */
+/* Start and stop recording system calls. They are recorded only between the listings, which make more calls than most
+ * programs. Return -1 after printing an error. */
 int session_begin_calls(const struct session *session);
 int session_end_calls(const struct session *session);
 
-/* Traces, lists and runs the command until a reason to end comes; in running.c. */
+/* Trace, list and run the command until a reason to end occurs; in running.c. */
 enum end session_run(struct session *session);
 
-/* Now by the clock of the trace. */
+/* Return the time of the trace's clock. */
 int64_t session_trace_ns(const struct session *session);
 
-/* Ends a segment, which has all from before `end_ns`: what was recorded since the last is a file of its own. Returns -1
- * with a sentence on standard error. */
+/* End a segment with everything before `end_ns`: the data since the last segment becomes a file. Returns -1 after
+ * printing an error. */
 int session_end_segment(struct session *session, int64_t end_ns);
 
-/* Ends the command if it still runs. */
+/* End the command if it still runs. */
 void session_end_command(struct session *session);
 
 #endif

@@ -14,11 +14,11 @@
 
 #include "common/complain.h"
 
-static const char magic[] = "\x17\x08\x44tracing6"; /* written with its NUL */
+static const char magic[] = "\x17\x08\x44tracing6"; /* including its NUL */
 
 enum { OPTION_DONE = 0, OPTION_CPUSTAT = 2, OPTION_TRACECLOCK = 4, OPTION_UNAME = 5 };
 
-/* Where `head` has the page size: behind magic, byte order and size of a long. */
+/* Offset of the page size in `head`: after magic, byte order and size of a long. */
 enum { PAGE_SIZE_OFFSET = sizeof magic + 2 };
 
 static void put_u16(FILE *out, uint16_t value)
@@ -65,7 +65,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* Names of the events of system ftrace, sorted. Returns how many, or -1 with errno set. */
+/* List the names of the events in system ftrace, sorted. Returns their number, or -1 with errno set. */
 static int ftrace_events(int tracefs, char ***names)
 {
     int fd = openat(tracefs, "events/ftrace", O_RDONLY | O_DIRECTORY | O_CLOEXEC), nr = 0;
@@ -87,7 +87,7 @@ static int ftrace_events(int tracefs, char ***names)
     return nr;
 }
 
-/* The formats of the kernel's own records, which every trace.dat has. */
+/* Write the formats of the kernel's own records, which every trace.dat contains. */
 static int put_ftrace_formats(FILE *out, int tracefs)
 {
     char **names;
@@ -150,7 +150,7 @@ static int put_headers(FILE *out, int tracefs)
         complain("tracefs/events/header_page: no page layout that iotrace knows");
     else {
         fwrite(magic, 1, sizeof magic, out);
-        putc(0, out); /* little endian, as ringbuffer.c demands */
+        putc(0, out); /* little endian, as ringbuffer.c requires */
         putc((int)layout.commit_size, out);
         put_u32(out, (uint32_t)layout.bytes);
         fwrite("header_page", 1, sizeof "header_page", out);
@@ -168,7 +168,7 @@ static int put_head(FILE *out, int tracefs, const struct event *events, size_t n
     if (put_headers(out, tracefs) < 0 || put_ftrace_formats(out, tracefs) < 0 ||
         put_systems(out, tracefs, events, nr_events) < 0)
         return -1;
-    put_u32(out, 0); /* no kallsyms: no event of ours prints an address */
+    put_u32(out, 0); /* no kallsyms: none of these events prints an address */
     put_printk_formats(out, tracefs);
     put_sized(out, cmdlines);
     return 0;
@@ -219,7 +219,7 @@ static int open_cpu(int dir, unsigned cpu, size_t page_bytes, uint64_t *size)
             close(fd);
         return complain("%s: %s", name, strerror(errno));
     }
-    /* A killed recorder may leave a page begun. */
+    /* A killed recorder may leave a partial page. */
     *size = (uint64_t)status.st_size / page_bytes * page_bytes;
     if (*size != (uint64_t)status.st_size && ftruncate(fd, (off_t)*size) < 0)
         *size = 0;
@@ -239,7 +239,7 @@ static int read_layout(int dir, struct page_layout *layout)
     struct contents head;
     if (file_read(dir, "head", &head) < 0)
         return -1;
-    /* The header_page text follows the page size and its own name and length. */
+    /* The header_page text follows the page size, its own name and its length. */
     size_t text = PAGE_SIZE_OFFSET + 4 + sizeof "header_page" + 8;
     int result = page_bytes_of(&head) && head.size > text ? page_layout_parse(head.data + text, layout) : -1;
     free(head.data);
@@ -298,7 +298,7 @@ struct part {
     uint64_t size;
 };
 
-/* What stands between the head and the pages; `head_bytes` tells where in the file it begins. */
+/* Build the part between the head and the pages; `head_bytes` is its offset in the file. */
 static struct contents tail_of_head(const struct contents *clock, const struct contents *uname,
                                     const struct contents *stats, const struct part *parts, unsigned nr_cpus,
                                     uint64_t head_bytes, uint64_t page)

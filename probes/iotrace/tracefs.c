@@ -19,11 +19,11 @@
 
 #define NAME_PREFIX "androstep."
 
-enum { MAX_ENCODED = 200 }; /* of the 255 bytes of a name */
+enum { MAX_ENCODED = 200 }; /* of the 255 bytes of a file name */
 
 static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 
-/* Since Linux 5.2, on every architecture; the headers of older C libraries lack them. */
+/* Since Linux 5.2 on every architecture; the headers of older C libraries lack them. */
 enum { SYSCALL_FSOPEN = 430, SYSCALL_FSCONFIG = 431, SYSCALL_FSMOUNT = 432, CONFIG_CREATE = 6, CLOEXEC = 1 };
 
 static int open_dir(int dir, const char *path)
@@ -60,7 +60,7 @@ static int mount_detached(void)
     return dir;
 }
 
-/* Where there is no fsmount: mounts, opens and takes the mount away again at once, which leaves what is open usable. */
+/* Mount without fsmount: mount, open and detach at once, which leaves the open directory usable. */
 static int mount_briefly(const char *type, const char *place, const char *below)
 {
     if (mount("nodev", place, type, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
@@ -95,8 +95,8 @@ int tracefs_open(void)
                     places[0], places[1]);
 }
 
-/* The clock tick since boot at which a process began: field 22 of its stat file, 0 where there is no such process.
- * The name in parentheses, field 2, may hold anything. */
+/* Return the clock tick since boot when a process started: field 22 of its stat file, or 0 if there is no such process.
+ * The name in parentheses, field 2, may contain anything. */
 static uint64_t process_start(long pid)
 {
     char path[64], text[1024];
@@ -109,7 +109,7 @@ static uint64_t process_start(long pid)
     return next ? strtoull(next, NULL, 10) : 0;
 }
 
-/* `path` in what any file name may hold; "" where that would make the name of an instance too long. */
+/* Encode `path` as a file name; "" if the name of the instance would be too long. */
 static char *encoded(const char *path)
 {
     char *text = grow(NULL, strlen(path) * 3 + 1, 1), *to = text;
@@ -222,7 +222,7 @@ static DIR *open_instances(int tracefs)
     return instances;
 }
 
-/* The name of the next instance that an iotrace made; NULL at the end. */
+/* Return the name of the next instance of iotrace; NULL at the end. */
 static const char *next_instance(DIR *instances)
 {
     struct dirent *entry;

@@ -17,8 +17,8 @@ struct bench_result {
     struct bench_run run;      /* with copies of the workers, valid until results_free */
     struct bench_tally *parts; /* NR_PARTS, of all workers */
     struct usage usage;
-    int64_t boottime_ns,
-        realtime_ns; /* run.measure_ns in CLOCK_BOOTTIME and CLOCK_REALTIME; of a failed run the time of its failure */
+    /* run.measure_ns in CLOCK_BOOTTIME and CLOCK_REALTIME; of a failed run the time of its failure */
+    int64_t boottime_ns, realtime_ns;
     int64_t duration_ns;           /* from the end of the warm-up to the end of the last worker */
     int64_t paused_ns;             /* pauses for think_ns within it, of the worker that worked longest */
     int64_t windows_ns;            /* start of the workers' first windows, CLOCK_MONOTONIC: at or before measure_ns */

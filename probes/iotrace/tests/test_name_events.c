@@ -1,7 +1,5 @@
-/*
- * What fanotify says, made up here: handles of all filesystems, names that may be anything, bytes that are no events,
- * and a queue that was full, which the file counts.
- */
+/* Parsing of simulated fanotify events: file handles of all filesystems, arbitrary names, invalid bytes, and an
+ * overflow of the queue, which is counted in the file. */
 #define _GNU_SOURCE
 #include "iotrace/name_events.h"
 
@@ -28,7 +26,7 @@ static void put(struct bytes *bytes, const void *data, size_t size)
     bytes->size += size;
 }
 
-/* A record of an event: fsid, handle of an inode, name where there is one; filled up to a multiple of four. */
+/* Append an information record of an event: fsid, file handle, optional name, padded to a multiple of four. */
 static void put_info(struct bytes *bytes, uint8_t type, uint32_t ino, uint32_t generation, const char *name)
 {
     const size_t length = name ? strlen(name) + 1 : 0, padding = (4 - length % 4) % 4;
@@ -115,7 +113,7 @@ static void test_events(void)
     tap_ok(!name_events_next(&events, &event) && events.size == 0, "no more");
 }
 
-/* Every beginning of the bytes, and every byte changed, is survived; the sanitizers look. */
+/* Every truncation and every changed byte must be handled; the sanitizers detect invalid accesses. */
 static void test_damage(void)
 {
     struct bytes whole = {.size = 0};
