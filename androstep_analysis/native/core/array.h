@@ -1,12 +1,12 @@
-// Arrays that grow.
+// Growing arrays.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-// Makes an array of objects of `size` bytes twice as large, or gives it its first 64. Returns where it is now and tells
-// its `room`; NULL where memory is short: then the array stays as it was.
+// Double the capacity of an array of objects of `size` bytes, or allocate the first 64, and update `room`. Returns the
+// new array. Returns NULL if memory runs out; the array is then unchanged.
 static inline void *array_grow(void *objects, size_t *room, size_t size)
 {
     size_t more = *room ? 2 * *room : 64;

@@ -1,11 +1,9 @@
-// Columns of a table as Arrow keeps them: values beside a bitmap of those that
-// are there.
+// Copies columns of a table into Arrow's layout: values and a validity bitmap.
 #include <string.h>
 
 #include "core/table.h"
 
-// One bit for each row, from the least significant on. `is` is an expression of
-// `row`.
+// Write one bit for each row, least significant first. `is` is an expression of `row`.
 #define BITS(bits, rows, is)                                                                                           \
     for (size_t first = 0; first < (rows); first += 8) {                                                               \
         const size_t end = (rows) - first < 8 ? (rows) : first + 8;                                                    \
@@ -44,7 +42,7 @@ static uint32_t none_32(uint8_t kind)
     return kind == KIND_INT32 ? (uint32_t)NO_INT32 : UINT32_MAX;
 }
 
-// How many rows have a value in this column.
+// Return the number of rows with a value in this column.
 API size_t table_present(const struct table *table, size_t column);
 
 size_t table_present(const struct table *table, size_t column)
@@ -61,15 +59,13 @@ size_t table_present(const struct table *table, size_t column)
     }
 }
 
-// Copies `rows` rows of a column, those of the numbers in `order` or without it
-// the first: numbers as they are, codes as int32_t, bool as bits; `present` has
-// a bit for each row with a value. Where strings and codes have none it is 0,
-// so that whoever looks up all numbers finds something. Returns how many rows
-// have a value.
+// Copy `rows` rows of a column: those with the indices in `order`, or the first ones if it is NULL. Integers are copied
+// unchanged, codes become int32_t and booleans bits. `present` gets a validity bit for each row. Null strings and codes
+// become 0, so that every index is valid. Returns the number of rows with a value.
 API size_t table_copy(const struct table *table, size_t column, const int64_t *order, size_t rows, void *to,
                       uint8_t *present);
 
-// `to` gets the values of the rows, which may be of a narrower type.
+// Copy the values of the rows to `to`; they may have a narrower type.
 #define GATHER(to, values, order, rows)                                                                                \
     if (order) {                                                                                                       \
         for (size_t row = 0; row < (rows); row++)                                                                      \

@@ -1,4 +1,4 @@
-// The hash table grows by doubling; what is removed lets those behind it move up, so that no slot is ever lost.
+// The hash table grows by doubling. A removal shifts later entries back, so that no tombstones remain.
 #include "core/map.h"
 
 #include <stdlib.h>

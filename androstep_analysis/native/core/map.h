@@ -1,4 +1,4 @@
-// A hash table of what is known by two numbers, such as a device and a sector: open addressing.
+// A hash table with a key of two numbers, such as device and sector; open addressing.
 #pragma once
 
 #include <stdbool.h>
@@ -11,11 +11,11 @@ struct map_slot {
     uint64_t value; // 0: the slot is free
 };
 
-// All zeros is an empty one.
+// A hash table; all zero: empty.
 struct map {
     struct map_slot *slots;
     size_t count;
-    size_t room; // slots: a power of two, at most half of which are taken, or 0
+    size_t room; // number of slots: 0 or a power of two, at most half of them used
 };
 
 static inline size_t map_hash(uint64_t space, uint64_t key)
@@ -26,7 +26,7 @@ static inline size_t map_hash(uint64_t space, uint64_t key)
     return (size_t)(hash ^ (hash >> 32));
 }
 
-// The slot of the key, or the free one where it would go. There must be slots.
+// Return the slot of the key, or the free slot for it. There must be slots.
 static inline struct map_slot *map_slot(const struct map *map, uint64_t space, uint64_t key)
 {
     size_t mask = map->room - 1;
@@ -37,7 +37,7 @@ static inline struct map_slot *map_slot(const struct map *map, uint64_t space, u
     return &map->slots[at];
 }
 
-// The value of the key; 0 where it is not there.
+// Return the value of the key, or 0 if it is missing.
 static inline uint64_t map_value(const struct map *map, uint64_t space, uint64_t key)
 {
     return map->count ? map_slot(map, space, key)->value : 0;
@@ -45,12 +45,12 @@ static inline uint64_t map_value(const struct map *map, uint64_t space, uint64_t
 
 void map_free(struct map *map);
 
-// Where the value of the key stands until the table changes, or NULL.
+// Return a pointer to the value of the key, valid until the table changes, or NULL.
 uint64_t *map_find(const struct map *map, uint64_t space, uint64_t key);
 
-// As map_find, but takes the key in where it is new: its value is 0 then, and the caller must give it another one
-// before the table is used again. NULL where memory is short.
+// Return a pointer to the value of the key, inserting the key if it is new. The value of a new key is 0; the caller
+// must set another one before the table is used again. Returns NULL if memory runs out.
 uint64_t *map_add(struct map *map, uint64_t space, uint64_t key);
 
-// Forgets the key, which must be there.
+// Remove the key, which must exist.
 void map_remove(struct map *map, uint64_t space, uint64_t key);

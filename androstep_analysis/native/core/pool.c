@@ -1,4 +1,4 @@
-// Objects of one size: blocks in a list, objects that were given back in another.
+// Objects of one size: a list of blocks, and a list of freed objects.
 #include "core/pool.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { BLOCK_OBJECTS = 512 };
 
-// A block's first bytes hold the block before it; objects keep the alignment of malloc.
+// The first bytes of a block point to the previous block; objects keep the alignment of malloc.
 enum { BLOCK_HEAD = 16 };
 
 void *pool_take(struct pool *pool)

@@ -1,4 +1,4 @@
-// Walks over messages in the wire format of Protocol Buffers (protobuf.dev/programming-guides/encoding).
+// Iteration over messages in the wire format of Protocol Buffers (protobuf.dev/programming-guides/encoding).
 #pragma once
 
 #include <stdbool.h>
@@ -7,25 +7,25 @@
 
 enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-// What is still to be read of a message.
+// The unread part of a message.
 struct wire {
     const uint8_t *at;
     const uint8_t *end;
 };
 
-// A field: `value` of a number (a varint that holds a negative one is sign-extended), `bytes` of what has a length and
-// NULL otherwise.
+// A field. `value` is the value of a number (a negative varint is sign-extended). `bytes` are the contents of a field
+// with a length; otherwise they are NULL.
 struct field {
     uint8_t type;
     uint64_t value;
     struct wire bytes;
 };
 
-// The two that walk are inlined by force: what they take from the message stays in registers, which makes decoding a
-// third faster.
+// Force inlining of the two functions that iterate: the position then stays in registers, which makes decoding a third
+// faster.
 #define INLINED static inline __attribute__((always_inline))
 
-// False where the number has no end; `wire` stays in front of it.
+// Read a varint. Returns false if it is incomplete; `wire` is then unchanged.
 INLINED bool wire_varint(struct wire *wire, uint64_t *value)
 {
     const uint8_t *at = wire->at;
@@ -49,8 +49,8 @@ INLINED bool wire_varint(struct wire *wire, uint64_t *value)
     return false;
 }
 
-// The next field; false at the end of the message or at damage, where `wire` stays in front of it: at == end tells
-// them apart. Groups, which nothing writes any more, are damage.
+// Read the next field. Returns false at the end of the message or at damage; `wire` is then unchanged, and at == end
+// distinguishes the two. Groups, which are obsolete, are treated as damage.
 INLINED bool wire_field(struct wire *wire, uint32_t *number, struct field *field)
 {
     struct wire rest = *wire;

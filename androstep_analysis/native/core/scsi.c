@@ -1,4 +1,4 @@
-// Commands of SCSI that work on blocks (SBC-4).
+// SCSI commands on blocks (SBC-4).
 #include "core/scsi.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ static uint64_t big_endian(const uint8_t *at, size_t bytes)
     return value;
 }
 
-// The group in the upper three bits of a command's code tells how long it is and where its blocks stand, the 6-byte
-// commands apart.
+// Except for 6-byte commands, the group in the upper three bits of the operation code determines the length and the
+// offsets of the block fields.
 bool scsi_blocks(const uint8_t *command, size_t length, uint64_t *lba, uint64_t *blocks)
 {
     enum { READ_6 = 0x08, WRITE_6 = 0x0a };

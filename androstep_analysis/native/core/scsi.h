@@ -1,7 +1,7 @@
-// SCSI commands as the drivers trace them.
+// SCSI commands as traced by drivers.
 #pragma once
 
 #include "core/table.h"
 
-// First block and number of blocks of a command that works on blocks, from its bytes; false for any other.
+// Extract the first block and the number of blocks of a command on blocks. Returns false for any other command.
 bool scsi_blocks(const uint8_t *command, size_t length, uint64_t *lba, uint64_t *blocks);

@@ -1,5 +1,5 @@
-// Which value holds each place: leaves of spans, found by binary search. There are few spans as a rule (what is in
-// flight), so that one level above the leaves is enough; a split moves the pointers behind it.
+// Spans are stored in leaves that are found by binary search. There are usually few spans (requests in flight), so one
+// level above the leaves is enough; splitting a leaf moves the pointers after it.
 #include "core/spans.h"
 
 #include "core/array.h"
@@ -21,7 +21,7 @@ void spans_free(struct spans *spans)
     *spans = (struct spans){0};
 }
 
-// The last leaf that begins at or before the place, or the first one.
+// Return the last leaf that starts at or before the position, or the first leaf.
 static size_t leaf_of(const struct spans *spans, int64_t place)
 {
     size_t low = 0, high = spans->count;
@@ -37,7 +37,7 @@ static size_t leaf_of(const struct spans *spans, int64_t place)
     return low;
 }
 
-// The first span of the leaf that ends behind the place; the leaf's count where none does.
+// Return the first span of the leaf that ends after the position, or the leaf's count if there is none.
 static size_t span_behind(const struct leaf *leaf, int64_t place)
 {
     size_t low = 0, high = leaf->count;
@@ -98,7 +98,7 @@ bool spans_put(struct spans *spans, struct span span)
             return false;
         next = spans->leaves[number + 1];
         if (at == LEAF_SPANS)
-            half = LEAF_SPANS; // ascending places fill their leaves
+            half = LEAF_SPANS; // ascending positions fill their leaves
         next->count = LEAF_SPANS - half;
         memcpy(next->spans, leaf->spans + half, next->count * sizeof(span));
         leaf->count = half;

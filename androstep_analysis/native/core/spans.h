@@ -1,4 +1,4 @@
-// Which value holds each place: spans [start, end) that do not overlap, in order.
+// A map from positions to values: ordered spans [start, end) that do not overlap.
 #pragma once
 
 #include <stdbool.h>
@@ -14,27 +14,28 @@ struct span {
 struct leaf;
 
 struct spans {
-    struct leaf **leaves; // none is empty
+    struct leaf **leaves; // no leaf is empty
     size_t count;
     size_t room;
 };
 
-// Is told of a part of a span; must not change the spans. False ends the walk.
+// Receive a part of a span; must not change the spans. Returns false to stop.
 typedef bool (*span_visitor)(void *context, struct span part);
 
 void spans_free(struct spans *spans);
 
-// Takes a span in where there is none yet; false where memory is short.
+// Insert a span into a free range. Returns false if memory runs out.
 bool spans_put(struct spans *spans, struct span span);
 
-// Tells the visitor, in order, what lies in [start, end), and takes it out; false where the visitor or memory failed.
+// Remove the range [start, end) and pass its parts to the visitor in order. Returns false if the visitor or an
+// allocation failed.
 bool spans_take(struct spans *spans, int64_t start, int64_t end, span_visitor visitor, void *context);
 
-// As spans_take, but leaves everything in its place.
+// Pass the parts within [start, end) to the visitor without removing them.
 bool spans_see(const struct spans *spans, int64_t start, int64_t end, span_visitor visitor, void *context);
 
-// The span that holds the place, or NULL.
+// Return the span that contains the position, or NULL.
 const struct span *spans_at(const struct spans *spans, int64_t place);
 
-// The last span that starts before the place, or NULL.
+// Return the last span that starts before the position, or NULL.
 const struct span *spans_before(const struct spans *spans, int64_t place);

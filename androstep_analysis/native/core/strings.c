@@ -1,4 +1,4 @@
-// Strings that are kept once: an open-addressed hash table of numbers into one buffer.
+// Interned strings: an open-addressed hash table of indices into one buffer.
 #include "core/table.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct strings {
     uint32_t *hashes;
     size_t count;
     size_t places;
-    uint32_t *slots; // number of the string + 1; 0: free
+    uint32_t *slots; // index of the string + 1; 0: free
     size_t mask;
 };
 
@@ -31,7 +31,7 @@ static uint64_t word_at(const uint8_t *text)
     return word;
 }
 
-// The bytes of a text of up to eight, some of them twice.
+// Return the bytes of a text of at most eight bytes; some are used twice.
 static uint64_t short_word(const uint8_t *text, size_t length)
 {
     uint32_t first, last;
@@ -49,7 +49,8 @@ static uint64_t mixed(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-// Wang Yi's idea of mixing by one wide multiplication: eight bytes a step, the last of which may overlap those before.
+// Hashes eight bytes at a time by multiplication (an idea of Wang Yi). The last eight bytes may overlap the previous
+// ones.
 static uint32_t hash_of(const uint8_t *text, size_t length)
 {
     uint64_t hash = 0x9e3779b97f4a7c15u ^ length;
@@ -141,7 +142,7 @@ static bool grow_places(struct strings *strings)
     return true;
 }
 
-// Number of the string; NO_STRING where it is not there, and then the slot where it would go.
+// Return the index of the string. If it is missing, return NO_STRING and set `slot` to the free slot for it.
 static uint32_t find(const struct strings *strings, const uint8_t *text, size_t length, uint32_t hash, size_t *slot)
 {
     uint32_t number;

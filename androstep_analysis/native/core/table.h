@@ -1,4 +1,4 @@
-// What the decoders share: tables of columns that the caller owns, and strings that are kept once.
+// Structures shared by the decoders: tables with columns owned by the caller, and interned strings.
 #pragma once
 
 #include <stdbool.h>
@@ -7,40 +7,40 @@
 
 #define API __attribute__((visibility("default")))
 
-// A place that holds no value: what becomes null in the table.
+// Values that become null in the table.
 #define NO_INT64  INT64_MIN
 #define NO_INT32  INT32_MIN
 #define NO_UINT32 UINT32_MAX
 #define NO_STRING UINT32_MAX
 #define NO_CODE   UINT8_MAX
 
-// Strings, each kept once and told by its number in order of arrival.
+// Interned strings; the index of a string is its order of insertion.
 struct strings;
 
 API struct strings *strings_new(void);
 API void strings_free(struct strings *strings);
 
-// Number of the string, which is taken in if it is new; NO_STRING where memory is short.
+// Return the index of the string, inserting it if it is new; NO_STRING if memory runs out.
 API uint32_t strings_add(struct strings *strings, const uint8_t *text, size_t length);
 
-// Number of the string; NO_STRING where it is not there.
+// Return the index of the string, or NO_STRING if it is missing.
 uint32_t strings_find(const struct strings *strings, const uint8_t *text, size_t length);
 
-// The bytes of the string of that number, which must be there; they stand until the next strings_add.
+// Return the bytes of the string with this index, which must exist. They are valid until the next strings_add.
 const uint8_t *strings_text(const struct strings *strings, uint32_t number, size_t *length);
 
 API size_t strings_count(const struct strings *strings);
 API size_t strings_bytes(const struct strings *strings);
 
-// All strings one after the other, and where each begins (one more than strings).
+// Copy all strings, concatenated, and the offsets of their starts (one more than strings).
 API void strings_copy(const struct strings *strings, uint8_t *text, int32_t *offsets);
 
 enum { MAX_COLUMNS = 48 };
 
 enum kind { KIND_INT64, KIND_INT32, KIND_UINT32, KIND_BOOL, KIND_STRING, KIND_CODE };
 
-// Rows of one of the tables in schemas/, by column: int64_t, int32_t, uint32_t, uint8_t (bool), uint32_t (number of a
-// string) or uint8_t (number of an enum's value). `columns` are in the order of the schema.
+// Rows of one of the tables in schemas/, by column: int64_t, int32_t, uint32_t, uint8_t (bool), uint32_t (index of a
+// string) or uint8_t (index of an enum's value). `columns` have the order of the schema.
 struct table {
     size_t rows;
     size_t capacity;
@@ -50,7 +50,7 @@ struct table {
     uint8_t kinds[MAX_COLUMNS];
 };
 
-// Columns of table block_events; test_native holds them against schemas/block_events.json.
+// Columns of table block_events; test_native compares them with schemas/block_events.json.
 enum block_column {
     BLOCK_TS_NS,
     BLOCK_CPU,
@@ -70,7 +70,7 @@ enum block_column {
     BLOCK_PATH,
 };
 
-// Steps of a request's life, in the order of the schema's values of block_events.action.
+// Stages of a request, in the order of the values of block_events.action in the schema.
 enum action {
     ACTION_QUEUE,
     ACTION_GETRQ,
@@ -95,10 +95,10 @@ static inline bool table_is_full(const struct table *table)
     return table->rows == table->capacity;
 }
 
-// Begins a row in which no column has a value yet, and returns its number. The table must not be full.
+// Append a row without values and return its index. The table must not be full.
 static inline size_t table_row(struct table *table)
 {
-    return table->rows++; // whoever empties the table fills it with what stands for null
+    return table->rows++; // the owner fills the columns with null values whenever it empties the table
 }
 
 static inline void put_int64(struct table *table, size_t column, size_t row, int64_t value)

@@ -1,4 +1,4 @@
-// Pieces of text: what is looked for in all of them, and what names stand for.
+// Searching text, paths from names, and device names.
 #include "core/text.h"
 
 const uint8_t *text_find(struct text text, const char *wanted)

@@ -1,11 +1,11 @@
-// A piece of text, and what is taken from its start.
+// A range of text and functions that parse from its start.
 #pragma once
 
 #include "core/table.h"
 
 #include <string.h>
 
-// What is left to read of a line, and any part of it.
+// The unread rest of a line, or any part of it.
 struct text {
     const uint8_t *at;
     const uint8_t *end;
@@ -37,10 +37,10 @@ static inline bool text_ends(struct text text, const char *wanted)
     return text_length(text) >= length && !memcmp(text.end - length, wanted, length);
 }
 
-// Where `wanted` is in `text`; NULL for nowhere.
+// Return the first occurrence of `wanted` in `text`, or NULL.
 const uint8_t *text_find(struct text text, const char *wanted);
 
-// Without blanks at its ends, and what ends the line.
+// Return the text without blanks and carriage returns at its ends.
 struct text text_trimmed(struct text text);
 
 static inline void put_text(struct table *table, size_t column, size_t row, struct text text)
@@ -84,7 +84,7 @@ static inline bool take_word(struct text *text, const char *word)
     return take_bytes(text, word, strlen(word));
 }
 
-// All up to the end of the first `word`; false, and nothing taken, where there is none.
+// Skip everything up to the end of the first `word`. Returns false and skips nothing if it does not occur.
 static inline bool take_past(struct text *text, const char *word)
 {
     const uint8_t *at = text_find(*text, word);
@@ -94,7 +94,7 @@ static inline bool take_past(struct text *text, const char *word)
     return at;
 }
 
-// Any number of spaces, and whether there was one.
+// Skip spaces. Returns whether there were any.
 static inline bool take_spaces(struct text *text)
 {
     const uint8_t *start = text->at;
@@ -104,7 +104,7 @@ static inline bool take_spaces(struct text *text)
     return text->at != start;
 }
 
-// A decimal number; UINT64_MAX for what is larger.
+// Parse a decimal number; UINT64_MAX if it is larger.
 static inline bool take_number(struct text *text, uint64_t *number)
 {
     const uint8_t *start = text->at;
@@ -118,14 +118,14 @@ static inline bool take_number(struct text *text, uint64_t *number)
 
         while (at < text->at - 1 && *at == '0')
             at++;
-        // 2^64 has twenty digits; what has as many and is smaller than 10^19 went round.
+        // 2^64 has twenty digits; a value of twenty digits below 10^19 has overflowed.
         if (text->at - at > 20 || (text->at - at == 20 && (*at != '1' || value < 10000000000000000000u)))
             *number = UINT64_MAX;
     }
     return text->at != start;
 }
 
-// A signed decimal number; NO_INT64 for what does not fit.
+// Parse a signed decimal number; NO_INT64 if it does not fit.
 static inline bool take_signed(struct text *text, int64_t *number)
 {
     struct text at = *text;
@@ -154,7 +154,7 @@ static inline int32_t int32_of_signed(int64_t number)
     return number < INT32_MIN || number > INT32_MAX ? NO_INT32 : (int32_t)number;
 }
 
-// The kernel's dev_t has 12 bits of major and 20 of minor.
+// The kernel's dev_t has a 12-bit major and a 20-bit minor.
 static inline bool is_device(uint64_t major, uint64_t minor)
 {
     return major < 1 << 12 && minor < 1 << 20;
@@ -165,14 +165,15 @@ static inline uint32_t device_of(uint64_t major, uint64_t minor)
     return (uint32_t)(major << 20 | minor);
 }
 
-// The number of the path of the names from the last up to the root, "/"; of the first name alone where the root is not
-// among them; NO_STRING where one of them has no bytes, which a probe could not read, or all are too long for a path.
+// Return the index of the path built from names, which are ordered from the last to the root "/". Without the root,
+// return that of the first name alone. Returns NO_STRING if a name is empty because a probe could not read it, or if
+// the path is too long.
 uint32_t path_of_names(struct strings *strings, const struct text *names, size_t levels);
 
-// The device of a name as 8:0; NO_UINT32 for another name.
+// Return the device of a name such as 8:0, or NO_UINT32 for another name.
 uint32_t device_of_name(struct text name);
 
-// Seconds and a fraction of so many digits (`or_digits`: or so many) as nanoseconds; up to the year 2255.
+// Parse seconds with a fraction of `digits` or `or_digits` digits as nanoseconds, up to the year 2255.
 static inline bool take_time(struct text *text, size_t digits, size_t or_digits, int64_t *ns)
 {
     struct text at = *text;
@@ -195,7 +196,7 @@ static inline bool take_time(struct text *text, size_t digits, size_t or_digits,
     return true;
 }
 
-// `[name]`, perhaps a number behind it, at the end of a line: the name goes to the last bracket that fits.
+// Parse `[name]`, optionally followed by a number, at the end of a line. The name extends to the last matching bracket.
 static inline bool take_bracketed(struct text *text, struct text *name)
 {
     const uint8_t *at = text->end;

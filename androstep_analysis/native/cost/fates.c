@@ -1,5 +1,5 @@
-// What became of the bytes that were written to files: a page cache of which only the dirty bytes are known, and who
-// wrote them last (measures/write_fates.py, which mirrors these structures).
+// Outcomes of the bytes written to files. Simulates a page cache of dirty bytes and their last writers
+// (measures/write_fates.py, which mirrors these structures).
 
 #include <string.h>
 
@@ -8,18 +8,22 @@
 #include "core/table.h"
 
 enum {
-    GRAIN_BYTES = 4096, // in which files are looked up here, whatever a page or block is
+    GRAIN_BYTES = 4096, // granularity of lookups in files, independent of page and block size
     SECTOR_BYTES = 512,
 };
 
-// What a row tells: bytes are written to a file, go out to the device, or are dropped; the inode begins anew or ends,
-// so that it has no bytes; rows are missing here, so that the outcome of every dirty byte is unknown; a block of an
-// unknown file is written to the device.
+// Kinds of rows:
+// - ROW_WRITE: bytes are written to a file.
+// - ROW_OUT: bytes are written back to the device.
+// - ROW_DROP: bytes are dropped from the cache.
+// - ROW_END: the inode is created or deleted; it has no bytes.
+// - ROW_LOST: rows are missing here, so that the outcome of every dirty byte is unknown.
+// - ROW_UNPLACED: a block of an unknown file is written to the device.
 enum row_kind { ROW_WRITE, ROW_OUT, ROW_DROP, ROW_END, ROW_LOST, ROW_UNPLACED };
 
 enum fate { FATE_OUT, FATE_OVERWRITTEN, FATE_DROPPED, FATE_KEPT, FATE_UNKNOWN, NR_FATES };
 
-// Rows in order of time; see core/table.h for what holds no value.
+// Rows ordered by time; core/table.h defines the null values.
 struct fate_rows {
     size_t rows;
     const int64_t *ts_ns;
@@ -29,12 +33,12 @@ struct fate_rows {
     const int64_t *end;
     const int32_t *tid;
     const int32_t *pid;
-    const uint32_t *comm; // number of the name
+    const uint32_t *comm; // index of the name
     const uint8_t *kind;
-    int64_t *repeated; // set for ROW_OUT: bytes of it that had gone out before
+    int64_t *repeated; // output for ROW_OUT: bytes that were written back before
 };
 
-// What a thread wrote to one life of a file, and what became of that.
+// Bytes that a thread wrote to a file during one lifetime of its inode, by outcome.
 struct writer {
     int64_t ts_ns; // of the first write
     int64_t ino;
@@ -54,23 +58,23 @@ struct last_write {
 
 struct segment {
     uint32_t writer;
-    uint16_t begin; // in the grain
+    uint16_t begin; // within the grain
     uint16_t end : 15;
     uint16_t may_be_out : 1;
 };
 
-// A file as long as the inode is the same one.
+// A lifetime of an inode: from its creation to its deletion.
 struct life {
-    int64_t nth;          // of the inode's
-    int64_t end_losses;   // how often rows were missing before its end, or NO_INT64
-    int64_t end_unplaced; // the device's `unplaced` then
+    int64_t nth;          // index among the lifetimes of this inode
+    int64_t end_losses;   // losses before its end, or NO_INT64
+    int64_t end_unplaced; // `unplaced` of the device at its end
     uint32_t dev;
 };
 
 struct grain {
-    struct segment *segments; // dirty bytes, in order
-    int64_t losses;           // how often rows were missing when it was last touched
-    int64_t unplaced;         // the device's `unplaced` then
+    struct segment *segments; // dirty bytes, ordered
+    int64_t losses;           // losses when it was last changed
+    int64_t unplaced;         // `unplaced` of the device when it was last changed
     uint32_t life;
     uint16_t count;
     uint16_t room;
@@ -78,10 +82,10 @@ struct grain {
 };
 
 struct fates {
-    struct map of_files; // number of the present life plus 1
+    struct map of_files; // index of the current lifetime plus 1
     struct map of_grains;
     struct map of_writers;
-    struct map unplaced; // how many blocks of unknown files were written to the device
+    struct map unplaced; // number of blocks of unknown files written to each device
     struct life *lives;
     size_t nr_lives, lives_room;
     struct grain *grains;
@@ -95,9 +99,9 @@ struct fates {
 
 API struct fates *fates_new(void);
 API void fates_free(struct fates *fates);
-// Rows that follow what came before. False where memory is short.
+// Process the next rows. Returns false if memory runs out.
 API bool fates_follow(struct fates *fates, const struct fate_rows *rows);
-// Nothing follows: returns the writers, whose bytes are all accounted for.
+// Finish after the last row. Returns the writers with all their bytes accounted for.
 API const struct writer *fates_finish(struct fates *fates, size_t *nr_writers);
 
 struct fates *fates_new(void)
@@ -122,7 +126,7 @@ void fates_free(struct fates *fates)
 
 // --- files, grains and writers ---------------------------------------------------------------------------------------
 
-// Begins another life of the file; false where memory is short.
+// Begin another lifetime of the file. Returns false if memory runs out.
 static bool life_begin(struct fates *fates, uint64_t *number, uint32_t dev)
 {
     int64_t nth = *number ? fates->lives[*number - 1].nth + 1 : 0;
@@ -131,7 +135,7 @@ static bool life_begin(struct fates *fates, uint64_t *number, uint32_t dev)
         struct life *grown = array_grow(fates->lives, &fates->lives_room, sizeof(*grown));
 
         if (!grown) {
-            *number = 1; // never used: the caller gives up
+            *number = 1; // never used: the caller stops
             return false;
         }
         fates->lives = grown;
@@ -160,7 +164,8 @@ static void account_all(struct fates *fates, struct grain *grain, enum fate fate
     grain->count = 0;
 }
 
-// The device's `unplaced` is this much by now: if it was less when the grain was touched, its bytes may be out.
+// Update the grain to the device's current `unplaced`. If it has increased since the last change, the grain's bytes may
+// have been written back.
 static void take_unplaced(struct grain *grain, int64_t unplaced)
 {
     if (grain->unplaced == unplaced)
@@ -218,8 +223,8 @@ static bool writers_grow(struct fates *fates)
     return true;
 }
 
-// The thread as a writer of that life of the file; NULL where memory is short. A thread may have the number of one that
-// has ended: the process and the name distinguish them.
+// Return the thread as a writer of this lifetime of the file, or NULL if memory runs out. A thread ID may be reused;
+// process and name distinguish its users.
 static struct writer *writer_of(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
 {
     const uint64_t thread = (uint64_t)(uint32_t)rows->pid[row] << 32 | (uint32_t)rows->tid[row];
@@ -266,7 +271,7 @@ static bool segments_reserve(struct grain *grain, size_t count)
     return true;
 }
 
-// Puts `count` segments in place of those from `first` to before `limit`.
+// Replace the segments from `first` to before `limit` with `count` others.
 static bool segments_replace(struct grain *grain, size_t first, size_t limit, const struct segment *by, size_t count)
 {
     size_t after = grain->count - limit;
@@ -280,8 +285,8 @@ static bool segments_replace(struct grain *grain, size_t first, size_t limit, co
     return true;
 }
 
-// The dirty bytes of [begin, end) have this fate, and `writer` wrote others in their place unless it is NULL. NR_FATES
-// is no fate: they are accounted for with those.
+// Assign this outcome to the dirty bytes of [begin, end), and replace them by bytes of `writer` unless it is NULL. With
+// NR_FATES no outcome is counted: the rest of a short write replaces its own bytes.
 static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum fate fate,
                    const uint32_t *writer)
 {
@@ -310,7 +315,7 @@ static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uin
     return segments_replace(grain, first, limit, left, count);
 }
 
-// Which sectors of the grain lie in [begin, end), at least in part.
+// Return the sectors of the grain that overlap [begin, end).
 static uint8_t sectors_of(uint32_t begin, uint32_t end)
 {
     uint32_t first = begin / SECTOR_BYTES, limit = (end + SECTOR_BYTES - 1) / SECTOR_BYTES;
@@ -353,7 +358,7 @@ static bool take_bytes(struct fates *fates, uint32_t life, const struct fate_row
 
         end = base + GRAIN_BYTES < limit ? base + GRAIN_BYTES : limit;
         if (!known && rows->kind[row] == ROW_DROP)
-            continue; // nothing of it is known to be dirty
+            continue; // it has no known dirty bytes
         grain = grain_add(fates, life, number);
         if (!grain || !take_grain(fates, grain, (uint32_t)(begin - base), (uint32_t)(end - base), rows->kind[row], fate,
                                   writer, &repeated))
@@ -364,7 +369,7 @@ static bool take_bytes(struct fates *fates, uint32_t life, const struct fate_row
     return true;
 }
 
-// A write that was cut short goes on behind where it was: the kernel tells each time all that is still to be written.
+// Return whether a write continues a short write: the kernel reports everything that remains each time.
 static bool goes_on(const struct last_write *last, int64_t begin, int64_t end)
 {
     return begin > last->begin && begin < last->end && end == last->end;
@@ -438,7 +443,7 @@ const struct writer *fates_finish(struct fates *fates, size_t *nr_writers)
         int64_t end = life->end_losses;
 
         take_unplaced(grain, end == NO_INT64 ? unplaced_of(fates, life->dev) : life->end_unplaced);
-        // What was still dirty when the life ended was dropped with it.
+        // Bytes still dirty at the end of the lifetime were dropped.
         if (grain->losses != (end == NO_INT64 ? fates->losses : end))
             account_all(fates, grain, FATE_UNKNOWN);
         else

@@ -1,5 +1,5 @@
-// What an explorer shows of pieces in order of time: how many fall into each cell of a picture, which they are where
-// they are few, and how much each file, process and so on has of them. One pass each.
+// Queries of the explorer over pieces ordered by time: counts in each cell of a picture, their rows if they are few,
+// and totals by file, process and so on. Each query is one pass.
 #include "core/table.h"
 
 #include <math.h>
@@ -10,14 +10,14 @@ enum { PLANES = 3 };
 
 #define NO_GROUP UINT32_MAX
 
-// The columns of `rows` pieces. A piece that a filter excludes has that filter's bit in `excluded`.
+// Columns of `rows` pieces. `excluded` has a bit for each filter that excludes the piece.
 struct pieces {
     size_t rows;
     const int64_t *begin_ns;
-    const float *took_ns; // NaN where unknown
+    const float *took_ns; // NaN: unknown
     const uint32_t *request;
     const uint32_t *sectors;
-    const uint8_t *plane; // reads, writes, others
+    const uint8_t *plane; // reads, writes, other
     const uint8_t *excluded;
 };
 
@@ -27,7 +27,7 @@ struct view {
     double low, high;
     const void *values;
     uint32_t type;
-    uint8_t by; // the filters that count here
+    uint8_t by; // filters that apply here
 };
 
 API uint64_t pieces_cells(const struct pieces *pieces, const struct view *view, size_t first, size_t last,
@@ -49,7 +49,7 @@ static inline uint32_t code_at(const void *codes, uint32_t type, size_t row)
     }
 }
 
-// NaN where there is none.
+// Return the value of a row, or NaN if it is null.
 static inline double value_at(const struct view *view, size_t row)
 {
     if (view->type == TYPE_F32)
@@ -62,9 +62,9 @@ static inline double value_at(const struct view *view, size_t row)
     return code_at(view->values, view->type, row);
 }
 
-// Adds the pieces of rows [first, last), which begin within the view's time, to `cells`: a plane after the other, each
-// `height` rows of `width` from the lowest value on. A piece right behind another of its request in the same cell
-// counts no second time. Returns how many have no value.
+// Add the pieces of rows [first, last) that begin within the view to `cells`: one plane after another, each with
+// `height` rows of `width` cells, lowest value first. Consecutive pieces of one request in the same cell count once.
+// Returns the number of pieces without a value.
 uint64_t pieces_cells(const struct pieces *pieces, const struct view *view, size_t first, size_t last, uint32_t width,
                       uint32_t height, uint32_t *cells)
 {
@@ -97,8 +97,8 @@ uint64_t pieces_cells(const struct pieces *pieces, const struct view *view, size
     return without;
 }
 
-// Puts the numbers of the pieces among rows [first, last) that are under way in the view into `rows`, at most `most` of
-// them; returns how many there are, and one more than `most` where there are more than that.
+// List the rows among [first, last) with pieces in progress within the view, at most `most` of them. Returns their
+// number, or `most` + 1 if there are more.
 size_t pieces_rows(const struct pieces *pieces, const struct view *view, size_t first, size_t last, uint32_t *rows,
                    size_t most)
 {
@@ -110,7 +110,7 @@ size_t pieces_rows(const struct pieces *pieces, const struct view *view, size_t 
 
         if (pieces->excluded[row] & view->by || begin_ns >= view->end_ns)
             continue;
-        // Not where NaN: what began before is then not known to be under way.
+        // False for NaN: a piece of unknown duration that began earlier is not known to be in progress.
         if (begin_ns < view->begin_ns && !((double)pieces->took_ns[row] >= (double)(view->begin_ns - begin_ns)))
             continue;
         value = value_at(view, row);
@@ -123,9 +123,9 @@ size_t pieces_rows(const struct pieces *pieces, const struct view *view, size_t 
     return count;
 }
 
-// Adds up requests and sectors of rows [first, last) by the group of their code, NO_GROUP where it is in none; codes
-// are groups where `groups` is null. The pieces of a request lie together; `latest` has the last request of each group,
-// all bits set where there was none.
+// Add up requests and sectors of rows [first, last) by the group of their code; NO_GROUP: none. If `groups` is NULL,
+// codes are groups. The pieces of a request are consecutive. `latest` is the last request of each group, with all bits
+// set if there was none.
 void pieces_count(const struct pieces *pieces, const void *codes, uint32_t type, const uint32_t *groups, uint8_t by,
                   size_t first, size_t last, uint32_t *latest, uint32_t *requests, uint64_t *sectors)
 {

@@ -1,4 +1,4 @@
-// When each object is used again: the records of libCacheSim's oracleGeneral, filled in one pass forward.
+// Records of libCacheSim's oracleGeneral with the next use of each object, filled in one forward pass.
 #include "core/map.h"
 #include "core/table.h"
 
@@ -7,7 +7,7 @@
 enum { RECORD_BYTES = 24, NEXT_AT = 16 };
 
 struct reuse {
-    struct map last_use; // number of the use and one, by object
+    struct map last_use; // index of the last use plus 1, by object
     uint64_t uses;
 };
 
@@ -35,8 +35,8 @@ static void put(uint8_t *to, uint64_t value, size_t bytes)
         to[i] = (uint8_t)(value >> 8 * i);
 }
 
-// Adds `count` uses behind those already in `records` (the start of all records, with room for these too). Returns how
-// many were added: fewer only where memory is short.
+// Append `count` uses to `records`, which starts at the first record and has capacity for all of them. Returns the
+// number of added uses; it is smaller only if memory runs out.
 size_t reuse_add(struct reuse *reuse, uint8_t *records, size_t count, const uint32_t *times, const uint64_t *objects,
                  uint32_t bytes)
 {

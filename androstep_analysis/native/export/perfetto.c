@@ -1,7 +1,7 @@
 // Slices and counters as packets of a Perfetto trace (google/perfetto: protos/perfetto/trace).
 //
-// Slices of a track nest, so requests that overlap need several tracks: the lanes of a group. Tracks of one name below
-// one parent are shown as one.
+// Slices of a track must nest, so overlapping requests need several tracks, the lanes of a group. Perfetto displays
+// tracks of one name and one parent as one.
 #include "core/array.h"
 #include "core/table.h"
 
@@ -38,10 +38,10 @@ enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 
 enum argument_kind { ARGUMENT_IS_INT, ARGUMENT_IS_STRING, ARGUMENT_IS_BOOL };
 
-// Lengths are written in four bytes, before what they count is known, so that a message may have up to 2^28 bytes.
+// Lengths are written in four bytes before the contents are known, so a message has at most 2^28 bytes.
 enum { LENGTH_BYTES = 4, VARINT_BYTES = 10, TAG_BYTES = 2 };
 
-// At most so many arrows lead to one slice.
+// Most flow arrows that lead to one slice.
 enum { MAX_FLOWS = 1000 };
 
 struct lane {
@@ -49,7 +49,7 @@ struct lane {
     uint32_t number;
 };
 
-// `lanes` is a heap with the lane on top that was free first.
+// A group of tracks. `lanes` is a heap with the lane that becomes free first on top.
 struct group {
     uint64_t parent;
     uint8_t *name;
@@ -66,8 +66,8 @@ struct trace {
     size_t room;
 };
 
-// Slices of one kind, by column. `end` is NO_INT64 for what has no duration: an instant. Names, categories and texts
-// are the numbers of interned strings. Row i has flows first_flow[i] and the nr_flows[i] - 1 that follow.
+// Slices of one kind, by column. `end` is NO_INT64 for an instant. Names, categories and texts are indices of interned
+// strings. Row i has the nr_flows[i] flows from first_flow[i] on.
 struct slices {
     size_t rows;
     const int64_t *begin;
@@ -115,7 +115,7 @@ void trace_free(struct trace *trace)
     free(trace);
 }
 
-// A group of tracks with this name below track `parent`; its number, or NO_UINT32 where memory is short.
+// Add a group of tracks with this name below track `parent`. Returns its index, or NO_UINT32 if memory runs out.
 uint32_t trace_group(struct trace *trace, uint64_t parent, const uint8_t *name, size_t name_bytes)
 {
     struct group *group;
@@ -136,7 +136,8 @@ uint32_t trace_group(struct trace *trace, uint64_t parent, const uint8_t *name, 
     return (uint32_t)trace->nr_groups++;
 }
 
-// A number that is hardly met in another trace (splitmix64): tracks and flows are numbered across all merged traces.
+// Return an ID that is unlikely to occur in another trace (splitmix64), because IDs of tracks and flows are shared by
+// all merged traces.
 uint64_t trace_number(uint64_t salt, uint64_t number)
 {
     uint64_t mixed = salt + (number + 1) * 0x9e3779b97f4a7c15u;
@@ -144,7 +145,7 @@ uint64_t trace_number(uint64_t salt, uint64_t number)
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
     mixed ^= mixed >> 31;
-    return mixed ? mixed : 1; // 0 is the track that every trace has
+    return mixed ? mixed : 1; // 0 is the default track of every trace
 }
 
 static uint8_t *varint(uint8_t *out, uint64_t value)
@@ -178,7 +179,7 @@ static uint8_t *bytes_field(uint8_t *out, uint32_t field, const uint8_t *bytes, 
     return out + length;
 }
 
-// Begins a message within a message; what it returns is where its contents begin, and what `finish` wants.
+// Begin a nested message. Returns the start of its contents, which `finish` needs.
 static uint8_t *begin(uint8_t *out, uint32_t field)
 {
     return varint(out, (uint64_t)field << 3 | 2) + LENGTH_BYTES;
@@ -232,8 +233,8 @@ static void sift_down(struct lane *lanes, uint32_t count)
     lanes[at] = moved;
 }
 
-// A lane of the group that is free from `start` on and taken until `end`; a new one is written to `*out`. NO_UINT32
-// where memory is short.
+// Reserve a lane of the group that is free at `start` until `end`; the track of a new lane is written to `*out`.
+// Returns NO_UINT32 if memory runs out.
 static uint32_t take_lane(const struct trace *trace, uint32_t number, int64_t start, int64_t end, uint8_t **out)
 {
     struct group *group = &trace->groups[number];
@@ -309,7 +310,7 @@ static uint8_t *put_end(const struct trace *trace, int64_t time, uint64_t track,
     return finish(packet, finish(event, number_field(out, EVENT_TRACK, track)));
 }
 
-// Bytes that the packets of a row never exceed.
+// Return an upper bound of the bytes in the packets of a row.
 static size_t most_bytes(const struct trace *trace, const struct slices *slices, size_t row)
 {
     enum { FIELD = TAG_BYTES + VARINT_BYTES, MESSAGE = TAG_BYTES + LENGTH_BYTES, FIELDS = 24, MESSAGES = 6 };
@@ -319,8 +320,8 @@ static size_t most_bytes(const struct trace *trace, const struct slices *slices,
            slices->nr_arguments * argument;
 }
 
-// Writes packets of the rows from `*row` on, as many as there is room for, and moves `*row` behind the last of them.
-// Returns how many bytes were written: 0 where memory is short.
+// Write packets of the rows from `*row` on, as many as fit, and advance `*row` past the last one. Returns the number of
+// bytes written; 0 if memory runs out.
 size_t trace_slices(struct trace *trace, const struct slices *slices, size_t *row, uint8_t *out, size_t room)
 {
     uint8_t *at = out;
@@ -345,7 +346,7 @@ size_t trace_slices(struct trace *trace, const struct slices *slices, size_t *ro
     return (size_t)(at - out);
 }
 
-// The same for the values of one counter.
+// Write packets of the values of one counter in the same way.
 size_t trace_counters(const struct trace *trace, uint64_t track, size_t *row, size_t rows, const int64_t *times,
                       const int64_t *values, uint8_t *out, size_t room)
 {

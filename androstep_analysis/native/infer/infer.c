@@ -1,4 +1,4 @@
-// The pass over events and requests: see infer.h.
+// The pass over events and requests described in infer.h.
 #include "infer/infer.h"
 
 #include <string.h>
@@ -8,13 +8,13 @@
 
 #define NOTHING        SIZE_MAX
 #define INLINE_BYTES   3488 // F2FS: MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
-#define SEGMENT_BLOCKS 512  // F2FS: a segment holds data or nodes
+#define SEGMENT_BLOCKS 512  // F2FS: a segment contains either data or nodes
 #define MANY_PAGES     64
 #define MANY_FILES     16
 #define MANY_ROWS      256
 #define MANY_DIRTY     4096
-#define MANY_BLOCKS    8 // a fsync writes fewer nodes at once
-#define FIRST_FILE     3 // F2FS keeps nodes in inode 1, and its other metadata in inode 2
+#define MANY_BLOCKS    8 // a fsync writes fewer nodes in one request
+#define FIRST_FILE     3 // F2FS stores nodes in inode 1 and its other metadata in inode 2
 
 // A block of a file, and the event that wrote it.
 struct page {
@@ -23,52 +23,52 @@ struct page {
     int64_t author;
 };
 
-// Pages in order, of which the first `head` are done. A page that is taken out elsewhere stays in the array.
+// Ordered pages; the first `head` are done. A page that is removed elsewhere stays in the array.
 struct queue {
     struct page *pages;
     size_t head, end, room;
-    size_t mixed; // number of the file, from 1 on, of which some pages went out in an unknown order; 0: none
+    size_t mixed; // index of the file, from 1, with some pages written in an unknown order; 0: none
 };
 
-// Where a page can be: dirty, in a queue to be issued, or in a queue of pages that were looked up to get a place.
+// State of a page: dirty, queued to be issued, or queued after a lookup to allocate its block.
 enum state { DIRTY, WAITING, ALLOCATED, NR_STATES };
 
 struct file {
     uint32_t dev;
     int64_t ino;
-    int64_t bytes;  // as far as writes tell
-    int64_t author; // the last write, or where there is none, the last page that came into the cache
+    int64_t bytes;  // size according to the writes
+    int64_t author; // last write, or else last page added to the cache
     bool is_written;
-    uint32_t life;               // changes when the inode is deleted
+    uint32_t life;               // incremented when the inode is deleted
     bool is_alive;               // seen since then
-    size_t nr_dirty;             // pages; a file with any is in the list of dirty files
-    size_t previous, next;       // in that list
-    struct queue dirty;          // in no order
-    int64_t issued_end;          // the block behind all that were flushed
-    bool is_fresh;               // the last flush was of blocks behind them that follow each other
-    int64_t first, block, count; // what was mapped last, and
-    size_t nr_results;           // how much was answered before
+    size_t nr_dirty;             // pages; a file with dirty pages is in the list of dirty files
+    size_t previous, next;       // in this list
+    struct queue dirty;          // unordered
+    int64_t issued_end;          // block after the last flushed one
+    bool is_fresh;               // the last flush was of consecutive blocks after all earlier ones
+    int64_t first, block, count; // last mapping, and
+    size_t nr_results;           // number of results at that time
 };
 
 struct thread {
-    size_t syncing;                     // the file, or NOTHING
-    int64_t sync;                       // the event
-    size_t wrote;                       // the last file written
-    size_t touched;                     // the last file written, cached, or looked up where it has no block
-    size_t mapped;                      // the last file looked up where it has one
+    size_t syncing;                     // file, or NOTHING
+    int64_t sync;                       // event
+    size_t wrote;                       // last file written
+    size_t touched;                     // last file written, cached, or looked up where it has no block
+    size_t mapped;                      // last file looked up where it has a block
     int64_t written_first, written_end; // blocks of the last write
-    struct queue issues;                // pages that it will issue
-    struct queue allocated;             // pages that it looked up to give them a place
-    struct queue reads;                 // pages that it put into the cache
-    size_t read_end;                    // as far as its last read request knew them
+    struct queue issues;                // pages that it is about to issue
+    struct queue allocated;             // pages that it looked up to allocate their blocks
+    struct queue reads;                 // pages that it added to the cache
+    size_t read_end;                    // end of the pages at its last read request
 };
 
-// What a block of the device holds.
+// Contents of a block of the device.
 struct place {
     size_t file;
     int64_t block;
     uint32_t life;
-    size_t answer; // the last write of it, or NOTHING
+    size_t answer; // last write of it, or NOTHING
 };
 
 struct infer {
@@ -81,18 +81,18 @@ struct infer {
     size_t nr_places, places_room;
     struct inference *results;
     size_t nr_results, results_room;
-    size_t *syncing; // threads in a fsync, in the order in which they began
+    size_t *syncing; // threads in a fsync, in the order of its begin
     size_t nr_syncing, syncing_room;
     size_t oldest, newest; // dirty files
     struct map of_files, of_threads, of_places;
-    struct map pages[NR_STATES]; // by file and block: the author, as `author_code`
-    struct map segments;         // of node blocks 2, of data 4
+    struct map pages[NR_STATES]; // by file and block: the author, as from `author_code`
+    struct map segments;         // 2: contains node blocks, 4: contains data
     bool is_failed;
 };
 
-// --- what is kept ----------------------------------------------------------------------------------------------------
+// --- tables ----------------------------------------------------------------------------------------------------------
 
-// The number under a key from 0 on, as many as there are so far for a new one; NOTHING where memory is short.
+// Return the index of a key, from 0; that of a new key is `count`. Returns NOTHING if memory runs out.
 static size_t number_of(struct infer *in, struct map *map, uint64_t space, uint64_t key, size_t count)
 {
     uint64_t *number = map_add(map, space, key);
@@ -132,7 +132,7 @@ static size_t file_at(struct infer *in, uint32_t dev, int64_t ino)
     return at;
 }
 
-// The thread of that number; the one of a device stands for its flusher.
+// Return the thread with this ID, or the flusher of a device.
 static size_t thread_at(struct infer *in, bool is_flusher, uint32_t key)
 {
     size_t at = number_of(in, &in->of_threads, is_flusher, key, in->nr_threads);
@@ -177,9 +177,9 @@ static bool queue_add(struct infer *in, struct queue *queue, struct page page)
     return true;
 }
 
-// --- pages that are to be written ------------------------------------------------------------------------------------
+// --- pages to be written ---------------------------------------------------------------------------------------------
 
-// No value of a map may be 0.
+// Encode the author: values of a map must not be 0.
 static uint64_t author_code(int64_t author)
 {
     return author == NO_INT64 ? 1 : (uint64_t)author + 2;
@@ -200,7 +200,7 @@ static void put_page(struct infer *in, enum state state, const struct page *page
         in->is_failed = true;
 }
 
-// Takes the page of a file out of a state. Returns whether it was there, and its author.
+// Remove the page of a file from a state. Returns whether it was there, and its author.
 static bool take_from(struct infer *in, enum state state, size_t file, int64_t block, int64_t *author)
 {
     uint64_t code = map_value(&in->pages[state], file, (uint64_t)block);
@@ -244,7 +244,7 @@ static int by_block(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-// Leaves each dirty page of a file once in its array, in order of their blocks.
+// Sort the dirty pages of a file by block and remove duplicates.
 static void sort_dirty(struct infer *in, struct file *file)
 {
     struct queue *dirty = &file->dirty;
@@ -282,7 +282,7 @@ static void make_dirty(struct infer *in, size_t at, int64_t block, int64_t autho
     }
 }
 
-// The dirty pages of a file go to the end of a queue, in order, or nowhere.
+// Append the dirty pages of a file to a queue in order, or drop them.
 static void flush(struct infer *in, size_t at, struct queue *queue)
 {
     struct file *file = &in->files[at];
@@ -306,7 +306,7 @@ static void flush(struct infer *in, size_t at, struct queue *queue)
     }
 }
 
-// What waits in a queue goes nowhere.
+// Drop the pages that wait in a queue.
 static void forget(struct infer *in, enum state state, struct queue *queue)
 {
     int64_t author;
@@ -319,7 +319,7 @@ static void forget(struct infer *in, enum state state, struct queue *queue)
     }
 }
 
-// Goes to the next page that still waits in the queue. Returns whether there is one.
+// Advance to the next page that still waits in the queue. Returns whether there is one.
 static bool is_waiting(const struct infer *in, enum state state, struct queue *queue)
 {
     while (queue->head < queue->end && !has_page(in, state, &queue->pages[queue->head]))
@@ -334,10 +334,10 @@ struct issue {
     uint32_t dev;
     uint8_t flags;
     int64_t blocks;
-    int64_t done;  // of them
-    bool is_whole; // what its first page is of goes out with it, and nothing else
+    int64_t done;  // done so far
+    bool is_whole; // the remaining pages of its first file are exactly this request
     size_t thread;
-    size_t holder; // the thread in whose fsync it is issued, or NOTHING
+    size_t holder; // the thread whose fsync issues it, or NOTHING
 };
 
 static void answer(struct infer *in, const struct issue *issue, int64_t block, const struct page *page, int64_t author,
@@ -355,7 +355,7 @@ static void answer(struct infer *in, const struct issue *issue, int64_t block, c
     };
 }
 
-// A block of the device is written: with that page, or NULL for nothing that is known.
+// Record the write of a block of the device with that page, or NULL if it is unknown.
 static void write_page(struct infer *in, const struct issue *issue, int64_t block, const struct page *page,
                        int64_t author, enum infer_rule rule)
 {
@@ -369,7 +369,8 @@ static void write_page(struct infer *in, const struct issue *issue, int64_t bloc
         *place = (struct place){page->file, page->block, in->files[page->file].life, in->nr_results - 1};
 }
 
-// The thread in a fsync that a request is for: its own, or the last one that waits where a worker issues it.
+// Return the thread in a fsync that a request belongs to: the issuing thread, or for a request issued by a worker the
+// last thread with waiting pages.
 static size_t holder_of(struct infer *in, size_t thread, uint8_t flags)
 {
     size_t found = NOTHING;
@@ -388,7 +389,7 @@ static size_t holder_of(struct infer *in, size_t thread, uint8_t flags)
     return found;
 }
 
-// The page that the block held before, if it is dirty, or a flusher may have seen it so.
+// Return the page that the block contained before, if it is dirty or a flusher may have seen it dirty.
 static bool in_place(struct infer *in, const struct issue *issue, int64_t block, struct page *page)
 {
     struct place *place = place_find(in, issue->dev, block);
@@ -421,7 +422,7 @@ static void set_segment(struct infer *in, uint32_t dev, int64_t block, uint64_t 
         in->is_failed = true;
 }
 
-// Dirty files, the oldest first, until one has pages with blocks of their own.
+// Flush dirty files, oldest first, until one has pages with blocks of their own.
 static void flush_oldest(struct infer *in, const struct issue *issue, struct queue *queue)
 {
     size_t at = in->oldest;
@@ -438,7 +439,8 @@ static void flush_oldest(struct infer *in, const struct issue *issue, struct que
     }
 }
 
-// How many pages of the first file in a queue wait there, before those of another; not counted beyond `enough`.
+// Return how many pages of the first file in a queue wait there before those of another file; stops counting beyond
+// `enough`.
 static int64_t waiting_pages(const struct infer *in, enum state state, const struct queue *queue, int64_t enough)
 {
     int64_t count = 0;
@@ -451,7 +453,7 @@ static int64_t waiting_pages(const struct infer *in, enum state state, const str
     return count;
 }
 
-// Whether dirty pages, the first ones or the last, lie as far from each other as two requests on the device.
+// Return whether the first or the last dirty pages have the same distance as two requests on the device.
 static bool lie_as(const struct queue *dirty, int64_t blocks, int64_t next_blocks, int64_t distance)
 {
     const struct page *pages = dirty->pages, *last = &pages[dirty->end - 1];
@@ -465,9 +467,10 @@ static bool lie_as(const struct queue *dirty, int64_t blocks, int64_t next_block
            last[1 - blocks].block - last[1 - blocks - next_blocks].block == -distance;
 }
 
-// The file that F2FS writes by this request though it is not the one that has been dirty longest: all of its pages, if
-// there are many, or pages that it updates in place by this request and the next one of its thread, whose distance
-// tells. NOTHING where there is none among the oldest. A plug issues requests in reverse on Linux 6.1.
+// Return the file that F2FS writes by this request although another has been dirty for longer: one with exactly as many
+// dirty pages if these are many, or one whose pages have the distance of this request and the next one of its thread
+// (in-place updates). Returns NOTHING if there is none among the oldest. On Linux 6.1 a plug issues requests in reverse
+// order.
 static size_t likely_file(struct infer *in, const struct issue *issue)
 {
     const struct infer_events *e = in->events;
@@ -494,8 +497,8 @@ static size_t likely_file(struct infer *in, const struct issue *issue)
     return NOTHING;
 }
 
-// The next page of a queue is written. F2FS writes some pages in place and others to its log, each apart, so that only
-// a request of all pages shows which is which.
+// Write the next page of a queue. F2FS writes some pages in place and others to its log, in separate requests. Only a
+// request of all pages identifies each page.
 static bool write_next(struct infer *in, struct issue *issue, int64_t block, struct queue *queue, enum infer_rule rule)
 {
     enum state state = rule == RULE_ALLOCATED ? ALLOCATED : WAITING;
@@ -521,7 +524,7 @@ static void write_in_sync(struct infer *in, struct issue *issue, int64_t block)
 {
     struct thread *holder = &in->threads[issue->holder];
     enum infer_rule rule = issue->holder == issue->thread ? RULE_SYNC : RULE_SYNC_OTHER;
-    // Without a dirty page it is what was stored through a memory map, or on F2FS also nodes.
+    // Without a dirty page it is data stored through a memory map, or on F2FS possibly nodes.
     bool may_be_data =
         (issue->flags & FLAG_REWRITES) || (!in->files[holder->syncing].is_written && issue->blocks >= MANY_BLOCKS);
 
@@ -588,8 +591,9 @@ static void write_block(struct infer *in, struct issue *issue, int64_t block)
     }
 }
 
-// Leaves those pages of a thread that one of its read requests is of: a run of pages that came into the cache since its
-// last request, the last one that is as long, or else the first one that is longer. Others came without a read.
+// Select the pages of a thread that belong to its read request: a run of pages added to the cache since its last
+// request. This is the last run of the same length, or else the first longer one. The other pages were added without a
+// read.
 static void find_read(struct thread *thread, int64_t blocks)
 {
     struct queue *reads = &thread->reads;
@@ -686,7 +690,7 @@ static void on_cached(struct infer *in, size_t row, size_t at, size_t tid)
     int64_t first = e->first[row];
 
     in->files[at].is_alive = true;
-    // A page that is written as a whole is not read.
+    // A page that is written completely is not read.
     if (thread->wrote == at && first >= thread->written_first && first < thread->written_end)
         return;
     if (e->ino[row] >= FIRST_FILE)
@@ -699,7 +703,8 @@ static void on_cached(struct infer *in, size_t row, size_t at, size_t tid)
         queue_add(in, &thread->reads, (struct page){at, first + k, (int64_t)row});
 }
 
-// A block that was written holds that page: what was inferred of it is right, or goes back to where it came from.
+// A mapping shows which page a written block contains: confirm the inferred result, or correct it and make the wrongly
+// inferred page dirty again.
 static void correct(struct infer *in, struct inference *result, size_t at, int64_t block)
 {
     struct file *file = &in->files[at];
@@ -725,7 +730,7 @@ static void on_mapped(struct infer *in, size_t row, size_t at)
     const struct infer_events *e = in->events;
 
     struct file *file = &in->files[at];
-    // A look-up mostly repeats the one before.
+    // A lookup usually repeats the previous one.
     if (file->is_alive && file->nr_results == in->nr_results && file->first == e->first[row] &&
         file->block == e->block[row] && file->count == e->count[row])
         return;
@@ -745,7 +750,7 @@ static void on_mapped(struct infer *in, size_t row, size_t at)
     }
 }
 
-// A thread that writes pages back looks up where to put them.
+// A thread that writes pages back looks up their blocks to allocate them.
 static void on_allocating(struct infer *in, size_t row, size_t at, size_t tid)
 {
     const struct infer_events *e = in->events;

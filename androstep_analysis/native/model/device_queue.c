@@ -1,5 +1,5 @@
-// When the operations of a replay program begin and end on a device of which is known what each takes
-// (whatif/predict.py): threads that wait for one another, and a queue, first come, first served.
+// Simulates the operations of a replay program on a device with known service times (whatif/predict.py): threads that
+// wait for one another, and a first-come, first-served queue.
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,13 @@ struct heap {
 
 struct queue {
     const int64_t *due_ns, *service_ns;
-    const int32_t *limit; // as many may be in service when it begins, itself included
+    const int32_t *limit; // most operations in service when it begins, including itself
     int64_t *ready_ns, *start_ns, *end_ns;
-    size_t *follows;  // where in `next` those begin that wait for an operation; one more than operations
-    int64_t *next;    // operations that wait
-    int64_t *awaited; // by each operation: how many have not ended
-    int64_t *waiting; // in the queue, in order
+    // index in `next` of the first operation that waits for each operation; one more entry marks the end
+    size_t *follows;
+    int64_t *next;    // waiting operations
+    int64_t *awaited; // number of unfinished operations that each operation waits for
+    int64_t *waiting; // in the queue, ordered
     size_t first, last;
     struct heap arrivals, completions;
     int64_t in_service;
@@ -30,7 +31,7 @@ API bool queue_run(size_t operations, const int32_t *thread, size_t threads, con
                    const int64_t *service_ns, const int32_t *limit, size_t waits, const int64_t *operation,
                    const int64_t *after, int64_t *ready_ns, int64_t *start_ns, int64_t *end_ns);
 
-// --- heaps: the earliest first, at equal times the one of the lowest number ------------------------------------------
+// --- heaps: earliest time first, at equal times the lowest index -----------------------------------------------------
 
 static bool comes_before(const struct heap *heap, int64_t when, int64_t what, size_t other)
 {
@@ -132,7 +133,7 @@ static void run(struct queue *queue)
     }
 }
 
-// --- who waits for whom ----------------------------------------------------------------------------------------------
+// --- dependencies ----------------------------------------------------------------------------------------------------
 
 static void count_wait(struct queue *queue, int64_t operation, int64_t after)
 {
@@ -169,16 +170,16 @@ static void link_operations(struct queue *queue, size_t operations, const int32_
         note_wait(queue, place, operation[number], after[number]);
 }
 
-// --- all -------------------------------------------------------------------------------------------------------------
+// --- entry point -----------------------------------------------------------------------------------------------------
 
 static void *numbers(size_t count)
 {
     return calloc(count + 1, sizeof(int64_t));
 }
 
-// False where memory is short. Operations of a thread are done in the order of their numbers; `after` of a wait is an
-// operation with a lower number than `operation`. Times are when an operation is asked for (`ready_ns`), when the
-// device begins with it, and when it has done it.
+// Run the simulation. Returns false if memory runs out. A thread does its operations in the order of their indices;
+// `after` of a wait must have a lower index than `operation`. The results are the times when each operation is
+// requested (`ready_ns`), begins on the device, and ends.
 bool queue_run(size_t operations, const int32_t *thread, size_t threads, const int64_t *due_ns,
                const int64_t *service_ns, const int32_t *limit, size_t waits, const int64_t *operation,
                const int64_t *after, int64_t *ready_ns, int64_t *start_ns, int64_t *end_ns)

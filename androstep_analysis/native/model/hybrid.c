@@ -1,6 +1,6 @@
-// A flash device with hybrid mapping as FAST has it (Lee et al. 2007; whatif/hybrid.py): data blocks that are mapped as
-// a whole, and a log of few blocks for what is written again. One log block takes the pages of one data block in order
-// from its first; the others take all else as it comes. A log block is emptied by merges with data blocks.
+// A flash device with the hybrid mapping of FAST (Lee et al. 2007; whatif/hybrid.py): data blocks that are mapped as a
+// whole, and a log of few blocks for rewritten pages. One log block takes the pages of one data block in order from its
+// first page; the others take all remaining pages as they come. Merges with data blocks free the log blocks.
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,28 +10,28 @@
 
 enum { NO_BLOCK = UINT32_MAX };
 
-// Where the newest version of a run of pages is; LOGGED and more: at that place of the log for what comes as it comes.
+// Location of the newest version of a run of pages. LOGGED and above: index of a log page written in arrival order.
 enum { NOWHERE, IN_DATA, IN_SEQUENCE, LOGGED };
 
-// The order is that of hybrid.MERGES.
+// Kinds of merges, in the order of hybrid.MERGES.
 enum merge { MERGE_SWITCH, MERGE_PARTIAL, MERGE_FULL, NR_MERGES };
 
 struct held {
     uint32_t place;
-    uint32_t writer;    // group of who wrote it last
-    bool is_programmed; // in the data block, the newest version or not
+    uint32_t writer;    // group of the last writer
+    bool is_programmed; // in the data block, whether or not it is the newest version
 };
 
 struct hybrid {
     struct runs runs;
     struct held *held; // of each run
-    uint32_t *data;    // block that holds each block of the host, or none
-    uint32_t *free;    // blocks that are erased, a queue in a ring
+    uint32_t *data;    // block that contains each block of the host, or none
+    uint32_t *free;    // erased blocks, a queue in a ring
     size_t nr_blocks, block_pages, first_free, nr_free;
-    uint32_t sequence, owner; // the log block that is written in order, and of which block of the host; or none
+    uint32_t sequence, owner; // log block written in order, and its block of the host; or none
     size_t sequence_pages;
-    uint32_t *log;     // the other log blocks, oldest behind newest in a ring
-    uint32_t **logged; // of each, the runs that were written to it
+    uint32_t *log;     // other log blocks, from oldest to newest in a ring
+    uint32_t **logged; // runs written to each of them
     size_t nr_log, newest, newest_pages;
     uint64_t *erases, *programs; // of each block; pages written for the host and copied, of each group
     uint64_t merges[NR_MERGES];
@@ -52,7 +52,7 @@ static void add_free(struct hybrid *hybrid, uint32_t block)
     hybrid->free[(hybrid->first_free + hybrid->nr_free++) % hybrid->nr_blocks] = block;
 }
 
-// There is one: no more than one block at a time is filled for a merge, and then another is erased.
+// Return an erased block. There always is one: a merge fills at most one block before it erases another.
 static uint32_t take_free(struct hybrid *hybrid)
 {
     uint32_t block = hybrid->free[hybrid->first_free];
@@ -75,7 +75,7 @@ static size_t owner_of(const struct hybrid *hybrid, size_t run)
 
 // --- merges ----------------------------------------------------------------------------------------------------------
 
-// To the block that becomes the data block. What is nowhere leaves its pages erased there.
+// Copy the run to the new data block. Pages without data stay erased there.
 static void copy(struct hybrid *hybrid, size_t run)
 {
     struct held *held = &hybrid->held[run];
@@ -94,12 +94,12 @@ static void replace_data(struct hybrid *hybrid, size_t owner, uint32_t block, en
     hybrid->merges[merge]++;
 }
 
-// The log block that was written in order becomes the data block; what it has not is copied to it.
+// Turn the log block written in order into the data block, after copying the missing pages to it.
 static void end_sequence(struct hybrid *hybrid)
 {
     uint32_t owner = hybrid->owner;
     size_t run = hybrid->runs.of_segment[owner], behind = hybrid->runs.of_segment[owner + 1];
-    size_t in_order = run + hybrid->sequence_pages; // each of its pages was written, and so is a run of its own
+    size_t in_order = run + hybrid->sequence_pages; // each written page is a run of its own
 
     replace_data(hybrid, owner, hybrid->sequence, in_order == behind ? MERGE_SWITCH : MERGE_PARTIAL);
     for (; run < in_order; run++) {
@@ -112,7 +112,7 @@ static void end_sequence(struct hybrid *hybrid)
     hybrid->owner = NO_BLOCK;
 }
 
-// All newest pages go to an erased block, but for those of a sequence, which goes on.
+// Copy all newest pages to an erased block, except those of a sequence, which continues.
 static void merge_full(struct hybrid *hybrid, size_t owner)
 {
     replace_data(hybrid, owner, take_free(hybrid), MERGE_FULL);
@@ -121,7 +121,7 @@ static void merge_full(struct hybrid *hybrid, size_t owner)
             copy(hybrid, run);
 }
 
-// Merges each data block of which the log block has a newest page.
+// Merge each data block that has a newest page in the log block.
 static void empty_log_block(struct hybrid *hybrid, size_t number)
 {
     for (size_t offset = 0; offset < hybrid->block_pages; offset++) {
@@ -144,7 +144,7 @@ static void begin_sequence(struct hybrid *hybrid, size_t owner)
     hybrid->sequence_pages = 0;
 }
 
-// The oldest log block is emptied where all are full. False where memory is short.
+// Start the next log block, and empty the oldest one if all are full. Returns false if memory runs out.
 static bool next_log_block(struct hybrid *hybrid)
 {
     size_t number = hybrid->newest = (hybrid->newest + 1) % hybrid->nr_log;
@@ -215,7 +215,7 @@ static void do_discard(struct hybrid *hybrid, int64_t sector, int64_t end)
         hybrid->held[run].place = NOWHERE;
 }
 
-// --- all -------------------------------------------------------------------------------------------------------------
+// --- entry points ----------------------------------------------------------------------------------------------------
 
 static bool allocate(struct hybrid *hybrid, size_t nr_groups)
 {
@@ -230,7 +230,7 @@ static bool allocate(struct hybrid *hybrid, size_t nr_groups)
            hybrid->programs;
 }
 
-// NULL where memory is short. Runs of which the use is 1 (all, where there are no uses) are in data blocks. There must
+// Create a device; NULL if memory runs out. Runs with use 1 (all, if there are no uses) are in data blocks. There must
 // be three blocks more than the pages fill: one for a sequence, one for a merge, and the log.
 struct hybrid *hybrid_new(size_t nr_runs, const uint32_t *first_pages, size_t block_pages, size_t nr_blocks,
                           const uint8_t *uses, size_t nr_groups)
@@ -279,7 +279,7 @@ void hybrid_free(struct hybrid *hybrid)
     free(hybrid);
 }
 
-// False where memory is short. Requests must have sectors and lie within the pages of the host.
+// Run requests. Returns false if memory runs out. Requests must have sectors and be within the pages of the host.
 bool hybrid_run(struct hybrid *hybrid, size_t rows, const uint8_t *ops, const int64_t *sectors,
                 const int64_t *nr_sectors, const uint32_t *groups)
 {
@@ -294,8 +294,8 @@ bool hybrid_run(struct hybrid *hybrid, size_t rows, const uint8_t *ops, const in
     return true;
 }
 
-// Of each group, and of what was there at the start, the pages written for the host and copied; erases of each block;
-// and how many merges of each kind there were.
+// Copy the pages written for the host and copied, of each group and of the initial data; the erases of each block; and
+// the number of merges of each kind.
 void hybrid_copy(const struct hybrid *hybrid, size_t nr_groups, uint64_t *programs, uint64_t *erases, uint64_t *merges)
 {
     memcpy(programs, hybrid->programs, 2 * (nr_groups + 1) * sizeof(*programs));

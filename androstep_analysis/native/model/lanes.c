@@ -1,6 +1,6 @@
-// The requests of a block device on lanes: on each one follows the other, and as many lanes are busy at a time as
-// requests were on their way. Beside that, which request waits for one of another lane so that flushes keep their
-// meaning (replay/device.py).
+// Assigns the requests of a block device to lanes: on each lane one request follows another, and as many lanes are busy
+// at a time as requests were in flight. Also determines the dependencies between lanes that preserve the meaning of
+// flushes (replay/device.py).
 
 #include <string.h>
 
@@ -8,18 +8,18 @@
 #include "core/table.h"
 
 enum {
-    DOES_WRITE = 1, // a flush that comes after it makes it last
-    DOES_FLUSH = 2, // what comes after it needs that what came before lasts
+    DOES_WRITE = 1, // made durable by a later flush
+    DOES_FLUSH = 2, // later requests rely on the durability of earlier ones
 };
 
 #define NO_REQUEST (-1)
 
-// Times may be equal: before and after are told by how many requests had ended when another began or ended.
+// A lane. Times may be equal, so order is expressed by the number of requests that had ended.
 struct lane {
     uint64_t begun;    // when its last request began
-    int64_t write;     // its last write that has ended, or NO_REQUEST
-    uint64_t ended;    // when that ended
-    int64_t next_free; // the lane that became free after this one, or -1
+    int64_t write;     // its last ended write, or NO_REQUEST
+    uint64_t ended;    // when that write ended
+    int64_t next_free; // lane that became free after this one, or -1
 };
 
 struct flush {
@@ -32,16 +32,16 @@ struct order {
 };
 
 struct lanes {
-    const int64_t *start_ns, *end_ns; // rows in the order of start_ns
+    const int64_t *start_ns, *end_ns; // rows ordered by start_ns
     const uint8_t *does;
     int32_t *on; // lane of each request
     struct lane *lanes;
     size_t nr_lanes, lanes_room;
     int64_t first_free, last_free;
-    int64_t *busy; // requests on their way, as a heap: the one that ends first comes first
+    int64_t *busy; // requests in flight, as a heap by end
     size_t nr_busy, busy_room;
     uint64_t nr_ended;
-    struct flush *flushes; // that have ended and that no later one had to wait for
+    struct flush *flushes; // ended flushes that no later flush had to wait for
     size_t nr_flushes, flushes_room;
     struct order *orders;
     size_t nr_orders, orders_room;
@@ -54,7 +54,7 @@ API size_t lanes_count(const struct lanes *lanes);
 API size_t lanes_orders(const struct lanes *lanes);
 API void lanes_copy(const struct lanes *lanes, int64_t *request, int64_t *after);
 
-// --- requests on their way -------------------------------------------------------------------------------------------
+// --- requests in flight ----------------------------------------------------------------------------------------------
 
 static bool ends_before(const struct lanes *lanes, int64_t one, int64_t other)
 {
@@ -126,7 +126,7 @@ static bool add_lane(struct lanes *lanes)
     return true;
 }
 
-// The lane that has been free for longest: it is the least likely to be late in a replay.
+// Return the lane that has been free for longest: it is the least likely to be delayed in a replay.
 static bool take_lane(struct lanes *lanes, int32_t *lane)
 {
     if (lanes->first_free < 0 && !add_lane(lanes))
@@ -151,7 +151,7 @@ static bool add_order(struct lanes *lanes, int64_t request, int64_t after)
     return true;
 }
 
-// Whatever begins later waits for this flush, and so no longer for those that it waited for itself.
+// Record an ended flush. Every later request waits for it, and so no longer for the flushes that it waited for itself.
 static bool end_flush(struct lanes *lanes, int64_t request)
 {
     struct flush flush = {request, lanes->lanes[lanes->on[request]].begun, lanes->nr_ended};
@@ -190,7 +190,7 @@ static bool end_before(struct lanes *lanes, int64_t now_ns)
     return true;
 }
 
-// A request waits for the flushes that had ended; the one before it on its lane did so for those that had by then.
+// Let a request wait for the ended flushes, except those that the previous request on its lane waited for.
 static bool wait_for_flushes(struct lanes *lanes, int64_t request, int32_t lane)
 {
     for (size_t index = 0; index < lanes->nr_flushes; index++) {
@@ -203,7 +203,7 @@ static bool wait_for_flushes(struct lanes *lanes, int64_t request, int32_t lane)
     return true;
 }
 
-// A flush waits for the writes that had ended, but for those that a flush it waits for has waited for.
+// Let a flush wait for the ended writes, except those that a flush it waits for has waited for.
 static bool wait_for_writes(struct lanes *lanes, int64_t request, int32_t lane)
 {
     uint64_t waited = 0;
@@ -216,7 +216,7 @@ static bool wait_for_writes(struct lanes *lanes, int64_t request, int32_t lane)
 
         if ((int32_t)other == lane || write == NO_REQUEST || lanes->lanes[other].ended < waited)
             continue;
-        // One that was a flush as well is waited for as such.
+        // A write that is also a flush is waited for as a flush.
         if (!(lanes->does[write] & DOES_FLUSH) && !add_order(lanes, request, write))
             return false;
     }
@@ -238,9 +238,9 @@ static bool take(struct lanes *lanes, int64_t request)
     return push_busy(lanes, request);
 }
 
-// --- all -------------------------------------------------------------------------------------------------------------
+// --- entry points ----------------------------------------------------------------------------------------------------
 
-// NULL where memory is short. `on` is filled with the lane of each request.
+// Assign the requests; NULL if memory runs out. `on` is filled with the lane of each request.
 struct lanes *lanes_new(size_t rows, const int64_t *start_ns, const int64_t *end_ns, const uint8_t *does, int32_t *on)
 {
     struct lanes *lanes = calloc(1, sizeof(*lanes));

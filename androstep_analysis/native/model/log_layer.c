@@ -1,5 +1,5 @@
-// A translation layer that writes everything where the last write ended (whatif/log_structured.py, whatif/flash.py): a
-// map of pages, segments that are filled one after the other, and the cleaning of a segment that has few pages in use.
+// A translation layer that appends every write to a log (whatif/log_structured.py, whatif/flash.py): a map of pages,
+// segments filled one after another, and the cleaning of segments with few pages in use.
 
 #include <float.h>
 #include <string.h>
@@ -8,45 +8,44 @@
 #include "core/table.h"
 #include "model/runs.h"
 
-enum { MOST_SECTORS = 2048 }; // of one request: the block layer makes none much longer
+enum { MOST_SECTORS = 2048 }; // of one request, about the limit of the block layer
 
-// Which segment is cleaned: that with the fewest pages in use, or that where most is won for what it costs, the more
-// the longer nothing was written there (Kawaguchi et al. 1995). The order is that of flash.POLICIES.
+// Policies for choosing the segment to clean: the fewest pages in use, or the best ratio of benefit to cost, which
+// increases with the time since the last write (Kawaguchi et al. 1995). The order is that of flash.POLICIES.
 enum layer_policy { POLICY_GREEDY, POLICY_COST_BENEFIT };
 
-// Why the layer does what it does; the order is that of log_structured.KINDS.
+// Reasons for an access, in the order of log_structured.KINDS.
 enum layer_kind { KIND_HOST, KIND_PARTIAL, KIND_CLEANING, KIND_UNMAPPED };
 
 struct access {
     int64_t row;    // of the request that caused it
-    int64_t page;   // the first of the pages that are moved, as the host numbers them
-    int64_t sector; // where on the device; of what is nowhere that of the host
+    int64_t page;   // first page moved, in the host's numbering
+    int64_t sector; // on the device; for unmapped pages that of the host
     int64_t nr_sectors;
     uint8_t kind, op;
 };
 
 struct held {
-    uint32_t place;  // of the first page of the run, plus 1; 0: nowhere
+    uint32_t place;  // location of the run's first page plus 1; 0: unmapped
     uint32_t pages;  // of the run
-    uint32_t writer; // group of who wrote it last
+    uint32_t writer; // group of the last writer
 };
 
 struct layer {
     struct runs runs;
-    struct held *held; // of each run
-    uint32_t *
-        *holders;     // of each segment that was filled, the run that was put at each place, plus 1; NULL: as at first
-    uint32_t *moving; // runs that are in use in the segment that is cleaned
-    uint32_t *used;   // pages in use, of each segment
+    struct held *held;  // of each run
+    uint32_t **holders; // of each filled segment, the run written to each page, plus 1; NULL: initial layout
+    uint32_t *moving;   // runs in use in the segment that is cleaned
+    uint32_t *used;     // pages in use of each segment
     bool *is_free;
     size_t nr_segments, segment_pages, nr_free;
-    size_t head, next; // the segment that is being filled, and its next page
+    size_t head, next; // the current segment and its next page
     enum layer_policy policy;
-    uint64_t clock;     // pages that were written
-    uint64_t *filled;   // when each segment was last written to
+    uint64_t clock;     // pages written so far
+    uint64_t *filled;   // time of the last write to each segment
     uint64_t *erases;   // of each segment
-    uint64_t *programs; // pages written for the host and copied, of each group; NULL: nobody asks
-    uint32_t group;     // of the request
+    uint64_t *programs; // pages written for the host and copied, of each group; NULL: not counted
+    uint32_t group;     // of the current request
     int64_t row;
     struct access *accesses;
     size_t nr_accesses, room;
@@ -63,7 +62,7 @@ API size_t layer_count(const struct layer *layer);
 API void layer_copy(const struct layer *layer, int64_t *row, int64_t *page, int64_t *sector, int64_t *nr_sectors,
                     uint8_t *kind, uint8_t *op);
 
-// --- what is done ----------------------------------------------------------------------------------------------------
+// --- accesses --------------------------------------------------------------------------------------------------------
 
 static bool add(struct layer *layer, struct access access)
 {
@@ -97,7 +96,7 @@ static void drop(struct layer *layer, size_t run)
     held->place = 0;
 }
 
-// To the head, which has room for it.
+// Append the run to the current segment, which must have enough space.
 static void put(struct layer *layer, size_t run)
 {
     struct held *held = &layer->held[run];
@@ -111,7 +110,7 @@ static void put(struct layer *layer, size_t run)
     layer->next += held->pages;
 }
 
-// Tells the runs in use of a segment, in order of place.
+// List the runs in use of a segment in `moving`, ordered by location. Returns their number.
 static size_t find_used(struct layer *layer, size_t segment)
 {
     const uint32_t *holder = layer->holders[segment];
@@ -129,7 +128,7 @@ static size_t find_used(struct layer *layer, size_t segment)
     return found;
 }
 
-// The next free one behind the head, round and round: the log goes on in one direction. False where memory is short.
+// Choose the next free segment after the current one, in a ring. Returns false if memory runs out.
 static bool take_free(struct layer *layer)
 {
     do
@@ -143,7 +142,7 @@ static bool take_free(struct layer *layer)
     return layer->holders[layer->head] != NULL;
 }
 
-// Greater is better.
+// Return the priority for cleaning; the greatest is cleaned first.
 static double worth(const struct layer *layer, size_t segment)
 {
     double used = (double)layer->used[segment] / (double)layer->segment_pages;
@@ -172,7 +171,7 @@ static size_t to_clean(const struct layer *layer)
     return best;
 }
 
-// One page of the run, which is `offset` pages into it.
+// Add an access to page `offset` of the run.
 static bool add_page(struct layer *layer, size_t run, size_t offset, int64_t from, int64_t nr_sectors,
                      enum layer_kind kind, enum host_op op)
 {
@@ -205,7 +204,8 @@ static bool move(struct layer *layer, size_t run, enum layer_kind kind)
     return true;
 }
 
-// What is in use of a segment is read, and goes to the head, which is empty and so has room for it.
+// Clean a segment: read the pages in use and append them to the current segment, which is empty and so has enough
+// space.
 static bool clean(struct layer *layer, size_t segment)
 {
     size_t nr_moving = find_used(layer, segment);
@@ -222,8 +222,9 @@ static bool clean(struct layer *layer, size_t segment)
     return true;
 }
 
-// One segment stays free for the next cleaning. A segment can be cleaned into an empty one with a page left over,
-// because there are two segments more than the pages of the host fill: not all are in use everywhere.
+// Start the next segment and clean one if no free segment is left for the next cleaning. A segment can be cleaned into
+// an empty one with a page left over, because there are two segments more than the host's pages fill: not all pages can
+// be in use everywhere.
 static bool next_segment(struct layer *layer)
 {
     if (!take_free(layer))
@@ -252,7 +253,7 @@ static bool do_read(struct layer *layer, int64_t sector, int64_t end)
     return true;
 }
 
-// What is there of a page of which only a part is written is read first.
+// Read a mapped page before a partial write to it.
 static bool read_rest(struct layer *layer, size_t run)
 {
     return layer->programs || !layer->held[run].place || add_run(layer, run, KIND_PARTIAL, HOST_READ);
@@ -287,7 +288,7 @@ static void do_discard(struct layer *layer, int64_t sector, int64_t end)
         drop(layer, run);
 }
 
-// --- all -------------------------------------------------------------------------------------------------------------
+// --- entry points ----------------------------------------------------------------------------------------------------
 
 static void lay(struct layer *layer, size_t run, bool is_used)
 {
@@ -298,8 +299,8 @@ static void lay(struct layer *layer, size_t run, bool is_used)
         layer->used[first / layer->segment_pages] += pages;
 }
 
-// NULL where memory is short. Runs of which the use is 1 (all, where there are no uses) lie where the host says. There
-// must be two segments more than the pages fill, and fewer than INT32_MAX pages in all.
+// Create a layer; NULL if memory runs out. Runs with use 1 (all, if there are no uses) are at the host's locations.
+// There must be two segments more than the pages fill, and fewer than INT32_MAX pages in all.
 struct layer *layer_new(size_t nr_runs, const uint32_t *first_pages, size_t segment_pages, size_t nr_segments,
                         const uint8_t *uses)
 {
@@ -361,8 +362,8 @@ static bool do_request(struct layer *layer, uint8_t op, int64_t sector, int64_t 
     return do_write(layer, sector, end);
 }
 
-// Has the layer count by groups instead of telling what it does; what is there at the start is of group `nr_groups`.
-// False where memory is short.
+// Make the layer count by groups instead of recording accesses; the initial data has group `nr_groups`. Returns false
+// if memory runs out.
 bool layer_count_groups(struct layer *layer, size_t nr_groups, uint8_t policy)
 {
     layer->policy = (enum layer_policy)policy;
@@ -372,8 +373,8 @@ bool layer_count_groups(struct layer *layer, size_t nr_groups, uint8_t policy)
     return layer->programs != NULL;
 }
 
-// False where memory is short. Requests must have sectors and lie within the pages of the host; `groups` are whose they
-// are, where the layer counts.
+// Run requests. Returns false if memory runs out. Requests must have sectors and be within the pages of the host;
+// `groups` are those of the requests, if the layer counts.
 bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64_t *sectors, const int64_t *nr_sectors,
                const uint32_t *groups)
 {
@@ -386,7 +387,7 @@ bool layer_run(struct layer *layer, size_t rows, const uint8_t *ops, const int64
     return true;
 }
 
-// Of each group, and of what was there at the start, the pages written for the host and moved; erases of each segment.
+// Copy the pages written for the host and moved, of each group and of the initial data, and the erases of each segment.
 void layer_copy_counts(const struct layer *layer, size_t nr_groups, uint64_t *programs, uint64_t *erases)
 {
     memcpy(programs, layer->programs, 2 * (nr_groups + 1) * sizeof(*programs));

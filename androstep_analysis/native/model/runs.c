@@ -1,4 +1,4 @@
-// Which pages of a host stand alone and which are a run, and what holds data of them before the first request.
+// Splits the pages of a host into runs, and finds those with data before the first request.
 
 #include "model/runs.h"
 
@@ -13,8 +13,8 @@ API bool runs_first_use(size_t nr, const uint32_t *first_pages, size_t segment_p
                         const int64_t *sectors, const int64_t *nr_sectors, uint8_t *seen);
 
 struct span {
-    size_t first, behind; // pages of which at least a part is meant
-    size_t inner, whole; // from the first to behind the last page that is meant as a whole; crossed where there is none
+    size_t first, behind; // pages at least partly covered
+    size_t inner, whole;  // pages completely covered; crossed if there are none
 };
 
 static struct span span_of(int64_t sector, int64_t nr_sectors)
@@ -32,7 +32,8 @@ static void mark(uint64_t *marks, size_t page)
     marks[page / 64] |= UINT64_C(1) << page % 64;
 }
 
-// Sets a bit for each page where a run begins, and for the number of pages; all are 0 before. Returns how many are set.
+// Set a bit for each page where a run starts, and for the number of pages; all bits are 0 before. Returns the number of
+// set bits.
 size_t runs_mark(size_t rows, const uint8_t *ops, const int64_t *sectors, const int64_t *nr_sectors, size_t pages,
                  size_t segment_pages, uint64_t *marks)
 {
@@ -56,7 +57,7 @@ size_t runs_mark(size_t rows, const uint8_t *ops, const int64_t *sectors, const 
     return nr_marks;
 }
 
-// The pages that are marked.
+// List the marked pages.
 void runs_list(const uint64_t *marks, size_t pages, uint32_t *first_pages)
 {
     for (size_t word = 0; word <= pages / 64; word++)
@@ -91,8 +92,8 @@ static void see(const struct runs *runs, uint8_t *seen, size_t first, size_t beh
             seen[run] = use;
 }
 
-// `seen` becomes 1 for runs that are read, or written in part, before they are written or discarded as a whole, and 2
-// for those that are so first; it is 0 before. False where memory is short.
+// Set `seen` of each run: 1 if it is read or partly written before it is written or discarded completely, 2 if it is
+// written or discarded completely first. It is 0 before. Returns false if memory runs out.
 bool runs_first_use(size_t nr, const uint32_t *first_pages, size_t segment_pages, size_t rows, const uint8_t *ops,
                     const int64_t *sectors, const int64_t *nr_sectors, uint8_t *seen)
 {

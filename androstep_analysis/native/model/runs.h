@@ -1,6 +1,6 @@
-// The pages of a host in runs that have the same fate: a page that is written is a run of its own, those between that
-// nothing tells apart are one, and none goes beyond a segment. So memory follows what a recording touches, not the size
-// of the device. Which runs there are, whatif/translation.py tells.
+// Runs of pages that are always handled in the same way: every written page is a run of its own, pages in between that
+// no request separates are one run, and no run crosses a segment. Memory then depends on the pages that a recording
+// touches and not on the size of the device. whatif/translation.py determines the runs.
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +9,19 @@
 
 enum { PAGE_SECTORS = 8 };
 
-enum host_op { HOST_READ, HOST_WRITE, HOST_DISCARD }; // the order is that of translation.OPS
+enum host_op { HOST_READ, HOST_WRITE, HOST_DISCARD }; // in the order of translation.OPS
 
 struct runs {
-    const uint32_t *first; // page of each run, and the number of pages behind the last; the caller owns them
+    const uint32_t *first; // first page of each run, and the number of pages after the last one; owned by the caller
     uint32_t *of_segment;  // first run of each segment, and the number of runs
     size_t nr, segment_pages;
 };
 
-// False where memory is short; then, too, it must be closed.
+// Prepare the runs. Returns false if memory runs out; runs_close must be called in any case.
 bool runs_open(struct runs *runs, size_t nr, const uint32_t *first, size_t segment_pages);
 void runs_close(struct runs *runs);
 
-// The run that has the page.
+// Return the run that contains the page.
 static inline size_t runs_find(const struct runs *runs, size_t page)
 {
     size_t segment = page / runs->segment_pages;

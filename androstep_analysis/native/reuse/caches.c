@@ -1,8 +1,8 @@
-// Caches that do not simply drop the block touched longest ago (measures/miss_ratio.py), simulated touch by touch.
+// Cache policies other than LRU (measures/miss_ratio.py), simulated touch by touch.
 //
-// FIFO; S3-FIFO (Yang et al., SOSP 2023) as libCacheSim of its authors has it; ARC (Megiddo and Modha, FAST 2003),
-// whose target is a fraction here. What a cache knows, held or only remembered (a ghost), lies in one of its queues.
-// Memory follows the size of the cache, not the blocks that are touched.
+// FIFO; S3-FIFO (Yang et al., SOSP 2023) as in libCacheSim of its authors; ARC (Megiddo and Modha, FAST 2003) with a
+// fractional target. Every block known to a cache is in one of its queues, whether it is cached or only remembered (a
+// ghost). Memory depends on the size of the cache, not on the number of touched blocks.
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 enum { FIRST_ROOM = 1 << 10, MOST_USES = 3, USES_TO_STAY = 2 };
 
-// Of S3-FIFO, FIFO and ARC (which calls them T1, T2, B1 and B2). Ghosts are behind MAIN.
+// Queues of S3-FIFO, FIFO and ARC (T1, T2, B1 and B2 in its paper). Ghosts are after MAIN.
 enum queue_name { SMALL, MAIN, SMALL_GHOSTS, MAIN_GHOSTS, QUEUES };
 
 enum policy { FIFO, S3FIFO, ARC };
@@ -30,12 +30,12 @@ struct queue {
 
 struct cache {
     enum policy policy;
-    size_t blocks; // that it holds at most
-    double target; // of ARC: for SMALL
+    size_t blocks; // capacity
+    double target; // of ARC: size of SMALL
     struct map known;
     struct node *nodes; // from 1
     size_t room, used;
-    uint32_t unused; // first of those that were given back, by `older`
+    uint32_t unused; // first freed node, linked by `older`
     struct queue queues[QUEUES];
 };
 
@@ -83,7 +83,7 @@ static void forget_oldest(struct cache *cache, enum queue_name name)
     cache->unused = at;
 }
 
-// A node for a block that is not known yet, in no queue; 0 where memory is short.
+// Return a node in no queue for a new block; 0 if memory runs out.
 static uint32_t new_node(struct cache *cache, uint64_t dev, uint64_t number)
 {
     uint32_t at = cache->unused;
@@ -116,7 +116,8 @@ static size_t held(const struct cache *cache)
     return cache->queues[SMALL].count + cache->queues[MAIN].count;
 }
 
-// Drops a block of SMALL and remembers it; those that were used often go to MAIN on the way. May find none to drop.
+// Evict a block of SMALL and remember it. Frequently used blocks are moved to MAIN instead, so that there may be no
+// block to evict.
 static void s3fifo_drop_small(struct cache *cache)
 {
     size_t ghosts = cache->blocks * 9 / 10;
@@ -139,7 +140,7 @@ static void s3fifo_drop_small(struct cache *cache)
     }
 }
 
-// Drops a block of MAIN; those that were used go round, with one use less.
+// Evict a block of MAIN. Used blocks are inserted again with one use less.
 static void s3fifo_drop_main(struct cache *cache)
 {
     for (;;) {
@@ -166,7 +167,7 @@ static void s3fifo_make_room(struct cache *cache)
             s3fifo_drop_small(cache);
 }
 
-// Of the block that was remembered; ARC learns from it how large SMALL should be.
+// Adapt ARC's target size of SMALL after a hit of a ghost.
 static void arc_learn(struct cache *cache, bool was_small)
 {
     double small = (double)cache->queues[SMALL_GHOSTS].count, main = (double)cache->queues[MAIN_GHOSTS].count;
@@ -191,7 +192,7 @@ static void arc_replace(struct cache *cache, bool was_main_ghost)
         move(cache, MAIN_GHOSTS, cache->queues[MAIN].oldest);
 }
 
-// For a block that is not known.
+// Make room for an unknown block.
 static void arc_make_room(struct cache *cache)
 {
     const struct queue *queues = cache->queues;
@@ -210,7 +211,7 @@ static void arc_make_room(struct cache *cache)
     arc_replace(cache, false);
 }
 
-// What happens to a block that is held.
+// Record the use of a cached block.
 static void hit(struct cache *cache, uint32_t at)
 {
     if (cache->policy == ARC)
@@ -219,7 +220,7 @@ static void hit(struct cache *cache, uint32_t at)
         cache->nodes[at].uses++;
 }
 
-// Takes in a block that was remembered.
+// Cache a remembered block again.
 static void recall(struct cache *cache, uint32_t at)
 {
     bool was_main = cache->nodes[at].queue == MAIN_GHOSTS;
@@ -235,7 +236,7 @@ static void recall(struct cache *cache, uint32_t at)
     put_in(cache, MAIN, at);
 }
 
-// Takes in a block that is not known. False where memory is short.
+// Cache an unknown block. Returns false if memory runs out.
 static bool admit(struct cache *cache, uint64_t dev, uint64_t number)
 {
     uint32_t at;
@@ -252,7 +253,7 @@ static bool admit(struct cache *cache, uint64_t dev, uint64_t number)
     return at != 0;
 }
 
-// NULL where memory is short.
+// Create a cache; NULL if memory runs out.
 struct cache *cache_new(int policy, size_t blocks)
 {
     struct cache *cache = calloc(1, sizeof(*cache));
@@ -271,7 +272,7 @@ void cache_free(struct cache *cache)
     free(cache);
 }
 
-// Whether each touch misses, in order. False where memory is short.
+// Set whether each touch misses, in order. Returns false if memory runs out.
 bool cache_run(struct cache *cache, size_t touches, const int64_t *devs, const int64_t *blocks, bool *misses)
 {
     for (size_t touch = 0; touch < touches; touch++) {

@@ -1,5 +1,5 @@
-// How long what was written stays (measures/lifetimes.py): until its block is written again or discarded. What one row
-// wrote is told once for all of its blocks, so that memory follows rows and not bytes.
+// Lifetimes of written blocks, until they are rewritten or discarded (measures/lifetimes.py). The data of one row is
+// stored once for all its blocks, so that memory depends on rows and not on bytes.
 
 #include <stdlib.h>
 
@@ -8,20 +8,20 @@
 #include "core/spans.h"
 #include "core/table.h"
 
-// What one row wrote. Its blocks are spans whose value is its place in `writes`.
+// The write of one row. Its blocks are spans with its index in `writes` as their value.
 struct write {
     int64_t at, request, group;
-    int64_t blocks; // that are still there: where none is, the place is free
+    int64_t blocks; // remaining blocks; 0: the entry is free
 };
 
-// Blocks that ended together: the group that wrote them, their age, how many, and how they ended.
+// Blocks whose lifetimes ended together: the group that wrote them, their age, number, and whether they were rewritten.
 struct life_end {
     int64_t group, age, blocks;
     int64_t is_rewritten;
 };
 
 struct lifetimes {
-    struct map devices; // number of each one's spans, from 1
+    struct map devices; // index of each device's spans, from 1
     struct spans *spans;
     size_t spans_room;
     struct write *writes;
@@ -30,11 +30,11 @@ struct lifetimes {
     size_t free_count, free_room;
     struct life_end *ends;
     size_t ends_count, ends_room;
-    struct span *same; // parts that the request itself wrote before
+    struct span *same; // parts that the same request wrote before
     size_t same_count, same_room;
 };
 
-// What happens to blocks, a row for each request or piece: all of it is overwritten, or discarded.
+// Rows of requests or pieces: all their blocks are overwritten or discarded.
 struct life_rows {
     size_t rows;
     const int64_t *devs, *first, *nr_blocks, *at, *requests, *groups;
@@ -46,7 +46,7 @@ API void lifetimes_free(struct lifetimes *lives);
 API bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, int64_t *blocks_written);
 API const struct life_end *lifetimes_ends(struct lifetimes *lives, size_t *count);
 
-// A row that takes what is there out of its place.
+// Context of a row that removes the previous contents of its blocks.
 struct taking {
     struct lifetimes *lives;
     int64_t at, request;
@@ -79,7 +79,7 @@ static bool keep_same(struct lifetimes *lives, struct span part)
     return true;
 }
 
-// Pieces of one request in the same block are one write, that of the first.
+// End the lifetime of a part. Pieces of one request in the same block are one write, that of the first piece.
 static bool take(void *context, struct span part)
 {
     const struct taking *taking = context;
@@ -102,7 +102,7 @@ static bool take(void *context, struct span part)
     return write->blocks || free_place(lives, (size_t)part.value);
 }
 
-// NULL where memory is short.
+// Return the spans of a device, or NULL if memory runs out.
 static struct spans *spans_of(struct lifetimes *lives, uint64_t dev)
 {
     uint64_t *number = map_add(&lives->devices, dev, 0);
@@ -123,7 +123,7 @@ static struct spans *spans_of(struct lifetimes *lives, uint64_t dev)
     return lives->spans + *number - 1;
 }
 
-// Where the write stands; SIZE_MAX where memory is short.
+// Store the write and return its index, or SIZE_MAX if memory runs out.
 static size_t add_write(struct lifetimes *lives, struct write write)
 {
     size_t place = lives->free_count ? lives->free_places[--lives->free_count] : lives->count;
@@ -140,7 +140,8 @@ static size_t add_write(struct lifetimes *lives, struct write write)
     return place;
 }
 
-// Puts the write where the request itself wrote nothing yet, and back what it wrote. False where memory is short.
+// Insert the write where the request itself has not written yet, and restore the parts that it has written. Returns
+// false if memory runs out.
 static bool put(struct lifetimes *lives, struct spans *spans, struct write write, int64_t first, int64_t end,
                 int64_t *blocks_written)
 {
@@ -165,7 +166,7 @@ static bool put(struct lifetimes *lives, struct spans *spans, struct write write
     return blocks || free_place(lives, place);
 }
 
-// NULL where memory is short.
+// Return an empty state, or NULL if memory runs out.
 struct lifetimes *lifetimes_new(void)
 {
     return calloc(1, sizeof(struct lifetimes));
@@ -184,7 +185,7 @@ void lifetimes_free(struct lifetimes *lives)
     free(lives);
 }
 
-// Adds to `blocks_written` of each group the blocks it writes. False where memory is short.
+// Process rows, and add the written blocks to `blocks_written` of their groups. Returns false if memory runs out.
 bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, int64_t *blocks_written)
 {
     for (size_t row = 0; row < rows->rows; row++) {
@@ -202,7 +203,7 @@ bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, int64_
     return true;
 }
 
-// The writes that ended, in no particular order, and forgets them; they stand until the next call.
+// Return the ended lifetimes, unordered, and clear them. They are valid until the next call.
 const struct life_end *lifetimes_ends(struct lifetimes *lives, size_t *count)
 {
     *count = lives->ends_count;

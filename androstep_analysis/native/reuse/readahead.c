@@ -1,5 +1,5 @@
-// What became of pages that were read from a device: the page cache, as far as it came in within the recording, and
-// which of its pages somebody asked for (measures/readahead.py, which mirrors these structures).
+// Outcomes of pages read from a device (measures/readahead.py mirrors these structures). Simulates the part of the page
+// cache that was filled during the recording, and which of its pages were requested.
 
 #include <string.h>
 
@@ -8,18 +8,23 @@
 #include "core/pool.h"
 #include "core/table.h"
 
-// From here on a folio may be mapped as a whole, without an event, at a touch of any of its pages (PMD_ORDER is 9 where
-// pages have 4 KiB, and more where they are larger).
+// From this order on, a touch of any page may map the whole folio without an event (PMD_ORDER is 9 with pages of 4 KiB,
+// and more with larger pages).
 enum { HUGE_ORDER = 9 };
 
-// A page may be waited for this long behind the event of its request's completion: the kernel tells that first, and
-// then unlocks one folio after the other, on a CPU that may be taken away meanwhile.
+// Time after the completion event of a request during which its pages may still be locked. The kernel traces the
+// completion first and then unlocks one folio after another, on a CPU that may be preempted.
 enum { UNLOCK_NS = 10 * 1000 * 1000 };
 
-// What a row tells, of bytes of a file: they come into the cache or leave it; a read call wants them, or its rest, and
-// those that are there are handed over; a fault or a write wants them, which may still have to come in; they may be
-// mapped, if they are there; the folio that begins there became dirty; they are read from the device; a direct call
-// wants them. Or rows are missing here.
+// Kinds of rows, about bytes of a file:
+// - ROW_IN, ROW_GONE: they are added to the cache or leave it.
+// - ROW_ASKED: a read call, or its rest, requests them; those in the cache are copied.
+// - ROW_WANTED: a fault or a write requests them; they may be added to the cache later.
+// - ROW_MAPPED: they may be mapped, if they are in the cache.
+// - ROW_DIRTY: the folio that begins there became dirty.
+// - ROW_READ: they are read from the device.
+// - ROW_DIRECT: a direct call requests them.
+// - ROW_LOST: rows are missing here.
 enum row_kind {
     ROW_IN,
     ROW_GONE,
@@ -34,7 +39,7 @@ enum row_kind {
 
 enum part { PART_ASKED, PART_MAPPED, PART_DROPPED, PART_PENDING, PART_DIRECT, PART_UNKNOWN, NR_PARTS };
 
-// Rows in order of time; see core/table.h for what holds no value.
+// Rows ordered by time; core/table.h defines the null values.
 struct page_rows {
     size_t rows;
     const int64_t *ts_ns;
@@ -42,56 +47,56 @@ struct page_rows {
     const int64_t *ino;
     const int64_t *begin; // bytes of the file
     const int64_t *end;
-    const int64_t *done_ns; // of ROW_READ: when it completed
+    const int64_t *done_ns; // of ROW_READ: time of its completion
     const int32_t *tid;
-    const uint32_t *group; // of ROW_READ: whose it is
+    const uint32_t *group; // of ROW_READ: group of its reader
     const uint8_t *kind;
 };
 
-// What became of a group's reads.
+// Outcomes of a group's reads.
 struct sums {
     int64_t bytes[NR_PARTS];
-    int64_t pages[NR_PARTS]; // as often as they were read, whole or in part
+    int64_t pages[NR_PARTS]; // each counted as often as it was read, wholly or partly
 };
 
 enum {
-    PAGE_IN = 1,      // came in within the recording
-    PAGE_ASKED = 2,   // somebody asked for it
-    PAGE_MAPPED = 4,  // it may have been touched: it was mapped around a fault
-    PAGE_PERHAPS = 8, // somebody may have asked for it without an event
-    PAGE_DOUBT = 16,  // rows are missing between its coming in and the next that tells of it
+    PAGE_IN = 1,      // added to the cache during the recording
+    PAGE_ASKED = 2,   // requested
+    PAGE_MAPPED = 4,  // possibly touched: it was mapped around a fault
+    PAGE_PERHAPS = 8, // possibly requested without an event
+    PAGE_DOUBT = 16,  // rows are missing between its addition and its next event
 };
 
 struct page {
     int64_t unlocked_ns; // at the latest
-    int64_t losses;      // how often rows were missing when it was last heard of
+    int64_t losses;      // losses at its last event
     uint32_t bytes;      // read from the device
     uint32_t group;
-    uint32_t at;   // how many pages of its folio lie before it
+    uint32_t at;   // pages of its folio before it
     uint8_t order; // of its folio
     uint8_t flags;
 };
 
 struct thread {
-    int64_t asked_ns; // the last event of a read call, and what is left of that call
+    int64_t asked_ns; // last event of a read call, and the rest of this call
     uint64_t file;
     int64_t first;
     int64_t limit;
-    int64_t gap;  // the first page of it that was not there
-    uint64_t ins; // of the file then
+    int64_t gap;  // first page of the rest that was not in the cache
+    uint64_t ins; // `ins` of the file at that time
 
-    uint64_t first_file; // the first page that it brought in since
+    uint64_t first_file; // first page added by the thread since then
     int64_t first_page;  // -1: none
 
-    uint64_t direct_file; // its last direct call
+    uint64_t direct_file; // last direct call of the thread
     int64_t direct_begin;
-    int64_t direct_end; // 0: none, or it used the cache since
+    int64_t direct_end; // 0: none, or it has used the cache since
     int64_t direct_losses;
 };
 
 struct file {
-    int64_t limit; // no page of it from here on came in
-    uint64_t ins;  // how often pages came in
+    int64_t limit; // no page from here on was added
+    uint64_t ins;  // number of additions
 };
 
 struct readahead {
@@ -111,9 +116,9 @@ struct readahead {
 
 API struct readahead *readahead_new(int64_t page_bytes, size_t nr_groups);
 API void readahead_free(struct readahead *cache);
-// Rows that follow what came before. False where memory is short.
+// Process the next rows. Returns false if memory runs out.
 API bool readahead_follow(struct readahead *cache, const struct page_rows *rows);
-// Nothing follows: returns what became of each group's reads.
+// Finish after the last row. Returns the outcomes of each group's reads.
 API const struct sums *readahead_finish(struct readahead *cache);
 
 struct readahead *readahead_new(int64_t page_bytes, size_t nr_groups)
@@ -146,7 +151,7 @@ void readahead_free(struct readahead *cache)
 
 // --- files, threads and pages ----------------------------------------------------------------------------------------
 
-// Number of the file, from 1 on; 0 where memory is short.
+// Return the index of the file, from 1; 0 if memory runs out.
 static uint64_t file_of(struct readahead *cache, uint32_t dev, int64_t ino)
 {
     uint64_t *number;
@@ -212,7 +217,8 @@ static struct page *page_add(struct readahead *cache, uint64_t file, int64_t num
     return page;
 }
 
-// Something is told of the page: what rows that are missing may have told before leaves only what was known then.
+// Register an event of the page. If rows are missing since its last event, its state is in doubt unless it was
+// requested before.
 static void page_heard(const struct readahead *cache, struct page *page)
 {
     if (page->losses != cache->losses && !(page->flags & PAGE_ASKED))
@@ -226,7 +232,7 @@ static void account(struct readahead *cache, uint32_t group, enum part part, int
     cache->groups[group].pages[part] += pages;
 }
 
-// The page is no longer, or nothing more is told of it: `unasked` is what it is if nobody asked for it.
+// Count the outcome of a page that left the cache, or at the end; `unasked` is its outcome if it was not requested.
 static void settle(struct readahead *cache, struct page *page, enum part unasked)
 {
     enum part part = unasked;
@@ -245,7 +251,7 @@ static void settle(struct readahead *cache, struct page *page, enum part unasked
 
 // --- rows ------------------------------------------------------------------------------------------------------------
 
-// The pages of a row that may be known: [first, limit).
+// Pages [first, limit) of a row.
 struct span {
     uint64_t file;
     int64_t first;
@@ -265,7 +271,7 @@ static void cut_to_known(const struct readahead *cache, struct span *span)
         span->limit = cache->files[span->file - 1].limit;
 }
 
-// Pages come in with a folio. One that is there already left without a word.
+// Add pages with a folio. A page that is in the cache already has left it without an event.
 static bool take_in(struct readahead *cache, const struct span *span, int32_t tid)
 {
     struct thread *thread = thread_of(cache, tid);
@@ -318,7 +324,7 @@ static void mark(const struct readahead *cache, struct page *page, uint8_t flag)
     page->flags |= flag;
 }
 
-// Marks the pages that came in; returns the first that did not.
+// Mark the pages in the cache. Returns the first page that is not.
 static int64_t mark_span(const struct readahead *cache, struct span span, uint8_t flag)
 {
     int64_t gap = -1, first = span.first;
@@ -337,8 +343,8 @@ static int64_t mark_span(const struct readahead *cache, struct span span, uint8_
     return span.limit > first ? span.limit : first;
 }
 
-// Whether the thread may have waited for the folio of this page since its last event. It is read when all of it is;
-// what the thread only then brought in was not there before.
+// Return whether the thread may have waited for the folio of this page since its last event. A folio can be read once
+// all of it has been read from the device. A folio that the thread added since then was not in the cache before.
 static bool may_have_waited(const struct readahead *cache, const struct thread *thread, uint64_t file, int64_t number)
 {
     const struct page *page = page_find(cache, file, number);
@@ -363,8 +369,9 @@ static bool is_unasked(const struct page *page)
     return page && page->flags & PAGE_IN && !(page->flags & (PAGE_ASKED | PAGE_PERHAPS));
 }
 
-// The kernel hands over pages of a call without an event where it comes to one that is still being read, and tells only
-// what follows. So those that lie before a page that the thread may have waited for may have been asked for.
+// Mark pages that may have been requested without an event. When a call reaches a page that is still being read, the
+// kernel copies the pages before it without an event and traces only the rest. So the pages before a page that the
+// thread may have waited for may have been requested.
 static void mark_before(const struct readahead *cache, const struct thread *thread, uint64_t file, int64_t first)
 {
     struct page *page = page_find(cache, file, first - 1);
@@ -389,7 +396,7 @@ static bool take_asked(struct readahead *cache, struct span span, int32_t tid, i
         mark_before(cache, thread, span.file, first);
     else if (thread->gap < first)
         span.first = thread->gap;
-    if (!goes_on || thread->ins != ins) // else this call's last event has marked all that is there
+    if (!goes_on || thread->ins != ins) // otherwise the last event of this call has marked all pages in the cache
         thread->gap = mark_span(cache, span, PAGE_ASKED);
     thread->asked_ns = ts_ns;
     thread->file = span.file;
@@ -412,7 +419,7 @@ static bool take_wanted(struct readahead *cache, const struct span *span)
     return true;
 }
 
-// Of a folio of several pages it is not told which became dirty.
+// The event does not identify the dirty pages of a folio of several pages.
 static void take_dirty(const struct readahead *cache, struct span span)
 {
     const struct page *page = page_find(cache, span.file, span.first);
@@ -443,7 +450,7 @@ static bool is_direct(const struct readahead *cache, const struct thread *thread
            thread->direct_begin <= rows->begin[row] && rows->end[row] <= thread->direct_end;
 }
 
-// Bytes are read: into pages that came in and are not full; of others it is not known for what.
+// Account for bytes read from the device: into cached pages that are not full. The purpose of the rest is unknown.
 static bool take_read(struct readahead *cache, const struct page_rows *rows, size_t row, const struct span *whole)
 {
     const struct thread *thread = thread_of(cache, rows->tid[row]);

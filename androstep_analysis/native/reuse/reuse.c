@@ -1,7 +1,7 @@
-// Reuse distances (measures/reuse.py): how many other blocks were touched since this one was touched last.
+// Reuse distances (measures/reuse.py): the number of other blocks touched since the last touch of a block.
 //
-// Every touch has a number, and a Fenwick tree counts the blocks whose last touch has a number up to so much. When the
-// numbers are used up, last touches are numbered anew in their order: memory follows the blocks, not the touches.
+// Every touch has an index, and a Fenwick tree counts the blocks by the index of their last touch. When the indices are
+// used up, the last touches are renumbered in order. Memory depends on the number of blocks, not of touches.
 
 #include <stdlib.h>
 
@@ -15,11 +15,11 @@ struct block {
 };
 
 struct distances {
-    struct map last;      // touch of each block, from 1
+    struct map last;      // last touch of each block, from 1
     struct block *blocks; // block of each touch
     bool *is_last;
     uint32_t *tree;
-    size_t room, touch; // numbers there are, and the last one given
+    size_t room, touch; // capacity, and the last index used
 };
 
 API struct distances *distances_new(void);
@@ -42,7 +42,7 @@ static size_t counted(const struct distances *reuse, size_t at)
     return sum;
 }
 
-// Room for twice the blocks there are, and no less than before.
+// Renumber the last touches, with a capacity of twice the number of blocks, but no less than before.
 static bool renumber(struct distances *reuse)
 {
     size_t room = reuse->room, used = 0;
@@ -80,7 +80,7 @@ static bool renumber(struct distances *reuse)
     return true;
 }
 
-// The distance, -1 for the first touch of a block; -2 where memory is short.
+// Return the distance, -1 for the first touch of a block, or -2 if memory runs out.
 static int64_t touch(struct distances *reuse, uint64_t dev, uint64_t number)
 {
     int64_t distance = -1;
@@ -103,7 +103,7 @@ static int64_t touch(struct distances *reuse, uint64_t dev, uint64_t number)
     return distance;
 }
 
-// NULL where memory is short.
+// Return an empty state, or NULL if memory runs out.
 struct distances *distances_new(void)
 {
     return calloc(1, sizeof(struct distances));
@@ -118,7 +118,7 @@ void distances_free(struct distances *reuse)
     free(reuse);
 }
 
-// One distance for each touch, in order. False where memory is short.
+// Compute one distance for each touch, in order. Returns false if memory runs out.
 bool distances_run(struct distances *reuse, size_t touches, const int64_t *devs, const int64_t *blocks,
                    int64_t *distances)
 {

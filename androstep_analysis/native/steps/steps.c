@@ -1,4 +1,5 @@
-// The steps of every bio as btt takes them: block events in order of time go in, a row for each step comes out.
+// Computes the latencies between stages of every bio as btt does: from block events ordered by time to one row for each
+// interval.
 #include "core/array.h"
 #include "core/map.h"
 #include "core/pool.h"
@@ -8,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-// As STEPS of measures/bio_steps.py.
+// The order is that of STEPS in measures/bio_steps.py.
 enum step_name { Q2Q, Q2Q_ALL, Q2A, Q2G, S2G, G2I, Q2M, I2D, M2D, D2C, Q2C, SEEK_Q, SEEK_D, ACTIVE, BLOCKS };
 
 static const int64_t NEVER = INT64_MIN;
 
 struct row {
     int64_t value;
-    int64_t from_ns, ts_ns; // an event that is missing in between may change it; NEVER: or before
+    int64_t from_ns, ts_ns; // a missing event in this range may change the value; NEVER: or before it
     uint32_t dev;
     int32_t tid;
     uint8_t step;
 };
 
-// A bio that was queued and is not complete, with the time of each of its steps.
+// A bio in progress, with the times of its stages.
 struct bio {
     int64_t sector, end;
     int64_t queued, slept, got, inserted, merged, issued;
@@ -33,19 +34,19 @@ struct place {
 };
 
 struct device {
-    struct spans bios; // at their first sectors, no two at the same; they may overlap
+    struct spans bios; // at their first sectors, all different; bios may overlap
     int64_t active;    // queued and not yet issued or merged
     struct place queued_at, issued_at;
     uint32_t dev;
-    bool is_seen; // a bio was queued or remapped: what comes before is left out
+    bool is_seen; // a bio was queued or remapped; earlier events are ignored
 };
 
 struct steps {
-    struct map numbers; // number of the device and one
+    struct map numbers; // index of the device plus 1
     struct device *devices;
     size_t nr_devices, room_devices;
     struct pool bio_pool;
-    struct bio **kept; // of what a completion takes out
+    struct bio **kept; // bios that a completion must keep
     size_t nr_kept, room_kept;
     struct row *rows;
     size_t nr_rows, room_rows;
@@ -135,8 +136,8 @@ static bool put(struct steps *steps, enum step_name step, const struct device *o
     return true;
 }
 
-// A step of the bio from a time that is known; btt has none shorter than a nanosecond. What is lost since the bio was
-// queued may have ended it.
+// Add an interval of the bio from a known time; like btt, at least a nanosecond. Events lost since the bio was queued
+// may have ended it.
 static bool step(struct steps *steps, enum step_name which, const struct device *of, const struct bio *bio,
                  int64_t from, int64_t to)
 {
@@ -154,7 +155,7 @@ static bool keep(struct device *of, struct bio *bio)
     return spans_put(&of->bios, (struct span){bio->sector, bio->sector + 1, (int64_t)(uintptr_t)bio});
 }
 
-// The bio that holds the sector, or NULL: the last one that begins at it or before.
+// Return the bio that contains the sector: the last one that starts at or before it, or NULL.
 static struct bio *holding(struct device *of, int64_t sector)
 {
     const struct span *span = spans_before(&of->bios, sector + 1);
@@ -163,7 +164,7 @@ static struct bio *holding(struct device *of, int64_t sector)
     return bio && (bio->sector == sector || sector < bio->end) ? bio : NULL;
 }
 
-// How far what begins here is from where the last one was, below 0 if before it; nothing where they touch.
+// Add the distance from the last position to this start, negative if it is before it, and 0 if they touch.
 static bool seek(struct steps *steps, enum step_name which, const struct device *of, struct place *last,
                  const struct bio *next)
 {
@@ -182,7 +183,7 @@ static bool seek(struct steps *steps, enum step_name which, const struct device 
 static bool queue(struct steps *steps, struct device *of, const struct bio *bio)
 {
     const struct span *same = spans_at(&of->bios, bio->sector);
-    // One that was split, and is never completed as a whole: btt forgets it, too.
+    // A bio that was split is never completed as a whole; it is replaced, as in btt.
     struct bio *kept = same ? bio_of(same) : pool_take(&steps->bio_pool);
     int64_t last = of->queued_at.ts_ns, last_all = steps->last_queued;
 
@@ -203,7 +204,7 @@ static void leave(struct device *of)
         of->active--;
 }
 
-// A request that is issued or completed, of which the bios are that lie in it as a whole.
+// A request that is issued or completed, with the bios that are completely within it.
 struct passing {
     struct steps *steps;
     struct device *of;
@@ -271,7 +272,7 @@ static bool complete(struct steps *steps, struct device *of, const struct bio *r
     return true;
 }
 
-// A step of the one bio that holds the first sector, which may have none.
+// Add a stage of the bio that contains the first sector, if there is one.
 static bool of_one(struct steps *steps, struct device *of, enum action action, int64_t sector, int64_t now)
 {
     struct bio *bio = holding(of, sector);
@@ -344,7 +345,8 @@ static bool add(struct steps *steps, const struct events *events, size_t i)
     }
 }
 
-// Returns how many rows the events gave, which stand at bio_steps_rows until the next call; -1 where memory is short.
+// Process events. Returns the number of rows in bio_steps_rows, which are valid until the next call, or -1 if memory
+// runs out.
 int64_t bio_steps_add(struct steps *steps, const struct events *events)
 {
     steps->nr_rows = 0;

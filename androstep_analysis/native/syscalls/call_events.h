@@ -1,5 +1,4 @@
-// Columns of table call_events, in the order of schemas/call_events.json; test_ingest_ftrace_syscalls holds them
-// against it.
+// Columns of table call_events, in the order of schemas/call_events.json; test_ingest_ftrace_syscalls compares them.
 #pragma once
 
 enum { CALL_ARGUMENTS = 6 };

@@ -1,4 +1,4 @@
-// Columns of table syscalls, in the order of schemas/syscalls.json; test_ingest_strace holds them against it.
+// Columns of table syscalls, in the order of schemas/syscalls.json; test_ingest_strace compares them.
 #pragma once
 
 enum syscall_column {

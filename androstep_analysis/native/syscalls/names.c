@@ -1,4 +1,4 @@
-// Names of calls, with what each of their arguments is, and of errors.
+// Names of system calls with the roles of their arguments, and names of errors.
 #include "syscalls/names.h"
 
 #include <stdlib.h>
@@ -213,7 +213,7 @@ static const struct call_roles ROLES[] = {
 
 enum { NR_ROLES = sizeof(ROLES) / sizeof(*ROLES) };
 
-// Names of errors by number: asm-generic/errno.h and, from 512, linux/errno.h.
+// Names of errors in numeric order: asm-generic/errno.h and, from 512, linux/errno.h.
 static const char ERRNOS[] =
     "EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK EBUSY EEXIST "
     "EXDEV "
@@ -236,7 +236,7 @@ struct name_table {
     struct text names[MAX_ERRNOS];
     int values[MAX_ERRNOS];
     int count;
-    uint16_t slots[PLACES]; // number of the name + 1
+    uint16_t slots[PLACES]; // index of the name + 1
 };
 
 struct call_names {

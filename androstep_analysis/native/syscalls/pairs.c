@@ -1,7 +1,7 @@
-// System calls out of the events at their beginning and end, and of those in between that tell of paths, files and
-// tasks.
+// Builds system calls from the events at their beginning and end, and from the events of paths, files and tasks in
+// between.
 //
-// Events must come in the order in which their thread made them.
+// Events must have the order in which their thread caused them.
 #include "core/array.h"
 #include "core/map.h"
 #include "core/table.h"
@@ -14,10 +14,10 @@
 enum { STRINGS_ROOM = 64 << 20 };
 
 struct pair_counts {
-    uint64_t forgotten; // calls that cannot have gone on, as another followed, and whose result is missing
-    uint64_t nameless;  // events with a number that no call is known for
-    uint64_t narrow;    // events with a number of a program of 32 bits, which are left out
-    int64_t pending_ns; // when the oldest call that goes on began; NO_INT64 for none
+    uint64_t forgotten; // calls with a missing result that must have ended, because another one followed
+    uint64_t nameless;  // events with an unknown call number
+    uint64_t narrow;    // events with a call number of a 32-bit program, which are ignored
+    int64_t pending_ns; // start of the oldest running call; NO_INT64: none
     struct {
         int64_t ts_ns;
         uint32_t call;
@@ -32,9 +32,9 @@ struct pairs {
     size_t room;
     size_t finished; // threads whose last calls have rows
     struct map thread_of;
-    struct map calls;    // by number of the name in the input
-    struct map texts_in; // by number in the input
-    struct map narrow;   // processes whose programs are of 32 bits on a machine of 64
+    struct map calls;    // by index of the name in the input
+    struct map texts_in; // by index in the input
+    struct map narrow;   // processes with 32-bit programs on a 64-bit machine
     struct pair_counts counts;
     const struct table *in;
 };
@@ -64,7 +64,7 @@ API struct pairs *pairs_new(const struct knowledge *knowledge)
     return NULL;
 }
 
-// The table that events come in, whose strings are others than before.
+// Set the input table, whose strings are new.
 API void pairs_input(struct pairs *pairs, const struct table *events)
 {
     pairs->in = events;
@@ -72,13 +72,13 @@ API void pairs_input(struct pairs *pairs, const struct table *events)
     map_free(&pairs->texts_in);
 }
 
-// The table that rows go to; the same.
+// Set the output table, whose strings are new.
 API void pairs_output(struct pairs *pairs, struct table *calls)
 {
     rows_output(&pairs->rows, calls);
 }
 
-// --- what an event tells --------------------------------------------------------------------------------------------
+// --- reading an event ------------------------------------------------------------------------------------------------
 
 static int64_t int64_at(const struct table *table, size_t column, size_t row)
 {
@@ -95,7 +95,7 @@ static uint32_t uint32_at(const struct table *table, size_t column, size_t row)
     return ((const uint32_t *)table->values[column])[row];
 }
 
-// Number in `texts` of a text of the input.
+// Return the index in `texts` of a text of the input.
 static uint32_t text_in(struct pairs *pairs, uint32_t number)
 {
     const uint8_t *text;
@@ -114,7 +114,7 @@ static uint32_t text_in(struct pairs *pairs, uint32_t number)
     return (uint32_t)(*place - 1);
 }
 
-// Number of the call of an event's name among all names; NO_STRING where memory is short.
+// Return the index of the call with an event's name; NO_STRING if memory runs out.
 static uint32_t call_of_name(struct pairs *pairs, uint32_t number)
 {
     uint64_t *place = map_add(&pairs->calls, 0, number);
@@ -151,7 +151,7 @@ static uint32_t call_at(struct pairs *pairs, size_t row)
     return strings_add(pairs->rows.knowledge.names, (const uint8_t *)text, (size_t)length);
 }
 
-// Room for one thread more; false where memory is short.
+// Reserve capacity for one more thread. Returns false if memory runs out.
 static bool reserve_thread(struct pairs *pairs)
 {
     struct pending *grown;
@@ -186,7 +186,7 @@ static void add_path(struct pairs *pairs, struct pending *thread, int64_t place,
         thread->paths[thread->nr_paths++] = (struct path_argument){place, text_in(pairs, number)};
 }
 
-// The paths that an event tells itself, in the order of the arguments where `place` is none.
+// Add the paths in an event itself; if `place` is NO_INT64, they have the order of the arguments.
 static void add_paths(struct pairs *pairs, struct pending *thread, size_t row, int64_t place)
 {
     uint32_t first = uint32_at(pairs->in, CALL_EVENT_PATH, row), second = uint32_at(pairs->in, CALL_EVENT_PATH2, row);
@@ -206,7 +206,7 @@ static void count_forgotten(struct pair_counts *counts, const struct pending *th
     }
 }
 
-// Another call follows one that has not ended: it did, but that was not recorded.
+// Give up a call without an end event when another one begins: its end was not recorded.
 static void give_up(struct pairs *pairs, struct pending *thread)
 {
     if (!thread->is_begun)
@@ -236,7 +236,7 @@ static void begin(struct pairs *pairs, struct pending *thread, size_t row, uint3
     add_paths(pairs, thread, row, NO_INT64);
 }
 
-// The end of a call whose beginning is missing. In a task that it made, a call only ends: no row is of that.
+// Add the end of a call without a beginning. In a task created by the call, only its end occurs; this is not a row.
 static void end_alone(struct pairs *pairs, const struct pending *thread, size_t row, uint32_t call)
 {
     const struct table *in = pairs->in;
@@ -268,7 +268,7 @@ static void end(struct pairs *pairs, struct pending *thread, size_t row, uint32_
     thread->is_begun = false;
 }
 
-// A file that was opened. Of several whose descriptors are not told the last is the one that was wanted.
+// Add a file that was opened. Of several files without descriptors, the last one is that of the call.
 static void add_file(struct pairs *pairs, struct pending *thread, size_t row, bool has_descriptor)
 {
     const struct table *in = pairs->in;
@@ -296,7 +296,7 @@ static void add_file(struct pairs *pairs, struct pending *thread, size_t row, bo
     }
 }
 
-// The numbers of calls of a process are those of programs of 32 bits, as long as it runs this one.
+// Mark a process as using call numbers of 32-bit programs, as long as it runs this program.
 API bool pairs_narrow(struct pairs *pairs, int32_t pid)
 {
     uint64_t *place = map_add(&pairs->narrow, 0, (uint32_t)pid);
@@ -313,7 +313,7 @@ static bool is_narrow(const struct pairs *pairs, size_t row)
     return pairs->narrow.count && map_value(&pairs->narrow, 0, (uint32_t)pid);
 }
 
-// A process goes on with the program of its maker, until it executes another.
+// Track 32-bit programs: a new process runs the program of its parent until it executes another one.
 static void follow_program(struct pairs *pairs, size_t row, enum call_phase phase)
 {
     enum { CLONE_THREAD = 0x10000 };
@@ -327,7 +327,7 @@ static void follow_program(struct pairs *pairs, size_t row, enum call_phase phas
         pairs_narrow(pairs, (int32_t)int64_at(in, CALL_EVENT_ARGUMENT1, row));
 }
 
-// What is told of a call while it goes on.
+// Add information about a running call.
 static void learn(struct pairs *pairs, struct pending *thread, size_t row, enum call_phase phase)
 {
     const struct table *in = pairs->in;
@@ -355,7 +355,7 @@ static uint32_t moved(struct strings *to, const struct strings *from, uint32_t n
     return strings_add(to, text, length);
 }
 
-// Texts may go on being new forever; then those of the calls that go on are kept again from none.
+// Rebuild the strings with only the texts of running calls, because new texts may arrive forever.
 static void renew_texts(struct pairs *pairs)
 {
     struct strings *texts = strings_new();
@@ -401,7 +401,7 @@ static void take_event(struct pairs *pairs, struct pending *thread, size_t row)
         end(pairs, thread, row, call);
 }
 
-// Takes the events from row `row` of the input on until it is at its end or the output is full. Returns the next row.
+// Process the events from row `row` of the input until its end, or until the output is full. Returns the next row.
 API size_t pairs_take(struct pairs *pairs, size_t row)
 {
     enum { ROWS_OF_AN_EVENT = 2 };
@@ -417,7 +417,7 @@ API size_t pairs_take(struct pairs *pairs, size_t row)
     return row;
 }
 
-// Behind the last event: rows of the calls that did not return. False where the output is full.
+// Write rows of the calls that did not return, after the last event. Returns false if the output is full.
 API bool pairs_finish(struct pairs *pairs)
 {
     for (; pairs->finished < pairs->nr_threads; pairs->finished++) {

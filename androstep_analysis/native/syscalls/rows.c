@@ -1,7 +1,6 @@
-// Rows of table syscalls out of calls, as strace would tell them.
+// Builds rows of table syscalls from calls, in the notation of strace.
 //
-// What the arguments of each call are, and which words stand for which bits, is told by the caller
-// (ingest/syscalls/pairs.py).
+// The caller provides the meaning of the arguments of each call and the words for bits (ingest/syscalls/pairs.py).
 #include "syscalls/rows.h"
 #include "syscalls/columns.h"
 #include "syscalls/names.h"
@@ -11,27 +10,27 @@
 
 enum { LONGEST_WORDS = 1024, LONGEST_PATH = 8192 };
 
-// What a step does with an argument; the names are those of ingest/syscalls/arguments.py.
+// Kinds of conversions of an argument; the names are those of ingest/syscalls/arguments.py.
 enum step_kind {
     STEP_DESCRIPTOR, // a descriptor
-    STEP_NUMBER,     // a number, which is none where it is negative and of bytes
-    STEP_SIGNED,     // a number that is negative where the highest bit of the register is set
-    STEP_LOW_HIGH,   // a number of two registers
+    STEP_NUMBER,     // a number; a negative number of bytes is null
+    STEP_SIGNED,     // a number that is negative if the highest bit of the register is set
+    STEP_LOW_HIGH,   // a number in two registers
     STEP_PAGES,      // a number of units of `number` bytes
     STEP_MODE,       // permissions and type
-    STEP_WORDS,      // the words of set `words`
-    STEP_DECIMAL,    // a signed number of 32 bits, as text
-    STEP_PATH,       // the path at the argument, or path number `number` of those that were told without a place
+    STEP_WORDS,      // words of set `words`
+    STEP_DECIMAL,    // a signed 32-bit number, as text
+    STEP_PATH,       // the path at the argument, or path number `number` of those without an address
 };
 
 enum step_condition { ALWAYS, IF_EQUAL, IF_ANY, UNLESS_EQUAL };
 
-// A step is done where the condition holds for argument `tested`.
+// A conversion, which applies if the condition is true for argument `tested`.
 struct step {
     uint8_t kind;
     uint8_t column;
     uint8_t argument;
-    uint8_t high; // the register with the upper half
+    uint8_t high; // register with the upper half
     uint8_t condition;
     uint8_t tested;
     uint16_t words;
@@ -39,7 +38,7 @@ struct step {
     uint64_t number;
 };
 
-// `name` stands for `value` under `mask`; number of a name among those of the caller.
+// `name` is the word for `value` under `mask`; an index in the names of the caller.
 struct word {
     uint64_t mask;
     uint64_t value;
@@ -52,9 +51,9 @@ struct word_set {
     uint32_t count;
 };
 
-enum { ERRORS = UINT16_MAX, DECIMALS }; // spaces of words_out beside those of the sets
+enum { ERRORS = UINT16_MAX, DECIMALS }; // spaces of words_out in addition to those of the sets
 
-enum { NAMES, TEXTS }; // what texts_out is of
+enum { NAMES, TEXTS }; // spaces of texts_out
 
 void rows_output(struct call_rows *rows, struct table *calls)
 {
@@ -77,8 +76,7 @@ void rows_free(struct call_rows *rows)
     map_free(&rows->words_out);
 }
 
-// --- values
-// -----------------------------------------------------------------------------------------------------------
+// --- values ----------------------------------------------------------------------------------------------------------
 
 static void put_number_of_string(struct table *table, size_t column, size_t row, uint64_t number)
 {
@@ -86,7 +84,7 @@ static void put_number_of_string(struct table *table, size_t column, size_t row,
         put_uint32(table, column, row, (uint32_t)(number - 1));
 }
 
-// One of the names or of the texts of calls.
+// Copy one of the names, or one of the texts of calls.
 static void put_copy(struct call_rows *rows, size_t column, size_t row, unsigned space, uint32_t number)
 {
     const struct strings *strings = space == TEXTS ? rows->texts : rows->knowledge.names;
@@ -103,7 +101,7 @@ static void put_copy(struct call_rows *rows, size_t column, size_t row, unsigned
     put_number_of_string(rows->out, column, row, *place);
 }
 
-// The words for the bits of `value`, which are separated by |; what no word stands for follows as a number.
+// Write the words for the bits of `value`, separated by |; the remaining bits follow as a number.
 static size_t words_of(const struct call_rows *rows, const struct word_set *set, uint64_t value, char *text)
 {
     const struct word *words = rows->knowledge.words + set->first;
@@ -148,7 +146,7 @@ static void put_words(struct call_rows *rows, size_t column, size_t row, unsigne
     put_number_of_string(rows->out, column, row, *place);
 }
 
-// A register's bits as a signed number of the machine.
+// Return the bits of a register as a signed number of the machine.
 static int64_t as_signed(const struct call_rows *rows, int64_t bits)
 {
     return rows->knowledge.long_bytes == 4 ? (int32_t)(uint32_t)(uint64_t)bits : bits;
@@ -172,7 +170,7 @@ static bool is_done(const struct step *step, const struct pending *call)
     }
 }
 
-// The path at a place in the caller's memory, or number `number` where places are not told.
+// Return the path at an address in the caller's memory, or number `number` if addresses were not recorded.
 static uint32_t path_at(const struct pending *call, int64_t place, uint32_t number)
 {
     for (uint32_t n = 0; n < call->nr_paths; n++)
@@ -181,7 +179,7 @@ static uint32_t path_at(const struct pending *call, int64_t place, uint32_t numb
     return NO_STRING;
 }
 
-// Where numbers of 64 bits take two registers each, the last argument may be in none.
+// Return an argument. If 64-bit numbers take two registers each, the last argument may not be recorded.
 static int64_t argument_of(const struct pending *call, unsigned argument)
 {
     return argument < CALL_ARGUMENTS ? call->arguments[argument] : NO_INT64;
@@ -266,18 +264,18 @@ static void put_result(struct call_rows *rows, size_t row, int64_t bits)
 
     if (bits == NO_INT64)
         return;
-    // Memory in the upper half of 32 bits is no error.
+    // An address in the upper half of 32 bits is not an error.
     if (rows->knowledge.long_bytes == 4 && result < -LAST_ERROR)
         result = (int64_t)(uint32_t)(uint64_t)bits;
     put_int64(rows->out, SYSCALL_RESULT, row, result);
     put_error(rows, row, result);
 }
 
-// --- files that calls opened ----------------------------------------------------------------------------------------
+// --- opened files ----------------------------------------------------------------------------------------------------
 
 enum { TYPE_BITS = 0170000, TYPE_FIFO = 0010000, TYPE_SOCKET = 0140000 };
 
-// Where the filesystem on a device is mounted (its root: an empty text); false where that is not told.
+// Find the mount point of the filesystem on a device (its root: an empty text). Returns false if it is unknown.
 static bool mount_of(const struct call_rows *rows, uint32_t dev, const uint8_t **text, size_t *length)
 {
     for (uint64_t n = 0; n < rows->knowledge.nr_mounts; n++) {
@@ -289,7 +287,8 @@ static bool mount_of(const struct call_rows *rows, uint32_t dev, const uint8_t *
     return false;
 }
 
-// The path from the root of a file whose path on its filesystem is told; 0 where it is not known what is mounted where.
+// Write the path from the root of a file with a known path on its filesystem. Returns its length; 0: the mount point is
+// unknown.
 static size_t path_from_root(const struct call_rows *rows, uint32_t dev, const uint8_t *path, size_t length, char *text)
 {
     const uint8_t *mount;
@@ -298,13 +297,13 @@ static size_t path_from_root(const struct call_rows *rows, uint32_t dev, const u
     if (!mount_of(rows, dev, &mount, &mount_length) || mount_length + length > LONGEST_PATH)
         return 0;
     if (mount_length && length == 1)
-        length = 0; // the place itself, without a slash behind it
+        length = 0; // the mount point itself, without a trailing slash
     memcpy(text, mount, mount_length);
     memcpy(text + mount_length, path, length);
     return mount_length + length;
 }
 
-// The kernel's name of a file that no path leads to; 0 where that is not told.
+// Write the kernel's name of a file without a path. Returns its length; 0: unknown.
 static size_t name_without_path(const struct opened_file *file, const uint8_t *name, size_t length, char *text)
 {
     int32_t type = file->mode & TYPE_BITS;
@@ -318,10 +317,10 @@ static size_t name_without_path(const struct opened_file *file, const uint8_t *n
         return (size_t)snprintf(text, LONGEST_PATH, "anon_inode:%.*s", (int)length, (const char *)name);
     if (length > 6 && !memcmp(name, "memfd:", 6))
         return (size_t)snprintf(text, LONGEST_PATH, "/%.*s", (int)length, (const char *)name);
-    return 0; // so many levels that the path does not reach the root
+    return 0; // the path has too many levels to reach the root
 }
 
-// What strace would call the file, with the length of that; 0 where it is not told.
+// Write the name of the file as in strace. Returns its length; 0: unknown.
 static size_t name_of_file(const struct call_rows *rows, const struct opened_file *file, char *text)
 {
     const uint8_t *path = (const uint8_t *)"";
@@ -343,7 +342,7 @@ static void put_file_name(struct call_rows *rows, size_t column, size_t row, con
         put_string(rows->out, column, row, (const uint8_t *)text, length);
 }
 
-// The file that the call's result refers to.
+// Write the file of the call's result.
 static void put_result_file(struct call_rows *rows, const struct opened_file *file, size_t row, bool is_open)
 {
     struct table *table = rows->out;
@@ -358,7 +357,7 @@ static void put_result_file(struct call_rows *rows, const struct opened_file *fi
         put_int32(table, SYSCALL_MODE, row, file->mode);
 }
 
-// The two descriptors that a call made.
+// Write the two descriptors created by a call.
 static void put_pair(struct call_rows *rows, const struct pending *call, size_t row)
 {
     put_int32(rows->out, SYSCALL_FD, row, call->files[0].fd);
@@ -369,7 +368,7 @@ static void put_pair(struct call_rows *rows, const struct pending *call, size_t 
     put_file_name(rows, SYSCALL_FD2_PATH, row, &call->files[1]);
 }
 
-// A descriptor that another process passed; of several the first, as the table has room for one.
+// Write a descriptor that another process passed; of several only the first, because the table has columns for one.
 static void put_passed(struct call_rows *rows, const struct opened_file *file, size_t row)
 {
     put_int32(rows->out, SYSCALL_FD2, row, file->fd);
@@ -441,7 +440,7 @@ void put_whole(struct call_rows *rows, const struct pending *call, int64_t end_n
     size_t row = put_call(rows, call, STATE_WHOLE);
     int64_t duration_ns;
 
-    // A clock that went back in between tells no duration, nor do times that are damaged.
+    // A clock that went back, or damaged times, give no duration.
     if (!__builtin_sub_overflow(end_ns, call->ts_ns, &duration_ns) && duration_ns >= 0)
         put_int64(rows->out, SYSCALL_DURATION_NS, row, duration_ns);
     put_arguments_of(rows, call, row);

@@ -1,4 +1,4 @@
-// Rows of table syscalls: a call, as its events told it, and what its arguments are.
+// Rows of table syscalls: calls as recorded by events, and the meaning of their arguments.
 #pragma once
 
 #include "core/map.h"
@@ -8,16 +8,16 @@
 enum { MAX_PATHS = 4, MAX_FILES = 2 };
 
 enum call_flags {
-    CALL_OPENS = 1,         // the file that is opened meanwhile is its result
-    CALL_MAKES = 2,         // makes a task, in which it ends, too
+    CALL_OPENS = 1,         // its result is the opened file
+    CALL_MAKES = 2,         // creates a task, in which it ends as well
     CALL_NO_RETURN = 4,     // never returns
-    CALL_FLAGS_BY_TASK = 8, // its flags are in memory; the event of the task has them
-    CALL_PAIR = 16,         // makes two descriptors
-    CALL_RECEIVES = 32,     // makes descriptors of those it is passed
+    CALL_FLAGS_BY_TASK = 8, // its flags are in memory; the event of the task contains them
+    CALL_PAIR = 16,         // creates two descriptors
+    CALL_RECEIVES = 32,     // creates descriptors for those passed to it
 };
 
 struct call {
-    uint32_t name; // the call that it is, by what name ever the kernel calls it
+    uint32_t name; // canonical name of the call
     uint32_t first;
     uint16_t count;
     uint16_t flags;
@@ -27,31 +27,31 @@ struct step;
 struct word;
 struct word_set;
 
-// What the caller knows of calls; it must stay.
+// Description of calls by the caller, which must keep it allocated.
 struct knowledge {
-    const struct call *calls; // in the order of the first of the names
+    const struct call *calls; // in the order of the first names
     const struct step *steps;
     const struct word *words;
     const struct word_set *sets;
-    const uint32_t *numbers; // the call of each number, NO_STRING for none
+    const uint32_t *numbers; // call of each number; NO_STRING: none
     uint64_t nr_numbers;
     uint64_t nr_calls;
     struct strings *names;
     uint32_t task_words;
-    uint32_t passed; // the word for descriptors that are passed
+    uint32_t passed; // word for passed descriptors
     const uint32_t *mount_devs;
-    const uint32_t *mounts; // where the filesystems on them are mounted: numbers of `names`
+    const uint32_t *mounts; // their mount points: indices in `names`
     uint64_t nr_mounts;
     uint64_t long_bytes;
 };
 
-// A path among the arguments of a call. Texts are numbers of `rows->texts`.
+// A path argument of a call. Texts are indices in `rows->texts`.
 struct path_argument {
-    int64_t place; // where the caller has it in memory; NO_INT64 where that is not told
+    int64_t place; // address in the caller's memory; NO_INT64: not recorded
     uint32_t text;
 };
 
-// A file that a call opened; `fd` is NO_INT32 where its descriptor is not told.
+// A file opened by a call; `fd` is NO_INT32 if its descriptor was not recorded.
 struct opened_file {
     int64_t ino;
     int64_t size;
@@ -61,7 +61,7 @@ struct opened_file {
     uint32_t path;
 };
 
-// A call that has begun.
+// A running call.
 struct pending {
     int64_t ts_ns;
     int64_t arguments[CALL_ARGUMENTS];
@@ -77,12 +77,12 @@ struct pending {
     bool is_begun;
 };
 
-// Where rows go, and what they are made of.
+// Output of rows and its sources.
 struct call_rows {
     struct knowledge knowledge;
     struct strings *texts;
     struct table *out;
-    struct map texts_out; // numbers in the output, by number in `texts` or the names
+    struct map texts_out; // indices in the output, by index in `texts` or the names
     struct map words_out; // by set and bits
 };
 
@@ -93,20 +93,20 @@ static inline const struct call *call_numbered(const struct knowledge *knowledge
     return call < knowledge->nr_calls ? &knowledge->calls[call] : &unknown;
 }
 
-// The table that rows go to, whose strings are others than before.
+// Set the output table, whose strings are new.
 void rows_output(struct call_rows *rows, struct table *calls);
 
-// The strings that texts of calls are numbers of; NULL for none any more. Those before are freed.
+// Replace the strings of the calls' texts (NULL: none) and free the previous ones.
 void rows_texts(struct call_rows *rows, struct strings *texts);
 
-// Frees what the rows are made of, the strings too.
+// Free everything, including the strings.
 void rows_free(struct call_rows *rows);
 
-// The row of a call that ended at `end_ns` with the bits `result` in the register.
+// Write the row of a call that ended at `end_ns` with the register bits `result`.
 void put_whole(struct call_rows *rows, const struct pending *call, int64_t end_ns, int64_t result);
 
-// The row of a call that did not return; one that never does is whole.
+// Write the row of a call that did not return; a call that never returns is complete.
 void put_unfinished(struct call_rows *rows, const struct pending *call);
 
-// The row of a call of which only the end is known.
+// Write the row of a call with only its end recorded.
 void put_resumed(struct call_rows *rows, const struct pending *call, int64_t result);
