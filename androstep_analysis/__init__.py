@@ -1,19 +1,19 @@
-"""AndroStep: which app, which file and which kind of block caused this storage I/O?
+"""Attribute Android storage I/O to apps, files and kinds of blocks.
 
 >>> import androstep_analysis as androstep
 >>> capture = androstep.open("datasets/demo")
 >>> androstep.measures.block_types(capture.io)
 
-Examples in docstrings run with these two lines before them, ``import polars as pl``, and with `bench`, `compare`,
-`measures`, `perceived`, `plot`, `replay` and `whatif` imported from here. Columns and types of tables are in
-docs/tables.md.
+Examples in docstrings assume the first two lines above, ``import polars as pl``, and that `bench`, `compare`,
+`measures`, `perceived`, `plot`, `replay` and `whatif` are imported from this package. docs/tables.md lists the columns
+and types of all tables.
 """
 
 from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # `typing` is not imported: a command that is interrupted before it begins prints a traceback.
+TYPE_CHECKING = False  # Importing `typing` would lengthen the start, in which an interrupt still prints a traceback.
 
 if TYPE_CHECKING:
     from typing import Any
@@ -67,18 +67,18 @@ _HOME = {
     "show": "present.wide",
     "slow": "slowest",
 }
-"""The module that has it."""
+"""Public objects and the module that defines each, relative to this package."""
 
 _PARENT = {
     **dict.fromkeys(("schema", "units"), "common"),
     **dict.fromkeys(("advice", "panel", "plot", "report"), "present"),
     "runs": "device",
 }
-"""The folder of a module that is in one."""
+"""Public modules of a subpackage and the name of that subpackage."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is asked for: polars takes half a second, matplotlib one."""
+    """Import a public name on first access: importing polars takes 0.5 s and matplotlib 1 s."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,10 +1,10 @@
-"""The command `androstep`, also as `python -m androstep_analysis`."""
+"""Entry point of the command `androstep` and of `python -m androstep_analysis`."""
 
 import sys
 
 
 def main() -> int:
-    """Run one command and return its exit status; no signal prints a traceback, whenever it comes."""
+    """Run one command and return its exit status, without a traceback for an interrupt at any time."""
     try:
         import signal
 
@@ -12,7 +12,7 @@ def main() -> int:
 
         try:
             return cli.main()
-        finally:  # Nothing is left to do but to end.
+        finally:  # A signal during the interpreter's shutdown would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Captures: what was recorded of one device in one session, as a directory with a manifest, and its tables."""
+"""Create, open and query captures: one recording session of one device, with its manifest and tables."""
 
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.capture.directory import create, open, refuse_existing, staged_directory

@@ -1,13 +1,19 @@
-"""Derived tables as Parquet files, named by what they are and trusted by what they were made from.
+"""Cache derived tables as Parquet files, and load them only if this user derived them from the same inputs.
 
-They lie in the directory `tables` of the capture. A capture that another user owns, or whose `tables` is a link, may
-have been made to mislead: nothing is written there, and its tables are derived into the cache directory of this user.
+The files are in the directory `tables` of the capture. A capture that another user owns, or whose `tables` is a
+symbolic link, is not trusted. Nothing is written there, and its tables are derived into this user's cache directory.
 
-``about.json`` beside them has the key of their inputs, digests of the sources and of the code and data that turn
-sources into tables, and what was found on reading. ``SHA256SUMS``, in the format of `sha256sum`, has the digest of
-every file as it was written. ``.seal`` is the HMAC of these digests with a key that only this user has. Tables of
-another key, a file of another digest, and what another user sealed are as good as absent: anybody can state anything in
-a table, and compute its digest. A digest is worked out again when its file has changed (``.seen.json``).
+| file | content |
+|---|---|
+| ``NAME.parquet`` | a table |
+| ``about.json`` | the cache key and the description of the capture |
+| ``SHA256SUMS`` | the digest of every file, in the format of `sha256sum` |
+| ``.seal`` | the HMAC of ``SHA256SUMS`` with a key that only this user has |
+| ``.seen.json`` | size, inode and times of each file when its digest was last computed |
+
+The cache key covers the digests of the sources and of the code and data that derive tables from them. Tables are
+derived again if the key, a digest or the seal does not match. The seal is needed because anyone can forge a table
+together with its digest. A digest is computed again only after its file has changed.
 """
 
 from __future__ import annotations
@@ -39,16 +45,16 @@ SUMS = "SHA256SUMS"
 SEAL = ".seal"
 TABLES = "tables"
 SEEN = ".seen.json"
-"""What files were like when their digests were worked out last."""
+"""Size, inode and times of each file when its digest was last computed, with the digest."""
 TICK_NS = 2_000_000_000
-"""No clock of a filesystem is coarser (FAT)."""
+"""The coarsest resolution of a filesystem's timestamps (FAT)."""
 
 _KEY_OF_PROCESS = secrets.token_bytes(32)
 
 
 @functools.cache
 def code_token() -> str:
-    """Digest of the code, schemas and rules that derive tables: a change of any of them makes old tables stale."""
+    """Return the digest of the code, schemas and rules that derive tables. A change of it invalidates old tables."""
     digest = hashlib.sha256()
     for name, content in sorted(code.deriving().items()):
         digest.update(name.encode() + b"\0" + content)
@@ -56,17 +62,17 @@ def code_token() -> str:
 
 
 def key(inputs: dict[str, Any]) -> str:
-    """Key of tables made from `inputs` (JSON values) by this code."""
+    """Return the cache key of tables derived from `inputs` (JSON values) by this code."""
     return hashlib.sha256(f"{code_token()} {canonical_json(inputs)}".encode()).hexdigest()
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys: equal values give equal text."""
+    """Return JSON with sorted keys, so that equal values give equal text."""
     return json.dumps(value, sort_keys=True)
 
 
 def directory_of(capture: Path) -> Path:
-    """Return where the tables of a capture are derived: inside it where it is this user's, else in the user's cache."""
+    """Return the directory for a capture's tables: inside a capture that this user owns, else in the user's cache."""
     capture = capture.resolve()
     inside = capture / TABLES
     is_own = files.is_own_directory(capture) and (not os.path.lexists(inside) or files.is_own_directory(inside))
@@ -77,7 +83,7 @@ def directory_of(capture: Path) -> Path:
 
 @contextlib.contextmanager
 def scratch(directory: Path) -> Iterator[Path | None]:
-    """A directory to make the tables of `directory` in, removed at the end; None where nothing can be written."""
+    """Provide a temporary directory for new tables of `directory`, or None if nothing can be written there."""
     with contextlib.ExitStack() as stack:
         place = None
         with contextlib.suppress(OSError):
@@ -96,15 +102,16 @@ def store(
     table_key: str,
     added_to: Collection[str] = (),
 ) -> dict[str, pl.LazyFrame]:
-    """Make ``directory/<name>.parquet`` of the tables, each whole or not at all, and give them as scans.
+    """Store the tables atomically as ``directory/<name>.parquet`` and return scans of the files.
 
-    `place` is a `scratch` of the directory. A table that is there already as ``<name>.parquet`` (an `ingest.Spool` left
-    it) is moved, not written again, unless it is `added_to`: has rows that the spool did not know.
+    `place` is a `scratch` of the directory. A table that an `ingest.Spool` has already written there as
+    ``<name>.parquet`` is moved. It is written again only if it is in `added_to`, the tables with rows that did not go
+    through the spool.
     """
     for name, table in tables.items():
         path = place / f"{name}.parquet"
         if name in added_to or not path.exists():
-            whole = path.with_suffix(".new")  # what it is made of may be read from the file at the path
+            whole = path.with_suffix(".new")  # The table may still read its rows from `path`.
             table.sink_parquet(whole, compression="zstd")
             whole.replace(path)
     (place / ABOUT).write_text(json.dumps({"key": table_key, "about": about}), encoding="utf-8")
@@ -112,7 +119,7 @@ def store(
     sums = "".join(f"{sha256(place / name)}  {name}\n" for name in names)
     (place / SUMS).write_text(sums, encoding="utf-8")
     (place / SEAL).write_text(_seal(sums), encoding="utf-8")
-    with _locked(directory, fcntl.LOCK_EX):  # two programs may have made them, and not byte for byte the same
+    with _locked(directory, fcntl.LOCK_EX):  # Another process may store the same tables, not identical byte for byte.
         for name in (*names, SUMS, SEAL):
             (place / name).replace(directory / name)
     return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in tables}
@@ -121,9 +128,9 @@ def store(
 def load(
     names: tuple[str, ...], directory: Path, table_key: str
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]] | None:
-    """The tables as scans and what was stored about them; None unless every table is there, whole, with this key.
+    """Return scans of the tables and their description; None unless all tables exist, are intact and have this key.
 
-    What lies there may be forged: links, files that are not regular, and tables of other columns count as absent.
+    The files may be forged. Links, files that are not regular, and tables with other columns count as missing.
     """
     if not directory.is_dir() or directory.is_symlink():
         return None
@@ -147,9 +154,10 @@ def load(
 
 
 class _Digests:
-    """Digests of files, each worked out once after every change: by its size, inode and time of change.
+    """Digests of files, computed again only when size, inode or times of a file change.
 
-    A file that changed just before it was read may change again within the same tick of the clock: it is read anew.
+    The digest of a file that changed less than `TICK_NS` ago is not cached. A second change within the same clock tick
+    would not be visible in its times.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -177,15 +185,15 @@ class _Digests:
         return digest
 
     def __exit__(self, *_: object) -> None:
-        is_free = files.is_regular(self._file) or not os.path.lexists(self._file)  # A pipe would be written to.
+        is_free = files.is_regular(self._file) or not os.path.lexists(self._file)  # Do not write into a pipe.
         if self._is_new and is_free and files.is_own_directory(self._file.parent):
-            with contextlib.suppress(OSError):  # a medium that cannot be written is read anew each time
+            with contextlib.suppress(OSError):  # A read-only filesystem: compute the digests every time.
                 files.write_text(self._file, json.dumps(self._seen))
 
 
 @contextlib.contextmanager
 def _locked(directory: Path, how: int) -> Iterator[None]:
-    """Keeps other programs from changing the directory meanwhile, where the medium can do that."""
+    """Lock the directory against other processes, if the filesystem supports locks."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):
@@ -196,7 +204,7 @@ def _locked(directory: Path, how: int) -> Iterator[None]:
 
 
 def _sealed_sums(directory: Path) -> dict[str, str]:
-    """Return the digest of each file by its name; empty where this user has not sealed them."""
+    """Return the digest of each file by its name; empty if the seal is not this user's."""
     text = files.read_text(directory / SUMS)
     if not hmac.compare_digest(files.read_bytes(directory / SEAL), _seal(text).encode()):
         return {}
@@ -209,9 +217,9 @@ def _seal(text: str) -> str:
 
 
 def _own_key() -> bytes:
-    """Return the key with which this user seals tables, made where there is none.
+    """Return this user's key for sealing tables, and create it on first use.
 
-    Where none can be kept, each process has its own, and derives again what others have derived.
+    If no key can be stored, each process uses a key of its own and derives all tables again.
     """
     try:
         path = files.cache_directory() / "key"
@@ -222,5 +230,5 @@ def _own_key() -> bytes:
                 (place / "key").chmod(0o600)
                 path.hardlink_to(place / "key")
         return files.read_bytes(path)
-    except (OSError, RuntimeError):  # such as no home directory
+    except (OSError, RuntimeError):  # For example, there is no home directory.
         return _KEY_OF_PROCESS

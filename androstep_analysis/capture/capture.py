@@ -1,4 +1,4 @@
-"""The capture: one recording of one device, with its tables."""
+"""Define the capture: one recording of one device, with its tables."""
 
 from __future__ import annotations
 
@@ -30,15 +30,20 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """One recording of one device, with every table that follows from it.
+    """One recording of one device, with all tables derived from it.
 
-    `tables` maps each name of `TABLES` to a LazyFrame, and each of `bench.TABLES` and `replay.TABLES` where there are
-    such results. `about` is what was found on reading: format, first_ns, last_ns, lost_events, losses, events (a count
-    for every event name in the files), clock, rows (of each table), coverage, population, jumps and snapshots (of each
-    image and listing role, proven, agreements, contradictions and kinds: `link.consistency`); bench is None, or the
-    tests and the number of runs and of invalid runs; replay is None, or runs, fs_types, operations, done, diverged and
-    interrupted;
-    steps is None, or workloads, steps and completed; gui is None, or snapshots and states.
+    `tables` maps the names in `TABLES` to LazyFrames, and also those of `bench.TABLES` and `replay.TABLES` if there are
+    such results. `about` is a summary made while reading, with these keys:
+
+    - format, clock, first_ns, last_ns, jumps, lost_events, losses
+    - events: the count of each event name in the files
+    - rows: the number of rows of each table
+    - coverage, population
+    - snapshots: role, proven, agreements, contradictions and kinds of each image and listing (`link.consistency`)
+    - bench: None, or the tests and the numbers of runs and of invalid runs
+    - replay: None, or runs, fs_types, operations, done, diverged and interrupted
+    - steps: None, or workloads, steps and completed
+    - gui: None, or snapshots and states
     """
 
     def __init__(
@@ -55,7 +60,7 @@ class Capture:
         self.about = about
         self._window = window
         self.opened_by: tuple[Callable[..., Capture], tuple[Any, ...]] | None = None
-        """The function and arguments by which another process opens it too (pickle)."""
+        """The function and arguments with which another process opens the same capture (pickle)."""
 
     def __reduce__(self) -> tuple[Callable[..., Capture], tuple[Any, ...]]:
         if self.opened_by is None:
@@ -76,12 +81,12 @@ class Capture:
 
     @property
     def syscalls(self) -> pl.LazyFrame:
-        """Table syscalls: the system calls of processes as recorded."""
+        """Table syscalls: the system calls as recorded."""
         return self.tables["syscalls"]
 
     @property
     def commands(self) -> pl.LazyFrame:
-        """Table commands: what the drivers below the block layer sent and got, as recorded."""
+        """Table commands: commands and responses of the drivers below the block layer, as recorded."""
         return self.tables["commands"]
 
     @property
@@ -91,12 +96,12 @@ class Capture:
 
     @property
     def frames(self) -> pl.LazyFrame:
-        """Table frames: Android's frames, as planned and as they came."""
+        """Table frames: Android's frames with their planned and actual times."""
         return self.tables["frames"]
 
     @property
     def importance(self) -> pl.LazyFrame:
-        """Table importance: what processes are worth to the system, as recorded (`measures.states`)."""
+        """Table importance: the importance of processes to the system, as recorded (`measures.states`)."""
         return self.tables["importance"]
 
     @property
@@ -106,7 +111,7 @@ class Capture:
 
     @property
     def io(self) -> pl.LazyFrame:
-        """Table io: every piece of every request with block type, file and owner."""
+        """Table io: the pieces of all requests, each with one block type, file and owner."""
         return self.tables["io"]
 
     @property
@@ -126,28 +131,28 @@ class Capture:
 
     @property
     def bench(self) -> dict[str, pl.DataFrame]:
-        """The tables of benchmark results (`bench.TABLES`), read, as the functions of `androstep_analysis.bench` take.
+        """The tables of benchmark results (`bench.TABLES`) as DataFrames, the input of `androstep_analysis.bench`.
 
-        `InputError` where the capture has none.
+        Raises `InputError` if the capture has none.
         """
         return self._of_kind("bench")
 
     @property
     def replay(self) -> dict[str, pl.DataFrame]:
-        """The tables of replays (`replay.TABLES`), read, as the functions of `androstep_analysis.replay` take.
+        """The tables of replays (`replay.TABLES`) as DataFrames, the input of `androstep_analysis.replay`.
 
-        `InputError` where the capture has none.
+        Raises `InputError` if the capture has none.
         """
         return self._of_kind("replay")
 
     @property
     def steps(self) -> pl.DataFrame:
-        """Table steps, read: what a workload did on the device, and when. `InputError` where the capture has none."""
+        """Table steps as a DataFrame: the steps of workloads and their times. `InputError` if the capture has none."""
         return self._of_kind("steps")["steps"]
 
     @property
     def gui_states(self) -> pl.DataFrame:
-        """Table gui_states, read: what the device showed. `InputError` where the capture has none."""
+        """Table gui_states as a DataFrame: the states of the GUI. `InputError` if the capture has none."""
         return self._of_kind("gui")["gui_states"]
 
     def _of_kind(self, role: str) -> dict[str, pl.DataFrame]:
@@ -158,7 +163,7 @@ class Capture:
 
     @property
     def format(self) -> str:
-        """Name of the format the recording came in."""
+        """Name of the recording's format."""
         return str(self.about["format"])
 
     @property
@@ -178,7 +183,7 @@ class Capture:
 
     @property
     def jumps(self) -> Jumps:
-        """Where the segments of its time meet: the last time of one and the first of the next."""
+        """Jumps between the recording's segments of time: the last time of one and the first time of the next."""
         if self.first_ns is None or self.last_ns is None:
             return ()
         every = ((before, after) for before, after in self.about["jumps"])
@@ -190,17 +195,17 @@ class Capture:
 
     @property
     def lost_events(self) -> int:
-        """Events that the recorder says it lost."""
+        """Number of lost events, as the recorder counted them."""
         return int(self.about["lost_events"])
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """Everything that is missing or could not be read."""
+        """All parts of the input that are missing or could not be read."""
         return tuple(losses.from_json(loss) for loss in self.about["losses"])
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The capture's row of table captures."""
+        """The capture's row in table captures."""
         names = Counter(Path(source.path).name for source in self.manifest.sources)
         digests = {
             name if names[name] == 1 else f"{source.role}/{name}": source.sha256
@@ -222,14 +227,14 @@ class Capture:
 
     @cached_property
     def coverage(self) -> pl.DataFrame:
-        """Shares of the bytes of each operation that are matched, mapped, inferred and owned (`measures.coverage`)."""
+        """Share of each operation's bytes that is matched, mapped, inferred and owned (`measures.coverage`)."""
         if self._window is None:
             return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
         return measures.coverage(self.requests, self.io)
 
     @property
     def compared(self) -> list[str]:
-        """How far each image and listing agrees with the trace (`link.consistency`), a line each."""
+        """One line for each image and listing on its agreement with the trace (`link.consistency`)."""
         return [
             f"{_PROVEN[one['proven']].format(one['role'].replace('_', ' '))} "
             f"({one['agreements']:,} agreements, {one['contradictions']:,} contradictions)"
@@ -238,7 +243,7 @@ class Capture:
 
     @cached_property
     def lacking(self) -> list[unrecorded.Kind]:
-        """The kinds of events of which the recording has none, with what is unknown for it (`unrecorded`)."""
+        """The kinds of events that the recording lacks, with the information that is missing as a result."""
 
         def has_value(table: str, column: str) -> bool:
             rows = self.tables.get(table)
@@ -249,28 +254,28 @@ class Capture:
 
     @cached_property
     def population(self) -> dict[str, int]:
-        """Of which requests all numbers are, and how many of them completed (`measures.population`)."""
+        """Counts of the requests that all measures include, and of those that completed (`measures.population`)."""
         return dict(self.about["population"]) if self._window is None else measures.population(self.requests)
 
     def table(self, name: str, as_: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
-        """One of the capture's tables, in the types of another library if wanted.
+        """Return one of the capture's tables as a polars, pandas or pyarrow object.
 
         Parameters
         ----------
         name : str
-            Of a table (docs/tables.md), such as ``"io"``; `tables` has those that there are.
+            Name of the table (docs/tables.md), such as ``"io"``. `tables` has the names of this capture's tables.
         as_ : {"polars", "pandas", "pyarrow"}
-            Whose types it is to have.
+            The library of the result.
 
         Returns
         -------
         polars.LazyFrame, pandas.DataFrame or pyarrow.Table
-            The table with the columns of ``schemas/NAME.json``; read, but for polars.
+            The table with the columns of ``schemas/NAME.json``. Only polars leaves it unread (lazy).
 
         Raises
         ------
         KeyError
-            Where there is no such table.
+            If there is no such table.
 
         Examples
         --------
@@ -283,26 +288,26 @@ class Capture:
         return rows.collect().to_pandas() if as_ == "pandas" else rows.collect().to_arrow()
 
     def sql(self, query: str) -> pl.DataFrame:
-        """What a query in SQL gives over the capture's tables (docs/tables.md).
+        """Run a SQL query over the capture's tables (docs/tables.md).
 
         Parameters
         ----------
         query : str
-            A query as polars' SQL has it: joins, subqueries, window functions, ``quantile_cont``.
+            A query in polars' SQL: joins, subqueries, window functions, ``quantile_cont``.
 
         Returns
         -------
         polars.DataFrame
-            The rows of the answer.
+            The rows of the result.
 
         Raises
         ------
         InputError
-            For what is no query, names a table or column that there is not, or reads a file.
+            If the text is not a query, names a table or column that does not exist, or reads a file.
 
         References
         ----------
-        polars, SQL interface. docs/sql.md has twenty questions.
+        polars, SQL interface. docs/sql.md has twenty example queries.
 
         Examples
         --------
@@ -312,19 +317,19 @@ class Capture:
         return sql.answer(query, self.tables)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
-        """The part of the capture that was issued in ``[start_ns, end_ns)``.
+        """Return the part of the capture in the interval ``[start_ns, end_ns)``.
 
         Parameters
         ----------
         start_ns, end_ns : int
-            Begin and end in the capture's clock, in ns. A request is at its issue, else its queueing, else its
-            completion (`measures.order_ns`); events are at their own time; counters get values on the edges.
+            Begin and end in the capture's clock, in ns. The time of a request is its issue, else its queueing, else its
+            completion (`measures.order_ns`). Counters (`samples`) get values at both ends of the interval.
 
         Returns
         -------
         Capture
-            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events; `files`,
-            `extents`, `tasks` and the results of tools are whole.
+            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events. `files`,
+            `extents`, `tasks` and the results of tools are not filtered.
 
         Examples
         --------
@@ -342,19 +347,19 @@ class Capture:
         return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
 
     def explore(self) -> Explorer:
-        """An explorer of the capture's requests, for JupyterLab: a timeline, lists to filter it by, and stories.
+        """Create an explorer of the capture's requests for JupyterLab: a timeline, filters and request details.
 
         Returns
         -------
         androstep_analysis.explore.Explorer
-            The last line of a cell shows it; its `selection` is the part of table `io` that was chosen there.
+            JupyterLab displays it as the last line of a cell. Its `selection` is the selected part of table `io`.
 
         Raises
         ------
         InputError
-            Where the capture has no requests.
+            If the capture has no requests.
         ModuleNotFoundError
-            Where the packages of ``androstep[notebook]`` are not installed.
+            If the packages of ``androstep[notebook]`` are not installed.
 
         References
         ----------
@@ -384,28 +389,29 @@ class Capture:
         device: str | None = None,
         extents: Iterable[str] = manifest.EXTENTS,
     ) -> Capture:
-        """The capture with other images of its filesystem: which file each request belonged to is resolved anew.
+        """Derive the tables again with other images of the filesystem, or with fewer kinds of evidence.
 
-        Listings of a capture directory are not used.
+        The listings of a capture directory are not used.
 
         Parameters
         ----------
         before, after : path-like, optional
-            Images of the filesystem, from before and after the recording.
+            Images of the filesystem from before and after the recording.
         device : str, optional
-            Whose images they are (``MAJ:MIN``), where the trace has requests of several devices.
+            The device (``MAJ:MIN``) of the images. Required if the trace has requests of several devices.
         extents : iterable of str
-            The only kinds of evidence (`manifest.EXTENTS`) to use: what is each of them worth? By default all.
+            The kinds of evidence (`manifest.EXTENTS`) to use, for example to find the contribution of each. By default
+            all.
 
         Returns
         -------
         Capture
-            With tables derived anew; those as recorded are the same.
+            A capture with new derived tables. The recorded tables are the same.
 
         Raises
         ------
         InputError
-            For an image that cannot be read.
+            If an image cannot be read.
 
         References
         ----------
@@ -413,8 +419,8 @@ class Capture:
 
         Examples
         --------
-        >>> untold = capture.with_filesystem(extents=())
-        >>> untold.io.select(pl.col("path").is_not_null().any()).collect().item()
+        >>> without_evidence = capture.with_filesystem(extents=())
+        >>> without_evidence.io.select(pl.col("path").is_not_null().any()).collect().item()
         False
         """
         staging = Staging(
@@ -454,7 +460,7 @@ class Capture:
         return str(el("table", *rows))
 
     def _described(self) -> Iterator[tuple[str, str]]:
-        """What a reader wants to know first, from what is known without touching the data."""
+        """Yield names and values of the overview, mostly without reading a table."""
         yield "of", self.facts["device"] or self.title
         yield "format", self.format
         if self.first_ns is not None and self.last_ns is not None:

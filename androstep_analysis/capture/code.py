@@ -1,8 +1,8 @@
-"""The files of code and data that turn the sources of a capture into its tables.
+"""Find the code and data files that derive the tables of a capture from its sources.
 
-They follow from the imports of the module that makes the tables, so that no list of them can go stale. Imports are
-found by a regular expression: the syntax trees of 160 modules take half a second, and this is asked for whenever a
-capture is opened. `tests/house/test_house.py` compares both ways.
+The list follows from the imports of the module that derives the tables, so that it cannot become outdated. A regular
+expression finds the imports. Parsing the syntax trees of 160 modules would take 0.5 s whenever a capture is opened.
+`tests/house/test_house.py` checks that both methods agree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from androstep_analysis.common import schema
 
 PACKAGE: Final = __name__.partition(".")[0]
 START: Final = f"{__package__}.tables"
-"""The module that makes the tables."""
+"""The module that derives the tables."""
 
 _TOP: Final = Path(__file__).parents[__name__.count(".") - 1]
 _IMPORT: Final = re.compile(
@@ -30,8 +30,12 @@ _NO_NAME: Final = re.compile(r"#.*| as \w+")
 def deriving() -> dict[str, bytes]:
     """Return the content of every file on which derived tables depend, by its path in the package.
 
-    These are the modules that `START` imports, directly or not, the tables of rules in the folders of these, the
-    sources of the compiled library, and the schemas, wherever this installation has them.
+    These are:
+
+    - the modules that `START` imports, directly or indirectly
+    - TOML files in the directories of these modules
+    - the C sources of the compiled library
+    - the schemas of this installation
     """
     modules: dict[str, bytes] = {}
     waiting = [START]
@@ -49,7 +53,7 @@ def deriving() -> dict[str, bytes]:
 
 
 def imported(source: str) -> set[str]:
-    """Return the modules of the package that a module imports; `from a import b` is `a.b` where that is a module."""
+    """Return the package's modules that a module imports; `from a import b` counts as `a.b` if that is a module."""
     found: set[str] = set()
     for plain, whole, in_parentheses, names in _IMPORT.findall(source):
         inner = {f"{whole}.{name}" for name in re.findall(r"\w+", _NO_NAME.sub("", in_parentheses or names))}
@@ -60,7 +64,7 @@ def imported(source: str) -> set[str]:
 
 @functools.cache
 def _files() -> list[str]:
-    """Return the paths of all files of the package, in it."""
+    """Return the paths of all files of the package, relative to it."""
     begin = len(f"{_TOP}/")
     return [f"{folder}/{name}"[begin:] for folder, _, names in os.walk(_TOP) for name in names]
 

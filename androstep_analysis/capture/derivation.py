@@ -1,4 +1,4 @@
-"""From what was recorded to the tables: reading traces, images and listings, and joining them."""
+"""Derive the tables of a capture: join its trace with filesystem images and extent listings."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from androstep_analysis.link.requests import link as link_requests
 from androstep_analysis.measures.tables import coverage, population
 
 OF_WITNESSES = ("extents", "files")
-"""What a loss of an image or a listing can hurt."""
+"""The tables that a loss of an image or a listing can affect."""
 
 TABLES = (*staging.TABLES, "tasks", "requests", "extents", "files", "io")
-"""The tables of a capture: those that its recording fills, and those that follow from them."""
+"""The tables of a capture: those that the recording fills, then those derived from them."""
 
 
 ADDED_TO = ("importance",)
-"""Those that a recording fills and listings add to."""
+"""Tables of the recording to which listings add rows."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image file, and the device (``MAJ:MIN``) it is of, where that is known."""
+    """An image file and its device (``MAJ:MIN``), if known."""
 
     path: Path
     device: str | None = None
@@ -46,12 +46,23 @@ class Image:
 
 @dataclass(frozen=True)
 class Witnesses:
-    """What there is beside the trace: images and extmap's listings of the filesystem from before and after, and `names`
-    that fanotify told; the last three as files, or as the records of such. The listing before `is_earlier` where it was
-    made before the events that the trace still has: files that changed in between were taken out.
+    """The evidence in addition to the trace.
 
-    `devices` is the block topology and `mounts` what was mounted, rows as in the manifest; `extents` names the kinds of
-    evidence to be used (`link.SOURCES`).
+    Attributes
+    ----------
+    image_before, image_after : Image, optional
+        Images of the filesystem from before and after the trace.
+    listing_before, listing_after : Path or Records, optional
+        extmap's listings from before and after the trace, as files or as parsed records.
+    names : Path or Records, optional
+        The file names that iotrace got from fanotify.
+    devices, mounts : sequence of dict
+        The block devices and the mounted filesystems, as in the manifest.
+    extents : frozenset of str
+        The kinds of evidence to use (`link.SOURCES`).
+    is_earlier : bool
+        Whether `listing_before` was made before the first event that the trace still holds. The recorder removed files
+        that changed in between from it, so that it is incomplete.
     """
 
     image_before: Image | None = None
@@ -66,10 +77,10 @@ class Witnesses:
 
 
 def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    """All tables (`TABLES`), and what is told of them: see `Capture.about`.
+    """Return all tables (`TABLES`) and their description (`Capture.about`).
 
-    Those of the recording are as they are; tables that may be large go through `spool`. Raises `InputError` where an
-    image or a listing cannot be read, or is of a device that the trace does not have.
+    The recording's own tables are not changed. Tables that may be large are written through `spool`. Raises
+    `InputError` if an image or a listing cannot be read, or belongs to a device without requests in the trace.
     """
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
         devices = [_device(row) for row in witnesses.devices]
@@ -128,7 +139,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
 
 
 def _compared(comparison: pl.DataFrame) -> list[dict[str, Any]]:
-    """What each image and listing has in common with the trace: role, proven, agreements, contradictions and kinds."""
+    """Sum up how far each image and listing agrees with the trace: role, proven, agreements, contradictions, kinds."""
     return [
         {
             "role": rows["role"][0],
@@ -189,9 +200,9 @@ def _read_image(
 
 
 def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
-    """The device the image is of: the one named, else the only one the trace has requests of.
+    """Return the device of an image: the one the user named, else the only device with requests in the trace.
 
-    A flush is the whole disk's also where all that is written lies on a partition: it tells of no filesystem.
+    Flushes do not count. They go to the whole disk even if all writes go to a partition.
     """
     seen = (
         requests.filter(pl.col("nr_sectors") > 0)
@@ -226,7 +237,7 @@ def _read_names(path: Path | Records, clock: str) -> entries.Entries:
 
 
 def _losses_of_names(names: entries.Entries | None, files: pl.LazyFrame) -> list[Loss]:
-    """What is lost of the names that fanotify told, and how many files have none as events contradict it."""
+    """Return the losses of fanotify's names, and the number of files whose names the trace's events contradict."""
     if names is None:
         return []
     count = contradicted(files.collect())
@@ -235,7 +246,7 @@ def _losses_of_names(names: entries.Entries | None, files: pl.LazyFrame) -> list
 
 
 def _listing(records: Records, dev: int | None, requests: pl.LazyFrame) -> fiemap.Listing | None:
-    """The listing of the filesystem on `dev`, or, where no image says which, of that with most requests."""
+    """Return the listing of the filesystem on `dev`, or without an image that of the device with most requests."""
     listings = {listing.dev: listing for listing in fiemap.listings(records)}
     if dev is None:
         seen = requests.filter(pl.col("part_dev").is_in(list(listings))).group_by("part_dev").len("count")
@@ -249,7 +260,7 @@ def _journal(image: fs.Filesystem | None) -> journal.Journal | None:
 
 
 def _with_listed_tasks(recorded: Staging, listings: Sequence[Records | None]) -> Staging:
-    """The recording with the threads that the listings knew, and what their processes were worth then."""
+    """Add the threads in the listings to the recording, and the importance of their processes at that time."""
     parts = [schema.empty("tasks") if recorded.tasks is None else recorded.tasks]
     scores = []
     for read in listings:

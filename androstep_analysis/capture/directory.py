@@ -1,4 +1,4 @@
-"""Capture directories: opened, and made of what was recorded."""
+"""Open capture directories and create them from recordings."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ from androstep_analysis.common.manifest import Source
 from androstep_analysis.ingest import recording
 
 NOTHING_ELSE: Final = Description()
-"""Nothing is known but what is in the recording."""
+"""A description without any information in addition to the recording."""
 
 
 def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: str | None = None) -> Capture:
-    """The capture in a directory, or a foreign trace or a result as a capture of its own.
+    """Open a capture directory, or a single trace or result as a capture.
 
-    A directory's derived tables are used where they were made from the same sources by the same code, and made again
-    otherwise. A file that is a part of a capture, or of what iotrace recorded, stands for all of it.
+    The cached tables of a directory are used if the same code derived them from the same sources. Otherwise they are
+    derived again. For a file that is part of a capture or of a recording by iotrace, the whole of it is opened.
 
     Parameters
     ----------
     path : path-like
         Directory of a capture or of iotrace, trace, or result of a benchmark, replay or workload.
     csv_columns, format : str, optional
-        Those of `Description`; a directory's manifest knows both.
+        As in `Description`. The manifest of a capture directory contains both.
 
     Returns
     -------
     Capture
-        With its tables, which are not read before they are used.
+        The capture. Its tables are LazyFrames, which are read on use.
 
     Raises
     ------
     InputError
-        For what cannot be read.
+        If the path cannot be read.
 
     Warns
     -----
     LossWarning
-        Of what was lost.
+        If part of the recording was lost.
 
     Examples
     --------
@@ -97,45 +97,46 @@ def create(
     out: str | PathLike[str],
     description: Description = NOTHING_ELSE,
 ) -> Capture:
-    """Make a capture directory from what was recorded, and what else is known of it.
+    """Create a capture directory from recordings and a description.
 
-    Traces, results, programs and listings are copied to ``raw/``; images stay where they are, named by path and sha256.
+    Traces, results, programs and listings are copied to ``raw/``. Images are not copied; the manifest records their
+    paths and digests.
 
     Parameters
     ----------
     sources : sequence of path-like
-        Trace files, or a directory of iotrace. Results of benchmarks and of replays are sources like traces, alone or
-        beside one, and so are the programs of the replays beside their results.
+        Trace files, or a directory of iotrace. Results of benchmarks and replays may be added to a trace or be the only
+        sources. Programs of replays may be added to the results.
     out : path-like
-        The directory, which must not exist yet; it appears only when everything is in it.
+        The directory, which must not exist. It is created atomically, after all its files are written.
     description : Description
-        What stands in none of the sources.
+        Information that is not in the sources.
 
     Returns
     -------
     Capture
-        As `open` gives it of `out`.
+        The new capture, as `open` returns it.
 
     Raises
     ------
     InputError
-        Where `out` exists already, and for sources that are not there or cannot be read.
+        If `out` exists already, or if a source does not exist or cannot be read.
 
     Warns
     -----
     LossWarning
-        Of what was lost.
+        If part of the recording was lost.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     trace = Path(place, "trace.csv")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     trace = Path(directory, "trace.csv")
     ...     _ = trace.write_text("0,read,8,4096\\n1,write,16,8192\\n")
     ...     columns = androstep.Description(csv_columns="time:s,op,offset:sectors,size:B")
-    ...     made = androstep.create([trace], Path(place, "mycapture"), columns)
-    ...     made.population["bytes"]
+    ...     new = androstep.create([trace], Path(directory, "mycapture"), columns)
+    ...     new.population["bytes"]
     12288
     """
     out = Path(out)
@@ -167,7 +168,7 @@ def create(
 
 
 def refuse_existing(out: Path) -> None:
-    """Raises `InputError` where `out`, which is to become a capture, is there already."""
+    """Raise `InputError` if `out`, the directory of a new capture, exists already."""
     if out.exists():
         raise InputError(f"{out}: exists already; choose another name, or remove it first")
 
@@ -176,7 +177,7 @@ def _open_directory(directory: Path) -> Capture:
     described = manifest.read(directory)
     try:
         str(directory).encode("utf-8")
-    except UnicodeEncodeError:  # polars takes no other paths.
+    except UnicodeEncodeError:  # polars accepts only UTF-8 paths.
         raise InputError(f"{directory}: the path of a capture must be UTF-8; rename the directory") from None
     own = cache.directory_of(directory)
     places = dict.fromkeys((directory / cache.TABLES, own))
@@ -192,7 +193,7 @@ def _open_directory(directory: Path) -> Capture:
 
 
 def _keep(source: Source, raw: Path, number: int) -> Source:
-    """Copy a source into `raw/` under its own name, made unique by a number where two have the same."""
+    """Copy a source into `raw/` under its own name, with its index as prefix if that name exists."""
     path = Path(source.path)
     name = path.name
     while (raw / name).exists():
@@ -203,7 +204,7 @@ def _keep(source: Source, raw: Path, number: int) -> Source:
 
 @contextlib.contextmanager
 def staged_directory(out: Path) -> Iterator[Path]:
-    """A directory beside `out` that becomes `out` at the end, and nothing at all if anything goes wrong."""
+    """Provide a directory next to `out` that is renamed to `out` at the end, and removed after an error."""
     with scratch.directory(out.name, out.parent) as staged:
         yield staged
         staged.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Of which requests the numbers of a capture are, in words (definitions.toml, counted)."""
+"""State in words which requests the measures of a capture count (definitions.toml, counted)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from androstep_analysis.common import quantities
 from androstep_analysis.common.errors import Loss
 
 _OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock", "gap"})
-"""Kinds of losses that may hold issues and completions."""
+"""Kinds of losses that may include issues and completions."""
 
 
 def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events: int = 0) -> str:
-    """What `measures.population` counted: of which requests the numbers are, what of them is missing, and why."""
+    """Describe the counts of `measures.population`: the requests counted, their missing events, and the reason."""
     if not counts["count"]:
         return "There are no requests."
     if not counts["issued"] and not counts["completed"]:
@@ -35,19 +35,19 @@ def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events
 
 
 def brief(counts: Mapping[str, int]) -> str:
-    """The same in a few words."""
+    """Describe the counts in a few words."""
     if not counts["issued"] and not counts["completed"]:
         return "all seen, no issue and no completion recorded"
     return f"{counts['count']:,} that reached a device, {counts['completed']:,} of them completed"
 
 
 def is_whole(counts: Mapping[str, int]) -> bool:
-    """Whether every request was issued and completed within the recording."""
+    """Return whether every request was issued and completed within the recording."""
     return counts["count"] == counts["issued"] == counts["completed"] and not counts["queued"]
 
 
 def _why(losses: Sequence[Loss], lost_events: int, edge: str) -> str:
-    """What the files tell of the reason."""
+    """Return the reason for missing issues or completions, as far as the losses show it."""
     if lost_events or any(loss.kind in _OF_EVENTS for loss in losses):
         return " (it may be in what was lost)"
     return f" (no file tells of a loss: they were under way when the recording {edge}, or it leaves such events out)"

@@ -1,7 +1,7 @@
-"""SQL over the tables of a capture, by polars: no second engine, no copy of a table, and nothing but these tables.
+"""Run SQL queries over the tables of a capture with polars.
 
-DuckDB was measured beside it (docs/sql.md): polars answers the same from the LazyFrames that everything else reads, so
-that a window of a capture needs no copy on disk.
+A query can read only these tables. Polars runs it on the same LazyFrames as everything else, so that a window of a
+capture needs no copy on disk. docs/sql.md compares it with DuckDB, which gives the same results.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from androstep_analysis.common import schema
 from androstep_analysis.common.errors import InputError
 
 _READING: Final = re.compile(r"read_\w+", re.IGNORECASE)
-"""What polars' functions that read files begin with."""
+"""Functions of polars' SQL that read files."""
 
 _FIRST: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(\w*)", re.DOTALL)
-"""The first word, behind comments and parentheses."""
+"""The first word after comments and parentheses."""
 
 _QUERIES: Final = ("select", "with", "from", "values", "show", "explain")
 
 
 def answer(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
-    """What a query gives over these tables and nothing else. Raises `InputError` where it is none, or reads a file.
+    """Run a query over these tables; `InputError` if it fails, is not a query, or reads a file.
 
-    Categories are text, as people compare and sort them, and decimals are floats.
+    Enum columns are cast to text, so that they compare and sort alphabetically. Decimals in the result become floats.
     """
     _refuse_files(query)
     first = _FIRST.match(query)
@@ -44,19 +44,23 @@ def answer(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
 
 
 def _refuse_files(query: str) -> None:
-    """Even in a string or a comment: what is one is for polars to say, and no column is called so."""
+    """Raise `InputError` for a function that reads files.
+
+    Strings and comments are searched as well, because only polars' parser can recognize them. Names of columns are
+    allowed.
+    """
     for word in _READING.findall(query):
         if word.lower() not in {column.name for name in schema.names() for column in schema.table(name).columns}:
             raise InputError(f"{word}: a query is answered from the capture's tables and reads no file; leave it out")
 
 
 def _reason(error: Exception) -> str:
-    """The first sentence of what polars says; the rest is the plan of the query, and the columns of some table."""
+    """Return the first sentence of polars' message. The rest is the query plan and the columns of some table."""
     return re.split(r"\n|; valid columns", str(error), maxsplit=1)[0].strip().rstrip(".")
 
 
 def _there_are(query: str, tables: Mapping[str, pl.LazyFrame]) -> str:
-    """The columns of the tables that it names, or else the tables."""
+    """List the columns of the tables that the query names, or the tables if it names none."""
     named = [name for name in tables if re.search(rf"\b{name}\b", query)]
     columns = (f"{name} has {', '.join(tables[name].collect_schema().names())}" for name in named)
     return "; ".join(columns) if named else f"the tables are {', '.join(tables)}"

@@ -1,4 +1,4 @@
-"""Which files a capture is made of, and what is known of them: traces, images, listings, results and programs."""
+"""Find the source files of a capture and describe them in a manifest."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ from androstep_analysis.replay import program
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What is known of a recording, and stands in none of its files.
+    """Information about a recording that none of its files contains.
 
     Parameters
     ----------
     image_before, image_after : path-like, optional
-        Images of the filesystem, from before and after.
+        Images of the filesystem from before and after the recording.
     listing_before, listing_after : path-like, optional
-        Listings of extmap, from before and after.
+        extmap's listings from before and after the recording.
     device : str, optional
-        Whose images and listings they are (``MAJ:MIN``), where the trace has requests of several devices.
+        The device (``MAJ:MIN``) of the images and listings. Required if the trace has requests of several devices.
     extents : iterable of str
-        The kinds of evidence (`manifest.EXTENTS`) to attribute by; by default all.
+        The kinds of evidence (`manifest.EXTENTS`) for attribution; by default all.
     facts : mapping of str
-        What is known of device and workload, by the names of `manifest.FACTS`.
+        Facts of device and workload, by the names in `manifest.FACTS`.
     csv_columns : str, optional
-        What stands in the columns of a CSV (`ingest.block.csv.Columns`).
+        The columns of a CSV (`ingest.block.csv.Columns`).
     format : str, optional
-        The format of a trace by its title (`ingest.FORMATS`, and those of plug-ins), where its first bytes are not to
-        decide.
+        The title of the trace's format (`ingest.FORMATS`, and those of plug-ins). By default its first bytes decide.
 
     Examples
     --------
@@ -59,7 +58,7 @@ class Description:
 
     @property
     def snapshots(self) -> dict[str, Path]:
-        """The images and listings by role (`manifest.ROLES`). Raises `InputError` where there is no such file."""
+        """The images and listings by role (`manifest.ROLES`); `InputError` if a file does not exist."""
         paths = {role: getattr(self, role) for role in SNAPSHOTS}
         files = {role: Path(path) for role, path in paths.items() if path is not None}
         for path in files.values():
@@ -72,7 +71,7 @@ SNAPSHOTS = ("image_before", "image_after", "listing_before", "listing_after")
 
 
 def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
-    """The manifest of recordings (files, or a directory of iotrace) and of what is known of them, all in place."""
+    """Build the manifest of recordings (files, or a directory of iotrace) and a description, without copying files."""
     snapshots = description.snapshots
     paths = [file for path in paths for file in files(path, description.format)]
     paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
@@ -83,7 +82,7 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file")
-        if not path.is_file() and not path.is_dir():  # which may have no end
+        if not path.is_file() and not path.is_dir():  # Reading it might never end.
             raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
     traces = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
     remaining = [source for source in described.sources if source.role not in snapshots]
@@ -102,7 +101,7 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
 
 
 def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
-    """The files of the recording that `path` stands for (`ingest.files`); of another directory the results in it."""
+    """Return the files of the recording at `path` (`ingest.files`); for any other directory, the results in it."""
     of_recording = ingest.files(path, format)
     if of_recording != (path,) or not path.is_dir() or recording.is_one(path) or (path / manifest.FILE_NAME).exists():
         return of_recording
@@ -111,7 +110,7 @@ def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
 
 
 def capture_of(path: Path) -> Path | None:
-    """The capture directory that file `path` is a recording of, as the manifest there says."""
+    """Return the capture directory whose manifest lists file `path` as a trace, or None."""
     directory = path.absolute().parent.parent
     if path.is_dir() or not (directory / manifest.FILE_NAME).is_file():
         return None
@@ -122,7 +121,7 @@ def capture_of(path: Path) -> Path | None:
 
 
 def _recorded_with(paths: Sequence[Path]) -> Manifest:
-    """What the recorder knew, if one of these files is the trace of a capture or of iotrace, without its sources."""
+    """Return the recorder's manifest without sources, if a file is the trace of a capture or of iotrace."""
     for path in paths:
         if (directory := capture_of(path)) is not None:
             return replace(manifest.read(directory), sources=(), extents=manifest.EXTENTS)
@@ -132,7 +131,7 @@ def _recorded_with(paths: Sequence[Path]) -> Manifest:
 
 
 def _role(path: Path) -> str:
-    """What a file is: results, a replay program, or else a trace."""
+    """Return the role of a file by its first bytes: program, samples, a kind of results, else trace."""
     if program.sniff(head(path)):
         return "program"
     if procmon.sniff(head(path)):

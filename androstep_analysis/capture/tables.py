@@ -1,4 +1,4 @@
-"""From the manifest of a capture to its tables: what is read, what is joined, and what is kept."""
+"""Read the sources that a manifest lists, derive the tables of the capture, and cache them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from androstep_analysis.common.results import Results
 from androstep_analysis.ingest.staging import Staging
 
 Find = Callable[[Source], Path]
-"""Says where a source is, or raises `InputError` where it is no longer what the manifest says."""
+"""Returns the path of a source; raises `InputError` if the file no longer matches the manifest."""
 
 
 def in_place(source: Source) -> Path:
-    """Where a source is of which the digest was taken just now."""
+    """Return the path of a source without verifying it, because its digest was computed just before."""
     return Path(source.path)
 
 
 def names(described: Manifest) -> tuple[str, ...]:
-    """The tables of a capture with this manifest."""
+    """Return the names of the tables of a capture with this manifest."""
     of_results = (kind.tables for role, kind in tool_results.KINDS.items() if described.of_role(role))
     return (*TABLES, *itertools.chain.from_iterable(of_results))
 
 
 def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Results], spool: ingest.Spool) -> Staging:
-    """The recording as its traces and the manifest tell it, or as results do where there is no trace."""
+    """Read the traces of a capture, or its results if it has no trace, and apply the facts of the manifest."""
     traces = [find(source) for source in described.of_role("trace")]
     programs = described.of_role("program")
     if programs and not results_by_role and not traces:
@@ -66,7 +66,7 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
 
 
 def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
-    """What the recorder lost by its own word and its files do not show."""
+    """Return the losses that the recorder counted in addition to those visible in its files."""
     if described.lost_events is None:
         message = "iotrace was killed; nobody knows how many events were lost"
         warnings.warn(message, LossWarning, stacklevel=4)
@@ -77,12 +77,12 @@ def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
 
 
 def facts_of(staging: Staging, described: Manifest) -> dict[str, Any]:
-    """What is known of the machine: what its recording says, unless the manifest knows better."""
+    """Return the facts of the machine from its recording, overridden by those of the manifest."""
     return {**staging.facts, **{name: value for name, value in described.facts.items() if value is not None}}
 
 
 def results_of(described: Manifest, find: Find) -> dict[str, Results]:
-    """The results of a capture by their role; warns of what was lost of them."""
+    """Read the results of a capture, by role; lost parts are reported as a `LossWarning`."""
     return {
         role: results.read(kind, [find(source) for source in sources], of_folder=len(sources) > 1)
         for role, kind in tool_results.KINDS.items()
@@ -93,12 +93,12 @@ def results_of(described: Manifest, find: Find) -> dict[str, Results]:
 def derived(
     staging: Staging, results_by_role: Mapping[str, Results], witnesses: Witnesses, spool: ingest.Spool
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    """All tables, and what is told of them."""
+    """Derive all tables and their description (`Capture.about`), including those of results."""
     return tool_results.add(results_by_role, *derive(staging, witnesses, spool))
 
 
 def witnesses_of(described: Manifest, find: Find) -> Witnesses:
-    """What the manifest names beside the traces."""
+    """Collect the evidence that the manifest lists in addition to traces: images, listings, names and devices."""
 
     def image(role: str) -> Image | None:
         return next((Image(find(source), source.dev) for source in described.of_role(role)), None)
@@ -119,7 +119,7 @@ def witnesses_of(described: Manifest, find: Find) -> Witnesses:
 
 
 def key(described: Manifest) -> str:
-    """Key of the tables: everything in the manifest that they depend on."""
+    """Return the cache key of the tables, from everything in the manifest that they depend on."""
     return cache.key(
         {
             "sources": [[source.role, source.sha256, source.dev] for source in described.sources],
@@ -146,9 +146,9 @@ def store(
     spool: ingest.Spool,
     place: Path | None,
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    """Return the tables of the capture in `directory`, kept in `kept_in` where that can be written.
+    """Derive the tables of the capture in `directory` and store them in `kept_in`.
 
-    `place` is where `spool` leaves its own.
+    `place` is the directory of `spool`. If it is None, nothing can be written, and the tables are not stored.
     """
     witnesses = witnesses_of(described, functools.partial(manifest.verify, directory=directory))
     tables, about = derived(staging, results_by_role, witnesses, spool)

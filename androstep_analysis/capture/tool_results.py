@@ -1,4 +1,4 @@
-"""Results of tools and workloads as part of a capture: in its clock, counted in what is told of it."""
+"""Add the results of benchmarks, replays and workloads to a capture, with times in its clock."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from androstep_analysis.perceived import GUI, STEPS
 from androstep_analysis.replay.read import KIND as REPLAY
 
 KINDS: Final[Mapping[str, Kind]] = {kind.role: kind for kind in (BENCH, REPLAY, STEPS, GUI)}
-"""The kinds of results that a capture can have, by the role of their files."""
+"""The kinds of results that a capture can contain, by the role of their files."""
 
 
 def alone(results_by_role: Mapping[str, Results]) -> Staging:
-    """The recording of a capture that has results and no trace: nothing, while they were made."""
+    """Return an empty recording for a capture with results but no trace; it spans the time of the results."""
     clocks = {results.clock for results in results_by_role.values()}
     offsets = {results.realtime_offset_ns for results in results_by_role.values()}
     spans = pl.concat(
@@ -42,9 +42,9 @@ def alone(results_by_role: Mapping[str, Results]) -> Staging:
 def add(
     results_by_role: Mapping[str, Results], tables: dict[str, pl.LazyFrame], about: dict[str, Any]
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    """The tables of a recording and what is told of it, with the results of each role.
+    """Add the results of each role to the tables of a recording and their description.
 
-    Raises `InputError` where nothing tells how the clocks of the two lie to each other.
+    Raises `InputError` if the offset between the clocks of trace and results is unknown.
     """
     about = about | dict.fromkeys(KINDS)
     for role, results in results_by_role.items():
@@ -60,7 +60,7 @@ def add(
 
 
 def facts(results_by_role: Mapping[str, Results]) -> dict[str, Any]:
-    """Facts of the machine (`manifest.FACTS`) that all runs agree on."""
+    """Return the facts of the machine (`manifest.FACTS`) on which all runs agree."""
     return {
         fact: runs[column][0]
         for role, results in results_by_role.items()
@@ -75,14 +75,14 @@ def _runs(role: str, results: Results) -> pl.DataFrame:
 
 
 def _end_ns(runs: pl.DataFrame) -> pl.Expr:
-    """When each run, step or snapshot ended."""
+    """Return the end time of each run, step or snapshot."""
     return pl.col("end_ns") if "end_ns" in runs.columns else pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
 
 
 def _in_clock(results: Results, clock: str, realtime_offset_ns: int | None) -> dict[str, pl.DataFrame]:
-    """The tables with their times in this clock, which CLOCK_REALTIME is that much ahead of.
+    """Convert the times of the tables to this clock.
 
-    Results of an unknown clock have no times.
+    `realtime_offset_ns` is CLOCK_REALTIME minus the clock. Results with an unknown clock have no times to convert.
     """
     if results.clock in (clock, "unknown"):
         return results.tables

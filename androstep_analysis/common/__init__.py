@@ -1,1 +1,1 @@
-"""What every part uses: units and schemas, errors and losses, manifests, and files that are written whole."""
+"""Shared helpers: units, schemas, errors, losses, manifests and atomic file writes."""

@@ -1,8 +1,8 @@
-"""Answers as JSON (``--json``): one way from tables and Python objects to text that every program reads.
+"""Serialize tables and Python objects as JSON for ``--json``.
 
-The text is ASCII: names from a device cannot steer a terminal, and no reader has to guess an encoding. Whole numbers
-stay whole, a number that is none (NaN, infinite) is null, and values of enums are their texts. A table is an array with
-an object for each row. `schemas/answers/` has a JSON Schema for what each command prints.
+The text is ASCII, so that names from a device cannot control a terminal and no reader has to guess an encoding.
+Integers stay integers, NaN and infinities become null, and enum members become their values. A table becomes an array
+with one object for each row. `schemas/answers/` has a JSON Schema for the output of each command.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import polars as pl
 
 
 def to_json(answer: Any, *, indent: int | None = 2) -> str:
-    """Return the answer as JSON; with no `indent` on one line.
+    """Return a result as JSON text, on one line if `indent` is None.
 
     Parameters
     ----------
     answer : any
-        Tables of polars, dataclasses, mappings, sequences and plain values, in each other.
+        Polars tables, dataclasses, mappings, sequences and plain values, nested in any way.
     indent : int, optional
-        Spaces of a level.
+        Spaces for each level.
 
     Raises
     ------
     TypeError
-        For a value that JSON has nothing for.
+        For a value that JSON cannot represent.
     """
-    # The only control character that json leaves as it is.
+    # DEL is the only control character that `json` does not escape.
     return json.dumps(plain(answer), indent=indent, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def plain(answer: Any) -> Any:
-    """Return the answer as dicts, lists, texts, whole numbers, finite floats, bools and None."""
+    """Convert a result to dicts, lists, strings, integers, finite floats, bools and None."""
     if isinstance(answer, pl.LazyFrame):
         answer = answer.collect()
     if isinstance(answer, pl.DataFrame):
@@ -46,7 +46,7 @@ def plain(answer: Any) -> Any:
     if isinstance(answer, Enum):
         return plain(answer.value)
     if isinstance(answer, str | PurePath):
-        # A path that is no UTF-8 has bytes as lone surrogates, which are no text of JSON.
+        # Python represents bytes of a path that are not UTF-8 as lone surrogates, which JSON text must not contain.
         return str(answer).encode(errors="backslashreplace").decode()
     if isinstance(answer, float):
         return answer if math.isfinite(answer) else None

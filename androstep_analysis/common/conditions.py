@@ -1,16 +1,19 @@
-"""Conditions on the rows of a table, as ``--where COLUMN=VALUE`` states them.
+"""Filter the rows of a table by conditions such as those of ``--where COLUMN=VALUE``.
 
-| condition | rows that it keeps |
+| condition | selected rows |
 |---|---|
-| ``op=read`` | the value is this one; of a list, one of its values is |
+| ``op=read`` | the value is equal; in a list column, at least one element is equal |
 | ``path=*/databases/*`` | the text matches the pattern: ``*`` any characters, ``?`` one, ``[abc]`` one of these |
-| ``app=`` | there is no value |
-| ``app!=com.example`` | every row that ``app=com.example`` leaves out, those without a value included |
-| ``bytes>=64KiB`` | the number compares so; rows without a value are left out |
-| ``time=2s..5s`` | the number is 2 s or more and less than 5 s; either end may be left out |
+| ``app=`` | the value is null |
+| ``app!=com.example`` | all rows that ``app=com.example`` does not select, including those with null |
+| ``bytes>=64KiB`` | the number is in this range; null is not selected |
+| ``time=2s..5s`` | the number is at least 2 s and less than 5 s; either end may be omitted |
 
-The name of a column decides its unit, as in all tables: times (``…_ns``) take ``10ms`` or nanoseconds, sizes
-(``bytes``, ``…_bytes``) ``64KiB`` or bytes, devices (``dev``, ``…_dev``) ``MAJOR:MINOR``.
+The name of a column decides its unit, as in all tables:
+
+- times (``…_ns``): ``10ms``, or a number of nanoseconds
+- sizes (``bytes``, ``…_bytes``): ``64KiB``, or a number of bytes
+- devices (``dev``, ``…_dev``): ``MAJOR:MINOR``
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from androstep_analysis.common.errors import InputError
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 MOST_NAMED: Final = 8
-"""Values that a message names, at the most."""
+"""Maximum number of values that an error message lists."""
 
 _WRITTEN: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(!=|>=|<=|=|>|<)(.*)", re.DOTALL)
 
@@ -46,7 +49,7 @@ _COMPARED: Final[Mapping[str, Callable[[pl.Expr, float], pl.Expr]]] = {
 
 
 class Condition(NamedTuple):
-    """A condition as it was written: a column, an operator (``= != >= <= > <``) and a value."""
+    """A parsed condition: a column, an operator (``= != >= <= > <``) and the value as text."""
 
     column: str
     operator: str
@@ -57,7 +60,7 @@ class Condition(NamedTuple):
 
 
 def parse(text: str) -> Condition:
-    """Return the condition that `text` states; `InputError` for a text that states none."""
+    """Parse a condition; raise `InputError` if `text` is not one."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise InputError(f"{text!r} is no condition; write COLUMN=VALUE, or one of != >= <= > < between them")
@@ -69,23 +72,23 @@ def parse(text: str) -> Condition:
 def matching(
     table: Frame, conditions: Iterable[Condition | str], columns: Mapping[str, pl.Expr] | None = None
 ) -> Frame:
-    """Return the rows for which all conditions hold, in their order.
+    """Return the rows for which all conditions hold, in their original order.
 
     Parameters
     ----------
     table : DataFrame or LazyFrame
-        Any table; of a LazyFrame one matching row is looked for.
+        The table. A LazyFrame is executed up to its first matching row.
     conditions : iterable of Condition or str
-        What must hold.
+        The conditions, all of which must hold.
     columns : mapping of str to Expr, optional
-        More names for conditions, or other meanings of the table's own. The output name of an expression decides its
-        unit: ``{"time": (pl.col("issue_ns") - first).alias("time_ns")}``.
+        Additional column names for conditions, or replacements of the table's own. The output name of an expression
+        decides its unit: ``{"time": (pl.col("issue_ns") - first).alias("time_ns")}``.
 
     Raises
     ------
     InputError
-        For a column that is none, with those that there are; for a value that cannot be one of its column; and where
-        no row of a table with rows matches, with the values that there are.
+        If a column does not exist, if a value is not valid for its column, or if no row of a non-empty table matches.
+        The message lists the columns or values that exist.
     """
     stated = [parse(one) if isinstance(one, str) else one for one in conditions]
     named = {**{name: pl.col(name) for name in table.collect_schema().names()}, **(columns or {})}
@@ -97,7 +100,7 @@ def matching(
 
 
 def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
-    """Raise `InputError`, with all columns, for a condition on a column that is none of them."""
+    """Raise `InputError`, listing all columns, for a condition on a column that does not exist."""
     there = list(dict.fromkeys(columns))
     for condition in conditions:
         if condition.column not in there:
@@ -109,9 +112,9 @@ def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
 
 
 def interval(conditions: Iterable[Condition], column: str) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value in whole ns that conditions leave of a column of times; None: no limit.
+    """Return the smallest and the largest time in ns that the conditions on a time column allow, or None for no limit.
 
-    What lies between them need not match: ``!=`` is left out.
+    Conditions with ``!=`` are ignored, so that values between the limits need not match.
     """
     least: list[int] = []
     greatest: list[int] = []
@@ -128,7 +131,7 @@ def interval(conditions: Iterable[Condition], column: str) -> tuple[int | None, 
 
 
 def holds(table: pl.DataFrame | pl.LazyFrame, condition: Condition, named: Mapping[str, pl.Expr]) -> pl.Expr:
-    """Return the condition as an expression of the table that is true or false, never null."""
+    """Return the condition as a polars expression that is true or false, never null."""
     check(named, [condition])
     values = named[condition.column]
     name, dtype = next(iter(table.lazy().select(values).collect_schema().items()))
@@ -142,7 +145,7 @@ def holds(table: pl.DataFrame | pl.LazyFrame, condition: Condition, named: Mappi
 
 
 def _holds(condition: Condition, values: pl.Expr, name: str, dtype: Any) -> pl.Expr:
-    """Whether the condition holds for each value, with ``=`` for ``!=``; false where there is no value."""
+    """Return an expression that tests each value, with ``!=`` treated as ``=``; null values give false."""
     if isinstance(dtype, pl.String | pl.Enum | pl.Categorical):
         _only_equal(condition, "text")
         categories = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
@@ -175,7 +178,7 @@ def _compared(condition: Condition, values: pl.Expr, name: str, dtype: Any, how:
     limit = _number(condition, name, text)
     if dtype.is_float():
         return _COMPARED[how](values, float(limit)).fill_null(False)
-    # Whole numbers are compared with whole numbers: a float would round both.
+    # Compare integers with integers: as floats both would be rounded.
     whole = math.floor(limit) if how in (">", "<=") else math.ceil(limit)
     if how == "=" and whole != limit:
         return values.is_null() & values.is_not_null()
@@ -185,7 +188,7 @@ def _compared(condition: Condition, values: pl.Expr, name: str, dtype: Any, how:
 
 
 def _number(condition: Condition, name: str, text: str) -> Fraction:
-    """The number that `text` states in the unit of the column called `name`."""
+    """Convert `text` to a number in the unit of column `name`."""
     unit = _unit(name)
     try:
         if unit == "dev":
@@ -202,7 +205,7 @@ _FACTORS: Final[Mapping[str, Mapping[str, int]]] = {"ns": units.NS, "B": units.B
 
 
 def _unit(name: str) -> str:
-    """``ns``, ``B``, ``dev`` or nothing: what the values of a column of this name are."""
+    """Return the unit that a column's name implies: ``ns``, ``B``, ``dev`` or an empty string."""
     if name.endswith("_ns"):
         return "ns"
     if name == "bytes" or name.endswith("_bytes"):
@@ -211,7 +214,7 @@ def _unit(name: str) -> str:
 
 
 def _pattern(glob: str) -> str:
-    """The glob as a regular expression of Rust, which polars takes."""
+    """Translate the glob to a regular expression in Rust's syntax, as polars expects."""
     parts = re.findall(r"\[!?\][^\]]*\]|\[(?!!\])!?[^\]]+\]|.", glob, re.DOTALL)
     return f"(?s)^{''.join(map(_part, parts))}$"
 
@@ -222,11 +225,11 @@ def _part(part: str) -> str:
     if len(part) == 1:
         return re.escape(part)
     is_not = part[1] == "!"
-    # Each is written by its number: characters such as && mean something to Rust within brackets.
+    # Write each character as its code point: Rust gives characters such as && a meaning within brackets.
     ranges = re.findall(r"(.)-(.)|(.)", part[2 if is_not else 1 : -1], re.DOTALL)
     pairs = [(first or one, last or one) for first, last, one in ranges]
     inside = "".join(f"\\x{{{ord(first):x}}}-\\x{{{ord(last):x}}}" for first, last in pairs if first <= last)
-    if not inside:  # as [z-a], which is no character, or with ! any
+    if not inside:  # An empty range such as [z-a] matches no character; negated, it matches any.
         return "." if is_not else r"[^\x{0}-\x{10ffff}]"
     return f"[{'^' if is_not else ''}{inside}]"
 
@@ -242,7 +245,7 @@ def _has_rows(table: pl.DataFrame | pl.LazyFrame) -> bool:
 def _unmatched(
     table: Frame, stated: Sequence[Condition], tests: Sequence[pl.Expr], named: Mapping[str, pl.Expr]
 ) -> str:
-    """Why no row matches: the first condition that none does, or all of them together."""
+    """Return why no row matches: the first condition that selects no row alone, or their combination."""
     for condition, test in zip(stated, tests, strict=True):
         if not _has_rows(table.filter(test)):
             return f"where {condition}: no row matches; {_values(table, condition, named[condition.column])}"
@@ -250,7 +253,7 @@ def _unmatched(
 
 
 def _values(table: pl.DataFrame | pl.LazyFrame, condition: Condition, values: pl.Expr) -> str:
-    """What there is in the column of a condition, in words."""
+    """Describe the values in the column of a condition: their range, or the most frequent ones."""
     column = values.alias("value")
     found = table.lazy().select(column).filter(pl.col("value").is_not_null())
     found = found.explode("value") if isinstance(found.collect_schema()["value"], pl.List) else found

@@ -1,4 +1,4 @@
-"""CSV files: for spreadsheets and for everything that takes no Parquet."""
+"""Write CSV files, for spreadsheets and other programs that do not read Parquet."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import polars as pl
 from androstep_analysis.common import files
 
 FORMULA = "^[=+\\-@\t\r]"
-"""How text begins that a spreadsheet would compute instead of show (OWASP, CSV injection)."""
+"""Characters at the beginning of text that a spreadsheet would evaluate as a formula (OWASP, CSV injection)."""
 
 _CONTROL = [chr(code) for code in (*range(32), *range(127, 160))]
 _ESCAPES = [f"\\x{ord(character):02x}" for character in _CONTROL]
 
 
 def write(table: pl.DataFrame | pl.LazyFrame, path: Path) -> None:
-    r"""Write a table as CSV with a header; the values of a list column stand on lines of their own within the cell.
+    r"""Write a table as CSV with a header; a list becomes one cell with one value on each line.
 
-    Names in a recording are anyone's words. Text that a spreadsheet would take for a formula (it begins with ``=``,
-    ``+``, ``-`` or ``@``) gets an apostrophe in front, and control characters are written ``\xNN``. Parquet has all
-    as it was.
+    Names in a recording are untrusted. Text that a spreadsheet would evaluate as a formula (it begins with ``=``,
+    ``+``, ``-`` or ``@``) gets an apostrophe in front, and control characters are written ``\xNN``. Parquet files hold
+    the text unchanged.
     """
     with files.replacing(path) as new, new.open("wb") as file:
         table.lazy().with_columns(_cells(table.collect_schema())).sink_csv(file)
 
 
 def text(table: pl.DataFrame) -> str:
-    """Return a table as `write` writes it."""
+    """Return the CSV text that `write` would write."""
     return table.with_columns(_cells(table.schema)).write_csv()
 
 
@@ -41,6 +41,6 @@ def _cells(columns: pl.Schema) -> list[pl.Expr]:
 
 
 def guarded(text: pl.Expr) -> pl.Expr:
-    """Text that is safe in a cell."""
+    """Return an expression that escapes text for a spreadsheet cell (see `write`)."""
     safe = pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text)
     return safe.str.replace_many(_CONTROL, _ESCAPES)

@@ -1,4 +1,4 @@
-"""The two ways in which input can disappoint: it cannot be read at all, or part of it was lost."""
+"""Define the exception for unusable input, and the warning and record for lost parts of it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ from dataclasses import dataclass
 class InputError(ValueError):
     """Input that cannot be used.
 
-    The message is one sentence that names the file, the place in it, what was expected there and what to do.
+    The message is one sentence with the file, the location in it, the expected content and the next step for the user.
     The command line prints it and exits with status 1.
     """
 
 
 class LossWarning(UserWarning):
-    """Part of the input could not be read; everything else was.
+    """Part of the input could not be read; the rest was.
 
-    The same statement stands, counted, in `Staging.losses` and in every summary and report.
+    The same loss is recorded with its count in `Staging.losses` and appears in every summary and report.
     """
 
 
 Span = tuple[int | None, int | None]
-"""From when until when, in the recording's clock; None stands for no limit."""
+"""Start and end of an interval in the recording's clock; None means no limit."""
 
 EVER: tuple[Span, ...] = ((None, None),)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Something that should be in the input and is not, or could not be read.
+    """A part of the input that is missing or could not be read.
 
-    `kind` is one word for grouping (overwritten, dropped, torn, unreadable, clock, gap), `count` how many (events or
-    lines, as the message says), `message` one sentence for people.
-
-    What it can hurt: `tables` are those of which rows may be missing, None where it may be any table that a recording
-    fills (`staging.TABLES`, `tasks`); none where no row is missing. `dev` is the only device that these rows can be
-    of, None where nobody knows. `spans` are the times within which they lie, in nanoseconds of the recording's clock,
-    both ends included.
+    Attributes
+    ----------
+    kind : str
+        A word for grouping: ``overwritten``, ``dropped``, ``torn``, ``unreadable``, ``clock`` or ``gap``, for example.
+    count : int
+        The number of lost events or lines; the message says which.
+    message : str
+        One sentence for the user.
+    tables : tuple of str, optional
+        The tables in which rows may be missing. None: any table that a recording fills (`staging.TABLES`, `tasks`).
+        Empty: no row is missing.
+    dev : int, optional
+        The only device that the missing rows can belong to. None: unknown.
+    spans : tuple of Span
+        The intervals that contain the missing rows, in ns of the recording's clock, both ends included.
     """
 
     kind: str
@@ -48,5 +56,5 @@ class Loss:
 
 
 def printable(text: str) -> str:
-    """`text` with everything that could move a terminal's cursor or hide in a message written as an escape."""
+    """Escape all characters that are not printable, so that text cannot move a terminal's cursor or be invisible."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and read small files that somebody else may have made."""
+"""Write files atomically, and read small files from untrusted sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from androstep_analysis.common import scratch
 from androstep_analysis.common.errors import InputError
 
 MOST_TEXT_MIB = 32
-"""The default limit of files that are read as a whole, such as `capture.json`: a real one has some kilobytes."""
+"""The default size limit of files that are read as a whole. A `capture.json`, for example, has some kilobytes."""
 
 MOST_TEXT = "ANDROSTEP_MAX_TEXT_MIB"
 """The environment variable that raises this limit."""
@@ -20,11 +20,12 @@ MOST_TEXT = "ANDROSTEP_MAX_TEXT_MIB"
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path at which to write; the file there becomes `path` at the end, and nothing remains after an error.
+    """Yield a path to write to; on success the file written there replaces `path`, after an error it is removed.
 
-    What stood at `path` stays until then, and keeps its permissions. A link at `path` is replaced and not followed. A
-    device or a pipe, such as ``/dev/stdout``, is written to directly. The new file is made in the directory of `path`,
-    in a directory that the next run removes where this process is killed.
+    - An existing file at `path` stays until then. The new file gets its permissions.
+    - A symbolic link at `path` is replaced, not followed.
+    - A device or a pipe, such as ``/dev/stdout``, is written to directly.
+    - The new file is created in a scratch directory next to `path`. If this process is killed, the next run removes it.
     """
     try:
         before = path.lstat()
@@ -49,21 +50,21 @@ def _umask() -> int:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace `path` by a file with this text (UTF-8)."""
+    """Replace `path` atomically by a file with this text (UTF-8)."""
     with replacing(path) as new:
         new.write_text(text, encoding="utf-8")
 
 
 def read_text(path: Path) -> str:
-    """Return the text (UTF-8) of a file, as `read_bytes` reads it."""
+    """Return the text (UTF-8) of a file, with the checks of `read_bytes`."""
     return read_bytes(path).decode("utf-8")
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return what a regular file that is not a link holds.
+    """Return the content of a regular file, without following a symbolic link.
 
-    Raises `InputError` where the file is larger than `MOST_TEXT_MIB` (the variable `MOST_TEXT` raises the limit), and
-    `OSError` where it is none or cannot be read: opening a FIFO or a device would wait or never end.
+    Raises `InputError` if the file is larger than `MOST_TEXT_MIB` (the environment variable `MOST_TEXT` raises the
+    limit). Raises `OSError` if it cannot be read or is not a regular file: a FIFO could block, and a device never end.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
@@ -80,7 +81,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def limit_of(variable: str, default: int) -> int:
-    """Return the limit that an environment variable states, or `default`; `InputError` where it is not a number."""
+    """Return the value of an environment variable, or `default` if it is unset; `InputError` if it is not a number."""
     text = os.environ.get(variable, "")
     if not text:
         return default
@@ -90,13 +91,13 @@ def limit_of(variable: str, default: int) -> int:
 
 
 def cache_directory() -> Path:
-    """Return the directory of AndroStep in this user's cache (XDG base directory specification)."""
+    """Return AndroStep's directory in the user's cache (XDG base directory specification)."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "androstep"
 
 
 def is_own_directory(path: Path) -> bool:
-    """Return whether `path` is a directory, not a link to one, that belongs to the user who runs this process."""
+    """Return whether `path` is a directory (not a link to one) owned by the effective user of this process."""
     try:
         state = path.lstat()
     except OSError:

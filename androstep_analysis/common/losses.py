@@ -1,4 +1,4 @@
-"""What may be missing where: the one question that all who rest on events ask of a recording's losses."""
+"""Find out where rows of a recording may be missing, from its losses."""
 
 from __future__ import annotations
 
@@ -12,40 +12,49 @@ from androstep_analysis.common import units
 from androstep_analysis.common.errors import EVER, Loss, Span
 
 _OF_TIME = frozenset({"clock", "gap"})
-"""Kinds of which the count is not one of events."""
+"""Kinds of loss that do not count events."""
 
 _NEVER, _ALWAYS = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 class Losses:
-    """The losses of a recording, by what they can hurt (`Loss`)."""
+    """The losses of a recording, searchable by table, device and time."""
 
     def __init__(self, losses: Iterable[Loss] = (), lost_events: int = 0) -> None:
-        """`lost_events` is what the recorder counted: what no loss explains may be anything at any time."""
+        """Collect the losses.
+
+        `lost_events` is the recorder's counter. If it exceeds the events of all losses, the remaining events may
+        belong to any table, device and time.
+        """
         self._losses = tuple(losses)
         explained = sum(loss.count for loss in self._losses if loss.tables != () and loss.kind not in _OF_TIME)
         if lost_events > explained:
             self._losses += (Loss("missing", lost_events, f"{lost_events} events are missing"),)
 
     def touching(self, *tables: str, dev: int | None = None) -> bool:
-        """Whether any row of one of the tables may be missing, and of those of `dev` if that is given."""
+        """Return whether rows of the tables may be missing; with `dev`, only rows of that device count."""
         return bool(self.spans(*tables, dev=dev))
 
     def spans(self, *tables: str, dev: int | None = None) -> tuple[Span, ...]:
-        """When rows of the tables may be missing, and of those of `dev` if that is given: in order, without overlap."""
+        """Return the intervals in which rows of the tables (and of device `dev`, if given) may be missing.
+
+        The intervals are sorted and do not overlap.
+        """
         of_tables = (loss for loss in self._losses if loss.tables is None or not set(tables).isdisjoint(loss.tables))
         return merged(span for loss in of_tables if None in (dev, loss.dev) or loss.dev == dev for span in loss.spans)
 
     def first_ns(self, *tables: str, dev: int | None = None) -> int | None:
-        """From when on rows of the tables may be missing; None: from before the recording (or no row is missing)."""
+        """Return the start of the first interval in which rows may be missing.
+
+        None: the interval has no start limit, or no row is missing.
+        """
         spans = self.spans(*tables, dev=dev)
         return spans[0][0] if spans else None
 
     def between(self, begin: pl.Series, end: pl.Series, dev: pl.Series, *tables: str) -> pl.Series:
-        """For each row whether a row of one of the tables may be missing between two times, both ends included.
+        """Return for each interval whether rows of the tables may be missing in it, both ends included.
 
-        `begin`, `end` (Int64, nanoseconds) and `dev` are as long as each other; a null time has no limit, and where no
-        device is known any may be meant.
+        `begin`, `end` (Int64, ns) and `dev` have equal lengths. A null time means no limit, a null device any device.
         """
         first, last = begin.fill_null(_ALWAYS).to_numpy(), end.fill_null(_NEVER).to_numpy()
         hurt = np.zeros(len(first), np.bool_)
@@ -64,7 +73,7 @@ class Losses:
 
 
 def merged(spans: Iterable[Span], most: int | None = None) -> tuple[Span, ...]:
-    """The spans in order, those that overlap or touch as one; the last of more than `most` are one, too."""
+    """Sort the spans and merge those that overlap or touch; with `most`, also merge the last ones down to that many."""
     known = sorted((_ALWAYS if begin is None else begin, _NEVER if end is None else end) for begin, end in spans)
     joined: list[tuple[int, int]] = []
     for begin, end in known:
@@ -75,17 +84,17 @@ def merged(spans: Iterable[Span], most: int | None = None) -> tuple[Span, ...]:
 
 
 def is_missing(loss: Loss) -> bool:
-    """Whether rows may be missing for it; what is not missing is only noted: rows that repeat, clocks that jump."""
+    """Return whether the loss means missing rows. Other losses are only notes: repeated rows, clock jumps."""
     return loss.tables != () and not is_of_time(loss)
 
 
 def is_of_time(loss: Loss) -> bool:
-    """Whether it is about times: a clock that jumps, a gap between recordings."""
+    """Return whether the loss is about times: a clock jump, or a gap between recordings."""
     return loss.kind in _OF_TIME
 
 
 def as_json(loss: Loss) -> dict[str, Any]:
-    """The loss as a manifest and the summary have it."""
+    """Return the loss as a JSON object, as in manifests and summaries."""
     return {
         "kind": loss.kind,
         "count": loss.count,
@@ -97,7 +106,7 @@ def as_json(loss: Loss) -> dict[str, Any]:
 
 
 def from_json(row: dict[str, Any]) -> Loss:
-    """The loss that `as_json` wrote."""
+    """Return the loss that `as_json` serialized."""
     tables, dev = row.get("tables"), row.get("dev")
     return Loss(
         row["kind"],
@@ -110,7 +119,7 @@ def from_json(row: dict[str, Any]) -> Loss:
 
 
 def in_words(losses: Iterable[Loss]) -> str:
-    """Each kind of loss with its count and what it hurts, in few words; nothing where nothing is lost."""
+    """Summarize losses in a few words: each kind with its count and affected tables; empty if there are none."""
     counts: dict[tuple[str, str], int] = {}
     for loss in losses:
         key = loss.kind, hurts(loss, " of ")
@@ -128,5 +137,5 @@ _WORDS = {
 
 
 def hurts(loss: Loss, before: str) -> str:
-    """The tables that the loss hurts, in words behind `before`; nothing where it may be any or is none."""
+    """Return `before` and the affected tables in words; empty if any table or no table may be affected."""
     return before + ", ".join(_WORDS.get(table, table) for table in loss.tables) if loss.tables else ""

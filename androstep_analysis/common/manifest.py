@@ -1,4 +1,4 @@
-"""`capture.json`: what a capture directory holds, and where each file in it came from."""
+"""Read, write and verify `capture.json`, the manifest of a capture directory."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ROLES = (
     *("trace", "image_before", "image_after", "listing_before", "listing_after", "names", "recording"),
     *("bench", "replay", "program", "samples", "steps", "gui"),
 )
-"""What a source is: a trace, an image of the filesystem, a listing of it by extmap, names that fanotify told iotrace,
-what iotrace said of the device, results of a benchmark or of a replay, a replay program, samples of procmon, steps of a
-workload, snapshots of a GUI."""
+"""Roles of source files, in this order: trace; filesystem image before and after the trace; extmap listing before and
+after it; file names that iotrace got from fanotify; iotrace's description of the device; benchmark results; replay
+results; replay program; samples of procmon; steps of a workload; snapshots of a GUI."""
 
 EXTENTS = ("tracepoint", "image", "fiemap", "journal")
-"""Kinds of evidence for which file a block belongs to."""
+"""Kinds of evidence that assign blocks to files."""
 
 FACTS = (
     "device",
@@ -48,16 +48,25 @@ FACTS = (
     "workload",
     "rooted",
 )
-"""Columns of table `captures` that only the recorder knows."""
+"""Columns of table `captures` that only the recorder can provide."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file that the capture was made from.
+    """A file that the capture was made from.
 
-    `path` is relative to the capture for files kept in `raw/`, absolute for images left where they are. `dev` (the
-    number of the device that an image is of, as ``MAJ:MIN``) is None for traces, and for images whose device the
-    trace itself must tell.
+    Attributes
+    ----------
+    path : str
+        Relative to the capture for copies in `raw/`; absolute for images, which are not copied.
+    role : str
+        One of `ROLES`.
+    bytes : int
+        The size.
+    sha256 : str
+        The digest as 64 hex digits.
+    dev : str, optional
+        The device of an image as ``MAJ:MIN``. None for traces, and for images of the only device in the trace.
     """
 
     path: str
@@ -71,11 +80,28 @@ class Source:
 class Manifest:
     """The contents of `capture.json`.
 
-    `devices` and `mounts` are rows as the recorder wrote them; `extents` names the kinds of evidence (`EXTENTS`) that
-    the tables are made from, `events` the events that were recorded, also those that never came (None: unknown),
-    `lost_events` how many were lost (None: nobody knows), `csv_columns` what stands in the columns of a CSV that does
-    not say it (`ingest.block.csv.Columns`), `format` the format of the traces where it was stated (`ingest.read`).
-    `realtime_moved_ns` is by how much `realtime_offset_ns` changed during the recording (None: unknown).
+    Attributes
+    ----------
+    sources : tuple of Source
+        The files that the capture was made from.
+    facts : dict
+        Facts of the device and the workload, by the names in `FACTS`.
+    realtime_offset_ns : int, optional
+        CLOCK_REALTIME minus the clock of the recording.
+    realtime_moved_ns : int, optional
+        The change of `realtime_offset_ns` during the recording. None: unknown.
+    devices, mounts : tuple of dict
+        Block devices and mounted filesystems, as the recorder wrote them.
+    lost_events : int, optional
+        The number of lost events. None: unknown.
+    extents : tuple of str
+        The kinds of evidence (`EXTENTS`) used to derive the tables.
+    events : tuple of str, optional
+        The names of the events that were enabled, including those that never occurred. None: unknown.
+    csv_columns : str, optional
+        The columns of a CSV without a header (`ingest.block.csv.Columns`).
+    format : str, optional
+        The format of the traces, if the user stated it (`ingest.read`).
     """
 
     sources: tuple[Source, ...]
@@ -92,17 +118,17 @@ class Manifest:
 
     @property
     def capture_id(self) -> str:
-        """First 16 hex digits of the sha256 over the digests of all sources: the same sources, the same capture."""
+        """First 16 hex digits of the SHA-256 of all sources' digests, so that equal sources give equal ids."""
         digests = "\n".join(sorted(f"{source.role} {source.sha256}" for source in self.sources))
         return hashlib.sha256(digests.encode()).hexdigest()[:16]
 
     def of_role(self, role: str) -> tuple[Source, ...]:
-        """The sources of this role."""
+        """Return the sources with this role."""
         return tuple(source for source in self.sources if source.role == role)
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a capture directory; `InputError` where it is missing, damaged or of another version."""
+    """Read the manifest of a capture directory; `InputError` if it is missing, damaged or of another version."""
     path = directory / FILE_NAME
     if not directory.is_dir():
         raise InputError(f"{directory}: no such directory; give one that `androstep ingest` made")
@@ -127,11 +153,11 @@ def read(directory: Path) -> Manifest:
 
 
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading JSON raises that is not of the shape expected."""
+"""Exceptions raised while reading JSON that does not have the expected structure."""
 
 
 def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
-    """The manifest of what JSON value `raw` says besides its sources; raises one of `MALFORMED` for another shape."""
+    """Build a manifest from a JSON value and its parsed sources; one of `MALFORMED` if the structure is wrong."""
     return Manifest(
         sources=sources,
         facts={name: _fact(name, raw["facts"].get(name)) for name in FACTS},
@@ -147,7 +173,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
     )
 
 
-# A manifest may come from anyone: what is not of its type must fail here, by name, and not in some table later.
+# A manifest is untrusted input. A value of the wrong type must fail here, with its name, and not in a table later.
 
 
 def _source(row: dict[str, Any]) -> Source:
@@ -239,12 +265,12 @@ def write(manifest: Manifest, directory: Path) -> None:
 
 
 def in_place(path: Path, role: str, dev: str | None = None) -> Source:
-    """The source that file `path` is, where it is."""
+    """Return the source for a file that stays at its path."""
     return Source(str(path.absolute()), role, path.stat().st_size, sha256(path), dev)
 
 
 def locate(source: Source, directory: Path) -> Path:
-    """Where a source is; `InputError` if a path kept in the capture would lead out of it."""
+    """Return the path of a source; `InputError` if a relative path leads out of the capture."""
     path = Path(source.path)
     if path.is_absolute():
         return path
@@ -255,7 +281,7 @@ def locate(source: Source, directory: Path) -> Path:
 
 
 def verify(source: Source, directory: Path) -> Path:
-    """Path of a source whose content is what the manifest says; `InputError` where it is missing or differs."""
+    """Return the path of a source after checking its digest; `InputError` if the file is missing or differs."""
     path = locate(source, directory)
     if not path.is_file():
         raise InputError(f"{path}: missing, but {directory / FILE_NAME} names it as {source.role}; put it back")
@@ -265,7 +291,7 @@ def verify(source: Source, directory: Path) -> Path:
 
 
 def sha256(path: Path, copy_to: Path | None = None) -> str:
-    """Hex sha256 of a file; with `copy_to`, what was read is written there too (the file must not exist yet)."""
+    """Return the SHA-256 of a file in hex; with `copy_to`, also copy the file there (it must not exist yet)."""
     digest = hashlib.sha256()
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))

@@ -1,7 +1,7 @@
-"""HTML from elements, so that text from a device can never become markup.
+"""Build HTML from elements, so that text from a device never becomes markup.
 
-Paths, task names and messages come from devices and files nobody vouches for. Everything that is shown as HTML is made
-of `Element`s, which escape their text when they are written: there is no call to forget.
+Paths, task names and messages are untrusted. All HTML output is built from `Element`s, which escape their text when
+they are converted to a string. No caller has to remember to escape.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _VOID = ("meta", "img")
-"""The elements used here that have no content and no end tag."""
+"""Elements without content and end tag; only those used here."""
 
 _RAW = ("script", "style")
-"""The elements in which a browser takes every character as it is, up to their end tag."""
+"""Elements whose content a browser does not unescape before the end tag."""
 
 _LEAVES_RAW = re.compile(r"</|<!--|<script", re.IGNORECASE)
-"""What may end such an element, or change how its end is found."""
+"""Text that may end such an element, or change how a parser finds its end."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """An HTML element; `str()` writes it. Text among its children is escaped, and so are attribute values.
+    """An HTML element; `str()` returns its HTML with text and attribute values escaped.
 
-    The text of a script or style cannot be escaped: `ValueError` where it holds what could end the element.
+    The text of a script or style cannot be escaped. `str()` raises `ValueError` if it contains text that could end the
+    element.
     """
 
     tag: str
@@ -49,18 +50,18 @@ class Element:
 
 
 def el(tag: str, *children: Element | str, **attributes: str) -> Element:
-    """An element with its attributes as keywords.
+    """Create an element with attributes from keywords.
 
-    A trailing underscore is dropped (``class_``), the others become dashes (``http_equiv``).
+    A trailing underscore is removed (``class_``); other underscores become dashes (``http_equiv``).
     """
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 
 def island(value: Any, name: str = "") -> Element:
-    """A value as JSON inside of a page, for a script to read (by id `name`, if it has one); it never runs.
+    """Embed a value as JSON in a page, in a script element that is not executed.
 
-    What JSON can hold, with `visible` text: the script puts it on the page as it is. Of the characters that mean
-    something to a parser of HTML none is left.
+    Scripts find the element by its id `name`, if given. All strings are made `visible`, because scripts insert them
+    into the page unchanged. Characters with a meaning in HTML are escaped.
     """
     written = json.dumps(_shown(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
@@ -73,17 +74,17 @@ def _shown(value: Any) -> Any:
         return visible(value)
     if isinstance(value, list | tuple):
         return [_shown(part) for part in value]
-    if value is None or isinstance(value, int | float):  # most of what a page holds, and cheaper to tell than a mapping
+    if value is None or isinstance(value, int | float):  # The most frequent case; the test for Mapping is slower.
         return value
     return {name: _shown(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def visible(text: str) -> str:
-    r"""`text` with every character that shows nothing, or changes the order of others, written as an escape.
+    r"""Escape every character that is invisible or that reorders other characters.
 
-    That is Unicode category C (control, format with the bidirectional overrides, surrogate, private, unassigned),
-    the line and paragraph separators, and what looks like no character at all. A line feed becomes the two
-    characters ``\n``, U+202E becomes ``\u202e``. What remains is safe to show on a page, in a figure, on a terminal.
+    These are Unicode category C (control, format with the bidirectional overrides, surrogate, private, unassigned),
+    the line and paragraph separators, spaces other than U+0020, and letters without a glyph. A line feed becomes the
+    two characters ``\n``, and U+202E becomes ``\u202e``. The result is safe on pages, in figures and on terminals.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -102,7 +103,7 @@ def _is_invisible(character: str) -> bool:
 
 
 _BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-"""Letters and marks (by category) that are drawn as nothing: joiner, Hangul fillers, Khmer vowels, empty Braille."""
+"""Letters and marks (by category) without a glyph: joiner, Hangul fillers, Khmer vowels, empty Braille."""
 
 
 def _code(character: str) -> str:

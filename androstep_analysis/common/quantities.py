@@ -1,4 +1,4 @@
-"""Numbers as people read them: in the unit that suits them, and never rounded to all or to nothing."""
+"""Format numbers with units for people. Rounding never turns a ratio below 1 into 100 %, or one above 0 into 0 %."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def in_unit(value: float | None, unit: str) -> str:
-    """A value of a measure with its unit: ``B``, ``ns``, ``s``, ``1`` (a ratio), ``1/s``, ``B/s``; else a number."""
+    """Format a value with its unit: ``B``, ``ns``, ``s``, ``1`` (a ratio), ``1/s`` or ``B/s``; else a plain number."""
     if value is None:
         return "–"
     sign, value = "-" if value < 0 else "", abs(value)
@@ -28,31 +28,31 @@ def count(value: float) -> str:
 
 
 def byte_unit(largest: float) -> tuple[int, str]:
-    """Divisor and name of the binary unit in which `largest` bytes read best."""
+    """Return divisor and name of the largest binary unit that does not exceed `largest` bytes."""
     return largest_unit(largest, ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB")))
 
 
 def size(value: float) -> str:
-    """A number of bytes in the binary unit in which it reads best ("512 KiB")."""
+    """Format a number of bytes with a binary unit ("512 KiB")."""
     divisor, name = byte_unit(value)
     return f"{value / divisor:,.4g} {name}"
 
 
 def certainty(inferred: float | None) -> str:
-    """How much of an answer is inferred, as words for behind it; nothing where all of it is a fact."""
+    """Return a note on the inferred share of a result; empty if all of it is fact."""
     if inferred is None or inferred < 0.0005:
         return ""
     return "inferred" if inferred > 0.9995 else f"{per_cent(inferred)} inferred"
 
 
 def marked(name: str, inferred: float | None) -> str:
-    """Return a name with how much of it is inferred behind it, as everything shows it that shows names."""
+    """Return a name followed by its inferred share in parentheses, for all output that contains names."""
     words = certainty(inferred)
     return f"{name} ({words})" if words else name
 
 
 def per_cent(ratio: float) -> str:
-    """Per cent with one decimal; what is not all is never rounded to all, what is something never to nothing."""
+    """Format a ratio in per cent with one decimal; only 1 becomes 100 %, and only 0 becomes 0 %."""
     if 0.9995 <= ratio < 1:
         return "> 99.9 %"
     if 0 < ratio < 0.0005:
@@ -61,7 +61,7 @@ def per_cent(ratio: float) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time in ns in the unit that suits it."""
+    """Format a time in ns with a suitable unit."""
     for divisor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
         if ns >= divisor:
             return f"{ns / divisor:,.4g} {unit}" if ns < 10**13 else f"{ns / divisor:,.0f} {unit}"
@@ -69,5 +69,5 @@ def duration(ns: float) -> str:
 
 
 def largest_unit(value: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
-    """The largest of `units` (divisor and name, ascending) of which `value` is at least one, else the first."""
+    """Return the largest of `units` (divisor and name, ascending) that does not exceed `value`, else the first."""
     return next(((divisor, name) for divisor, name in reversed(units) if value >= divisor), units[0])

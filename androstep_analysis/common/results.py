@@ -1,4 +1,4 @@
-"""Results that a tool measured, and kinds of them: reading those of files and captures as one."""
+"""Read and combine the results of tools (benchmarks, replays, workloads) from files and captures."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Results:
     Attributes
     ----------
     format : str
-        What wrote them; of several files each such name once.
+        The tool that wrote them; for several files, the distinct names.
     tables : dict of DataFrame
-        A table for each name of their kind, in the schema's columns and types (docs/tables.md).
+        The tables of their kind, with the columns and types of the schemas (docs/tables.md).
     losses : tuple of Loss
-        What of the files could not be read.
+        The parts of the files that could not be read.
     clock : str
-        The clock of their times; unknown where files have several.
+        The clock of all times; ``unknown`` if the files use different clocks.
     monotonic_offset_ns, realtime_offset_ns : int, optional
-        CLOCK_MONOTONIC and CLOCK_REALTIME minus that clock, where the file tells.
+        CLOCK_MONOTONIC and CLOCK_REALTIME minus that clock, if the files record them.
     """
 
     format: str
@@ -45,9 +45,24 @@ class Results:
 class Kind:
     """A kind of results.
 
-    `role` is that of its files in a capture (`manifest.ROLES`), `noun` what they are called, `command` what makes them.
-    The first of `tables` has a row for each run, which the columns `key` name. `facts` maps facts of the machine
-    (`manifest.FACTS`) to its columns, and `told` gives what a capture tells of it at once (JSON values).
+    Attributes
+    ----------
+    role : str
+        The role of its files in a capture (`manifest.ROLES`).
+    noun, command : str
+        The name of such results, and the command that makes them, for messages.
+    tables : tuple of str
+        The tables. The first has one row for each run, identified by the columns `key`.
+    key : tuple of str
+        The key columns of the first table.
+    facts : mapping of str
+        Facts of the machine (`manifest.FACTS`) and the columns of the first table that hold them.
+    sniff : callable
+        Returns whether a file holds such results.
+    read_file : callable
+        Reads one file.
+    told : callable
+        Returns a summary of the first table as JSON values, for the capture's description.
     """
 
     role: str
@@ -62,11 +77,11 @@ class Kind:
 
 
 def read(kind: Kind, paths: Sequence[str | os.PathLike[str]], *, of_folder: bool = False) -> Results:
-    """The results in files or capture directories, together.
+    """Read the results in files or capture directories into one `Results`.
 
-    Warns (`LossWarning`) of what could not be read: of a directory (or with `of_folder`, of files that were found in
-    one) a damaged file costs itself. Raises `InputError` for a file that holds no such results, or is damaged beyond
-    use, and where the same results are given twice.
+    - Lost parts are reported as a `LossWarning`.
+    - A damaged file raises `InputError`. Among several files of a directory (or with `of_folder`) it is a loss instead.
+    - Results that occur in two of the files raise `InputError`.
     """
     parts: list[Results] = []
     damaged: list[Loss] = []
@@ -90,7 +105,7 @@ def read(kind: Kind, paths: Sequence[str | os.PathLike[str]], *, of_folder: bool
 
 
 def together(kind: Kind, parts: Sequence[Results]) -> Results:
-    """The results of several files as one; their clocks must be the same, or none is told."""
+    """Combine the results of several files; the clock is ``unknown`` if they differ in it."""
     tables = {name: pl.concat([part.tables[name] for part in parts]) for name in kind.tables}
     runs = tables[kind.tables[0]]
     doubled = runs.filter(pl.struct(kind.key).is_duplicated())
@@ -109,9 +124,9 @@ def together(kind: Kind, parts: Sequence[Results]) -> Results:
 
 
 def fit(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The columns of `frame` that table `name` has, in its types, and null in the others.
+    """Cast a frame to the schema of table `name`: missing columns become null, additional ones are removed.
 
-    `InputError` where a value is none that the schema knows: a newer tool wrote it.
+    Raises `InputError` for a value that the schema does not allow, which a newer version of the tool may have written.
     """
     columns = [column for column in schema.table(name).columns if column.name in frame.columns]
     try:
@@ -122,12 +137,12 @@ def fit(frame: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _same(values: list[int | None]) -> int | None:
-    """The value that all have: of one file, or of none."""
+    """Return the common value of all files, or None if they differ."""
     return values[0] if len(set(values)) == 1 else None
 
 
 def files(kind: Kind, directory: Path) -> list[Path]:
-    """The files below a directory that hold results, by name."""
+    """Return the files with such results below a directory, sorted by path."""
     return [path for path in sorted(directory.rglob("*")) if path.is_file() and kind.sniff(path)]
 
 

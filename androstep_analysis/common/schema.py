@@ -1,7 +1,7 @@
-"""Table schemas: `schemas/*.json` is the only source of column names and types; `conform` is the gate.
+"""Load the table schemas and check tables against them.
 
-Every table that leaves a stage passes `conform`, so that a column that is missing, misspelt or of another type fails
-where it is made and not where it is used.
+`schemas/*.json` is the only source of column names and types. Every stage passes its tables through `conform`, so that
+a missing, misspelt or mistyped column fails in the stage that produces it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 class SchemaError(TypeError):
-    """A table does not have the columns its schema asks for."""
+    """A table does not have the columns that its schema requires."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, as its JSON file states it."""
+    """One column of a table, as its JSON file defines it."""
 
     name: str
     dtype: str
@@ -54,7 +54,7 @@ class Column:
 
     @property
     def ddl(self) -> str:
-        """The column as ``CREATE TABLE`` has it; an enum is text that is one of its `values`."""
+        """The column definition for ``CREATE TABLE``; an enum is text with a check on its `values`."""
         name = f'"{self.name}"'
         base, is_list = self.dtype.removeprefix("list<").removesuffix(">"), self.dtype.startswith("list<")
         kind = "VARCHAR" if self.dtype == "enum" else _SCALARS[base][2]
@@ -74,7 +74,7 @@ _SCALARS: dict[str, tuple[type[pl.DataType], pa.DataType, str]] = {
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its meaning and its columns in order."""
+    """The schema of a table: its description and its columns in order."""
 
     name: str
     version: int
@@ -83,7 +83,7 @@ class Table:
 
     @functools.cached_property
     def polars(self) -> pl.Schema:
-        """Column names and polars types, in order; not to be changed."""
+        """Column names and polars types, in order; callers must not modify it."""
         return pl.Schema({column.name: column.polars for column in self.columns})
 
     @property
@@ -95,7 +95,7 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The table as ``CREATE TABLE`` of SQL, with what it and its columns mean as comments."""
+        """A ``CREATE TABLE`` statement, with the descriptions of table and columns as comments."""
         lines = [f"-- {self.description}", f"CREATE TABLE {self.name} ("]
         for column in self.columns:
             comma = "" if column is self.columns[-1] else ","
@@ -104,12 +104,12 @@ class Table:
         return "\n".join([*lines, ");"])
 
     def column(self, name: str) -> Column:
-        """The column called `name`; `KeyError` if there is none."""
+        """Return the column called `name`; `KeyError` if there is none."""
         return {column.name: column for column in self.columns}[name]
 
 
 def directory() -> Path:
-    """Where the schema files are: inside an installed package, else beside it in a checkout."""
+    """Return the directory of the schema files: inside an installed package, or next to it in a checkout."""
     package = Path(__file__).parents[1]
     installed = package / "schemas"
     return installed if installed.is_dir() else package.parent / "schemas"
@@ -117,14 +117,14 @@ def directory() -> Path:
 
 @functools.cache
 def table(name: str) -> Table:
-    """The schema of table `name`; `KeyError` with the known names if there is none."""
+    """Return the schema of table `name`; `KeyError` with all names if there is none."""
     if name not in names():
         raise KeyError(f"no table called {name!r}; there are {', '.join(names())}")
     return parsed((directory() / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def parsed(text: str) -> Table:
-    """Return the table that the text of a schema file describes, of this version of AndroStep or of another."""
+    """Parse the text of a schema file, of this or another version of AndroStep."""
     raw = json.loads(text)
     columns = tuple(Column(**{**column, "values": tuple(column.get("values", ()))}) for column in raw["columns"])
     return Table(raw["table"], raw["version"], raw["description"], columns)
@@ -132,34 +132,34 @@ def parsed(text: str) -> Table:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """All table names, sorted."""
+    """Return all table names, sorted."""
     return tuple(sorted(path.stem for path in directory().glob("*.json")))
 
 
 @functools.cache
 def definitions() -> dict[str, Any]:
-    """`schemas/definitions.toml`: what every measure counts, in words that reports print."""
+    """Load `schemas/definitions.toml`: the definition of every measure, as reports print it."""
     return tomllib.loads((directory() / "definitions.toml").read_text(encoding="utf-8"))
 
 
 def enum(table_name: str, column: str) -> pl.Enum:
-    """The polars type of an enum column."""
+    """Return the polars type of an enum column."""
     dtype = table(table_name).column(column).polars
     assert isinstance(dtype, pl.Enum)
     return dtype
 
 
 def empty(name: str) -> pl.DataFrame:
-    """Table `name` with no rows."""
+    """Return table `name` without rows."""
     return pl.DataFrame(schema=table(name).polars)
 
 
 def conform(frame: Frame, name: str) -> Frame:
-    """`frame` with its columns in the schema's order.
+    """Check a table against its schema and return it with the columns in the schema's order.
 
-    Refuses (`SchemaError`) extra, missing and mistyped columns, and nulls where the schema has none. Types are never
-    cast here: a cast that loses something must stand where it is decided. A LazyFrame is checked by its schema
-    only, without running it.
+    Raises `SchemaError` for additional, missing and mistyped columns, and for nulls in columns that are not nullable.
+    It never casts: a cast that loses data belongs into the stage that decides on it. Of a LazyFrame only the schema is
+    checked, without executing it.
     """
     want = table(name)
     have = frame.collect_schema()
@@ -180,7 +180,7 @@ def conform(frame: Frame, name: str) -> Frame:
 
 
 def complete(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """`conform` of `frame` with null in the columns of table `name` that it does not have."""
+    """Add the missing columns of table `name` as null, then `conform`."""
     dtypes = table(name).polars
     absent = [pl.lit(None, dtype).alias(column) for column, dtype in dtypes.items() if column not in frame.columns]
     return conform(frame.with_columns(absent), name)

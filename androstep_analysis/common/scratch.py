@@ -1,7 +1,7 @@
-"""Directories for what is not yet whole, of which a killed process leaves nothing for long.
+"""Create temporary directories for incomplete output, and clean up those of killed processes.
 
-Each is locked (flock) for as long as its process lives. One that is not locked was left by a process that was killed,
-and the next process that makes one there removes it.
+Each directory is locked (flock) as long as its process runs. One without a lock was left by a killed process. The next
+process that creates a scratch directory with the same parent and name removes it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Scratch:
-    """A new directory `path` in `place`, for its owner only; its name begins with a dot and `about`.
+    """A new directory `path` in `place` with mode 0700; its name begins with a dot and `about`.
 
-    Removes those that were left there. Raises `OSError` where none can be made.
+    Creating it removes leftover directories with the same parent and name. Raises `OSError` if it cannot be created.
     """
 
     def __init__(self, place: Path, about: str) -> None:
@@ -32,14 +32,14 @@ class Scratch:
         self.path, self._descriptor = _locked(place, prefix)
 
     def remove(self) -> None:
-        """Removes the directory, unless it has another name now, and lets go of it."""
+        """Remove the directory, unless it was renamed, and release its lock."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._descriptor)
 
 
 @contextlib.contextmanager
 def directory(about: str, place: Path | None = None) -> Iterator[Path]:
-    """A `Scratch` for a block of code, by default where temporary files are made."""
+    """Provide a `Scratch` as a context manager, by default in the system's temporary directory."""
     scratch = Scratch(place or Path(tempfile.gettempdir()), about)
     try:
         yield scratch.path
@@ -48,7 +48,7 @@ def directory(about: str, place: Path | None = None) -> Iterator[Path]:
 
 
 def _locked(place: Path, prefix: str) -> tuple[Path, int]:
-    """Make a directory and lock it. Until it is locked another process may take it for left, and remove it."""
+    """Create a directory and lock it; retry if another process removed it before it was locked."""
     while True:
         path = place / f"{prefix}{secrets.token_hex(8)}"
         path.mkdir(mode=0o700)
@@ -56,7 +56,7 @@ def _locked(place: Path, prefix: str) -> tuple[Path, int]:
             descriptor = os.open(path, _FLAGS)
         except FileNotFoundError:
             continue
-        with contextlib.suppress(OSError):  # A medium may have no locks; then nothing on it is taken for left.
+        with contextlib.suppress(OSError):  # On a filesystem without locks, `_sweep` fails as well and removes nothing.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if path.exists():
             return path, descriptor
@@ -64,7 +64,7 @@ def _locked(place: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _sweep(place: Path, prefix: str) -> None:
-    """Removes the directories of this user whose process is gone."""
+    """Remove this user's directories of processes that have ended."""
     named = re.compile(re.escape(prefix) + "[0-9a-f]{16}", re.ASCII)
     try:
         with os.scandir(place) as entries:

@@ -1,7 +1,10 @@
-"""Tar archives that anyone may have made, read in bounded memory by Python's tarfile.
+"""Read untrusted tar archives with Python's tarfile, in bounded memory and time.
 
-What a member is called, and how long that is, stands in headers that tarfile reads as a whole, and it keeps what it
-read of every member. Sizes may be less than nothing, which leads it back to members that it has had.
+tarfile itself has no such bounds:
+
+- It reads headers with long names as a whole, however large they claim to be.
+- It keeps the headers of all members in memory.
+- It accepts negative sizes, which lead it back to members that it has already read.
 """
 
 from __future__ import annotations
@@ -15,14 +18,14 @@ from collections.abc import Iterator
 from typing import IO, Protocol
 
 PIECE_BYTES = 1 << 16
-"""How much of a member may be read at once."""
+"""Maximum size of one read from a member."""
 
 _MOST_READ_BYTES = 1 << 17
 _PACKED = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 
 
 class Seekable(Protocol):
-    """As much of a file as is needed of one."""
+    """The methods of a file object that `Tar` uses."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -32,15 +35,15 @@ class Seekable(Protocol):
 
 
 def plain(file: io.BufferedReader) -> io.BufferedIOBase:
-    """The file without its compression by gzip, bzip2 or xz, which its first bytes tell."""
+    """Return the file decompressed, if its first bytes identify it as gzip, bzip2 or xz."""
     magic = file.peek(6)
     return next((open_one(file) for start, open_one in _PACKED if magic.startswith(start)), file)
 
 
 class Tar:
-    """An archive, without compression, of which at most `most_bytes` are read.
+    """An uncompressed archive, read up to `most_bytes`.
 
-    It raises what tarfile does, which may be any exception where the archive is damaged.
+    Iterating yields its members. A damaged archive may raise any exception, as with tarfile.
     """
 
     def __init__(self, file: Seekable, most_bytes: int | None = None) -> None:
@@ -49,23 +52,23 @@ class Tar:
     def __iter__(self) -> Iterator[tarfile.TarInfo]:
         last = -1
         while (member := self._tar.next()) is not None:
-            self._tar.members.clear()  # type: ignore[attr-defined]  # of which it keeps all
+            self._tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps every member
             if member.offset <= last:
                 raise tarfile.ReadError("a size less than nothing")
             last = member.offset
             yield member
 
     def content(self, member: tarfile.TarInfo) -> IO[bytes]:
-        """A regular file, to be read by `PIECE_BYTES` at most before the next member is asked for."""
+        """Open a regular file for reads of at most `PIECE_BYTES`. It is valid until the next member is read."""
         content = self._tar.extractfile(member)
         assert content is not None
         return content
 
 
 class _Member(tarfile.TarInfo):
-    """A member of which only name, type and size are read, where its header has no more that matters.
+    """A member with only name, type and size parsed, unless its header needs tarfile's full parser.
 
-    tarfile takes three times as long for a header, most of it for owners, times and a second kind of checksum.
+    The full parser takes three times as long, mostly for owners, times and a second kind of checksum.
     """
 
     @classmethod
@@ -82,7 +85,7 @@ class _Member(tarfile.TarInfo):
 
 
 def _checksum(header: bytes | bytearray) -> int:
-    """Return the sum of a header's bytes, with spaces in place of the sum (POSIX, ustar)."""
+    """Return the sum of a header's bytes, with spaces in the checksum field (POSIX, ustar)."""
     return sum(header) - sum(header[148:156]) + 8 * ord(" ")
 
 

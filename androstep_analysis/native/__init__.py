@@ -1,7 +1,8 @@
-"""The compiled decoders: C functions, in the folders beside this file, that fill tables of columns, by ctypes.
+"""Call the compiled decoders through ctypes.
 
-The library has no Python in it, so that one wheel serves every Python; tools/build_native.py makes it, with the zig
-that the Python package index has. What it fills are numpy arrays that belong to a `Table`.
+The C sources are in the subdirectories of this package. Their functions fill the numpy arrays of a `Table`. The library
+does not use Python's C API, so that one wheel serves every Python version. tools/build_native.py builds it with the zig
+compiler from PyPI.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _KINDS: dict[str, tuple[int, type[np.generic], int]] = {
     "string": (4, np.uint32, (1 << 32) - 1),
     "enum": (5, np.uint8, (1 << 8) - 1),
 }
-"""For each dtype of the schemas the number of its kind in core/table.h, its numpy type and what stands for null."""
+"""Each dtype of the schemas: its kind in core/table.h, its numpy type and the value that encodes null."""
 
 
 def none(dtype: str) -> int:
-    """What stands for null in a column of this dtype of the schemas."""
+    """Return the value that encodes null in a column of this schema dtype."""
     return _KINDS[dtype][2]
 
 
 class _CTable(ctypes.Structure):
-    """``struct table`` of core/table.h."""
+    """Mirror of ``struct table`` in core/table.h."""
 
     _fields_ = (
         ("rows", ctypes.c_size_t),
@@ -58,7 +59,7 @@ Prototype = tuple[str, Any, tuple[Any, ...]]
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled library, with the functions that every table needs declared."""
+    """Load the compiled library and declare the functions of tables and strings."""
     try:
         loaded = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
@@ -81,7 +82,7 @@ def library() -> ctypes.CDLL:
 
 
 def declared(*functions: Prototype) -> ctypes.CDLL:
-    """The library with these functions declared: name, type of the result, types of the arguments."""
+    """Return the library after declaring functions, each as (name, result type, argument types)."""
     loaded = library()
     _declare(loaded, *functions)
     return loaded
@@ -94,7 +95,7 @@ def _declare(loaded: ctypes.CDLL, *functions: Prototype) -> None:
 
 
 class Strings:
-    """Strings that the decoders meet, each kept once."""
+    """Interned strings: each distinct string that the decoders read is stored once and has an index."""
 
     def __init__(self) -> None:
         self.handle: int = library().strings_new()
@@ -107,15 +108,15 @@ class Strings:
 
     @property
     def nr_bytes(self) -> int:
-        """Bytes of all strings together."""
+        """Total size of all strings in bytes."""
         return int(library().strings_bytes(self.handle))
 
     def add(self, text: bytes) -> int:
-        """The number of `text`."""
+        """Intern `text` and return its index."""
         return int(library().strings_add(self.handle, text, len(text)))
 
     def array(self) -> pa.StringArray:
-        """All strings in the order of their numbers; bytes that are no UTF-8 are written ``\\xNN``."""
+        """Return all strings in the order of their indices; bytes that are not UTF-8 become ``\\xNN``."""
         text = np.empty(self.nr_bytes, np.uint8)
         offsets = np.empty(len(self) + 1, np.int32)
         library().strings_copy(self.handle, text.ctypes.data, offsets.ctypes.data)
@@ -130,10 +131,10 @@ class Strings:
 
 
 class Table:
-    """Rows of table `name` (a file of schemas/), up to `capacity` of them, as C functions fill them.
+    """Column buffers for up to `capacity` rows of table `name` (a file of schemas/), filled by C functions.
 
-    `pointer` is what such a function takes as ``struct table *``. Strings are those of `strings`, which several tables
-    may share.
+    C functions take `pointer` as ``struct table *``. String columns hold indices into `strings`. Several tables may
+    share one `Strings`.
     """
 
     def __init__(self, name: str, capacity: int, strings: Strings | None = None) -> None:
@@ -150,37 +151,37 @@ class Table:
 
     @property
     def pointer(self) -> ctypes._Pointer[_CTable] | object:
-        """The table for a C function."""
+        """Reference to pass to a C function as ``struct table *``."""
         return ctypes.byref(self._c)
 
     @property
     def address(self) -> int:
-        """Where it is in memory, for a C structure that points to it; the table must outlive that."""
+        """Memory address, for a C structure that points to the table. The table must outlive that structure."""
         return ctypes.addressof(self._c)
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows filled so far."""
         return int(self._c.rows)
 
     @property
     def capacity(self) -> int:
-        """How many rows there can be."""
+        """Maximum number of rows."""
         return int(self._c.capacity)
 
     def clear(self) -> None:
-        """Back to no rows; the strings stay."""
+        """Remove all rows, but not the strings."""
         self.keep(np.empty(0, np.int64))
 
     def keep(self, kept: npt.NDArray[np.int64]) -> None:
-        """Only the rows of these numbers, which ascend; the strings stay."""
+        """Remove all rows except those with these ascending indices. The strings stay."""
         for column, values in zip(self.columns, self._values, strict=True):
             values[: len(kept)] = values[kept]
             values[len(kept) : self.rows] = _KINDS[column.dtype][2]
         self._c.rows = len(kept)
 
     def fill(self, frame: pl.DataFrame) -> None:
-        """Puts the rows of `frame`, which are as the table's columns and at most its capacity, in place of all."""
+        """Replace all rows by those of `frame`, which has the table's columns and at most `capacity` rows."""
         self._c.rows = frame.height
         for column, values in zip(self.columns, self._values, strict=True):
             _, dtype, none = _KINDS[column.dtype]
@@ -194,27 +195,30 @@ class Table:
             values[: frame.height] = series.cast(pl.Int64).fill_null(none).to_numpy().astype(dtype)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
-        """The values of one column as they lie in memory, rows that hold none included (core/table.h: NO_...)."""
+        """Return a view of one column in its C encoding, in which null is a sentinel (core/table.h: NO_...)."""
         number = next(number for number, column in enumerate(self.columns) if column.name == name)
         return self._values[number][: self.rows]
 
     def arrow(self, order: npt.NDArray[np.int64] | None = None) -> pa.Table:
-        """A copy of the rows, with strings and enums dictionary-encoded (int32 numbers), as `Spool.append` takes it.
+        """Copy the rows into an Arrow table for `Spool.append`, with strings and enums dictionary-encoded (int32).
 
-        With `order` it is of the rows of these numbers, in this order.
+        `order` holds the indices of the rows to copy, in the order of the result; without it all rows are copied.
         """
         texts = self.strings.array()
         arrays = [self._array(number, texts, order) for number in range(len(self.columns))]
         return pa.table(arrays, names=[column.name for column in self.columns])
 
     def _array(self, number: int, texts: pa.StringArray, order: npt.NDArray[np.int64] | None) -> pa.Array[Any]:
-        """A copy of a column in memory that is used again and again: new pages cost more than the copy."""
+        """Copy a column into an Arrow array.
+
+        The buffers come from malloc, which reuses freed pages. Faulting in new pages would cost more than the copy.
+        """
         column, rows = self.columns[number], self.rows if order is None else len(order)
         dtype = _DICTIONARY if column.dtype in _TEXTS else column.arrow
         if not library().table_present(self.pointer, number):
             return _nulls(dtype, self.capacity).slice(0, rows)
         plain = pa.int32() if column.dtype in _TEXTS else column.arrow
-        pool = pa.system_memory_pool()  # Arrow's own gives memory back at once and asks for it again
+        pool = pa.system_memory_pool()  # Arrow's default pool returns freed memory to the kernel at once.
         values = pa.allocate_buffer(-(-rows * plain.bit_width // 8), memory_pool=pool)
         bits = pa.allocate_buffer(-(-rows // 8), memory_pool=pool)
         numbers = None if order is None else order.ctypes.data
@@ -228,7 +232,7 @@ class Table:
 
 
 def frame(columns: Mapping[str, npt.NDArray[np.generic]]) -> pl.DataFrame:
-    """A table of these columns; polars itself would import numpy.ma to make it, a twentieth of a second's work."""
+    """Return numpy arrays as a DataFrame by way of Arrow: polars' own path imports numpy.ma, which takes 50 ms."""
     arrays = {}
     for name, values in columns.items():
         buffer = pa.py_buffer(np.ascontiguousarray(values).data)
