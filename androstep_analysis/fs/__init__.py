@@ -1,4 +1,4 @@
-"""Filesystem images: which file or which metadata every sector belongs to.
+"""Read filesystem images and assign every sector to a file, metadata or free space.
 
 ``with fs.opened("userdata.img.zst") as image: filesystem = fs.read(image, dev=dev, source="image_after")``
 """
@@ -21,7 +21,7 @@ class Read(Protocol):
     """Signature of a reader."""
 
     def __call__(self, path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
-        """The filesystem in the image."""
+        """Read the filesystem in the image."""
 
 
 class Reader(NamedTuple):
@@ -38,14 +38,14 @@ READERS: tuple[Reader, ...] = (
     Reader("FAT/exFAT", fat.sniff, fat.read),
     Reader("NTFS/HFS+/ISO 9660", tsk.sniff, tsk.read),
 )
-"""Every kind of filesystem that can be read; the first whose `sniff` says yes reads it."""
+"""All readers. The first with a `sniff` that returns true reads the image."""
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
-    """The filesystem that begins at `offset_bytes` of the plain image `path` (unpack with `opened`).
+    """Read the filesystem at `offset_bytes` of an uncompressed image (`opened` decompresses).
 
-    `dev` is the device number for column `dev`; `source` one of the table's (`image_before`, `image_after`). Raises
-    `InputError` where no reader knows the image.
+    `dev` is the value for column `dev`, and `source` that for column `source` (`image_before`, `image_after`). Raises
+    `InputError` if no reader recognizes the image.
     """
     for reader in READERS:
         if reader.sniff(path, offset_bytes):

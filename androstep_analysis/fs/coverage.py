@@ -1,4 +1,4 @@
-"""Which kinds of events the trace of a device has: what all that rests on the absence of an event asks first."""
+"""Check which kinds of events the trace of a device contains, before concluding anything from a missing event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 
 def has(recorded: Collection[str], *names: str) -> pl.Expr:
-    """Whether the trace of an event's device has events of one of these names: one came, or was `recorded`."""
+    """Return whether one of these events was recorded on the event's device: it was `recorded` by name, or occurs."""
     if not set(names).isdisjoint(recorded):
         return pl.lit(True)
     return pl.col("event").is_in(names).any().over("dev")

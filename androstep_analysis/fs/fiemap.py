@@ -1,7 +1,8 @@
-"""What a mounted filesystem told extmap: which sectors its files have, and what they are called.
+"""Read extmap's listings: the sectors (FIEMAP) and names of the files on a mounted filesystem.
 
-A listing knows nothing of metadata, free space and deleted files, but it can be had where the image cannot be read:
-encrypted, or not to be copied. It took a while, so that it shows no single instant; what changed meanwhile is left out.
+A listing contains no metadata, free space or deleted files. It is useful if the image is encrypted or cannot be
+copied. Because extmap takes some time, a listing does not show a single instant. Files that changed while it ran are
+left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _FIELDS: dict[str, dict[type[pl.DataType], str]] = {
     "extent": {pl.Int64: "sector nr_sectors ino generation file_offset_bytes", pl.UInt32: "dev flags"},
     "task": {pl.Int64: "started_ns", pl.Int32: "pid tid uid", pl.String: "comm cmdline package"},
 }
-"""Record types of a listing, and the fields of each that are relied on, by their type."""
+"""Record types of a listing, with the types and names of the fields that are used."""
 
 _OFFSETS = ("realtime_offset_ns", "monotonic_offset_ns")
 
@@ -47,16 +48,36 @@ _OFFSETS = ("realtime_offset_ns", "monotonic_offset_ns")
 class Listing:
     """One filesystem as extmap listed it.
 
-    `extents` and `files` are the tables of those names, with source `fiemap`, incarnation 0 and no span of validity:
-    sorted by sector, without overlap, sectors counting from the start of `dev`; a row per inode. `times` has `ino`
-    Int64, `generation` Int64 (null where the filesystem has none), `created_epoch_ns` Int64 (null where unknown) and
-    `changed_epoch_ns` Int64 (st_ctime), both of CLOCK_REALTIME, for the same inodes. The listing was made from
-    `first_ns` to `last_ns` of CLOCK_BOOTTIME; `realtime_offset_ns` and `monotonic_offset_ns` added to such a time give
-    the other clocks'. Where it `is_whole` a file that it lacks was not there. `roots` are the paths, from the root of
-    the filesystem, of the directories listed. `losses` tells what has no place in `extents`; what the probe or the
-    file lost is in `Records.losses`.
+    FAT and exFAT have inode numbers in memory only. They identify files within this listing and nowhere else.
 
-    Numbers of inodes that exist in memory only (FAT, exFAT) identify a file within this listing and nowhere else.
+    Attributes
+    ----------
+    dev : int
+        The device.
+    fs_type : str, optional
+        The kind of filesystem.
+    block_bytes : int
+        The block size.
+    nr_sectors : int, optional
+        The size of the filesystem.
+    roots : tuple of str
+        The listed directories, as paths from the root of the filesystem.
+    first_ns, last_ns : int
+        The time of the listing in CLOCK_BOOTTIME.
+    realtime_offset_ns, monotonic_offset_ns : int
+        CLOCK_REALTIME and CLOCK_MONOTONIC minus CLOCK_BOOTTIME.
+    extents : DataFrame
+        Table `extents` with source `fiemap`, incarnation 0 and no span of validity. It is sorted by sector and has no
+        overlaps. Sectors count from the start of `dev`.
+    files : DataFrame
+        Table `files`, one row for each inode.
+    times : DataFrame
+        For the same inodes, `ino`, `generation` (null if the filesystem has none), `created_epoch_ns` (null if
+        unknown) and `changed_epoch_ns` (st_ctime). All are Int64; the times are CLOCK_REALTIME.
+    losses : tuple of Loss
+        The extents that are not in `extents`. `Records.losses` has those that the probe or the file lost.
+    is_whole : bool
+        Whether the listing is complete, so that a file that is not in it did not exist.
     """
 
     dev: int
@@ -82,7 +103,7 @@ class Listing:
 
 
 def is_listing(records: Records) -> bool:
-    """Whether these are records of extmap: a file may be a record stream of another probe, or a forged one."""
+    """Return whether these are records of extmap, and not of another probe or forged."""
     has_fields = all(
         kind in records.tables and records.tables[kind].schema.get(name) == dtype
         for kind, fields in _FIELDS.items()
@@ -93,7 +114,7 @@ def is_listing(records: Records) -> bool:
 
 
 def listings(records: Records) -> tuple[Listing, ...]:
-    """A `Listing` for each filesystem in `records` (of extmap, or of iotrace's start or end), in order of `dev`."""
+    """Return a `Listing` for each filesystem in records of extmap or iotrace, sorted by `dev`."""
     filesystems = records.tables["filesystem"].sort("dev", "listed_ns")
     return tuple(_listing(records, of_dev) for of_dev in filesystems.partition_by("dev", maintain_order=True))
 
@@ -128,9 +149,9 @@ def _listing(records: Records, filesystem: pl.DataFrame) -> Listing:
 
 
 def _last_generation(names: pl.DataFrame) -> pl.DataFrame:
-    """`names` in the order in which they were read, without files whose inode number was given to another meanwhile.
+    """Sort names by time of reading, and remove files with an inode number that was reused during the listing.
 
-    A file that could not be opened has no generation; all its names agree on that.
+    A file that could not be opened has a null generation in all of its rows.
     """
     ordered = names.sort("listed_ns", maintain_order=True)
     last = pl.col("generation").last().over("ino")
@@ -138,11 +159,11 @@ def _last_generation(names: pl.DataFrame) -> pl.DataFrame:
 
 
 def _compressed(rows: pl.DataFrame, block_sectors: int) -> pl.DataFrame:
-    """Extents of an erofs with the sectors that those of compressed files take, and without offsets of these.
+    """Correct the lengths of compressed extents on erofs, and remove their file offsets.
 
-    Linux (fs/erofs/zmap.c) gives such an extent the length of its data. It takes one block or more, and no more than
-    that. Where all extents of a file lie behind each other, as mkfs.erofs writes them, they are one run of what the
-    file takes; else the first block of each is certain.
+    Linux (fs/erofs/zmap.c) reports the uncompressed length of such an extent. On the disk it occupies at least one
+    block and at most that length. If all extents of a file are consecutive, as mkfs.erofs writes them, they become one
+    run of the file's allocated sectors. Otherwise only the first block of each is certain.
     """
     begin, nr_blocks = pl.col("sector"), (pl.col("nr_sectors") + block_sectors - 1) // block_sectors
     limit = begin.first().over("ino") + pl.col("allocated_sectors")
@@ -155,7 +176,7 @@ def _compressed(rows: pl.DataFrame, block_sectors: int) -> pl.DataFrame:
     )
     kept = sorted_out.filter(~pl.col("is_compressed") | ~pl.col("is_run") | pl.col("is_first"))
     length = pl.when("is_run").then("allocated_sectors").otherwise(block_sectors)
-    # The end of a file may be packed beside its inode, or with ends of others.
+    # The end of a file may be packed next to its inode, or with the ends of other files.
     is_packed = begin % block_sectors != 0
     return kept.with_columns(
         nr_sectors=pl.when("is_compressed").then(length).otherwise("nr_sectors"),
@@ -165,7 +186,7 @@ def _compressed(rows: pl.DataFrame, block_sectors: int) -> pl.DataFrame:
 
 
 def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
-    """Extents of which sectors and place in the file are certain, and why others are not."""
+    """Return the extents with certain sectors and file offsets, and losses with the reasons for the others."""
     flags, sector = pl.col("flags"), pl.col("sector")
 
     def has(bits: int) -> pl.Expr:
@@ -195,7 +216,7 @@ def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
 
 
 def _without_overlaps(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """`rows` by sector, without those that overlap another, and how many these are."""
+    """Sort rows by sector and remove those that overlap another; also return the number removed."""
     ordered = rows.sort("sector", maintain_order=True)
     start = ordered["sector"].to_numpy()
     end = start + ordered["nr_sectors"].to_numpy()
@@ -206,12 +227,12 @@ def _without_overlaps(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def _is(kind: int) -> pl.Expr:
-    """The file is of type `kind`, a S_IF* of `stat`."""
+    """Return whether the file has type `kind`, one of `stat.S_IF*`."""
     return (pl.col("mode") & _TYPE_BITS) == kind
 
 
 def _extents(rows: pl.DataFrame) -> pl.DataFrame:
-    """Table `extents`."""
+    """Build table `extents`."""
     block_type = schema.enum("extents", "block_type")
     return schema.complete(
         rows.select(
@@ -230,7 +251,7 @@ def _extents(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _files(names: pl.DataFrame, inodes: pl.DataFrame) -> pl.DataFrame:
-    """Table `files`, a row per inode, in inode order."""
+    """Build table `files`, one row for each inode, in the order of inodes."""
     file_type = schema.enum("files", "file_type")
     paths = names.group_by("ino").agg(names=pl.col("path").drop_nulls().unique().sort())
     kind = (
@@ -240,7 +261,8 @@ def _files(names: pl.DataFrame, inodes: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("symlink", file_type))
         .otherwise(pl.lit("unknown", file_type))
     )
-    # Without its key an encrypted file cannot be opened: that tells where the kernel does not.
+    # If the kernel does not report whether a name is encrypted, conclude it from the attribute and a failed open:
+    # without its key an encrypted file cannot be opened.
     locked = ((pl.col("attributes") & _ENCRYPTED_FILE) != 0) & pl.col("generation").is_null() & _is(stat.S_IFREG)
     encrypted = pl.coalesce(pl.col("name_encrypted") == 1, locked)
     return schema.complete(

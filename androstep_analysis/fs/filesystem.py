@@ -1,4 +1,4 @@
-"""What every filesystem reader returns: the map of an image (extents), its files, and what could not be read."""
+"""Define the result of every filesystem reader: extents, files, times and losses of an image."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.common.units import SECTOR_BYTES
 
 HEAD_BYTES = 64
-"""How much of a file `Filesystem.heads` reads: the magic numbers in use are shorter."""
+"""Bytes of a file that `Filesystem.heads` reads. The magic numbers in use are shorter."""
 
 
 class AllocationTable(NamedTuple):
-    """Where a filesystem keeps which clusters are in use, so that no cluster changes hands without a write there.
+    """Location of the table of used clusters. No cluster changes its owner without a write to this table.
 
-    Cluster n of those that begin at `heap_sector`, each of `cluster_sectors`, is entry `first` + n of `entry_bits` of
-    the table at `sector`; sectors count from the start of the filesystem. No entry lies in two sectors.
+    The table begins at `sector` and has entries of `entry_bits`, none of which crosses a sector boundary. Entry
+    `first` + n describes cluster n. The clusters begin at `heap_sector` and have `cluster_sectors` each. Sectors count
+    from the start of the filesystem.
     """
 
     sector: int
@@ -34,22 +35,42 @@ class AllocationTable(NamedTuple):
 
 @dataclass(frozen=True)
 class Filesystem:
-    """One filesystem as its image tells it.
+    """One filesystem as read from its image.
 
-    `extents` (table `extents`) covers the filesystem from sector 0 to `nr_sectors` without gap or overlap, sorted by
-    sector; sectors count from the start of the filesystem. `files` (table `files`) has a row per inode in use,
-    without the filesystem's own (journal, quota, …). `times` has `ino` Int64, `generation` Int64, `created_epoch_ns`
-    Int64 (null where the inode has none) and `changed_epoch_ns` Int64 (st_ctime; null where the filesystem has none),
-    both of CLOCK_REALTIME, for the same inodes. An image shows one instant, so that `incarnation` is 0 throughout.
-    `losses` tells the damage found.
-
-    `first_bytes` says where in `image` the content of a file begins: `ino` Int64, `offset_bytes` Int64, `nr_bytes`
-    Int64; no row for files that are empty or begin with a hole or with preallocated, never written blocks.
-
-    `made_epoch_ns` is when mkfs ran, `version` the number of the newest state that the filesystem committed (ext3 and
-    ext4: the journal's transaction; F2FS: the checkpoint), which only rises. `commits` has `transaction` Int64 and
-    `epoch_ns` Int64 of every commit block in the journal. Null where the filesystem keeps no such thing.
-    `allocation` is null where it is not one table in one place (all but FAT16, FAT32 and exFAT).
+    Attributes
+    ----------
+    fs_type : str
+        The kind of filesystem.
+    image : Path
+        The uncompressed image.
+    block_bytes : int
+        The block size.
+    nr_sectors : int
+        The size of the filesystem.
+    uuid : str, optional
+        The UUID or volume serial number.
+    extents : DataFrame
+        Table `extents`, sorted by sector, without gaps or overlaps from sector 0 to `nr_sectors`. Sectors count from
+        the start of the filesystem. `incarnation` is always 0, because an image shows one instant.
+    files : DataFrame
+        Table `files`: one row for each inode in use, without the filesystem's own (journal, quota, …).
+    times : DataFrame
+        For the same inodes, `ino`, `generation`, `created_epoch_ns` (null if the inode has none) and
+        `changed_epoch_ns` (st_ctime; null if the filesystem has none). All are Int64; the times are CLOCK_REALTIME.
+    first_bytes : DataFrame
+        The location in `image` at which the content of each file begins: `ino`, `offset_bytes` and `nr_bytes`, all
+        Int64. Files have no row if they are empty, or begin with a hole or with unwritten preallocated blocks.
+    losses : tuple of Loss
+        The damage found.
+    made_epoch_ns : int, optional
+        The time at which mkfs ran. None if the filesystem does not record it.
+    version : int, optional
+        The number of the newest committed state, which only increases (ext3 and ext4: the journal's transaction; F2FS:
+        the checkpoint). None for other filesystems.
+    commits : DataFrame, optional
+        `transaction` and `epoch_ns` (Int64) of every commit block in the journal. None without a journal.
+    allocation : AllocationTable, optional
+        Only for FAT16, FAT32 and exFAT. Other filesystems do not have one table at one location.
     """
 
     fs_type: str
@@ -69,7 +90,7 @@ class Filesystem:
 
     @property
     def dev(self) -> int:
-        """The device it is on, as column `dev` of its tables has it."""
+        """The device, as in column `dev` of the tables."""
         return int(self.extents["dev"][0])
 
     def __repr__(self) -> str:
@@ -80,10 +101,10 @@ class Filesystem:
         )
 
     def heads(self, inos: Iterable[int]) -> pl.DataFrame:
-        """The first bytes of files, for telling their type: DataFrame(ino Int64, head Binary), in the order asked.
+        """Return the first bytes of files, for detecting their types: DataFrame(ino Int64, head Binary), in this order.
 
-        At most `HEAD_BYTES`; null where `first_bytes` has no row. Reads `image`, which must still be there (an
-        unpacked temporary one is gone after its ``with``).
+        `head` has at most `HEAD_BYTES` and is null for files without a row in `first_bytes`. `image` must still exist:
+        a decompressed temporary one is removed at the end of its ``with`` statement.
         """
         requested = pl.DataFrame({"ino": pl.Series(list(inos), dtype=pl.Int64)})
         places = requested.unique().join(self.first_bytes, on="ino").sort("offset_bytes")
@@ -97,10 +118,10 @@ class Filesystem:
 
 
 def lookup(filesystem: Filesystem, sectors: Iterable[int] | np.ndarray | pl.Series) -> pl.DataFrame:
-    """What each sector holds; `sectors` count from the start of the filesystem.
+    """Return type and file of each sector; `sectors` count from the start of the filesystem.
 
-    DataFrame(sector Int64, block_type Enum, subtype Enum, ino Int64, path String, file_type Enum, file_offset_bytes
-    Int64), one row per given sector in the given order. A sector outside of the filesystem is `unknown`.
+    The result has one row for each sector, in the same order: DataFrame(sector Int64, block_type Enum, subtype Enum,
+    ino Int64, path String, file_type Enum, file_offset_bytes Int64). A sector outside of the filesystem is `unknown`.
     """
     requested = pl.Series("sector", sectors).cast(pl.Int64)
     extents = filesystem.extents

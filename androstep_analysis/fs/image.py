@@ -1,4 +1,4 @@
-"""Filesystem images: kept as they are (often compressed), opened as plain files, read at any offset."""
+"""Open image files, decompress them if necessary, and read them at any offset."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.files import limit_of
 
 _CHUNK_BYTES = 64 * 1024
-"""Unit of unpacking; a chunk of zeros becomes a hole of the temporary file."""
+"""Unit of decompression. A chunk of zeros becomes a hole in the temporary file."""
 
 MOST_GIB = 256
-"""The default limit of what a compressed image is unpacked to; phones with less storage are the most common."""
+"""The default size limit of a decompressed image. Most phones have less storage."""
 
 MOST = "ANDROSTEP_MAX_IMAGE_GIB"
 """The environment variable that raises this limit."""
 
 _KEPT_FREE_BYTES = 1 << 30
-"""So much stays free on the disk of the temporary file: other programs need it, too."""
+"""Space on the temporary file's disk that is left free for other programs."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image file opened for reading; offsets count from the start of the filesystem in it.
+    """An image file opened for reading. Offsets count from the start of the filesystem, at `offset_bytes` of the file.
 
-    `nr_bytes` is what the file holds from there on.
+    `nr_bytes` is the size of the file from that start.
     """
 
     file: int
@@ -48,13 +48,16 @@ class Image:
     nr_bytes: int
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes at `offset`; zeros stand for what lies beyond the image."""
+        """Return `length` bytes at `offset`. Bytes beyond the end of the image are zeros."""
         inside = 0 <= offset < self.nr_bytes
         data = os.pread(self.file, length, self.offset_bytes + offset) if inside else b""
         return data.ljust(length, b"\0")
 
     def blocks(self, numbers: np.ndarray, block_bytes: int) -> np.ndarray:
-        """The contents of some blocks in the given order, uint8 array (n, block_bytes); neighbours are read at once."""
+        """Return the contents of blocks as a uint8 array of shape (n, block_bytes), in the order of `numbers`.
+
+        Consecutive blocks are read with one call.
+        """
         breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
         first = np.concatenate([[0], breaks]) if len(numbers) else breaks
         counts = np.diff(np.append(first, len(numbers)))
@@ -65,7 +68,7 @@ class Image:
         return np.frombuffer(raw, np.uint8).reshape(len(numbers), block_bytes)
 
     def cut(self, nr_bytes: int) -> Iterator[Loss]:
-        """The loss of what the file does not hold of a filesystem of `nr_bytes`."""
+        """Yield a loss if the file is shorter than its filesystem of `nr_bytes`."""
         missing = nr_bytes - self.nr_bytes
         if missing > 0:
             message = f"the image ends {missing} bytes before its filesystem; they were read as zeros"
@@ -73,13 +76,13 @@ class Image:
 
 
 def record_dtype(fields: Mapping[str, tuple[Any, int]], size: int) -> np.dtype[np.void]:
-    """The dtype of records of `size` bytes as they lie on the disk; `fields` are (format, offset) by name."""
+    """Return the dtype of on-disk records of `size` bytes; `fields` maps names to (format, offset)."""
     formats, offsets = zip(*fields.values(), strict=True)
     return np.dtype({"names": [*fields], "formats": [*formats], "offsets": [*offsets], "itemsize": size})
 
 
 def peek(path: str | Path, offset: int, length: int) -> bytes:
-    """The bytes at `offset` of the file `path`, for telling what it holds; fewer than `length` where there are none."""
+    """Return up to `length` bytes at `offset` of a file for detecting its format; none if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             file.seek(offset)
@@ -90,9 +93,9 @@ def peek(path: str | Path, offset: int, length: int) -> bytes:
 
 @contextlib.contextmanager
 def reading(path: str | Path, offset_bytes: int = 0) -> Iterator[Image]:
-    """The plain image file `path`, opened read-only for the length of a ``with`` statement.
+    """Open an uncompressed image read-only as a context manager.
 
-    The filesystem begins at `offset_bytes`. Raises `InputError` where the file cannot be opened.
+    The filesystem begins at `offset_bytes`. Raises `InputError` if the file cannot be opened.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -106,12 +109,16 @@ def reading(path: str | Path, offset_bytes: int = 0) -> Iterator[Image]:
 
 @contextlib.contextmanager
 def opened(path: str | Path) -> Iterator[Path]:
-    """A plain image file with the content of `path`, for the length of a ``with`` statement.
+    """Provide the path of an uncompressed image as a context manager, decompressing `path` if necessary.
 
-    A plain image is yielded as it is and never written. A gzip, xz or zstd file (told by its first bytes, not by its
-    name) is unpacked to a sparse temporary file, which is removed on every exit. Raises `InputError` where the file
-    cannot be read, is cut short or damaged (half an image would pass unread metadata off as free space), or unpacks to
-    more than `MOST_GIB` or than the disk holds (a small file may unpack to any size).
+    An uncompressed image is yielded unchanged and is never written to. A gzip, xz or zstd file, recognized by its
+    first bytes, is decompressed to a sparse temporary file, which is removed at the end.
+
+    Raises `InputError` if the file:
+
+    - cannot be read
+    - is truncated or damaged, because unread metadata would look like free space
+    - decompresses to more than `MOST_GIB` or than the disk can hold, as even a small file may
     """
     source = Path(path)
     if source.exists() and not (source.is_file() or source.is_block_device()):
@@ -125,7 +132,7 @@ def opened(path: str | Path) -> Iterator[Path]:
         _unpack(source, compression, plain)
         try:
             yield plain
-        except InputError as error:  # whoever reads it knows the copy's name only
+        except InputError as error:  # The reader's message names the temporary file.
             raise InputError(str(error).replace(str(plain), str(source))) from error
 
 

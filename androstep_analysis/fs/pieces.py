@@ -1,7 +1,7 @@
-"""Pieces: the blocks of an image cut into runs with one use each, and the tables made of them.
+"""Build the tables `extents` and `files` from pieces, runs of an image's blocks with one use each.
 
-A reader of a filesystem lists what an inode owns, then what lies below that (static metadata, free space), numbers its
-(block_type, subtype) pairs, and gets `extents` and `files` from here.
+A filesystem reader lists the pieces that inodes own, then those of static metadata and free space below them. Each
+piece refers to a (block_type, subtype) pair by its index in a list of the reader.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from androstep_analysis.fs import runs
 from androstep_analysis.fs.filesystem import HEAD_BYTES
 
 PIECE = np.dtype([("start", np.int64), ("end", np.int64), ("kind", np.uint8), ("ino", np.int64), ("logical", np.int64)])
-"""A run of blocks with one use: `kind` numbers a reader's (block_type, subtype) pairs; `ino` is 0, `logical` (the first
-block's number in the file) -1 where there is none."""
+"""A run of blocks with one use. `kind` is the index of a (block_type, subtype) pair of the reader. `ino` is 0 if no
+inode owns the blocks. `logical` is the file block of the first block, or -1 if it has none."""
 
 
 MAX_PATH_LENGTH = 1 << 15
-"""Directories below a path longer than this (eight times PATH_MAX) are left out: a hostile image nests without end."""
+"""Maximum length of a directory's path (eight times PATH_MAX). A malicious image could nest directories endlessly."""
 
 
 def unowned(start: np.ndarray, end: np.ndarray, kind: int) -> np.ndarray:
-    """Pieces that no inode owns."""
+    """Return pieces of one kind that no inode owns."""
     pieces = np.zeros(len(start), dtype=PIECE)
     pieces["start"], pieces["end"], pieces["kind"], pieces["logical"] = start, end, kind, -1
     return pieces
 
 
 def areas(rows: Iterable[tuple[int, int, int]]) -> np.ndarray:
-    """The same of (start, end, kind); those without a block are left out."""
+    """Return pieces that no inode owns from rows (start, end, kind), without empty ones."""
     table = np.array([row for row in rows if row[1] > row[0]], dtype=np.int64).reshape(-1, 3)
     pieces = unowned(table[:, 0], table[:, 1], 0)
     pieces["kind"] = table[:, 2]
@@ -43,7 +43,7 @@ def areas(rows: Iterable[tuple[int, int, int]]) -> np.ndarray:
 
 
 def first_wins(pieces: np.ndarray) -> np.ndarray:
-    """`pieces` cut so that every block is in one only, the first; sorted by block."""
+    """Split pieces so that none overlap, sorted by block; every block goes to the first piece that contains it."""
     start, end, index = runs.first_wins(pieces["start"], pieces["end"])
     first: np.ndarray = pieces[index]
     content = first["logical"] >= 0
@@ -53,7 +53,7 @@ def first_wins(pieces: np.ndarray) -> np.ndarray:
 
 
 def of_nobody(pieces: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Sorted, disjoint `pieces` of which the parts in the runs, also so, are of no inode; what they hold stays."""
+    """Clear the inode, but not the kind, of the parts of pieces within the runs; both must be sorted and disjoint."""
     first, last, index = runs.intersect(pieces["start"], pieces["end"], start, end)
     parts = pieces[index]
     parts["start"], parts["end"], parts["ino"], parts["logical"] = first, last, 0, -1
@@ -61,7 +61,7 @@ def of_nobody(pieces: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndar
 
 
 def underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
-    """`upper`, and `lower` where `upper` leaves a gap; both and the result sorted and without overlap."""
+    """Fill the gaps of `upper` with `lower`; both and the result are sorted and disjoint."""
     start, end, index = runs.intersect(lower["start"], lower["end"], *runs.gaps(upper["start"], upper["end"], total))
     shown = lower[index]
     shown["start"], shown["end"] = start, end
@@ -71,7 +71,7 @@ def underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
 
 
 def joined(pieces: np.ndarray) -> np.ndarray:
-    """Neighbours of one kind and inode as one piece, where the file goes on as the disk does."""
+    """Merge adjacent pieces of one kind and inode if they are also adjacent in the file."""
     before, after = pieces[:-1], pieces[1:]
     goes_on = np.where(
         before["logical"] >= 0,
@@ -95,9 +95,9 @@ def extents(
     dev: int,
     source: str,
 ) -> pl.DataFrame:
-    """Table `extents`: `pieces` in order, `classes[kind]` as (block_type, subtype).
+    """Build table `extents` from pieces; `classes[kind]` is the (block_type, subtype) pair of a kind.
 
-    `inodes`, sorted by `ino`, gives each owner's `generation`.
+    `inodes`, sorted by `ino`, holds the `generation` of each owner.
     """
     sectors = block_bytes // SECTOR_BYTES
     types = pl.Series([block_type for block_type, _ in classes], dtype=schema.enum("extents", "block_type"))
@@ -131,9 +131,9 @@ def extents(
 
 
 def files(inodes: np.ndarray, names: pl.DataFrame, *, dev: int, source: str) -> pl.DataFrame:
-    """Table `files`, a row per inode, in the order of `inodes` (fields ino, generation, mode, size_bytes).
+    """Build table `files` with one row for each of `inodes` (fields ino, generation, mode, size_bytes), in their order.
 
-    `names` is DataFrame(ino Int64, path String, encrypted Boolean), a row per hard link.
+    `names` is a DataFrame(ino Int64, path String, encrypted Boolean) with one row for each hard link.
     """
     by_inode = names.group_by("ino").agg(
         names=pl.col("path").sort(), name_encrypted=pl.col("encrypted").get(pl.col("path").arg_min())
@@ -159,7 +159,7 @@ def files(inodes: np.ndarray, names: pl.DataFrame, *, dev: int, source: str) -> 
             pl.col("names").fill_null(pl.lit([], pl.List(pl.String))),
             pl.col("name_encrypted").fill_null(False),
             "file_type",
-            pl.when(pl.col("size_bytes") >= 0).then("size_bytes").alias("size_bytes"),  # negative: no file is so large
+            pl.when(pl.col("size_bytes") >= 0).then("size_bytes").alias("size_bytes"),  # A negative size is invalid.
             pl.lit(source, schema.enum("files", "source")).alias("source"),
         ),
         "files",
@@ -167,7 +167,7 @@ def files(inodes: np.ndarray, names: pl.DataFrame, *, dev: int, source: str) -> 
 
 
 def times(inodes: np.ndarray) -> pl.DataFrame:
-    """DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; no creation time in old inodes."""
+    """Build `Filesystem.times`; inodes of the old, small format have no creation time."""
     return pl.DataFrame(
         {
             "ino": inodes["ino"],
@@ -179,23 +179,23 @@ def times(inodes: np.ndarray) -> pl.DataFrame:
 
 
 HEAD = np.dtype([("ino", np.int64), ("offset_bytes", np.int64), ("nr_bytes", np.int64)])
-"""Where in a filesystem the content of a file begins, and how much of it is to be read there."""
+"""The location in a filesystem at which the content of a file begins, and the bytes to read there."""
 
 
 def first_bytes(heads: Iterable[np.ndarray], offset_bytes: int) -> pl.DataFrame:
-    """`Filesystem.first_bytes` of arrays `HEAD`; the filesystem begins at `offset_bytes` of the image."""
+    """Build `Filesystem.first_bytes` from arrays `HEAD`; the filesystem begins at `offset_bytes` of the image."""
     table = np.concatenate([*heads])
     columns = {"ino": table["ino"], "offset_bytes": table["offset_bytes"] + offset_bytes, "nr_bytes": table["nr_bytes"]}
     return pl.DataFrame(columns)
 
 
 def inline_heads(inodes: np.ndarray, places: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Heads of files whose content lies in the inode: at byte `places` there are `room` bytes for it."""
+    """Return the heads of files with inline content: up to `room` bytes at byte offsets `places`."""
     return _heads(inodes["ino"], places, np.minimum(inodes["size_bytes"], room))
 
 
 def mapped_heads(inodes: np.ndarray, begins: np.ndarray, block_bytes: int) -> np.ndarray:
-    """Heads of those files that have a first block: `begins` has the fields `ino` and `start`, in blocks."""
+    """Return the heads of files with a first block; `begins` has the fields `ino` and `start` (in blocks)."""
     inos, first = np.unique(begins["ino"], return_index=True)
     inodes = inodes[np.isin(inodes["ino"], inos)]
     starts = begins["start"][first[np.searchsorted(inos, inodes["ino"])]]
@@ -209,13 +209,13 @@ def _heads(ino: np.ndarray, places: np.ndarray, lengths: np.ndarray) -> np.ndarr
 
 
 def dangling(count: int) -> Iterator[Loss]:
-    """Directory entries that lead nowhere."""
+    """Yield a loss for directory entries that name inodes not in use."""
     if count:
         yield Loss("damaged", count, f"{count} directory entries name inodes that are not in use")
 
 
 def nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:
-    """Files that have links but no path: their directory is damaged, more than its reader may have noticed."""
+    """Yield a loss for files with links but no path. Their directory is damaged, even if its reader found no damage."""
     nameless = files["ino"][(files["links"] > 0) & ~np.isin(files["ino"], names["ino"].to_numpy())]
     if nameless.size:
         yield Loss(
@@ -226,6 +226,6 @@ def nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:
 
 
 def has_type(inodes: np.ndarray, kind: int) -> np.ndarray:
-    """Which inodes (field `mode`) are of a file type (`stat.S_IFREG`, …); bool array."""
+    """Return a bool array of the inodes (field `mode`) with this file type (`stat.S_IFREG`, …)."""
     answer: np.ndarray = (inodes["mode"] & stat.S_IFMT(0o177777)) == kind
     return answer

@@ -1,4 +1,4 @@
-"""Arithmetic on runs of blocks: half-open intervals [start, end), kept as parallel Int64 arrays."""
+"""Arithmetic on runs of blocks: half-open intervals [start, end), as parallel Int64 arrays."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 
 def first_wins(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut runs so that none overlap, every block going to the first of the runs that contain it.
+    """Split runs so that none overlap; every block goes to the first of the runs that contain it.
 
-    Returns (start, end, index of the run that the piece is from), sorted by start. Runs that meet no other, which is
-    all of them on a sound filesystem, are handled by columns; the rest by a sweep, O(n log n).
+    Returns (start, end, index of the original run), sorted by start. Runs without overlap, which are all of them on an
+    intact filesystem, are handled with array operations. The others are handled by a sweep in O(n log n).
     """
     index = np.flatnonzero(end > start)
     index = index[np.argsort(start[index], kind="stable")]
     if not index.size:
         return start[index], end[index], index
-    # A cluster is a chain of overlapping runs: it ends where all runs so far have ended.
+    # A cluster is a chain of overlapping runs. It ends at the highest end of its runs.
     reach = np.maximum.accumulate(end[index])
     begins = np.concatenate([[True], start[index][1:] >= reach[:-1]])
     cluster = np.cumsum(begins) - 1
@@ -33,7 +33,7 @@ def first_wins(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _sweep(start: np.ndarray, end: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Pieces (start, end, index) of the overlapping runs `index`, sorted by start; Int64 array of shape (n, 3)."""
+    """Split the overlapping runs `index` into (start, end, index), sorted by start; Int64 array of shape (n, 3)."""
     pieces: list[tuple[int, int, int]] = []
     open_runs: list[tuple[int, int]] = []  # heap of (index, end): the smallest index is the first run
     upcoming = [(int(start[i]), int(end[i]), int(i)) for i in index]
@@ -56,7 +56,7 @@ def _sweep(start: np.ndarray, end: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 def overlapping(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What more than one of the runs contain: (start, end), sorted and disjoint."""
+    """Return the intervals that more than one run contains: (start, end), sorted and disjoint."""
     edges = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1)])
     at, where = np.unique(edges, return_inverse=True)
@@ -66,7 +66,7 @@ def overlapping(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def gaps(start: np.ndarray, end: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
-    """The runs of [0, `total`) that the sorted, disjoint runs leave over: (start, end), sorted."""
+    """Return the gaps in [0, `total`) between sorted, disjoint runs: (start, end), sorted."""
     gap_start = np.concatenate([[0], end]).astype(np.int64)
     gap_end = np.concatenate([start, [total]]).astype(np.int64)
     some = gap_end > gap_start
@@ -76,7 +76,7 @@ def gaps(start: np.ndarray, end: np.ndarray, total: int) -> tuple[np.ndarray, np
 def intersect(
     start: np.ndarray, end: np.ndarray, other_start: np.ndarray, other_end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What two lists of sorted, disjoint runs share: (start, end, index in the first list), sorted."""
+    """Intersect two lists of sorted, disjoint runs: (start, end, index in the first list), sorted."""
     first = np.searchsorted(other_end, start, side="right")
     count = np.maximum(np.searchsorted(other_start, end, side="left") - first, 0)
     index = np.repeat(np.arange(len(start)), count)

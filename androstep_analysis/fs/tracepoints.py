@@ -1,11 +1,15 @@
-"""Filesystem events as a source of extents and files: what the kernel's own tracepoints prove, and from when on.
+"""Derive extents and files from the tracepoints of filesystems.
 
-What a filesystem's events say of its blocks is told by the module of that filesystem (`ext4.tracepoints`,
-`f2fs.tracepoints`); here is what all have in common: whose events they are, which file bore an inode's number when,
-and how statements become tables.
+This module contains the parts that all filesystems share:
 
-*Incarnation*, here and in every table: how often the inode's number was allocated during the capture so far. 0 is the
-file from before the capture.
+- assign events to the filesystem's device
+- number the incarnations of each inode number
+- turn statements about blocks into table `extents`
+
+`ext4.tracepoints` and `f2fs.tracepoints` interpret the events of one filesystem.
+
+The *incarnation* of an inode, here and in every table, counts the allocations of its inode number during the capture so
+far. Incarnation 0 is the file from before the capture.
 """
 
 from __future__ import annotations
@@ -27,18 +31,18 @@ DIRTIED = ("writeback_dirty_folio", "writeback_dirty_page")
 DIRECT = ("iomap_dio_rw_begin", "ext4_direct_IO_enter", "f2fs_direct_IO_enter", "direct_begin")
 NAMED_IO = ("f2fs_datawrite_start", "f2fs_dataread_start", "android_fs_datawrite_start", "android_fs_dataread_start")
 STORES = ("page_mkwrite", "f2fs_vm_page_mkwrite")
-"""A process may store to a page of a file through a memory map from here on."""
+"""From this event on, a process may store to a page of a file through a memory map."""
 CACHED = "mm_filemap_add_to_page_cache"
 UNCACHED = "mm_filemap_delete_from_page_cache"
 READ_CALL = "filemap_read"
-"""A read call begins, for what is in the page cache or comes into it."""
+"""A buffered read call begins."""
 READ, FAULTED, MAPPED = "mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"
-"""A read call wants pages, which are there; a page is wanted that is not mapped; pages around it are mapped."""
+"""A read call gets pages from the cache; a page that is not mapped faults; fault-around maps its neighbours."""
 ASKED = (READ_CALL, READ, FAULTED, MAPPED)
 INVALIDATED_PLAINLY = ("ext4_invalidate_folio", "ext4_invalidatepage")
-"""A part of a folio is dropped, or all of it, which may stay in the cache; ``…page`` before Linux 5.18."""
+"""Part or all of a folio is invalidated; the folio may stay in the cache. ``…page`` is the name before Linux 5.18."""
 INVALIDATED = (*INVALIDATED_PLAINLY, "ext4_journalled_invalidate_folio", "ext4_journalled_invalidatepage")
-"""The same, also of files whose data go through the journal, as no others do."""
+"""Also includes the events of files with journalled data."""
 BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 DELETIONS = ("ext4_free_inode", *EVICTIONS)
@@ -53,15 +57,15 @@ COMPLETE = {
     ),
     "f2fs": tracepoints_f2fs.COMPLETE,
 }
-"""The events without which a trace does not tell every change of a filesystem's map: one of each group."""
+"""Events that show every change of a filesystem's block map. At least one event of each group is required."""
 
 FILESYSTEMS = ("ext4", "f2fs")
-"""Those whose driver has events of its own."""
+"""Filesystems with tracepoints of their own."""
 
 _PAGES_ARE_FILES = "^(?:ext[34]$|v?fat|msdos|exfat|xfs)"
-"""Filesystems whose directories are never pages of their own inode, so that an inode with pages is a file.
+"""Filesystems that do not cache directories as pages of the directory's inode, so that an inode with pages is a file.
 
-Those of F2FS are, and those of ext2's own driver.
+F2FS and ext2's own driver do cache them so.
 """
 
 _RESERVED = {
@@ -69,7 +73,7 @@ _RESERVED = {
     "journal": {"ext4": tracepoints_ext4.JOURNAL_INODE},
     "first": {"ext4": tracepoints_ext4.FIRST_INODE, "f2fs": tracepoints_f2fs.FIRST_INODE},
 }
-"""The reserved inode numbers of filesystems: of others, and of unknown ones, no number means anything."""
+"""Reserved inode numbers. On other or unknown filesystems no inode number has a special meaning."""
 
 _FORMAT = stat.S_IFMT(0o177777)
 
@@ -77,23 +81,23 @@ _KEY = ["dev", "ino", "incarnation"]
 
 
 PAGES = (*WRITES, *WRITE_ENDS, *STORES, *DIRTIED, CACHED, UNCACHED, *ASKED, *INVALIDATED)
-"""Events about pages of a file, or bytes that lie there: nine of ten events of a busy filesystem."""
+"""Events about pages of a file or bytes in them: nine of ten events of a busy filesystem."""
 
 NEVER_WRITTEN = ("erofs", "squashfs")
-"""Filesystems that are made once, by a program, as Android's system is."""
+"""Read-only filesystems, which a program creates as a whole, such as Android's system image."""
 
 PATHS = ("name_open", "name_unlink", "name_rename")
-"""A program gives a path to the kernel."""
+"""A program passes a path to the kernel."""
 HANDLE = "jbd2_handle_stats"
 COMMITS = ("jbd2_start_commit", "jbd2_end_commit")
 
 OF_NUMBERS = ("event", "dev", "ino", "nlink", "error")
-"""What events tell of which file bears a number."""
+"""Columns of fs_events that show which file an inode number belongs to."""
 _OF_EXTENTS = (
     *("ts_ns", "event", "dev", "ino", "tid", "incarnation", "file_block", "block", "nr_blocks", "old_block", "status"),
     "error",
 )
-"""What events tell of blocks."""
+"""Columns of fs_events that describe blocks."""
 _SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
 _MAPPING = ("file_block", "block", "nr_blocks", "status")
 _SAME_PATH = ("dev", "tid", "pid", "name")
@@ -102,36 +106,39 @@ _BATCH = 1 << 18
 
 
 def on_disks(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> dict[int, list[int]]:
-    """For each disk of table requests the filesystems that writeback calls by its number: those on its partitions.
+    """Return for each disk the filesystems that writeback events report under the disk's number.
 
-    A device of device-mapper has its own. A filesystem that has events and no requests may be on any disk of several.
+    These are the filesystems on its partitions. A device-mapper device has a number of its own. A filesystem with
+    events but no requests may be on any disk with partitions, and is added to each of these.
     """
     places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
     called = devices(fs_events, pl.col("event").is_in(DIRTIED))
     part = pl.col("part_dev")
     unplaced = sorted({*devices(fs_events, is_own())} - {*places["part_dev"]})
-    # Who reads a table of partitions reads no filesystem: one on the whole disk leaves no room for others.
+    # Requests to the whole disk are reads of the partition table, unless the disk has no partition with requests: a
+    # filesystem on the whole disk leaves no space for partitions.
     is_part = pl.when(part == pl.col("dev")).then(pl.len().over("dev") == 1).otherwise(~part.is_in(called))
     parts = places.filter(is_part).sort("part_dev").group_by("dev").agg("part_dev")
     return {disk: found if found == [disk] else [*found, *unplaced] for disk, found in parts.iter_rows()}
 
 
 def sharing(disks: Mapping[int, list[int]]) -> set[int]:
-    """The devices of filesystems that have no disk to themselves (`on_disks`): which page becomes dirty is not told."""
+    """Return the filesystems that share a disk (`on_disks`), for which dirtying events do not identify the file."""
     return {dev for devs in disks.values() if len(devs) > 1 for dev in devs}
 
 
 def on_filesystems(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> pl.LazyFrame:
-    """The events with those that do not tell the filesystem's device on that device.
+    """Assign events that do not record the filesystem's device to that device.
 
-    Writeback knows only the whole disk (its bdi): its event is of the only filesystem on it (`on_disks`), and left out
-    where there are several. What the same thread did right before does not tell it: a store through a memory map into
-    a file of that number on another of them may be no event at all.
-    Events of reads and writes that tell a path tell no device: they are of the one that has such events at all.
+    - Dirtying events (`DIRTIED`) record only the whole disk, that of the bdi. They are assigned to the only filesystem
+      on it (`on_disks`), and removed if there are several. The thread's previous event does not help: a store through a
+      memory map, to a file with the same inode number on another of these filesystems, may leave no event at all.
+    - Events of reads and writes with a path (`NAMED_IO`) record no device. They are assigned to the only filesystem
+      with events of its own.
     """
     is_dirtying, dev = pl.col("event").is_in(DIRTIED), pl.col("dev")
     placed = dev
-    # (A mapping, replace_strict, would have polars read all of it at once.)
+    # replace_strict with a mapping would make polars load the whole table.
     for disk, devs in disks.items():
         if devs == [disk]:
             continue
@@ -141,7 +148,7 @@ def on_filesystems(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> p
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
-    """The events with those of `NAMED_IO` on the device of the only filesystem they can be of, if there is one."""
+    """Assign `NAMED_IO` events to the only filesystem that they can belong to, if there is exactly one."""
     event = pl.col("event").cast(pl.String)
     is_named = pl.col("event").is_in(NAMED_IO)
     own = fs_events.filter(is_own() & ~is_named).select("dev", "event").unique().collect(engine="streaming")
@@ -155,14 +162,19 @@ def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """Table fs_events without most of the events that say again what another says: most of those of a busy filesystem.
+    """Yield table fs_events without most of the events that repeat others, which are most events of a busy filesystem.
 
-    Of events about pages (`PAGES`), and of look-ups in the map of a file, that lie between two others of their file
-    there is the first of each kind and thread, and of larger folios, or of each extent: enough to tell that a file has
-    pages, who used it, where its blocks lie, what a device's trace has events of, and where a life begins. Of the
-    handles that a thread had in a transaction there is the last that changed something, and the last that did not. Of
-    the paths that a thread opened there is each once, and all behind which it did something else than give another.
-    The rows come in parts, in order; what a part says again of an earlier one is kept.
+    | events | rows that remain |
+    |---|---|
+    | about pages (`PAGES`) | the first of each kind, thread and folio size class between two other events of the file |
+    | look-ups in the block map | the first of each thread and extent between two other events of the file |
+    | journal handles | for each thread and transaction, the last with changes and the last without |
+    | opened paths | the first of each thread and path; also each that is not followed by another path event |
+    | others | all |
+
+    The remaining rows still show the files with pages, their users, the locations of blocks, the kinds of events on a
+    device, and the begin of each inode's lifetime. The rows are yielded in batches, in order. Repetitions are found
+    only within a batch.
     """
     event = pl.col("event")
     is_page, is_handle = event.is_in(PAGES), event == HANDLE
@@ -190,10 +202,11 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def filesystems(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> dict[int, str]:
-    """What filesystem each device holds: as its own events prove, else as `stated`; none where two have events.
+    """Return the filesystem on each device, as its own events prove it, or else as `stated`.
 
-    Numbers mean something only on the filesystem they are of: 8 is the journal on ext4, and the seventh file that was
-    looked up on FAT. The driver of ext4 also serves ext2 and ext3, which are the same in this.
+    Devices with events of two filesystems are not included. The filesystem decides the meaning of inode numbers: 8 is
+    the journal on ext4, but on FAT it is the seventh file that was looked up. ext4's driver also serves ext2 and ext3,
+    which have the same reserved numbers.
     """
     own = fs_events.filter(is_own()).select("dev", "event").unique().collect()
     own = own.select("dev", fs_type=pl.col("event").cast(pl.String).str.head(4)).drop_nulls().unique()
@@ -202,9 +215,9 @@ def filesystems(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> dict[int,
 
 
 def with_kinds(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> pl.LazyFrame:
-    """The events with the fs_type of their device (`filesystems`), and whether that has_events of its own.
+    """Add the columns `fs_type` (`filesystems`) and `has_events` (the device's filesystem has events of its own).
 
-    The device of a bio is that of `bio_dev`.
+    The device of an event about a bio is `bio_dev`.
     """
     dev = pl.coalesce("bio_dev", "dev")
     fs_types = filesystems(fs_events, stated)
@@ -214,7 +227,7 @@ def with_kinds(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> pl.LazyFra
 
 
 def is_own(*filesystems: str) -> pl.Expr:
-    """Whether an event is one of the drivers of these filesystems, or of any of `FILESYSTEMS`."""
+    """Return whether an event comes from the driver of one of these filesystems (default: `FILESYSTEMS`)."""
     prefixes = tuple(f"{name}_" for name in filesystems or FILESYSTEMS)
     return pl.col("event").is_in(
         [name for name in schema.enum("fs_events", "event").categories if name.startswith(prefixes)]
@@ -222,50 +235,54 @@ def is_own(*filesystems: str) -> pl.Expr:
 
 
 def devices(fs_events: pl.LazyFrame, condition: pl.Expr) -> list[int]:
-    """The devices that have any event for which the condition holds."""
+    """Return the devices with any event for which the condition holds."""
     return fs_events.filter(condition).select(pl.col("dev").unique().drop_nulls()).collect()["dev"].to_list()
 
 
 def _is_of_any(fs_events: pl.LazyFrame, condition: pl.Expr, dev: pl.Expr) -> pl.Expr:
-    """Whether an event is on a device (`dev`) that has any event for which the condition holds."""
+    """Return whether an event's device (`dev`) has any event for which the condition holds."""
     devices = fs_events.filter(condition).select(dev.unique()).collect().to_series()
     return dev.is_in(devices.implode(), nulls_equal=True)
 
 
 def pages_are_files() -> pl.Expr:
-    """Whether what has pages on the filesystem `fs_type` is certainly a file; also not where that is unknown."""
+    """Return whether an inode with pages is certainly a file on `fs_type`; false if the filesystem is unknown."""
     return pl.col("fs_type").str.contains(_PAGES_ARE_FILES).fill_null(False)
 
 
 def births() -> pl.Expr:
-    """Whether an event gives an inode number to a new file."""
+    """Return whether an event allocates an inode number for a new file."""
     event = pl.col("event")
     made = (event == "f2fs_new_inode") & (pl.col("error").fill_null(0) == 0)
     return (event == "ext4_allocate_inode") | made
 
 
 def deletions() -> pl.Expr:
-    """Whether an event is the end of the file that bears the inode number."""
+    """Return whether an event deletes the file with this inode number."""
     return (pl.col("event") == "ext4_free_inode") | (pl.col("event").is_in(EVICTIONS) & (pl.col("nlink") == 0))
 
 
 def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """Table `fs_events` (`OF_NUMBERS`) with column `incarnation` (Int32): that of the inode at the time of the event.
+    """Add column `incarnation` (Int32), the incarnation of the inode at the time of the event, to table `fs_events`.
 
-    `recorded` names the events that the recorder says it recorded, on every device that it traced: a trace without
-    births in which they were recorded tells that there were none. Where the trace of a device tells no birth, a number
-    is another file's from the event that follows its deletion; where it tells no deletion either, any number may have
-    been reused, and no file is known to be that from before the capture: all are incarnation 1.
+    The columns `OF_NUMBERS` are required. `recorded` are the events that the recorder enabled on every traced device.
+    If such an event does not occur, it did not happen.
+
+    | the device's trace records | a new incarnation begins |
+    |---|---|
+    | allocations of inodes | at the allocation |
+    | only deletions | at the first event after the deletion |
+    | neither | never: all are incarnation 1, because the file may not be the one from before the capture |
     """
     events, event, dev = fs_events.lazy(), pl.col("event"), pl.col("dev")
     has_births = _is_of_any(events, event.is_in(BIRTHS) | is_recorded(BIRTHS, recorded), dev)
     has_deletions = _is_of_any(events, event.is_in(DELETIONS) | is_recorded(DELETIONS, recorded), dev)
     has_numbers = _is_of_any(events, is_own(), dev)
     first = (has_numbers & ~has_births & ~has_deletions).cast(pl.Int32)
-    # Steps of their own: a window within a window takes polars time that grows with the square of the groups.
+    # Separate steps, because polars needs quadratic time in the number of groups for a window within a window.
     ended = fs_events.with_columns(first=first, has_births=has_births)
     starts = births()
-    if not ended["has_births"].all():  # which costs as much again
+    if not ended["has_births"].all():  # Avoid this work if possible: it takes as long as the rest.
         ended = ended.with_columns(ends=_ends())
         starts = pl.when("has_births").then(births()).otherwise(_follows_end())
     counted = ended.with_columns(starts=starts.cast(pl.Int32))
@@ -275,13 +292,13 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
 
 
 def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
-    """Whether an event is of a filesystem of which one of `events` is among the `recorded` ones."""
+    """Return whether an event comes from a filesystem for which one of `events` was `recorded`."""
     filesystems = sorted({name.split("_")[0] for name in events if name in recorded})
     return is_own(*filesystems) if filesystems else pl.lit(False)
 
 
 def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
-    """Return the devices whose trace tells neither births nor ends of files: any number may have been of several."""
+    """Return the devices without events of creation and deletion, on which an inode number may have been reused."""
     event = pl.col("event")
     tells = event.is_in([*BIRTHS, *DELETIONS]) | is_recorded([*BIRTHS, *DELETIONS], recorded)
     by_device = fs_events.drop_nulls("dev").group_by("dev").agg(has_events=is_own().any(), tells=tells.any())
@@ -289,26 +306,29 @@ def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> li
 
 
 def _ends() -> pl.Expr:
-    """Whether an event is the last deletion of a file: ext4 evicts an inode, drops its pages, and frees it then."""
+    """Return whether an event is the last deletion event of a file: ext4 evicts an inode, then frees it."""
     is_deletion, is_free = deletions().fill_null(False), pl.col("event") == "ext4_free_inode"
     next_frees = pl.when(is_deletion).then(is_free).shift(-1).backward_fill().over("dev", "ino").fill_null(False)
     return is_deletion & (is_free | ~next_frees)
 
 
 def _follows_end() -> pl.Expr:
-    """Whether an event is the first after one or several that end a file; what an end frees is still that file's."""
+    """Return whether an event is the first after the last deletion event of a file.
+
+    Frees of blocks do not count, because they still belong to the deleted file.
+    """
     frees = pl.col("event") == tracepoints_ext4.FREES
-    # The frees are groups of their own, so that what precedes an event is never one of them.
+    # Grouping by `frees` keeps frees out of the shift of other events.
     return pl.col("ends").shift(1).over("dev", "ino", frees).fill_null(False) & ~pl.col("ends") & ~frees
 
 
 def maps_completely(
     fs_events: pl.LazyFrame, dev: int, recorded: Collection[str] = (), fs_type: str | None = None
 ) -> bool:
-    """Whether the events that tell every change of the map of `dev` were recorded (`COMPLETE`); some may be lost.
+    """Return whether the events that show every change of the block map of `dev` were recorded (`COMPLETE`).
 
-    `recorded` as in `numbered`; where the filesystem is known to be `fs_type`, they tell it also of a device that is
-    only read, on which its driver has no event. That of a filesystem without writes never changes.
+    Some of them may still be lost. `recorded` is as in `numbered`. `fs_type` is needed for a device that is only read
+    and has no events of its driver. The map of a read-only filesystem never changes.
     """
     if fs_type in NEVER_WRITTEN:
         return True
@@ -319,11 +339,16 @@ def maps_completely(
 
 
 def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
-    """A row per inode and incarnation in the events (`numbered`; `fs_types`: of each device, as told).
+    """Return the lifetimes of inodes: one row for each inode and incarnation in the events (`numbered`).
 
-    Columns dev, ino, incarnation, first_ns (its first event), created_ns (null for incarnation 0), deleted_ns (null
-    where it lived on), end_ns (deletion, or the next allocation where the trace has no deletion), block_type and
-    subtype (as in table extents; `unknown` where no event says whether the inode is a file or a directory).
+    `fs_types` is the filesystem of each device, as far as it is stated. The columns are:
+
+    - dev, ino, incarnation
+    - first_ns: the time of its first event
+    - created_ns: null for incarnation 0
+    - deleted_ns: null if it was not deleted
+    - end_ns: the deletion, or the next allocation if the trace has no deletion
+    - block_type, subtype: as in table extents; `unknown` if no event shows whether the inode is a file or a directory
     """
     event, ts_ns = pl.col("event"), pl.col("ts_ns")
     typed = with_kinds(fs_events, fs_types or {}).filter(pl.col("dev").is_not_null())
@@ -341,7 +366,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     )
     table = _joined(pl.concat(_joined(events) for events in batches(told, _BATCH))).sort(_KEY)
     table = table.join(_parents(typed, table), on=_KEY, how="left", maintain_order="left")
-    # Where neither births nor ends are told, one number may have been of a file and of a directory.
+    # If neither creations nor deletions are recorded, one inode number may have been a file and later a directory.
     is_one = (pl.col("incarnation") == 0) | _begins_ns().is_not_null()
     table = table.with_columns(mode=pl.when(is_one).then("mode"))
     return table.with_columns(
@@ -350,7 +375,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
 
 
 def _joined(told: pl.DataFrame) -> pl.DataFrame:
-    """What is told of each life in several rows, in order of time, in one."""
+    """Merge the rows of each inode and incarnation, which are in order of time, into one."""
     first, last = (pl.col("first_ns", "created_ns", "deleted_ns"), pl.col("gone_ns", "mode"))
     return told.group_by(_KEY).agg(
         first.drop_nulls().first(),
@@ -361,10 +386,10 @@ def _joined(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parents(fs_events: pl.LazyFrame, incarnations: pl.DataFrame) -> pl.DataFrame:
-    """The inodes in which others were created or unlinked: dev, ino, incarnation at that time, is_parent.
+    """Return the inodes in which entries were created or unlinked: dev, ino, incarnation at that time, is_parent.
 
-    `incarnations` are in order. One begins with its birth, or where births are not recorded with the end of the
-    one before; after its own end, what bears the number until the next is seen is none of them.
+    `incarnations` are sorted. An incarnation begins with its creation, or with the deletion of the previous one if
+    creations are not recorded. Between its deletion and the next begin, the inode number belongs to no incarnation.
     """
     begun = incarnations.select(*_KEY, "deleted_ns", begins_ns=_begins_ns()).drop_nulls("begins_ns").sort("begins_ns")
     parts = []
@@ -378,13 +403,13 @@ def _parents(fs_events: pl.LazyFrame, incarnations: pl.DataFrame) -> pl.DataFram
 
 
 def _begins_ns() -> pl.Expr:
-    """When a life begins, of lives in order: 0 before the trace, null where nothing tells it."""
+    """Return the begin of each lifetime (sorted): 0 if it began before the trace, null if unknown."""
     before_ns = pl.col("gone_ns").shift(1).over("dev", "ino")
     return pl.when(pl.col("incarnation") > 0).then(pl.coalesce("created_ns", before_ns)).otherwise(0)
 
 
 def _kind() -> tuple[pl.Expr, pl.Expr]:
-    """block_type and subtype of an inode's content; the mode is the proof, what was done with it the second."""
+    """Return block_type and subtype of an inode's content, by its mode, or else by the operations on it."""
     kind, ino = pl.col("mode") & _FORMAT, pl.col("ino")
     root, journal, first = (
         pl.col("fs_type").replace_strict(_RESERVED[name], default=None, return_dtype=pl.Int64)
@@ -393,7 +418,7 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
     is_root, is_reserved = (ino == root).fill_null(False), (ino < first).fill_null(False)
     is_directory = pl.coalesce(kind == stat.S_IFDIR, is_root | pl.col("is_parent").fill_null(False))
     is_data = pl.coalesce(kind.is_in([stat.S_IFREG, stat.S_IFLNK]), pl.col("has_pages"))
-    # These may be files of quotas, which are not created in a trace, and not opened: only an image tells.
+    # These inodes may be quota files, which are never created during a trace or opened. Only an image can show it.
     may_be_quota = (pl.col("fs_type") == "f2fs") & ino.is_in(tracepoints_f2fs.QUOTA_INODES)
     may_be_quota &= pl.col("created_ns").is_null() & ~pl.col("is_opened") & (kind != stat.S_IFLNK).fill_null(True)
     block_type = (
@@ -415,13 +440,22 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
 def statements(
     fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
 ) -> pl.DataFrame:
-    """Table `extents`, doubt_ns, tid, event and status: a row for each mapping or freeing of blocks, in order of time.
+    """Return table `extents` with doubt_ns, tid, event and status: a row for each mapping or freeing, in order of time.
 
-    `fs_events` are numbered (`numbered`); `lives` is the table of that name, which tells what an inode's blocks hold
-    and until when; `block_bytes` the block size of the filesystem on each device: of others nothing is told; `recorded`
-    names events that would be there. Each row holds from its event until the end of its inode (null if that is not in
-    the trace), and is a fact until `doubt_ns` (null: as long as it holds). Rows may overlap: at each place and time the
-    latest is the true one, so that a row is over as soon as another follows (`link.extents.timeline`).
+    A row is valid from its event to the end of its inode's lifetime (null if that is not in the trace). It is a fact
+    until `doubt_ns` (null: as long as it is valid). Rows may overlap. For each block and time the latest row applies,
+    so that a row ends when another one follows (`link.extents.timeline`).
+
+    Parameters
+    ----------
+    fs_events : LazyFrame
+        Table fs_events with incarnations (`numbered`).
+    lives : DataFrame
+        The lifetimes of inodes (`lives`), which give the type of their blocks.
+    block_bytes : mapping of int
+        The block size of the filesystem on each device. Devices that are not included have no rows.
+    recorded : collection of str
+        The events that the recorder enabled, as in `numbered`.
     """
     told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
     events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")
@@ -460,13 +494,13 @@ def statements(
 
 
 def extents(stated: pl.DataFrame) -> pl.DataFrame:
-    """Table `extents` of what events state (`statements`), each row as long as it is a fact."""
+    """Return table `extents` of the statements, each row valid as long as it is a fact."""
     rows = stated.with_columns(valid_to_ns=pl.min_horizontal("valid_to_ns", "doubt_ns"))
     return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
 
 
 def likely(stated: pl.DataFrame) -> pl.DataFrame:
-    """Table `extents` of what events state, source `inferred`, on the devices where a statement may be no fact."""
+    """Return table `extents` with source `inferred`, for devices with a statement that may stop being a fact."""
     doubtful = stated.filter(pl.col("doubt_ns").is_not_null())["dev"].unique()
     inferred = pl.lit("inferred").cast(stated.schema["source"])
     rows = stated.filter(pl.col("dev").is_in(doubtful.implode())).with_columns(source=inferred)
@@ -474,9 +508,9 @@ def likely(stated: pl.DataFrame) -> pl.DataFrame:
 
 
 def doubts(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """Return when what was known of an inode's map before the trace may be over: dev, ino, incarnation, doubt_ns.
+    """Return the time from which an inode's map from before the trace is doubtful: dev, ino, incarnation, doubt_ns.
 
-    Only where the trace does not tell what is read of the map (`tracepoints_ext4.CACHED`): see `statements`.
+    There are rows only for devices without events of reading the map (`tracepoints_ext4.CACHED`). See `statements`.
     """
     told = pl.col("event").is_in([tracepoints_ext4.CACHED, tracepoints_ext4.LOOKUP])
     events = fs_events.filter(told).select("event", *_KEY, "ts_ns", "nr_blocks").collect()
@@ -486,7 +520,7 @@ def doubts(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> pl.DataFr
 
 
 def file_type() -> pl.Expr:
-    """Column `file_type` as far as `block_type` and `subtype` of a file's life tell it."""
+    """Return column `file_type` as far as `block_type` and `subtype` of a lifetime determine it."""
     return (
         pl.when(pl.col("block_type") == "directory")
         .then(pl.lit("directory"))
@@ -497,7 +531,7 @@ def file_type() -> pl.Expr:
 
 
 def files(lives: pl.DataFrame) -> pl.DataFrame:
-    """Table `files` of the incarnations that were created or deleted in the trace, without names."""
+    """Return table `files` of the incarnations that were created or deleted in the trace, without names."""
     is_dated = pl.col("created_ns").is_not_null() | pl.col("deleted_ns").is_not_null()
     want = schema.table("files").polars
     rows = lives.filter(is_dated).with_columns(

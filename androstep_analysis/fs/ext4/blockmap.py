@@ -1,11 +1,11 @@
-"""Which blocks every inode of an ext2/3/4 filesystem claims: its content and the blocks of its block map.
+"""Read the blocks that each inode of an ext2/3/4 filesystem claims: its content and the blocks of its block map.
 
-Two inodes can claim a block only where they share it by design (feature shared_blocks) or on a damaged filesystem.
-What counts on the latter is what debugfs icheck finds, so that a damaged map is read the way libext2fs 1.47 reads it
-(lib/ext2fs/block.c, extent.c): up to the first node that makes no sense, with the node itself.
+Two inodes claim the same block only with the feature shared_blocks or on a damaged filesystem. The result agrees with
+debugfs icheck also for damaged maps. They are read as libext2fs 1.47 does (lib/ext2fs/block.c, extent.c): up to and
+including the first invalid node.
 
-pytsk3 gives data runs too, but refuses an inode whose map is damaged, leaves out blocks beyond the size of the file and
-knows no xattr blocks; the readers here agree with icheck on all of them.
+pytsk3 also returns data runs. However, it refuses inodes with a damaged map, and leaves out xattr blocks and blocks
+beyond the size of the file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from androstep_analysis.fs.ext4.layout import Superblock
 from androstep_analysis.fs.image import Image, record_dtype
 
 CONTENT, UNWRITTEN, EXTENT_TREE, INDIRECT, XATTR = range(5)
-"""Uses of a block by an inode; UNWRITTEN is content that was preallocated and reads as zeros."""
+"""Uses of a block by an inode. UNWRITTEN is preallocated content, which reads as zeros."""
 
 CLAIM = np.dtype(
     [("start", np.int64), ("length", np.int64), ("ino", np.int64), ("logical", np.int64), ("use", np.uint8)]
 )
-"""A run of blocks that an inode claims; `logical` is the block's number in the file, -1 where it has none."""
+"""A run of blocks that an inode claims. `logical` is the file block of the first block, or -1 if it has none."""
 
 _NODE_HEADER_BYTES = 12
 _ENTRY = record_dtype(
@@ -35,14 +35,14 @@ _ENTRY = record_dtype(
     },
     12,
 )
-"""An entry of an extent tree node: an extent (length, start) in a leaf, else an index entry (leaf)."""
+"""An entry of an extent tree node: an extent (length, start) in a leaf, or an index entry (leaf)."""
 
 _NODE_MAGIC = 0xF30A
 NODE_MAGIC_BYTES = _NODE_MAGIC.to_bytes(2, "little")
-"""What a node of an extent tree begins with."""
+"""The first bytes of an extent tree node."""
 
 _WRITTEN_MAX_LENGTH = 32768
-"""A longer extent is an unwritten one, longer by this than it says."""
+"""Maximum length of a written extent. A larger value means an unwritten extent, whose length is the excess."""
 
 _DIRECT = 12
 _INODES_AT_ONCE = 1 << 15
@@ -52,9 +52,9 @@ _POINTERS_READ_AT_ONCE = 1 << 22
 def read_claims(
     image: Image, superblock: Superblock, inodes: np.ndarray, block_maps: np.ndarray
 ) -> tuple[np.ndarray, list[Loss]]:
-    """All claims (dtype `CLAIM`), in inode order, clipped to the filesystem; and the maps that were damaged.
+    """Return all claims (dtype `CLAIM`), sorted by inode and clipped to the filesystem, and losses for damaged maps.
 
-    `inodes` and their `block_maps` are those of `inodes.read_inodes`.
+    `inodes` and their `block_maps` come from `inodes.read_inodes`.
     """
     parts = [_xattr_claims(inodes)]
     damaged_parts = [np.empty(0, dtype=np.int64)]
@@ -97,7 +97,7 @@ def _claims(start: np.ndarray, length: object, ino: object, logical: object, use
 
 
 def _xattr_claims(inodes: np.ndarray) -> np.ndarray:
-    """Blocks of extended attributes. Inodes with equal attributes share one; it counts as the first inode's."""
+    """Return claims on blocks of extended attributes. A block that several inodes share belongs to the first inode."""
     having = np.flatnonzero((inodes["links"] > 0) & (inodes["xattr_block"] != 0))
     blocks, first = np.unique(inodes["xattr_block"][having], return_index=True)
     return _claims(blocks, 1, inodes["ino"][having[first]], -1, XATTR)
@@ -106,9 +106,10 @@ def _xattr_claims(inodes: np.ndarray) -> np.ndarray:
 def _extent_claims(
     image: Image, superblock: Superblock, inos: np.ndarray, roots: np.ndarray, visited: set[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Claims of inodes with extent trees, and the numbers of those whose tree is damaged; `visited` see `_walk_tree`.
+    """Return the claims of inodes with extent trees, and the inode numbers of damaged trees.
 
-    A tree that fits in the inode, by far the most, is read by columns; the others one after the other.
+    Trees that fit in the inode, which are most of them, are read with array operations. The others are walked one by
+    one (see `_walk_tree` for `visited`).
     """
     headers = roots[:, :8].copy().view("<u2")
     magic, entries, capacity, depth = headers.T
@@ -142,7 +143,7 @@ def _extent_claims(
 
 
 def _extent_length(extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(number of blocks Int64, whether they are unwritten)."""
+    """Return the number of blocks of each extent (Int64), and whether it is unwritten."""
     length = extents["length"].astype(np.int64)
     unwritten = length > _WRITTEN_MAX_LENGTH
     return length - _WRITTEN_MAX_LENGTH * unwritten, unwritten
@@ -155,10 +156,12 @@ def _leaf_claims(extents: np.ndarray, ino: object) -> np.ndarray:
 
 
 def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
-    """The claims of extents that are not in the order of the file, as libext2fs counts them.
+    """Return the claims of extents that are not in the order of the file, as libext2fs counts them.
 
-    It passes over an extent that ends before the blocks already seen, together with the one behind it in the same
-    leaf, and shifts one that begins before them (ext2fs_block_iterate3); where in the file that one belongs is unknown.
+    ext2fs_block_iterate3 handles these two cases specially:
+
+    - An extent ends before the file blocks already seen: it is skipped, together with the next one in the same leaf.
+    - An extent begins before them: its begin is moved forward. Its file offset is unknown.
     """
     ordered = []
     seen = 0
@@ -180,10 +183,9 @@ def _disordered_claims(leaves: list[np.ndarray], ino: int) -> np.ndarray:
 def _walk_tree(
     image: Image, superblock: Superblock, root: bytes, visited: set[int]
 ) -> tuple[list[int], list[np.ndarray], bool]:
-    """An extent tree in file order: (blocks of its nodes, entries of its leaves, whether it is broken).
+    """Walk an extent tree in file order; return the blocks of its nodes, the entries of its leaves, and any damage.
 
-    `visited` holds the nodes of all trees walked so far. A node met again has been claimed already; that it is not
-    entered twice bounds the time that a damaged image can cost.
+    `visited` holds the nodes of all trees walked so far. Not entering a node twice bounds the time for a damaged image.
     """
     depth = int.from_bytes(root[6:8], "little")
     capacity = (superblock.block_bytes - _NODE_HEADER_BYTES) // _ENTRY.itemsize
@@ -224,10 +226,9 @@ def _node_entries(raw: bytes) -> np.ndarray:
 def _pointer_claims(
     image: Image, superblock: Superblock, inos: np.ndarray, block_maps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Claims of inodes with direct and indirect block pointers (ext2, ext3), and those whose map is damaged.
+    """Return the claims of inodes with direct and indirect block pointers (ext2, ext3), and those with a damaged map.
 
-    Level by level: the triple indirect blocks of all inodes lead to double ones, these to single ones, these to
-    content.
+    The map is read level by level for all inodes: triple, double and single indirect blocks, then content.
     """
     per_block = superblock.block_bytes // 4
     slots = block_maps.view("<u4").astype(np.int64)
@@ -243,7 +244,7 @@ def _pointer_claims(
 
     triple = _enterable(superblock, triple)
     below, parent, failed_triple = _descend(image, superblock, triple, per_block**2)
-    # A double indirect block with a pointer that leads nowhere is the last that is read of its triple one.
+    # After a double indirect block with an invalid pointer, libext2fs reads no more of its triple indirect block.
     _, _, failed = _descend(image, superblock, below, per_block)
     below = below[_errors_before(parent, failed) == 0]
     double = _enterable(superblock, np.concatenate([double, below]))
@@ -262,7 +263,7 @@ def _pointer_claims(
 
 
 _POINTER = np.dtype([("ino", np.int64), ("logical", np.int64), ("block", np.int64)])
-"""A pointer in a block map; `logical` is the first block of the file that it leads to."""
+"""A pointer in a block map; `logical` is the first file block below it."""
 
 
 def _pointers(ino: np.ndarray, logical: np.ndarray, block: np.ndarray) -> np.ndarray:
@@ -277,9 +278,9 @@ def _within(superblock: Superblock, block: np.ndarray) -> np.ndarray:
 
 
 def _enterable(superblock: Superblock, pointers: np.ndarray) -> np.ndarray:
-    """Pointers to indirect blocks within the filesystem, in inode order.
+    """Return the pointers to indirect blocks within the filesystem, in inode order.
 
-    Each block once, as the first inode's: it bounds the time that a damaged image can cost.
+    Each block occurs only once, for its first inode. This bounds the time for a damaged image.
     """
     pointers = pointers[_within(superblock, pointers["block"])]
     pointers = pointers[np.argsort(pointers["ino"], kind="stable")]
@@ -288,7 +289,7 @@ def _enterable(superblock: Superblock, pointers: np.ndarray) -> np.ndarray:
 
 
 def _children(image: Image, superblock: Superblock, parents: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pointers in indirect blocks, each leading to `span` blocks: (pointers, row of the parent), in order."""
+    """Return the pointers in indirect blocks, each to `span` file blocks, and the row of the parent of each."""
     size = superblock.block_bytes
     raw = b"".join(image.read(block * size, size) for block in parents["block"].tolist())
     table = np.frombuffer(raw, dtype="<u4").reshape(len(parents), size // 4)
@@ -300,9 +301,9 @@ def _children(image: Image, superblock: Superblock, parents: np.ndarray, span: i
 def _descend(
     image: Image, superblock: Superblock, parents: np.ndarray, span: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pointers to further indirect blocks: (pointers, row of the parent, whether each parent fails).
+    """Return the pointers to further indirect blocks, the row of each one's parent, and whether each parent is invalid.
 
-    libext2fs leaves an indirect block at the first of its pointers that leads out of the filesystem.
+    libext2fs stops reading an indirect block at the first pointer outside of the filesystem.
     """
     children, row = _children(image, superblock, parents, span)
     bad = ~_within(superblock, children["block"])
@@ -313,7 +314,7 @@ def _descend(
 
 
 def _errors_before(group: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """How many earlier rows of the same group are bad; groups are contiguous."""
+    """Return the number of bad rows before each row in the same group; groups are contiguous."""
     before = np.cumsum(bad) - bad
     first = np.searchsorted(group, group, side="left")
     errors: np.ndarray = before - before[first] if len(group) else before
@@ -321,7 +322,7 @@ def _errors_before(group: np.ndarray, bad: np.ndarray) -> np.ndarray:
 
 
 def _content_runs(pointers: np.ndarray) -> np.ndarray:
-    """Claims of content blocks, joined where file and disk both go on without a break."""
+    """Return the claims of content blocks, merged if they are adjacent both in the file and on the disk."""
     ends = np.flatnonzero(
         (np.diff(pointers["ino"]) != 0) | (np.diff(pointers["logical"]) != 1) | (np.diff(pointers["block"]) != 1)
     )

@@ -1,7 +1,7 @@
-"""The inode tables of ext2/3/4, read as columns.
+"""Read the inode tables of ext2/3/4 as columns.
 
-pytsk3 gives no generation, no flags, no i_file_acl and no exact times, so the tables are read directly. Field offsets:
-struct ext4_inode, fs/ext4/ext4.h.
+The tables are read directly, because pytsk3 has no generation, no flags, no i_file_acl and no exact times. Field
+offsets: struct ext4_inode, fs/ext4/ext4.h.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ INODE = np.dtype(
         ("offset_bytes", np.int64),
     ]
 )
-"""An inode as kept here; `offset_bytes` is its place in the filesystem, `deleted` the field i_dtime."""
+"""A decoded inode. `offset_bytes` is its offset in the filesystem, and `deleted` the field i_dtime."""
 
 _FIELDS = {
     "mode": ("<u2", 0x0), "size_lo": ("<u4", 0x4), "ctime": ("<i4", 0xC), "dtime": ("<u4", 0x14),
@@ -58,13 +58,19 @@ _LARGE_FIELDS = {
 
 
 def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray, float]:
-    """Every inode that has links or is marked used (deleted, still open), in inode order; dtype `INODE`.
+    """Read the inodes that have links or are marked as used (deleted, but still open).
 
-    With them their fields i_block (uint8, shape (n, 60)), and the sum of the sizes in bytes of all inodes without
-    extents, deleted ones too, reserved ones not (see `names`).
+    Group descriptors with an inode table outside of the filesystem are skipped, and so are unwritten tails of tables
+    (INODE_UNINIT, bg_itable_unused).
 
-    Groups whose inode table lies outside of the filesystem, and the tails of tables that were never written
-    (INODE_UNINIT, bg_itable_unused), have none.
+    Returns
+    -------
+    inodes : ndarray
+        The inodes in order (dtype `INODE`).
+    block_maps : ndarray
+        Their fields i_block, uint8 of shape (n, 60).
+    pointed_bytes : float
+        The total size of all inodes without extents, including deleted but not reserved ones (see `names`).
     """
     layout = on_disk(superblock)
     is_placed = placed(superblock, groups.inode_table, superblock.inode_table_blocks) & ~groups.inodes_unused
@@ -94,13 +100,13 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
 
 
 def on_disk(superblock: Superblock) -> np.dtype:
-    """The dtype of an inode as it lies in the inode table, with the fields that are wanted of it."""
+    """Return the dtype of an on-disk inode, with the fields that are used."""
     fields = _FIELDS | (_LARGE_FIELDS if superblock.inode_bytes > 128 else {})
     return record_dtype(fields, superblock.inode_bytes)
 
 
 def narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:
-    """The wanted fields of inodes (dtype `on_disk`), decoded: dtype `INODE` without `ino` and `offset_bytes`."""
+    """Decode on-disk inodes (dtype `on_disk`) to dtype `INODE`, leaving `ino` and `offset_bytes` 0."""
     inodes = np.zeros(len(table), dtype=INODE)
     for name in ("mode", "links", "flags", "blocks_lo", "generation"):
         inodes[name] = table[name]
@@ -112,7 +118,7 @@ def narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:
     if superblock.incompat & INCOMPAT_64BIT:
         inodes["xattr_block"] |= table["file_acl_hi"].astype(np.int64) << 32
     extra_isize = table["extra_isize"] if superblock.inode_bytes > 128 else np.zeros(len(table), np.uint16)
-    # A field beyond the 128 classic bytes exists where i_extra_isize reaches its end (EXT4_FITS_IN_INODE).
+    # A field after the first 128 bytes exists if i_extra_isize reaches its end (EXT4_FITS_IN_INODE).
     inodes["changed_ns"] = _nanoseconds(table, "ctime", extra_isize >= 0x88 - 0x80)
     inodes["has_created"] = extra_isize >= 0x94 - 0x80
     if superblock.inode_bytes > 128:
@@ -121,9 +127,9 @@ def narrow(table: np.ndarray, superblock: Superblock) -> np.ndarray:
 
 
 def _nanoseconds(table: np.ndarray, name: str, has_extra: np.ndarray) -> np.ndarray:
-    """Int64 nanoseconds since 1970: signed 32-bit seconds, 2 more bits of seconds and 30 bits of nanoseconds.
+    """Decode a time to ns since 1970 (Int64) from signed 32-bit seconds, 2 more bits of seconds and 30 bits of ns.
 
-    Years beyond 2262 do not fit and are clipped.
+    Years after 2262 do not fit and are clipped.
     """
     seconds = table[name].astype(np.int64)
     if f"{name}_extra" not in (table.dtype.names or ()):
@@ -135,10 +141,10 @@ def _nanoseconds(table: np.ndarray, name: str, has_extra: np.ndarray) -> np.ndar
 
 
 def maps_blocks(inodes: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
-    """Which inodes have block numbers or an extent tree in i_block; bool array.
+    """Return a bool array of the inodes with block numbers or an extent tree in i_block.
 
-    The rule of libext2fs (ext2fs_inode_has_valid_blocks2) and of debugfs icheck: regular files, directories and
-    long symlinks, with links, not deleted, without inline data.
+    As in libext2fs (ext2fs_inode_has_valid_blocks2) and debugfs icheck, these are regular files, directories and long
+    symlinks. They have links, are not deleted, and have no inline data.
     """
     regular, directory, symlink = (has_type(inodes, kind) for kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK))
     second_word = block_maps[:, 4:8].any(axis=1)

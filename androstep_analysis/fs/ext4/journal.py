@@ -1,9 +1,11 @@
-"""What the journal of an ext3 or ext4 image still holds: what its blocks are for, and files as they were.
+"""Read the journal of an ext3 or ext4 image: the uses of its blocks, and earlier states of files.
 
-A journal keeps copies of metadata blocks long after the blocks themselves have changed: inode tables and directories of
-files that are deleted since. Each copy is evidence as of the commit of its transaction. It reaches back to the oldest
-commit that is not overwritten; of what was before, it says nothing (measured with an SQLite workload of 2,000
-transactions: of deleted files' blocks 36.7 % are still in a 32 MiB journal, of its rollback journals 0.5 %).
+A journal holds copies of metadata blocks long after the blocks themselves have changed, such as inode tables and
+directories of deleted files. Each copy is evidence for the time of its transaction's commit. The evidence reaches back
+to the oldest commit that is not overwritten.
+
+Measured with an SQLite workload of 2,000 transactions and a journal of 32 MiB, the journal still shows 36.7 % of the
+blocks of deleted files, but only 0.5 % of those of SQLite's rollback journals.
 """
 
 from __future__ import annotations
@@ -31,30 +33,41 @@ from androstep_analysis.fs.jbd2 import Log
 ROLE = pl.Enum(jbd2.ROLES)
 
 _TICK_NS = 10_000_000
-"""How much later than its time a commit can have been: it is that of the last tick (HZ is 100 or more)."""
+"""Maximum delay of a commit after its recorded time, which is that of the last clock tick (HZ is 100 or more)."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A journal. Times are nanoseconds of CLOCK_REALTIME (Int64); sectors count from the start of the filesystem.
+    """The contents of a journal. Times are ns of CLOCK_REALTIME (Int64).
 
-    `commits`: transaction Int64 (the sequence number, as in jbd2's events), epoch_ns Int64 (null: none written),
-    is_live Boolean (recovery would apply it), segment Int64 (within one, no transaction is missing), oldest first.
+    Sectors count from the start of the filesystem. Those of an external journal count from the start of its device.
 
-    `blocks`, a row per block of the journal with what it last held: sector, nr_sectors, position (number in the
-    journal) Int64, role Enum (`jbd2.ROLES`), transaction, commit_epoch_ns Int64 (null: never committed, or not
-    whole), and of data what they are a copy of: target_sector Int64, target_type, target_subtype Enum (table
-    `extents`), target_ino Int64 (the inode that owns the target), target_first_ino, target_last_ino Int64 (the inodes
-    in a block of an inode table). Sectors of an external journal count on its own device.
-
-    `extents`: table `extents` (source journal, incarnation 0, null times) with from_transaction, to_transaction,
-    valid_from_epoch_ns and valid_to_epoch_ns Int64: which blocks files had, from one commit to another (null: nothing
-    denies it). A commit's time is that of the clock tick before it, so that the times give a narrower span than the
-    transactions, for files of a few milliseconds none at all. With jbd2's events the span is from the start of the
-    commit of from_transaction to the end of that of to_transaction.
-
-    `files`: table `files` (source journal, incarnation 0), a row per inode and generation, with the last known names;
-    `times`: for the same ino and generation, created_epoch_ns (null: unknown).
+    Attributes
+    ----------
+    commits : DataFrame
+        The commits, oldest first. `transaction` Int64 is the sequence number, as in jbd2's events. `epoch_ns` Int64 is
+        null if no time was written. `is_live` Boolean is true if recovery would apply it. Within a `segment` (Int64) no
+        transaction is missing.
+    blocks : DataFrame
+        The last use of each block of the journal: `sector`, `nr_sectors`, `position` Int64 (in the journal), `role`
+        Enum (`jbd2.ROLES`), `transaction`, `commit_epoch_ns` Int64 (null: not committed, or incomplete). For data
+        blocks also their target: `target_sector` Int64, `target_type`, `target_subtype` Enum (as in table `extents`)
+        and `target_ino` Int64, its owner. For blocks of an inode table also the inodes in it, `target_first_ino` to
+        `target_last_ino` (Int64).
+    extents : DataFrame
+        The blocks that files had from one commit to another, as table `extents` (source journal, incarnation 0, null
+        times). `from_transaction`, `to_transaction`, `valid_from_epoch_ns` and `valid_to_epoch_ns` (Int64) are added;
+        the ends are null if no end is known. A commit records the time of the previous clock tick. The span in times is
+        therefore narrower than that in transactions, and may be empty for files that existed only some milliseconds.
+        With jbd2's events the span is from the start of the commit of `from_transaction` to the end of the commit of
+        `to_transaction`.
+    files : DataFrame
+        Table `files` (source journal, incarnation 0) with one row for each inode and generation, and the last known
+        names.
+    times : DataFrame
+        For the same `ino` and `generation`, `created_epoch_ns` (null: unknown).
+    losses : tuple of Loss
+        The damage found.
     """
 
     commits: pl.DataFrame
@@ -74,10 +87,10 @@ class Journal:
 def read(
     path: str | Path, filesystem: Filesystem, *, offset_bytes: int = 0, external: str | Path | None = None
 ) -> Journal | None:
-    """The journal of `filesystem`, which is what `fs.read` makes of the plain image `path` at `offset_bytes`.
+    """Read the journal of `filesystem`, the result of `fs.read` for the same `path` and `offset_bytes`.
 
-    `external` is the image of a journal device. None where there is no journal or nothing that can be read as one.
-    Raises `InputError` where a file cannot be opened.
+    `external` is the image of a separate journal device. Returns None if there is no valid journal. Raises `InputError`
+    if a file cannot be opened.
     """
     if not filesystem.fs_type.startswith("ext"):
         return None
@@ -93,7 +106,7 @@ def read(
 
 
 def _external_log(device: Image) -> Log | None:
-    """The log on a journal device: an ext4 superblock of its own, and the journal from the next block on."""
+    """Read the log on a journal device, which begins with an ext4 superblock, followed by the journal."""
     raw = device.read(layout.SUPERBLOCK_BYTE, layout.SUPERBLOCK_BYTES)
     log_block = int.from_bytes(raw[0x18:0x1C], "little")
     if int.from_bytes(raw[0x38:0x3A], "little") != layout.MAGIC or log_block > 6:
@@ -160,11 +173,11 @@ _KINDS: tuple[tuple[str, str | None], ...] = (
     ("metadata", "extent_tree"),
     ("metadata", "indirect"),
 )
-"""(block_type, subtype) of what an inode can own, elsewhere by number."""
+"""The (block_type, subtype) pairs of blocks that an inode can own, referred to by index."""
 
 
 def _kinds(states: np.ndarray, claimed: np.ndarray) -> np.ndarray:
-    """Number in `_KINDS` of what each claimed run is."""
+    """Return the index in `_KINDS` of each claimed run."""
     of_state = np.zeros(len(states), dtype=np.int64)
     of_state[pieces.has_type(states, stat.S_IFLNK)] = 1
     of_state[pieces.has_type(states, stat.S_IFDIR)] = 2
@@ -226,7 +239,7 @@ def _extents(log: Log, superblock: Superblock, states: np.ndarray, claimed: np.n
 
 
 def _lives(states: np.ndarray) -> np.ndarray:
-    """Number of the file that each state is of: an inode with a generation, in order of first appearance."""
+    """Return the index of the file of each state; files are distinct pairs of inode and generation."""
     pairs = np.stack([states["ino"], states["generation"].astype(np.int64)], axis=1)
     _, lives = np.unique(pairs, axis=0, return_inverse=True)
     answer: np.ndarray = lives.reshape(-1)
@@ -234,14 +247,14 @@ def _lives(states: np.ndarray) -> np.ndarray:
 
 
 def _last_states(states: np.ndarray, lives: np.ndarray) -> np.ndarray:
-    """Of each file the last state with links, else its last: what is best told about it."""
+    """Return for each file the last state with links, or else its last state."""
     order = np.lexsort((states["order"], states["links"] > 0, lives))
     _, count = np.unique(lives, return_counts=True)
     return np.array(states[order[np.cumsum(count) - 1]])
 
 
 def _files(states: np.ndarray, lives: np.ndarray, names: pl.DataFrame, dev: int) -> pl.DataFrame:
-    """Table `files`; `pieces.files` names by inode number, here a file's number stands in its place."""
+    """Build table `files`. For `pieces.files`, which joins names by inode number, the file's index replaces it."""
     last = _last_states(states, lives)
     identity = pl.DataFrame({"ino": last["ino"], "generation": last["generation"].astype(np.int64)})
     numbered = identity.with_row_index("file").cast({"file": pl.Int64})
@@ -267,7 +280,7 @@ def _blocks(
     owner: np.ndarray,
     first_inos: np.ndarray,
 ) -> pl.DataFrame:
-    """Table `Journal.blocks`."""
+    """Build table `Journal.blocks`."""
     sectors = superblock.block_bytes // SECTOR_BYTES
     has_owner = owner >= 0
     rows = claimed[owner[has_owner]]
@@ -317,7 +330,7 @@ def _blocks(
 
 
 def _static_targets(filesystem: Filesystem, sectors: pl.Series) -> pl.DataFrame:
-    """DataFrame(static_type, static_subtype): what the image says of metadata of no inode, for it does not move."""
+    """Return DataFrame(static_type, static_subtype) of metadata without an inode, from the image: it does not move."""
     extents = filesystem.extents
     row = np.searchsorted(extents["sector"].to_numpy(), sectors.to_numpy(), side="right") - 1
     covering = extents.select("block_type", "subtype", "ino")[np.maximum(row, 0)]

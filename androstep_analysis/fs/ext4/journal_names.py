@@ -1,4 +1,4 @@
-"""Names in old copies of directory blocks in a journal, each with the file that bore the inode number then."""
+"""Read file names from old copies of directory blocks in a journal, and resolve their inode numbers to files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from androstep_analysis.fs.pieces import has_type
 
 _MAX_DEPTH = 64
 _MAX_PATH_BYTES = 1 << 28
-"""All paths together; only a hostile journal has more."""
+"""Maximum length of all paths together. Only a malicious journal has more."""
 
 _MAX_ENTRIES = 1 << 22
-"""Directory entries read in all; only a hostile journal has more."""
+"""Maximum number of directory entries. Only a malicious journal has more."""
 
 NAMES = pl.Schema({"ino": pl.Int64, "generation": pl.Int64, "path": pl.String, "encrypted": pl.Boolean})
 
@@ -27,10 +27,10 @@ NAMES = pl.Schema({"ino": pl.Int64, "generation": pl.Int64, "path": pl.String, "
 def read_names(
     log: Log, states: np.ndarray, claimed: np.ndarray, owner: np.ndarray, filesystem: Filesystem
 ) -> pl.DataFrame:
-    """The last known paths of every file: `NAMES`, a row per hard link.
+    """Return the last known paths of every file: `NAMES`, with one row for each hard link.
 
-    `owner` says which row of `claimed` has the target of each copy in the log. A directory that has no name in the log
-    has the path that the image has for it.
+    `owner` is the row of `claimed` that owns the target of each copy in the log. A directory without a name in the log
+    gets its path in the image.
     """
     entries = _entries(log, states, claimed, owner)
     entries = entries.with_columns(generation=pl.Series(_generations(log, states, filesystem, entries)))
@@ -43,7 +43,7 @@ def read_names(
 
 
 def _entries(log: Log, states: np.ndarray, claimed: np.ndarray, owner: np.ndarray) -> pl.DataFrame:
-    """DataFrame(copy's order, directory, directory_generation, encrypted, ino, name), a row per entry and copy."""
+    """Return DataFrame(order, directory, directory_generation, encrypted, ino, name), a row for each entry and copy."""
     rows = np.maximum(owner, 0)
     is_content = (owner >= 0) & (claimed["use"][rows] == CONTENT) if len(claimed) else np.zeros(len(owner), bool)
     state = claimed["state"][rows] if len(claimed) else rows
@@ -74,9 +74,10 @@ def _entries(log: Log, states: np.ndarray, claimed: np.ndarray, owner: np.ndarra
 
 
 def _generations(log: Log, states: np.ndarray, filesystem: Filesystem, entries: pl.DataFrame) -> np.ndarray:
-    """The generation that each entry's inode had at the entry's time; -1 where it cannot be told.
+    """Return the generation of each entry's inode at the time of the entry; -1 if unknown.
 
-    It is that of the inode's last copy by then; else of its next copy or of the image, if that file was already there.
+    It is taken from the inode's last copy before that time. Otherwise it is taken from the next copy or from the image,
+    if that file was created before that time.
     """
     ino, order = entries["ino"].to_numpy(), entries["order"].to_numpy()
     answer = np.full(len(ino), -1, dtype=np.int64)
@@ -110,7 +111,7 @@ def _generations(log: Log, states: np.ndarray, filesystem: Filesystem, entries: 
 
 
 def _created_before(created_ns: np.ndarray, log: Log, order: np.ndarray) -> np.ndarray:
-    """Whether something was created before the transaction began: by the commit of the one before."""
+    """Return whether a file was created before the transaction began, that is, by the commit of the previous one."""
     answer: np.ndarray = created_ns <= log.committed["epoch_ns"][np.maximum(order - 1, 0)]
     return answer & (order > 0)
 

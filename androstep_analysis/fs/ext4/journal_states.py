@@ -1,12 +1,14 @@
-"""What old copies of inode-table blocks in a journal say: which blocks a file had, and between which commits.
+"""Find the blocks that a file had between two commits, from old copies of inode-table blocks in a journal.
 
-A copy of an inode states its block map as of the commit of its transaction, and so does a copy of a node of that map
-(a block of its extent tree, an indirect block), which may change while the inode stays as it is. Every change of a map
-is logged in its own transaction, so that the map holds until the next copy of either says otherwise, for as long as no
-transaction between the two is missing. A new block is taken from the time of the commit before on: blocks freed by one
-transaction are not given away before it has committed (not so with ``data=writeback``), hence nobody else had it then.
-A block that moves without being freed, within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) or to another one
-(EXT4_IOC_MOVE_EXT, as of e4defrag), is certainly at neither place between the two commits.
+A copy of an inode states its block map at the commit of its transaction. So does a copy of a node of that map (a block
+of the extent tree or an indirect block), which may change while the inode does not. Three rules follow:
+
+- Every change of a map is logged in its own transaction. The map is therefore valid until the next copy of the inode or
+  of a node, as long as no transaction in between is missing.
+- A new block is valid from the previous commit on. Blocks that a transaction frees are not allocated again before its
+  commit, except with ``data=writeback``. No other file can therefore have owned the block at that time.
+- A block may move without being freed, within its file (fallocate's FALLOC_FL_COLLAPSE_RANGE) or to another one
+  (EXT4_IOC_MOVE_EXT, used by e4defrag). Between the two commits its location is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from androstep_analysis.fs.image import Image
 from androstep_analysis.fs.jbd2 import Log
 
 NEVER = np.iinfo(np.int64).max
-"""In place of an order: a time that has not come."""
+"""Value of an order that means "not yet"."""
 
 STATE = np.dtype(
     [
@@ -43,9 +45,9 @@ STATE = np.dtype(
         ("segment", np.int64),
     ]
 )
-"""An inode as one or more copies in a row have it: the first of them, and the copy that says otherwise (`NEVER`: none),
-of the inode or of a node of its map. The state holds from the commit `from_order` on, at the longest until the commit
-`end_order`."""
+"""A state of an inode, which one or more consecutive copies agree on. `order` is the first of these copies.
+`next_order` is the first different copy, of the inode or of a node of its map (`NEVER`: none). The state is valid from
+the commit `from_order`, at most until the commit `end_order`."""
 
 CLAIMED = np.dtype(
     [
@@ -60,19 +62,19 @@ CLAIMED = np.dtype(
         ("to_order", np.int64),
     ]
 )
-"""Blocks of a file (see `blockmap.CLAIM`; `state` is a row of the states) that its copies from `first_order` to
-before `next_order` show, valid from one commit to another (`to_order` is `NEVER` where nothing denies it)."""
+"""Blocks of a file as in `blockmap.CLAIM`, where `state` is a row of the states. They are in its copies from
+`first_order` to before `next_order`. They are valid from commit `from_order` to `to_order` (`NEVER`: no known end)."""
 
 _MAX_NODE_READS = 1 << 18
-"""Nodes of block maps read in all; only a hostile journal has more."""
+"""Maximum number of nodes of block maps. Only a malicious journal has more."""
 
 
 @dataclass(frozen=True)
 class Past(Image):
-    """The image as it was after a transaction, so far as the log and the image tell; zeros for what they do not.
+    """The image as it was after a transaction, as far as log and image show it. Unknown blocks are zeros.
 
-    A block that the log has no copy of is on the disk as it was, unless it was freed and given to a file's data: it is
-    believed where it begins as a node of an extent tree does.
+    A block without a copy in the log has not changed on the disk, unless it was freed and reused for the data of a
+    file. It is therefore used only if it begins like a node of an extent tree.
     """
 
     log: Log
@@ -81,7 +83,7 @@ class Past(Image):
     reads: list[int]
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes, up to the end of a block, at `offset`."""
+        """Return `length` bytes at `offset`, which must not cross the end of a block."""
         self.reads[0] += 1
         if self.reads[0] > _MAX_NODE_READS:
             return bytes(length)
@@ -98,7 +100,7 @@ class Past(Image):
 
 
 def table_inos(superblock: Superblock, groups: Groups, blocks: np.ndarray) -> np.ndarray:
-    """The first inode in each of some blocks; 0 where the block is in no inode table."""
+    """Return the first inode in each of some blocks, or 0 for blocks outside of inode tables."""
     table_blocks = superblock.inode_table_blocks
     group = np.flatnonzero(placed(superblock, groups.inode_table, table_blocks))
     if not len(group):
@@ -113,7 +115,7 @@ def table_inos(superblock: Superblock, groups: Groups, blocks: np.ndarray) -> np
 
 
 def read_states(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """The states of every file and directory (dtype `STATE`, by ino and order), and their fields i_block."""
+    """Return the states of all files and directories (dtype `STATE`, by ino and order), and their fields i_block."""
     states, block_maps = _inode_copies(log, superblock, groups)
     order = np.lexsort((states["order"], states["ino"]))
     states, block_maps = states[order], block_maps[order]
@@ -123,7 +125,7 @@ def read_states(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.nd
 
 
 def _dated(states: np.ndarray, log: Log) -> np.ndarray:
-    """Return the states, which are sorted by ino and order, with the times that follow from these."""
+    """Set the times of the states, which are sorted by ino and order."""
     states["next_order"] = NEVER
     followed = np.flatnonzero(states["ino"][1:] == states["ino"][:-1])
     states["next_order"][followed] = states["order"][followed + 1]
@@ -160,7 +162,7 @@ def _inode_copies(log: Log, superblock: Superblock, groups: Groups) -> tuple[np.
 
 
 def _first_of_state(states: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
-    """Rows that differ from the one before in anything but times."""
+    """Return the rows that differ from the previous one in anything but times."""
     if not len(states):
         return np.empty(0, dtype=np.int64)
     differs = (block_maps[1:] != block_maps[:-1]).any(axis=1)
@@ -173,9 +175,9 @@ def _first_of_state(states: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
 def read_claimed(
     log: Log, image: Image, superblock: Superblock, states: np.ndarray, block_maps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return the states, the blocks that they claim (dtype `CLAIMED`), and whether a hostile journal was read in part.
+    """Return the states, the blocks that they claim (dtype `CLAIMED`), and whether reading stopped at a limit.
 
-    The states are those given and one for each further copy of a node of their maps.
+    The result has one more state for each further copy of a node of the maps. Only a malicious journal reaches a limit.
     """
     reads = [0]
     copies = log.copies[np.lexsort((log.copies["order"], log.copies["target"]))]
@@ -207,7 +209,7 @@ def _claims(
     wanted: np.ndarray,
     reads: list[int],
 ) -> np.ndarray:
-    """Return what the `wanted` rows of the states claim, each at its order; `copies` are sorted by target and order."""
+    """Return the claims of the `wanted` rows of states, each at its order; `copies` are sorted by target and order."""
     by_order = wanted[np.lexsort((states["ino"][wanted], states["order"][wanted]))]
     bounds = np.flatnonzero(np.diff(states["order"][by_order], prepend=-1, append=-1))
     parts = [np.empty(0, dtype=CLAIMED)]
@@ -220,7 +222,7 @@ def _claims(
         inodes = np.zeros(len(rows), dtype=INODE)
         for name in inodes.dtype.names or ():
             inodes[name] = states[name][rows]
-        # A deleted file that is still open has its blocks; one that is gone has none in its map.
+        # A deleted file that is still open has its blocks. After its eviction its map is empty.
         inodes["links"], inodes["deleted"] = np.maximum(inodes["links"], 1), 0
         claims, _ = read_claims(past, superblock, inodes, block_maps[rows])
         part = np.zeros(len(claims), dtype=CLAIMED)
@@ -234,9 +236,9 @@ def _claims(
 def _node_changes(
     log: Log, states: np.ndarray, claimed: np.ndarray, copies: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of states and orders of later copies of the nodes that these claim, of which there is no state yet.
+    """Return (rows of states, orders) of later copies of claimed nodes for which there is no state yet.
 
-    A later copy counts as long as the inode is the same, and no transaction is missing.
+    A later copy counts as long as the inode does not change and no transaction is missing.
     """
     nodes = claimed[np.isin(claimed["use"], (EXTENT_TREE, INDIRECT))]
     first = np.searchsorted(copies["target"], nodes["start"])
@@ -255,14 +257,14 @@ def _node_changes(
 
 
 def _disjoint(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
-    """Every block once in a state; sorted by state and block."""
+    """Split the claims so that each block occurs once in a state; sorted by state and block."""
     line = claimed["state"] * superblock.nr_blocks + claimed["start"]
     start, end, index = runs.first_wins(line, line + claimed["length"])
     return _part(claimed, start - line[index], end - start, index)
 
 
 def _part(claimed: np.ndarray, inside: np.ndarray, length: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Pieces of `length` blocks, `inside` blocks into the rows `index`."""
+    """Return parts of the rows `index`: `length` blocks, beginning `inside` blocks after the row's start."""
     part: np.ndarray = claimed[index]
     part["start"] += inside
     part["logical"][part["logical"] >= 0] += inside[part["logical"] >= 0]
@@ -271,7 +273,7 @@ def _part(claimed: np.ndarray, inside: np.ndarray, length: np.ndarray, index: np
 
 
 def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superblock) -> np.ndarray:
-    """The claims with their times, cut into what the next state of the inode repeats and what it denies."""
+    """Set the times of the claims, split into parts that the inode's next state repeats and parts that it lacks."""
     state = claimed["state"]
     line = state * superblock.nr_blocks + claimed["start"]
     line_end = line + claimed["length"]
@@ -288,7 +290,7 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
     repeated = _part(claimed, inside, end - start, mine)
     logical = np.where(claimed["logical"][below] >= 0, claimed["logical"][below] + start - line[below], -1)
     follows = (repeated["logical"] == logical) & (_class(repeated["use"]) == _class(claimed["use"][below]))
-    # What moved within its file was never free: some time between the two commits it went from one place to the other.
+    # A block that moved within its file was never free. It moved at an unknown time between the two commits.
     moved = repeated[~follows]
     claimed["from_order"] = states["from_order"][state]
     claimed["from_order"][below[~follows]] = states["order"][state[below[~follows]]]
@@ -309,13 +311,13 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
 
 
 def _class(use: np.ndarray) -> np.ndarray:
-    """The use of a block where written and preallocated are one."""
+    """Return the use of a block, without the difference between written and preallocated content."""
     answer: np.ndarray = np.where(use == UNWRITTEN, CONTENT, use)
     return answer
 
 
 def _merged(claimed: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Pieces that follow on one another in time as one; those that held at no time are left out."""
+    """Merge equal claims that follow each other in time."""
     keys = (
         claimed["first_order"],
         *(_class(claimed["use"]), claimed["logical"], claimed["length"], claimed["start"]),
@@ -337,10 +339,10 @@ def _merged(claimed: np.ndarray, states: np.ndarray) -> np.ndarray:
 
 
 def _without_moves(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
-    """Shorten the claims on blocks that one transaction takes from one file and gives to another.
+    """Shorten the claims on blocks that one transaction moves from one file to another.
 
-    Such a block was not freed: the new file has it from the commit of that transaction on, not from the commit before,
-    and the old file has it until the commit before.
+    Such a block was not freed. The new file owns it from the commit of that transaction, and the old file until the
+    previous commit.
     """
     is_lost = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
     is_got = claimed["from_order"] < claimed["first_order"]
@@ -360,19 +362,19 @@ Runs = tuple[np.ndarray, np.ndarray]
 
 
 def _line(claimed: np.ndarray, order: str, superblock: Superblock) -> Runs:
-    """Starts and ends of the claims on a line on which the blocks of one transaction follow those of another."""
+    """Return starts and ends of the claims on a line that contains all blocks of one transaction after another."""
     start = np.where(claimed[order] == NEVER, -1, claimed[order]) * superblock.nr_blocks + claimed["start"]
     return start, start + claimed["length"]
 
 
 def _shared(some: Runs, others: Runs) -> Runs:
-    """The runs that are in both, sorted and disjoint."""
+    """Return the intersection of both, sorted and disjoint."""
     start, end, _ = runs.intersect(*runs.first_wins(*some)[:2], *runs.first_wins(*others)[:2])
     return start, end
 
 
 def _cut(claimed: np.ndarray, is_meant: np.ndarray, line: Runs, shared: Runs) -> Runs:
-    """The parts of the meant claims that are `shared`, and what is left with all other claims."""
+    """Return the parts of the selected claims within `shared`, and all remaining parts and claims."""
     meant = np.flatnonzero(is_meant)
     starts, ends = line[0][meant], line[1][meant]
     rest = runs.gaps(*shared, int(max(ends.max(), shared[1].max())) + 1)
@@ -383,7 +385,10 @@ def _cut(claimed: np.ndarray, is_meant: np.ndarray, line: Runs, shared: Runs) ->
 
 
 def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Row of `claimed` that has the target of each copy at its transaction (-1: none); whether all were looked up."""
+    """Return the row of `claimed` that owns each copy's target at its transaction (-1: none), and if all were found.
+
+    The second value is false if there are more than `_MAX_PAIRS` pairs, of which the rest is not compared.
+    """
     answer = np.full(len(copies), -1, dtype=np.int64)
     by_target = np.argsort(copies["target"], kind="stable")
     targets = copies["target"][by_target]
@@ -404,4 +409,4 @@ def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
 
 _ROWS_AT_ONCE = 1 << 14
 _MAX_PAIRS = 1 << 25
-"""Statements compared with copies; only a hostile journal has more."""
+"""Maximum number of pairs of claims and copies. Only a malicious journal has more."""

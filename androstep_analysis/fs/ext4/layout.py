@@ -1,7 +1,7 @@
-"""Where ext2/3/4 keeps its static metadata: superblock, group descriptors, bitmaps, inode tables; and what is free.
+"""Locate the static metadata of ext2/3/4 (superblock, group descriptors, bitmaps, inode tables) and free blocks.
 
-Field offsets and the placing rules are those of the kernel (Documentation/filesystems/ext4, fs/ext4/ext4.h, 6.12).
-All block numbers count filesystem blocks from the start of the filesystem.
+Field offsets and locations follow the kernel (Documentation/filesystems/ext4, fs/ext4/ext4.h, 6.12). All block numbers
+count filesystem blocks from the start of the filesystem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.fs.image import Image, record_dtype
 
 SUPERBLOCK_BYTE = 1024
-"""The superblock lies at this byte whatever the block size."""
+"""Offset of the superblock for all block sizes."""
 
 SUPERBLOCK_BYTES = 1024
 MAGIC = 0xEF53
@@ -39,21 +39,21 @@ RO_COMPAT_SHARED_BLOCKS = 0x4000
 
 EXT3_INCOMPAT = 0x2 | INCOMPAT_RECOVER | INCOMPAT_META_BG
 EXT3_RO_COMPAT = RO_COMPAT_SPARSE_SUPER | 0x2 | 0x4
-"""Features that ext3 knows too (filetype; large_file, btree_dir)."""
+"""Features that ext3 supports as well (filetype; large_file, btree_dir)."""
 
 _INODE_UNINIT = 0x1
 _BLOCK_UNINIT = 0x2
 
 _MAX_BYTES = 1 << 60
-"""ext4 ends at 1 EiB."""
+"""Maximum size of ext4, 1 EiB."""
 
 _MAX_GROUPS = 1 << 20
-"""Refuse more block groups than this (128 TiB at 4 KiB blocks): only a damaged superblock claims them."""
+"""Maximum number of block groups (128 TiB at 4 KiB blocks). Only a damaged superblock has more."""
 
 
 @dataclass(frozen=True)
 class Superblock:
-    """The fields of the superblock that place things."""
+    """The fields of the superblock that determine locations."""
 
     block_bytes: int
     nr_blocks: int
@@ -80,7 +80,7 @@ class Superblock:
 
     @classmethod
     def parse(cls, raw: bytes) -> Self | None:
-        """The superblock in the 1,024 bytes `raw`, or None where they hold no plausible one."""
+        """Parse the superblock from 1,024 bytes; None if it is not plausible."""
 
         def u16(at: int) -> int:
             return int.from_bytes(raw[at : at + 2], "little")
@@ -147,7 +147,7 @@ class Superblock:
 
     @property
     def has_group_checksums(self) -> bool:
-        """Whether the UNINIT flags and the unused-inode counts of the group descriptors hold."""
+        """Whether the UNINIT flags and the unused-inode counts of the group descriptors are valid."""
         return bool(self.ro_compat & (RO_COMPAT_GDT_CSUM | RO_COMPAT_METADATA_CSUM))
 
     @property
@@ -161,12 +161,12 @@ class Superblock:
         return -(-self.inodes_per_group * self.inode_bytes // self.block_bytes)
 
     def first_block(self, group: int) -> int:
-        """First block of a group that metadata may use: with 1 KiB blocks, block 0 is left to the boot loader."""
+        """Return a group's first block for metadata. With 1 KiB blocks, block 0 is reserved for the boot loader."""
         block = self.first_data_block + group * self.blocks_per_group
         return 1 if block == 0 and self.block_bytes == 1024 else block
 
     def has_superblock(self, group: int) -> bool:
-        """Whether the group begins with the superblock or a backup of it."""
+        """Return whether the group begins with the superblock or a backup of it."""
         if group == 0:
             return True
         if self.compat & COMPAT_SPARSE_SUPER2:
@@ -176,12 +176,12 @@ class Superblock:
         return any(_is_power(group, base) for base in (3, 5, 7))
 
     def old_descriptor_blocks(self) -> int:
-        """Blocks of the descriptor table that every superblock is followed by; meta_bg places the others."""
+        """Return the number of descriptor blocks after every superblock; meta_bg has the others elsewhere."""
         blocks = -(-self.nr_groups // self.descriptors_per_block)
         return min(blocks, self.first_meta_group) if self.incompat & INCOMPAT_META_BG else blocks
 
     def descriptor_block(self, index: int) -> int:
-        """Place of block `index` of the primary group descriptor table."""
+        """Return the location of block `index` of the primary group descriptor table."""
         if index < self.old_descriptor_blocks():
             return self.first_block(0) + 1 + index
         group = index * self.descriptors_per_block
@@ -196,7 +196,7 @@ def _is_power(number: int, base: int) -> bool:
 
 @dataclass(frozen=True)
 class Groups:
-    """The group descriptors, one array element per block group."""
+    """The group descriptors, with one array element for each block group."""
 
     block_bitmap: np.ndarray
     inode_bitmap: np.ndarray
@@ -207,7 +207,7 @@ class Groups:
 
 
 def read_superblock(image: Image) -> Superblock:
-    """The primary superblock; `InputError` where there is no plausible one."""
+    """Read the primary superblock; `InputError` if it is not plausible."""
     superblock = Superblock.parse(image.read(SUPERBLOCK_BYTE, SUPERBLOCK_BYTES))
     if superblock is None:
         raise InputError(
@@ -218,7 +218,7 @@ def read_superblock(image: Image) -> Superblock:
 
 
 def read_groups(image: Image, superblock: Superblock) -> Groups:
-    """The primary group descriptors. `inodes_unused`, `blocks_unused` are the UNINIT flags where they hold."""
+    """Read the primary group descriptors. `inodes_unused` and `blocks_unused` are the UNINIT flags, if valid."""
     per_block, size = superblock.descriptors_per_block, superblock.descriptor_bytes
     raw = b"".join(
         image.read(superblock.descriptor_block(index) * superblock.block_bytes, per_block * size)
@@ -251,7 +251,7 @@ def read_groups(image: Image, superblock: Superblock) -> Groups:
 
 
 def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
-    """Group descriptors that point out of the filesystem."""
+    """Yield losses for group descriptors that point outside of the filesystem."""
     for what, first, length in (
         ("block bitmap", groups.block_bitmap, 1),
         ("inode bitmap", groups.inode_bitmap, 1),
@@ -268,13 +268,13 @@ def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
 
 
 def placed(superblock: Superblock, first: np.ndarray, length: int = 1) -> np.ndarray:
-    """Which of the runs of `length` blocks from `first` lie within the filesystem (bool array)."""
+    """Return which runs of `length` blocks at `first` are within the filesystem (bool array)."""
     inside: np.ndarray = (first >= max(superblock.first_data_block, 1)) & (first <= superblock.nr_blocks - length)
     return inside
 
 
 def static_metadata(superblock: Superblock, groups: Groups) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Runs of static metadata: (subtype, first blocks Int64, numbers of blocks Int64)."""
+    """Yield the runs of static metadata: (subtype, first blocks Int64, numbers of blocks Int64)."""
 
     def runs(subtype: str, pairs: list[tuple[int, int]]) -> tuple[str, np.ndarray, np.ndarray]:
         array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -303,7 +303,7 @@ def static_metadata(superblock: Superblock, groups: Groups) -> Iterator[tuple[st
 
 
 def _meta_group_descriptors(superblock: Superblock) -> Iterator[tuple[int, int]]:
-    """meta_bg keeps a descriptor block in the first, second and last group of those that it describes."""
+    """Yield the descriptor blocks of meta_bg, in the first, second and last group of those that each describes."""
     per_block = superblock.descriptors_per_block
     for group in range(superblock.first_meta_group * per_block, superblock.nr_groups):
         if group % per_block in (0, 1, per_block - 1):
@@ -311,10 +311,10 @@ def _meta_group_descriptors(superblock: Superblock) -> Iterator[tuple[int, int]]
 
 
 def free_space(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """Runs of blocks that the block bitmaps call free: (start Int64, end Int64), sorted.
+    """Return the runs of blocks that are free in the block bitmaps: (start Int64, end Int64), sorted.
 
-    A group whose bitmap was never written (BLOCK_UNINIT) is free throughout, but for metadata that lies in it. A
-    group whose bitmap cannot be found has no free run.
+    A group with an unwritten bitmap (BLOCK_UNINIT) is free except for the metadata in it. A group with an invalid
+    bitmap location has no free runs.
     """
     clusters_per_group = superblock.blocks_per_group // superblock.cluster_blocks
     is_placed = placed(superblock, groups.block_bitmap)

@@ -1,10 +1,13 @@
-"""The names of an ext2/3/4 filesystem, read by walking its directories with pytsk3.
+"""Read the paths of files on ext2/3/4 by walking the directories with pytsk3.
 
-Three kinds of directory are read directly instead. In encrypted ones names are ciphertext, and pytsk3, handing out C
-strings, would end them at the first zero byte. In hash trees (the INDEX flag) pytsk3 mistakes pieces of the index for
-entries: `e2fs_f_h_normal` of the corpus has one. In large ones it compares every entry with all those before it: 80,000
-files in one directory took 3 s, in many directories 0.2 s. All are read directly where pytsk3 refuses the filesystem,
-or would take long: it lays out every file that it lists, and without extents (ext2, ext3) block by block, holes too.
+Some directories are read directly instead:
+
+- Encrypted ones: names are ciphertext, and pytsk3 returns them as C strings, truncated at the first zero byte.
+- Hash trees (the INDEX flag): pytsk3 mistakes parts of the index for entries (`e2fs_f_h_normal` of the corpus has one).
+- Large ones: pytsk3 compares every entry with all earlier ones. 80,000 files took 3 s in one directory, but 0.2 s in
+  many directories.
+- All, if pytsk3 refuses the filesystem or would take too long. It maps the blocks of every file that it lists. Without
+  extents (ext2, ext3) it does so block by block, including holes.
 """
 
 from __future__ import annotations
@@ -30,16 +33,17 @@ _LARGE_DIRECTORY_BYTES = 1 << 18
 """Directories above this size are read directly."""
 
 _MAX_LAID_OUT_BLOCKS = 1 << 12
-"""What pytsk3 may lay out, blocks and holes of all files without extents, deleted ones too: each can take it 1 ms."""
+"""Limit of blocks and holes in files without extents, including deleted ones. pytsk3 may take 1 ms for each."""
 
 NAMES = pl.Schema({"ino": pl.Int64, "path": pl.String, "encrypted": pl.Boolean})
 
 
 class _WithoutBigalloc(pytsk3.Img_Info):  # type: ignore[misc]  # pytsk3 has no types
-    """An image as it would look without bigalloc, which The Sleuth Kit refuses.
+    """An image without the feature bigalloc, which The Sleuth Kit does not support.
 
-    Only the allocation bitmaps count clusters; extents and directories count blocks, so that names read all the same.
-    What is handed to The Sleuth Kit says: clusters are as large as blocks, and no bigalloc. The file is not touched.
+    Only the allocation bitmaps count clusters. Extents and directories count blocks, so that names can still be read.
+    The superblock passed to The Sleuth Kit has no bigalloc flag, and clusters as large as blocks. The file itself is
+    not changed.
     """
 
     def __init__(self, image: Image) -> None:
@@ -53,11 +57,11 @@ class _WithoutBigalloc(pytsk3.Img_Info):  # type: ignore[misc]  # pytsk3 has no 
         super().__init__(url="", type=pytsk3.TSK_IMG_TYPE_EXTERNAL)
 
     def get_size(self) -> int:
-        """Size of the image in bytes."""
+        """Return the size of the image in bytes."""
         return self._image.nr_bytes
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes at `offset`, with the changed superblock in its place."""
+        """Return `length` bytes at `offset`, with the changed superblock."""
         data = bytearray(self._image.read(offset, length))
         first, end = max(offset, SUPERBLOCK_BYTE), min(offset + length, SUPERBLOCK_BYTE + len(self._superblock))
         if first < end:
@@ -68,11 +72,22 @@ class _WithoutBigalloc(pytsk3.Img_Info):  # type: ignore[misc]  # pytsk3 has no 
 def read_names(
     image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray, pointed_bytes: float
 ) -> tuple[pl.DataFrame, list[Loss]]:
-    """Every path of every inode: DataFrame(ino Int64, path String, encrypted Boolean), and what could not be read.
+    """Return all paths, as DataFrame(ino Int64, path String, encrypted Boolean), and the losses.
 
-    `inodes` (dtype `inodes.INODE`) are those in use, `claims` (dtype `blockmap.CLAIM`) tell the blocks of
-    directories; `pointed_bytes` comes from `inodes.read_inodes`. An inode with hard links has a row for each.
-    Bytes that are no UTF-8 are written ``\\xNN``.
+    There is one row for each hard link. Bytes that are not UTF-8 become ``\\xNN``.
+
+    Parameters
+    ----------
+    image : Image
+        The image.
+    superblock : Superblock
+        Its superblock.
+    inodes : ndarray
+        The inodes in use (dtype `inodes.INODE`).
+    claims : ndarray
+        The blocks of directories (dtype `blockmap.CLAIM`).
+    pointed_bytes : float
+        The size of all inodes without extents, from `inodes.read_inodes`.
     """
     walk = _Walk(image, superblock, inodes, claims)
     walk.run(_open(image, superblock, pointed_bytes))
@@ -90,7 +105,7 @@ def read_names(
 
 
 def _open(image: Image, superblock: Superblock, pointed_bytes: float) -> pytsk3.FS_Info | None:
-    """The filesystem in pytsk3, or None where pytsk3 refuses it or would take long."""
+    """Open the filesystem with pytsk3; None if pytsk3 refuses it or would take too long."""
     if pointed_bytes > _MAX_LAID_OUT_BLOCKS * superblock.block_bytes:
         return None
     try:
@@ -113,7 +128,7 @@ def _losses(damaged: list[int], dangling: int) -> Iterator[Loss]:
 
 
 class _Walk:
-    """The directory tree from the root down, every directory once; entries as parallel columns."""
+    """A walk of the directory tree from the root. It visits each directory once and collects entries as columns."""
 
     def __init__(self, image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> None:
         self._image = image
@@ -134,7 +149,7 @@ class _Walk:
         self.damaged: list[int] = []
 
     def run(self, filesystem: pytsk3.FS_Info | None) -> None:
-        """Walk the tree, reading all of it directly where there is no pytsk3 `filesystem`."""
+        """Walk the tree; without a pytsk3 `filesystem`, read all directories directly."""
         pending = [(ROOT_INODE, "/", False)]
         seen = {ROOT_INODE}
         while pending:
@@ -162,19 +177,19 @@ class _Walk:
                     pending.append((child, f"{prefix}{name}/", encrypted))
 
     def _read_with_pytsk3(self, filesystem: pytsk3.FS_Info, ino: int) -> Iterator[tuple[int, bytes]]:
-        """(inode, name) of every entry in use."""
+        """Yield (inode, name) of every entry in use."""
         try:
             for entry in filesystem.open_dir(inode=ino):
                 name = entry.info.name
                 child = name.meta_addr
                 in_use = name.flags == pytsk3.TSK_FS_NAME_FLAG_ALLOC
-                if in_use and child <= self._superblock.nr_inodes:  # its own $OrphanFiles comes after the last inode
+                if in_use and child <= self._superblock.nr_inodes:  # pytsk3's $OrphanFiles is after the last inode
                     yield child, name.name
         except OSError:
             self.damaged.append(ino)
 
     def _read_directly(self, ino: int) -> Iterator[tuple[int, bytes]]:
-        """The same from the directory's blocks: linked lists of entries, also where they serve a hash tree."""
+        """Yield (inode, name) from the directory's blocks. The blocks of a hash tree are also lists of entries."""
         size = self._superblock.block_bytes
         if ino in self._inline or ino not in self._blocks:
             self.damaged.append(ino)
@@ -187,7 +202,7 @@ class _Walk:
 
 
 def block_entries(raw: bytes) -> tuple[list[tuple[int, bytes]], bool]:
-    """(inode, name) of the entries in use in a directory block, and whether all of it could be read."""
+    """Return (inode, name) of the entries in use in a directory block, and whether the whole block is valid."""
     size = len(raw)
     entries: list[tuple[int, bytes]] = []
     at = 0
@@ -208,7 +223,7 @@ _ENTRY = struct.Struct("<IHBB")
 
 
 def _content_blocks(claims: np.ndarray, inos: np.ndarray) -> dict[int, list[int]]:
-    """The content blocks of some inodes, in the order of the file."""
+    """Return the content blocks of some inodes, in the order of the file."""
     content = claims[(claims["use"] == CONTENT) & np.isin(claims["ino"], inos)]
     content = content[np.lexsort((content["logical"], content["ino"]))]
     blocks: dict[int, list[int]] = {ino: [] for ino in inos.tolist()}

@@ -1,7 +1,7 @@
-"""Images of ext2, ext3 and ext4.
+"""Read images of ext2, ext3 and ext4.
 
-Names come from pytsk3 (`names`); what it does not tell, or tells otherwise than debugfs, is read directly: static
-metadata and free space (`layout`), inodes (`inodes`), the blocks they claim (`blockmap`).
+Names come from pytsk3 (`names`). It lacks other information or disagrees with debugfs on it, so that this is read
+directly: static metadata and free space (`layout`), inodes (`inodes`), and the blocks that they claim (`blockmap`).
 """
 
 from __future__ import annotations
@@ -49,24 +49,28 @@ _CLASSES: tuple[tuple[str, str | None], ...] = (
         )
     ),
 )
-"""(block_type, subtype) of everything an ext4 block can be; elsewhere by number."""
+"""All (block_type, subtype) pairs of an ext4 block, referred to by index."""
 
 _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
-    """Whether a plausible ext2/3/4 superblock lies where it should."""
+    """Return whether the image has a plausible ext2/3/4 superblock."""
     raw = peek(path, offset_bytes + layout.SUPERBLOCK_BYTE, layout.SUPERBLOCK_BYTES)
     return Superblock.parse(raw) is not None
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
-    """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only.
+    """Read the filesystem at `offset_bytes` of an uncompressed image.
 
-    Where inodes quarrel over a block, or one claims static metadata, the block is that of the first inode, as debugfs
-    icheck has it; inodes without links own nothing. Where files share equal blocks (feature shared_blocks, as in
-    images of Android's system), those are of no inode. Allocated blocks that nothing owns are `unknown`. Damage is
-    counted in `losses` and passed over. Raises `InputError` where there is no superblock.
+    The owner of a block follows debugfs icheck:
+
+    - A block that several inodes claim, or that is also static metadata, belongs to the first inode.
+    - Inodes without links own no blocks.
+    - Blocks that files share by design (feature shared_blocks, as in images of Android's system) have no inode.
+    - Allocated blocks without an owner are `unknown`.
+
+    Damaged parts are counted in `losses` and skipped. Raises `InputError` if there is no superblock.
     """
     with reading(path, offset_bytes) as image:
         return _read(image, dev, source)
@@ -119,7 +123,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 
 
 def _committed(image: Image, superblock: Superblock, extents: pl.DataFrame) -> tuple[int | None, pl.DataFrame | None]:
-    """`Filesystem.version` and `commits`, as the journal tells them."""
+    """Return `Filesystem.version` and `commits` from the journal."""
     parsed = jbd2.read_commits(image, jbd2.places(extents, superblock.block_bytes, image), superblock.block_bytes)
     if parsed is None:
         return None, None
@@ -129,7 +133,7 @@ def _committed(image: Image, superblock: Superblock, extents: pl.DataFrame) -> t
 
 
 def _fs_type(superblock: Superblock) -> str:
-    """ext4 where it has a feature that ext3 does not know, else ext3 with a journal and ext2 without (as blkid)."""
+    """Return ext4 if it has a feature that ext3 lacks, else ext3 with a journal or ext2 without one (as blkid)."""
     if superblock.incompat & ~layout.EXT3_INCOMPAT or superblock.ro_compat & ~layout.EXT3_RO_COMPAT:
         return "ext4"
     return "ext3" if superblock.compat & layout.COMPAT_HAS_JOURNAL else "ext2"
@@ -147,12 +151,12 @@ def _image_losses(image: Image, superblock: Superblock) -> Iterator[Loss]:
 
 
 def _system_inodes(superblock: Superblock) -> set[int]:
-    """Inodes that hold metadata of the filesystem and have no name, beside the reserved ones."""
+    """Return the inodes with metadata of the filesystem and without names, in addition to the reserved ones."""
     return {superblock.journal_inode, superblock.orphan_file_inode, *superblock.quota_inodes} - {0}
 
 
 def _are_files(superblock: Superblock, inodes: np.ndarray) -> np.ndarray:
-    """Which inodes are files of the user: in use (or deleted and still open), and not the filesystem's own."""
+    """Return which inodes are user files: in use (or deleted and still open), and not the filesystem's own."""
     alive = (inodes["links"] == 0) | (inodes["deleted"] == 0)
     numbered = (inodes["ino"] == ROOT_INODE) | (inodes["ino"] >= superblock.first_inode)
     own = np.isin(inodes["ino"], list(_system_inodes(superblock))) | ((inodes["flags"] & EA_INODE_FLAG) != 0)
@@ -161,7 +165,7 @@ def _are_files(superblock: Superblock, inodes: np.ndarray) -> np.ndarray:
 
 
 def _first_claims(claims: np.ndarray) -> np.ndarray:
-    """`claims` cut so that every block is claimed once, by the first; sorted by block."""
+    """Split claims so that every block is claimed once, by the first claim; sorted by block."""
     start, end, index = runs.first_wins(claims["start"], claims["start"] + claims["length"])
     first: np.ndarray = claims[index]
     content = first["logical"] >= 0
@@ -171,7 +175,7 @@ def _first_claims(claims: np.ndarray) -> np.ndarray:
 
 
 def _shared(superblock: Superblock, claims: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The runs of blocks that the content of several files shares by design: (start, end), sorted and disjoint."""
+    """Return the runs of blocks that several files share by design: (start, end), sorted and disjoint."""
     content = claims[(claims["use"] == CONTENT) & bool(superblock.ro_compat & layout.RO_COMPAT_SHARED_BLOCKS)]
     return runs.overlapping(content["start"], content["start"] + content["length"])
 
@@ -186,7 +190,7 @@ def _unowned(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str |
 
 
 def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
-    """Claims as pieces: what an inode's block is, follows from the inode and from its use of the block."""
+    """Convert claims to pieces; the kind of a block depends on its inode and on the use by the inode."""
     content_kind = np.full(len(inodes), _KIND["data", None], dtype=np.uint8)
     for which, kind in (
         (has_type(inodes, stat.S_IFLNK), ("data", "symlink")),
@@ -209,9 +213,10 @@ def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.
 
 
 def _mark_resize_inode(image: Image, inodes: np.ndarray, owned: np.ndarray) -> None:
-    """The resize inode reaches the reserved descriptor blocks through one double indirect block, its only own one.
+    """Mark the blocks of the resize inode, which maps the reserved descriptor blocks through a double indirect block.
 
-    The reserved blocks behind the primary superblock serve as its indirect blocks, those of the backups as content.
+    Only the double indirect block is its own. The reserved blocks after the primary superblock are its indirect blocks,
+    and those after the backups are its content.
     """
     mine = owned["ino"] == RESIZE_INODE
     owned["kind"][mine] = _KIND["metadata", "reserved_gdt"]
@@ -222,7 +227,7 @@ def _mark_resize_inode(image: Image, inodes: np.ndarray, owned: np.ndarray) -> N
 
 
 def _static(superblock: Superblock, groups: layout.Groups) -> np.ndarray:
-    """Static metadata as pieces; where a damaged filesystem has two kinds in one place, the first named counts."""
+    """Return static metadata as pieces. If two kinds overlap on a damaged filesystem, the first one counts."""
     layers = [
         _unowned(first, np.minimum(first + length, superblock.nr_blocks), "metadata", subtype)
         for subtype, first, length in layout.static_metadata(superblock, groups)
@@ -231,7 +236,7 @@ def _static(superblock: Superblock, groups: layout.Groups) -> np.ndarray:
 
 
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
-    """Where regular files begin in the image (see `Filesystem.first_bytes`); inline content lies in the inode."""
+    """Return the locations at which regular files begin (`Filesystem.first_bytes`). Inline content is in the inode."""
     files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)]
     inline = files[(files["flags"] & INLINE_DATA_FLAG) != 0]
     mapped = files[(files["flags"] & INLINE_DATA_FLAG) == 0]

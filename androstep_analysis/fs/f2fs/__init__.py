@@ -1,4 +1,4 @@
-"""F2FS: images and tracepoints."""
+"""Read F2FS: images and tracepoints."""
 
 from androstep_analysis.fs.f2fs.reader import read, sniff
 

@@ -1,8 +1,8 @@
-"""Where F2FS keeps its metadata: superblock and checkpoint, with the summaries and journals of the open segments.
+"""Read F2FS's superblock and checkpoint, including the journals in the summaries of the open segments.
 
-Field offsets are those of include/linux/f2fs_fs.h of Linux 6.6, placing rules those of fs/f2fs/{f2fs,node,segment}.h
-and checkpoint.c. Block addresses count filesystem blocks from the start of the filesystem; segments count from the
-start of the main area.
+Field offsets follow include/linux/f2fs_fs.h of Linux 6.6, and locations fs/f2fs/{f2fs,node,segment}.h and checkpoint.c.
+Block addresses count filesystem blocks from the start of the filesystem. Segments count from the start of the main
+area.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from androstep_analysis.fs.image import Image
 
 MAGIC = 0xF2F52010
 SUPERBLOCK_BYTE = 1024
-"""The superblock lies at this byte of the first block, its copy at this byte of the second."""
+"""Offset of the superblock in the first block, and of its copy in the second block."""
 
 SUPERBLOCK_BYTES = 3072
 
 BLOCK_SIZES = tuple(1 << bits for bits in range(12, 17))
-"""A block is as large as a memory page of the kernel that made the filesystem."""
+"""Possible block sizes. A block is as large as a page of the kernel for which the filesystem was created."""
 
 FEATURE_FLEXIBLE_INLINE_XATTR = 0x40
 FEATURE_CRTIME = 0x100
 FEATURE_SB_CHKSUM = 0x800
 FEATURE_COMPRESSION = 0x2000
 KNOWN_FEATURES = 0x7FFF
-"""Every feature up to `ro`; device aliasing and packed summaries came later and change what is read here."""
+"""All features up to `ro`. Device aliasing and packed summaries are newer, and change structures that are read here."""
 
 CP_UMOUNT = 0x1
 CP_COMPACT_SUM = 0x4
@@ -42,7 +42,7 @@ CP_NOCRC_RECOVERY = 0x200
 CP_LARGE_NAT_BITMAP = 0x400
 
 BLOCKS_PER_SEGMENT = 512
-"""Fixed: a SIT entry has 512 bits."""
+"""Blocks in a segment. It is fixed, because a SIT entry has 512 bits."""
 
 _MAX_SEGMENTS = 1 << 23
 """F2FS_MAX_SEGMENT: 16 TiB."""
@@ -53,7 +53,7 @@ _CHECKSUM_LAST_BYTE = 4
 NULL_ADDRESS = 0
 COMPRESS_ADDRESS = 0xFFFFFFFE
 NEW_ADDRESS = 0xFFFFFFFF
-"""Block addresses that name no block: a hole, the head of a compressed cluster, reserved and not yet written."""
+"""Special block addresses: a hole, the head of a compressed cluster, a reserved block that is not written yet."""
 
 _SUMMARY_BYTES = 7
 _SUMMARY_FOOTER_BYTES = 5
@@ -68,7 +68,7 @@ _SIT_JOURNAL_ENTRY = np.dtype([("segment", "<u4"), ("entry", SIT_ENTRY)])
 
 @dataclass(frozen=True)
 class Superblock:
-    """The fields of the superblock that place things."""
+    """The fields of the superblock that determine locations."""
 
     block_bytes: int
     nr_blocks: int
@@ -87,7 +87,7 @@ class Superblock:
 
     @classmethod
     def parse(cls, raw: bytes) -> Self | None:
-        """The superblock in the 3,072 bytes `raw`, or None where they hold no plausible one."""
+        """Parse the superblock from 3,072 bytes; None if it is not plausible."""
 
         def u32(at: int) -> int:
             return int.from_bytes(raw[at : at + 4], "little")
@@ -139,7 +139,7 @@ class Superblock:
 
     @property
     def main_end(self) -> int:
-        """First block behind the main area."""
+        """First block after the main area."""
         return self.main + self.nr_segments * BLOCKS_PER_SEGMENT
 
     @property
@@ -154,12 +154,12 @@ class Superblock:
 
     @property
     def sit_entries_per_block(self) -> int:
-        """Segments described by one block of the segment information table."""
+        """Number of segments described by one block of the segment information table."""
         return self.block_bytes // SIT_ENTRY.itemsize
 
     @property
     def nat_entries_per_block(self) -> int:
-        """Nodes located by one block of the node address table."""
+        """Number of nodes located by one block of the node address table."""
         return self.block_bytes // NAT_ENTRY.itemsize
 
     @property
@@ -173,18 +173,29 @@ class Superblock:
         return self.block_bytes - self.summaries_bytes - _SUMMARY_FOOTER_BYTES
 
     def in_main(self, block: np.ndarray) -> np.ndarray:
-        """Which addresses lie in the main area (bool array)."""
+        """Return which addresses are in the main area (bool array)."""
         inside: np.ndarray = (block >= self.main) & (block < self.main_end)
         return inside
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The newest sound checkpoint, decoded.
+    """The newest valid checkpoint.
 
-    `version` is its number. `sit_version`, `nat_version`: per block of the table, which copy holds (uint8, 0 or 1).
-    `nat_journal`, `sit_journal`: entries newer than the tables. `node_segments`: the open segments for nodes (hot,
-    warm, cold), with the next free block of each in `node_next`. `node_version` is what nodes written since bear.
+    Attributes
+    ----------
+    flags : int
+        The checkpoint's flags (``CP_…``).
+    version : int
+        Its number.
+    node_version : int
+        The version in the footers of nodes written after the checkpoint.
+    node_segments, node_next : tuple of int
+        The open segments for nodes (hot, warm, cold), and the next free block in each.
+    sit_version, nat_version : ndarray
+        For each block of the table, the valid copy (uint8, 0 or 1).
+    nat_journal, sit_journal : ndarray
+        Entries that are newer than the tables.
     """
 
     flags: int
@@ -199,14 +210,14 @@ class Checkpoint:
 
 
 def checksum(data: bytes, seed: int = MAGIC) -> int:
-    """F2FS's CRC-32: the usual polynomial, begun with the magic number and not inverted at the end."""
+    """Return F2FS's CRC-32, with the usual polynomial, the magic number as seed and no inversion at the end."""
     return zlib.crc32(data, seed ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 def read_superblock(image: Image) -> tuple[Superblock, list[Loss]]:
-    """The superblock, or its copy where the first is damaged.
+    """Read the superblock, or its copy if the first is damaged.
 
-    Raises `InputError` where neither is plausible and where the filesystem goes on in other devices.
+    Raises `InputError` if neither is plausible, or if the filesystem spans several devices.
     """
     first = Superblock.parse(image.read(SUPERBLOCK_BYTE, SUPERBLOCK_BYTES))
     sizes = (first.block_bytes,) if first else BLOCK_SIZES
@@ -237,7 +248,7 @@ def read_superblock(image: Image) -> tuple[Superblock, list[Loss]]:
 
 
 def read_checkpoint(image: Image, superblock: Superblock) -> tuple[Checkpoint, list[Loss]]:
-    """The newer of the two checkpoint packs that are sound; `InputError` where none is."""
+    """Read the newer of the valid checkpoint packs; `InputError` if neither is valid."""
     packs = [
         (pack, raw)
         for pack in (superblock.checkpoint, superblock.checkpoint + BLOCKS_PER_SEGMENT)
@@ -253,7 +264,7 @@ def read_checkpoint(image: Image, superblock: Superblock) -> tuple[Checkpoint, l
 
 
 def _sound_pack(image: Image, superblock: Superblock, pack: int) -> bytes | None:
-    """The first block of a checkpoint pack whose first and last blocks have sound checksums and one version."""
+    """Return the first block of a checkpoint pack if its first and last blocks are valid and have the same version."""
     size = superblock.block_bytes
     head = image.read(pack * size, size)
     length = int.from_bytes(head[136:140], "little")
@@ -264,7 +275,7 @@ def _sound_pack(image: Image, superblock: Superblock, pack: int) -> bytes | None
 
 
 def _sound_block(block: bytes) -> bool:
-    """Whether a checkpoint block bears its checksum, which does not cover itself."""
+    """Return whether the checksum of a checkpoint block, which does not cover itself, is correct."""
     at = int.from_bytes(block[164:168], "little")
     if not _VERSION_BITMAP_BYTE <= at <= len(block) - _CHECKSUM_LAST_BYTE:
         return False
@@ -306,9 +317,9 @@ def _decode(image: Image, superblock: Superblock, pack: int, raw: bytes) -> tupl
 def _version_bitmaps(
     image: Image, superblock: Superblock, raw: bytes, payload: bytes, flags: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which copy of each SIT and NAT block holds (__bitmap_ptr in fs/f2fs/f2fs.h).
+    """Return the valid copy of each SIT and NAT block (__bitmap_ptr in fs/f2fs/f2fs.h).
 
-    The large maps have the checksum before them, which older f2fs-tools left at the end of the block.
+    With large bitmaps the checksum precedes them. Older f2fs-tools left it at the end of the block.
     """
     sit_bytes, nat_bytes = (int.from_bytes(raw[at : at + 4], "little") for at in (156, 160))
     area = raw + payload
@@ -339,14 +350,15 @@ def _version_bitmaps(
 def _journals(
     image: Image, superblock: Superblock, pack: int, raw: bytes, flags: int
 ) -> tuple[np.ndarray, np.ndarray, list[Loss]]:
-    """NAT entries (in the summary of the hot data segment) and SIT entries (of the cold one) newer than the tables."""
+    """Return the journals of NAT and SIT, from the summaries of the hot and the cold data segment, and any losses."""
     size, length = superblock.block_bytes, superblock.journal_bytes
     total, start = (int.from_bytes(raw[at : at + 4], "little") for at in (136, 140))
     if flags & CP_COMPACT_SUM:
         packed = image.read((pack + min(start, BLOCKS_PER_SEGMENT)) * size, size)
         nat, sit = packed[:length], packed[length : 2 * length]
     else:
-        # The summaries end the pack: three of data segments, of node segments too after an unmount, the last block.
+        # At the end of the pack are three summaries of data segments, after an unmount also three of node segments, and
+        # one last block.
         first = pack + total - 1 - (6 if flags & (CP_UMOUNT | CP_FASTBOOT) else 3)
         at = superblock.summaries_bytes
         nat, sit = (image.read((first + log) * size, size)[at : at + length] for log in (0, 2))

@@ -1,7 +1,7 @@
-"""The names of an F2FS filesystem: directory entries in blocks and in inodes, joined to paths.
+"""Read the directory entries of F2FS, in blocks and in inodes, and join them to paths.
 
-A directory block has a bitmap, entries, and 8-byte slots for names; an entry takes as many neighbouring slots as its
-name needs. Inline directories have the same parts, sized to the room that the inode has.
+A directory block consists of a bitmap, entries, and 8-byte slots for names. An entry uses as many consecutive slots as
+its name needs. Inline directories have the same parts, sized to the space in the inode.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _MAX_NAME_BYTES = 255
 _BLOCKS_AT_ONCE = 1 << 12
 
 ENTRIES = pl.Schema({"parent": pl.Int64, "ino": pl.Int64, "name": pl.String})
-"""A directory entry; bytes of the name that are no UTF-8 are written ``\\xNN``."""
+"""A directory entry. Bytes of the name that are not UTF-8 become ``\\xNN``."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the parts of a directory block lie; `room` is what it has, in bytes."""
+    """The layout of a directory block of `room` bytes."""
 
     room: int
 
@@ -42,21 +42,21 @@ class _Layout:
 
     @property
     def names(self) -> int:
-        """Offset of the name slots: they end the block."""
+        """Offset of the name slots, at the end of the block."""
         return self.room - self.slots * _SLOT_BYTES
 
     @property
     def entries(self) -> int:
-        """Offset of the entries, right before the names."""
+        """Offset of the entries, directly before the names."""
         return self.names - self.slots * _ENTRY.itemsize
 
 
 def read_entries(
     image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray
 ) -> tuple[pl.DataFrame, np.ndarray]:
-    """All directory entries but ``.`` and ``..`` (`ENTRIES`), and the numbers of the directories that are damaged.
+    """Return all directory entries except ``.`` and ``..`` (`ENTRIES`), and the numbers of damaged directories.
 
-    `inodes` have dtype `nodes.INODE`, `claims` are sorted by block and do not overlap.
+    `inodes` have dtype `nodes.INODE`. `claims` are sorted by block and do not overlap.
     """
     parts, bad = [pl.DataFrame(schema=ENTRIES)], [np.empty(0, np.int64)]
     directories = inodes[has_type(inodes, stat.S_IFDIR)]
@@ -73,7 +73,7 @@ def read_entries(
 def _blocks(
     image: Image, superblock: Superblock, directories: np.ndarray, claims: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The directory blocks: (inode of each, contents)."""
+    """Yield directory blocks as (inode of each, contents)."""
     mine = claims[(claims["kind"] == CONTENT) & np.isin(claims["ino"], directories["ino"])]
     length = mine["end"] - mine["start"]
     owner = np.repeat(mine["ino"], length)
@@ -84,7 +84,7 @@ def _blocks(
 
 
 def _inline(image: Image, superblock: Superblock, directories: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Inline directories, those with as much room together: (inode of each, the room)."""
+    """Yield inline directories, grouped by their size, as (inode of each, contents)."""
     directories = directories[directories["nr_slots"] > 1]
     shape = directories["first_slot"] << 16 | directories["nr_slots"]
     for both in np.unique(shape).tolist():
@@ -97,7 +97,10 @@ def _inline(image: Image, superblock: Superblock, directories: np.ndarray) -> It
 
 
 def _entries(owners: np.ndarray, raw: np.ndarray) -> tuple[pl.DataFrame, np.ndarray]:
-    """(entries in directory blocks of one layout, damaged directories), slot by slot over all blocks at once."""
+    """Return (entries, damaged directories) of directory blocks with one layout.
+
+    The loop runs over slots and handles each slot of all blocks at once.
+    """
     layout = _Layout(raw.shape[1])
     used = np.unpackbits(raw[:, : -(-layout.slots // 8)], axis=1, bitorder="little", count=layout.slots)
     table = np.ascontiguousarray(raw[:, layout.entries : layout.names]).view(_ENTRY)
@@ -134,9 +137,9 @@ def _entries(owners: np.ndarray, raw: np.ndarray) -> tuple[pl.DataFrame, np.ndar
 def paths(
     superblock: Superblock, inodes: np.ndarray, entries: pl.DataFrame, damaged: np.ndarray
 ) -> tuple[pl.DataFrame, list[Loss]]:
-    """Every path of every inode: DataFrame(ino Int64, path String, encrypted Boolean), and what could not be named.
+    """Return all paths, as DataFrame(ino Int64, path String, encrypted Boolean), and losses for unnamed files.
 
-    A directory that has several names, which only damage gives it, is entered by one.
+    A directory has several names only on a damaged filesystem. It is then entered by one of them.
     """
     has_inode = entries["ino"].is_in(inodes["ino"])
     dangling = int((~has_inode).sum())
@@ -151,7 +154,7 @@ def paths(
 
 
 def _prefixes(root: int, directories: np.ndarray, entries: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """DataFrame(parent, prefix of the paths in it, sealed: whether they hold ciphertext); the directories too deep."""
+    """Return DataFrame(parent, prefix of its paths, sealed: with ciphertext), and the number of omitted directories."""
     encrypted = dict(zip(directories["ino"].tolist(), directories["encrypted"].tolist(), strict=True))
     below: dict[int, list[tuple[int, str]]] = {}
     for parent, child, name in (

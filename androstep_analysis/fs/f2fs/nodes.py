@@ -1,7 +1,7 @@
-"""The nodes of F2FS: inodes as columns, and the blocks that every inode holds.
+"""Read the nodes of F2FS: inodes as columns, and the blocks of every inode.
 
-Field offsets: struct f2fs_inode and struct node_footer, include/linux/f2fs_fs.h of Linux 6.6. The largest
-extent cached in an inode is not used; the addresses are.
+Field offsets: struct f2fs_inode and struct node_footer, include/linux/f2fs_fs.h of Linux 6.6. Blocks come from the
+addresses in nodes, not from the largest extent that an inode caches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EXTRA_ATTR = 0x20
 _ADVISE_ENCRYPTED = 0x4
 _COMPRESSED_FLAG = 0x4
 XATTR_NODE_OFFSET = (1 << 29) - 1
-"""The place of the xattr node among the nodes of an inode: all ones."""
+"""The offset of the xattr node in an inode's node tree: all bits set."""
 
 _NODES_AT_ONCE = 1 << 12
 
@@ -66,22 +66,24 @@ INODE = np.dtype(
         ("maps", np.bool_),
     ]
 )
-"""An inode as kept here.
+"""A decoded inode.
 
-`block` holds it; `first_slot` and `nr_slots` tell which of its slots are addresses, `per_node` how many a direct node
-has; `cluster` is the number of blocks in a compressed cluster, 1 where there is none; `maps`:
-whether the slots are addresses, not inline content or a device number."""
+- `block` is its block.
+- `first_slot` and `nr_slots` are the range of its slots for addresses.
+- `per_node` is the number of addresses in a direct node.
+- `cluster` is the number of blocks in a compressed cluster, or 1.
+- `maps` is false if the slots hold inline content or a device number instead of addresses."""
 
 CONTENT, NODE_BLOCK = range(2)
-"""Kinds of the pieces made here: content of an inode, and the nodes themselves (their `logical` is -1).
+"""Kinds of claims: content of an inode, and the nodes themselves (with `logical` -1).
 
-The blocks of a compressed cluster bear the numbers of the slots they fill, as the kernel's events do."""
+The blocks of a compressed cluster have the file block of their slot, as in the kernel's events."""
 
 PLACE = np.dtype([("ino", np.int64), ("offset", np.int64), ("block", np.int64)])
-"""Where the node at place `offset` in the node tree of an inode lies: 0 the inode, `XATTR_NODE_OFFSET` its xattrs."""
+"""The block of the node at `offset` in an inode's node tree: 0 is the inode, `XATTR_NODE_OFFSET` the xattr node."""
 
 _LINK = np.dtype([("ino", np.int64), ("nid", np.int64), ("offset", np.int64)])
-"""A node that an inode has at place `offset`."""
+"""The id of the node at `offset` in an inode's node tree."""
 
 FOOTER = np.dtype([("nid", "<u4"), ("ino", "<u4"), ("flag", "<u4"), ("version", "<u8"), ("next", "<u4")])
 
@@ -92,12 +94,12 @@ _FIELDS = {
     "crtime": ("<i8", 372), "crtime_nsec": ("<u4", 380), "log_cluster": ("u1", 393),
 }  # fmt: skip
 _MAX_EXTRA_BYTES = 64
-"""The kernel writes 36; a little room is left for attributes to come."""
+"""Maximum size of the extra attributes. The kernel writes 36 bytes; the rest is a reserve for future attributes."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """What the nodes tell: `inodes` (dtype `INODE`, by number) and `claims` (dtype `PIECE`, in no order)."""
+    """The contents of nodes: sorted `inodes` (dtype `INODE`), unsorted `claims` (dtype `PIECE`) and damaged inodes."""
 
     inodes: np.ndarray
     claims: np.ndarray
@@ -105,25 +107,26 @@ class Nodes:
 
 
 def slots(superblock: Superblock) -> int:
-    """Number of 4-byte slots that i_addr has."""
+    """Return the number of 4-byte slots in i_addr."""
     return (superblock.block_bytes - ADDRESSES_BYTE - 4 * _NODE_IDS - FOOTER_BYTES) // 4
 
 
 def ids(superblock: Superblock) -> int:
-    """Number of addresses or node numbers in a node that is no inode."""
+    """Return the number of addresses or node ids in a node that is not an inode."""
     return (superblock.block_bytes - FOOTER_BYTES) // 4
 
 
 def footers(raw: np.ndarray) -> np.ndarray:
-    """The footers of node blocks (uint8, (n, block_bytes)); dtype `FOOTER`."""
+    """Return the footers (dtype `FOOTER`) of node blocks (uint8 of shape (n, block_bytes))."""
     return np.ascontiguousarray(raw[:, -FOOTER_BYTES:]).view(FOOTER).reshape(-1)
 
 
 def read_nodes(image: Image, superblock: Superblock, nat: np.ndarray, newer: np.ndarray) -> Nodes:
-    """All inodes with the blocks they hold.
+    """Read all inodes with their blocks.
 
-    `nat` (dtype `NODE`, by nid) places the nodes of the checkpoint; `newer` (dtype `PLACE`, by inode and offset) those
-    that take their place in roll-forward recovery. `damaged` lists the inodes that were read in part or not at all.
+    `nat` (dtype `NODE`, by nid) locates the nodes of the checkpoint. `newer` (dtype `PLACE`, by inode and offset)
+    locates the nodes that replace them in roll-forward recovery. `damaged` in the result lists the inodes that were
+    read incompletely or not at all.
     """
     inodes, claims, lost = _read_inodes(image, superblock, nat, newer[newer["offset"] == 0])
     links, more, broken = _descend(image, superblock, nat, inodes)
@@ -141,7 +144,7 @@ def read_nodes(image: Image, superblock: Superblock, nat: np.ndarray, newer: np.
 
 
 def _pair(ino: np.ndarray, offset: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Which (ino, offset) pairs are among `places` (bool array)."""
+    """Return which (ino, offset) pairs are in `places` (bool array)."""
     bits = 30
     answer: np.ndarray = np.isin(ino << bits | offset, places["ino"] << bits | places["offset"])
     return answer
@@ -153,7 +156,7 @@ def _pair(ino: np.ndarray, offset: np.ndarray, places: np.ndarray) -> np.ndarray
 def _read_inodes(
     image: Image, superblock: Superblock, nat: np.ndarray, newer: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(inodes by number, claims of inode blocks and of the addresses in them, numbers of damaged inodes)."""
+    """Return (sorted inodes, claims of inode blocks and of the addresses in them, numbers of damaged inodes)."""
     table = nat[nat["nid"] == nat["ino"]]
     table = table[np.argsort(table["block"], kind="stable")]
     inodes, claims, damaged = [np.empty(0, INODE)], [np.empty(0, PIECE)], [np.empty(0, np.int64)]
@@ -179,7 +182,7 @@ def _read_inodes(
 
 
 def _renew(image: Image, superblock: Superblock, table: np.ndarray, raw: np.ndarray, newer: np.ndarray) -> None:
-    """Put what roll-forward recovery takes from newer inodes over older ones: all but links and nodes."""
+    """Apply newer inodes to older ones as roll-forward recovery does: everything except links and node ids."""
     row = np.flatnonzero(np.isin(table["nid"], newer["ino"]))
     if not row.size:
         return
@@ -196,7 +199,7 @@ def _renew(image: Image, superblock: Superblock, table: np.ndarray, raw: np.ndar
 def _decode(
     superblock: Superblock, inos: np.ndarray, blocks: np.ndarray, raw: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(inodes, claims, numbers of damaged inodes) from blocks that hold an inode each."""
+    """Return (inodes, claims, numbers of damaged inodes) from blocks with one inode each."""
     room = slots(superblock)
     fields = {
         **_FIELDS,
@@ -224,14 +227,14 @@ def _decode(
 
 
 def _nanoseconds(seconds: np.ndarray, nanoseconds: np.ndarray) -> np.ndarray:
-    """Int64 nanoseconds since 1970; years beyond 2262 do not fit and are clipped."""
+    """Return ns since 1970 (Int64). Years after 2262 do not fit and are clipped."""
     limit = np.iinfo(np.int64).max // 1_000_000_000 - 1
     whole: np.ndarray = np.clip(seconds, -limit, limit) * 1_000_000_000 + np.minimum(nanoseconds, 999_999_999)
     return whole
 
 
 def _lay_out(superblock: Superblock, table: np.ndarray, inodes: np.ndarray, extra: np.ndarray) -> np.ndarray:
-    """Set where addresses lie in `inodes` (addrs_per_page, get_inline_xattr_addrs); returns which make sense."""
+    """Set the ranges of addresses in `inodes` (addrs_per_page, get_inline_xattr_addrs); return which are valid."""
     extended = (inodes["inline"] & _EXTRA_ATTR) != 0
     fixed = np.where((inodes["inline"] & (INLINE_XATTR | INLINE_DENTRY)) != 0, _INLINE_XATTR_SLOTS, 0)
     flexible = extended & bool(superblock.features & FEATURE_FLEXIBLE_INLINE_XATTR)
@@ -253,7 +256,7 @@ def _lay_out(superblock: Superblock, table: np.ndarray, inodes: np.ndarray, extr
 
 
 def _pieces(block: np.ndarray, kind: int, ino: np.ndarray, logical: object) -> np.ndarray:
-    """A piece for each block."""
+    """Return one piece for each block."""
     pieces = np.empty(len(block), PIECE)
     pieces["start"], pieces["end"], pieces["kind"] = block, block + 1, kind
     pieces["ino"], pieces["logical"] = ino, logical
@@ -268,9 +271,9 @@ def _addresses(
     table: np.ndarray,
     logical: object,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The content blocks in `count` slots from `first` of each row of `table`: (claims, damaged inodes).
+    """Return (claims, damaged inodes) of the content blocks in `count` slots from `first` of each row of `table`.
 
-    Row i is of `inodes[i]`, and its first slot is block `logical[i]` of the file.
+    Row i belongs to `inodes[i]`, and its first slot is file block `logical[i]`.
     """
     column = np.arange(table.shape[1])
     there = (column >= first[:, None]) & (column < (first + count)[:, None])
@@ -290,9 +293,9 @@ def _addresses(
 def _descend(
     image: Image, superblock: Superblock, nat: np.ndarray, inodes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The direct and xattr nodes of all inodes; with them the claims of indirect nodes, and the damaged inodes.
+    """Return the direct and xattr nodes of all inodes, the claims of indirect nodes, and the damaged inodes.
 
-    Level by level: double indirect nodes lead to indirect ones, these to direct ones.
+    The tree is read level by level: double indirect nodes, indirect nodes, direct nodes.
     """
     width = ids(superblock)
     offsets = np.array([1, 2, 3, 4 + width, 5 + 2 * width])
@@ -320,7 +323,10 @@ def _links(ino: np.ndarray, nid: np.ndarray, offset: object) -> np.ndarray:
 def _children(
     image: Image, superblock: Superblock, nat: np.ndarray, links: np.ndarray, step: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(links in the nodes of `links`, whose offsets are `step` apart, claims of these nodes, damaged inodes)."""
+    """Return (child links of the nodes of `links`, claims of these nodes, damaged inodes).
+
+    The offsets of consecutive children differ by `step`.
+    """
     placed, damaged = _locate(nat, links)
     children, claims, bad = [np.empty(0, _LINK)], [np.empty(0, PIECE)], [damaged]
     for at in range(0, len(placed), _NODES_AT_ONCE):
@@ -334,7 +340,7 @@ def _children(
 
 
 def _locate(nat: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where linked nodes lie (dtype `PLACE`), each once; and the inodes with links that lead to no node of theirs."""
+    """Return the locations of linked nodes (dtype `PLACE`), each once, and the inodes with invalid links."""
     _, first = np.unique(links["nid"], return_index=True)
     row = np.minimum(np.searchsorted(nat["nid"], links["nid"]), max(len(nat) - 1, 0))
     good = np.zeros(len(links), dtype=bool)
@@ -352,7 +358,7 @@ def _locate(nat: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _node_tables(image: Image, superblock: Superblock, placed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(those of `placed` that are what they should be, their slots as uint32 array, inodes of the others)."""
+    """Return (the valid nodes of `placed`, their slots as a uint32 array, the inodes of invalid nodes)."""
     placed = placed[np.argsort(placed["block"], kind="stable")]
     raw = image.blocks(placed["block"], superblock.block_bytes)
     footer = footers(raw)
@@ -364,7 +370,7 @@ def _node_tables(image: Image, superblock: Superblock, placed: np.ndarray) -> tu
 def _read_direct(
     image: Image, superblock: Superblock, inodes: np.ndarray, placed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Claims of direct and xattr nodes and of the addresses in direct ones; and the damaged inodes."""
+    """Return the claims of direct and xattr nodes and of the addresses in direct nodes, and the damaged inodes."""
     placed, table, damaged = _node_tables(image, superblock, placed)
     owner = inodes[np.searchsorted(inodes["ino"], placed["ino"])]
     number = direct_number(superblock, placed["offset"])
@@ -376,7 +382,7 @@ def _read_direct(
 
 
 def direct_number(superblock: Superblock, offset: np.ndarray) -> np.ndarray:
-    """Which of its inode's direct nodes the node at each place is, from 0; -1 where it is no direct node."""
+    """Return the index of each node among the direct nodes of its inode, or -1 if it is not a direct node."""
     width = ids(superblock)
     indirect, inner = np.divmod(offset - (6 + 2 * width), width + 1)
     number: np.ndarray = np.select(
@@ -393,7 +399,7 @@ def direct_number(superblock: Superblock, offset: np.ndarray) -> np.ndarray:
 
 
 def damage(damaged: np.ndarray) -> Iterator[Loss]:
-    """The loss of what damaged nodes held."""
+    """Yield a loss for the contents of damaged nodes."""
     if damaged.size:
         yield Loss(
             "damaged",

@@ -1,7 +1,7 @@
-"""Images of F2FS, the filesystem of most Android data partitions; pytsk3 does not know it.
+"""Read images of F2FS, the filesystem of most Android data partitions, which pytsk3 does not support.
 
-What lies where comes from the checkpoint (`layout`), the tables of nodes and segments (`tables`), the nodes (`nodes`),
-what fsync wrote after the checkpoint (`recovery`) and directories (`names`).
+The information comes from the checkpoint (`layout`), the tables of nodes and segments (`tables`), the nodes (`nodes`),
+the nodes that fsync wrote after the checkpoint (`recovery`), and the directories (`names`).
 """
 
 from __future__ import annotations
@@ -32,25 +32,29 @@ _CLASSES: tuple[tuple[str, str | None], ...] = (
     ("directory", None),
     *(("metadata", subtype) for subtype in ("superblock", "checkpoint", "sit", "nat", "ssa", "node", "quota")),
 )
-"""(block_type, subtype) of everything an F2FS block can be; elsewhere by number."""
+"""All (block_type, subtype) pairs of an F2FS block, referred to by index."""
 
 _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
-    """Whether a plausible F2FS superblock lies where it should, or its copy."""
+    """Return whether the image has a plausible F2FS superblock, or a copy of it."""
     places = (offset_bytes + place + layout.SUPERBLOCK_BYTE for place in (0, *layout.BLOCK_SIZES))
     return any(Superblock.parse(peek(path, place, layout.SUPERBLOCK_BYTES)) is not None for place in places)
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
-    """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only, as a mount would find it.
+    """Read the filesystem at `offset_bytes` of an uncompressed image, in the state that a mount would restore.
 
-    That is the newest sound checkpoint, and on top of it what fsync wrote later (roll-forward recovery). Blocks of
-    nodes, of whatever kind, are `node` with the inode they are of. Inodes deleted while open (orphans) keep their
-    blocks. `unknown` are blocks that several inodes claim, that an inode claims and the segment table calls free, or
-    that are in use and nothing claims. Damage is counted in `losses` and passed over. Raises `InputError` where there
-    is no superblock or no checkpoint, and where the filesystem spreads over several devices.
+    This is the newest valid checkpoint, plus later writes by fsync (roll-forward recovery).
+
+    - Blocks of nodes of all kinds are `node`, with their inode.
+    - Inodes deleted while open (orphans) still own their blocks.
+    - Blocks are `unknown` if several inodes claim them, if an inode claims them but the segment table has them as free,
+      or if they are in use but no inode claims them.
+
+    Damaged parts are counted in `losses` and skipped. Raises `InputError` if there is no superblock or no checkpoint,
+    or if the filesystem spans several devices.
     """
     with reading(path, offset_bytes) as image:
         return _read(image, dev, source)
@@ -141,14 +145,17 @@ def _map_losses(
 def _doubted(
     claims: np.ndarray, free: tuple[np.ndarray, np.ndarray], newer: recovery.Newer
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The runs that inodes claim though the segment table, which recovery is ahead of, calls them free."""
+    """Return the runs that inodes claim, but that are free in the segment table.
+
+    Recovered inodes are excluded, because the segment table does not contain their changes yet.
+    """
     settled = claims[~np.isin(claims["ino"], newer.places["ino"])]
     start, end, _ = runs.intersect(settled["start"], settled["end"], *free)
     return start, end
 
 
 def _undisputed(claims: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """(what is claimed once, sorted by block; the runs claimed more than once as start and end)."""
+    """Return (claims on blocks claimed once, sorted by block; runs claimed more than once as start and end)."""
     disputed = runs.overlapping(claims["start"], claims["end"])
     if not disputed[0].size:
         return claims[np.argsort(claims["start"], kind="stable")], disputed
@@ -158,7 +165,7 @@ def _undisputed(claims: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.nd
 
 
 def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
-    """Claims as pieces of the map: what an inode's content is follows from the inode."""
+    """Convert claims to pieces; the kind of content depends on the inode."""
     content = np.full(len(inodes), _KIND["data", None], dtype=np.uint8)
     for which, kind in (
         (has_type(inodes, stat.S_IFLNK), ("data", "symlink")),
@@ -173,7 +180,7 @@ def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np
 
 
 def _static(superblock: Superblock) -> np.ndarray:
-    """The areas before the main area; what lies between and behind them is never written."""
+    """Return the areas before the main area as pieces. Blocks between and after the areas are never written."""
     return pieces.areas(
         [
             (0, 2, _KIND["metadata", "superblock"]),
@@ -188,9 +195,9 @@ def _static(superblock: Superblock) -> np.ndarray:
 
 
 def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims: np.ndarray) -> pl.DataFrame:
-    """Where regular files begin in the image (see `Filesystem.first_bytes`); inline content lies in the inode.
+    """Return the locations at which regular files begin (`Filesystem.first_bytes`). Inline content is in the inode.
 
-    Compressed files have none: their first block holds no byte of the file as it is.
+    Compressed files are left out, because their first block does not contain the file's bytes unchanged.
     """
     files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0) & (files["cluster"] == 1)]
     inline = files[((files["inline"] & INLINE_DATA) != 0) & (files["nr_slots"] > 1)]

@@ -1,7 +1,7 @@
-"""What fsync wrote after the last checkpoint of F2FS: the nodes that a mount rolls forward.
+"""Find the nodes that fsync wrote after the last checkpoint of F2FS, which a mount recovers (roll-forward).
 
-fsync writes nodes in a chain: it begins where the open warm node segment had its next free block at the checkpoint,
-and each node names the place of the next. The rules are those of the kernel: find_fsync_dnodes and recover_data in
+fsync writes nodes as a chain. It begins at the next free block of the open warm node segment at the checkpoint, and
+each node contains the address of the next one. The rules are the kernel's: find_fsync_dnodes and recover_data in
 fs/f2fs/recovery.c, is_recoverable_dnode in fs/f2fs/node.h (mainline of 2025).
 """
 
@@ -33,7 +33,7 @@ _MAX_NAME_BYTES = 255
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of the chain; `name` is that of an inode which a directory entry is to be made for, else None."""
+    """A node of the chain. `name` is set for an inode for which recovery creates a directory entry."""
 
     nid: int
     ino: int
@@ -46,24 +46,24 @@ class _Node:
 
 @dataclass(frozen=True)
 class Newer:
-    """What recovery changes: `places` (dtype `nodes.PLACE`, by inode and offset) and `entries` (`ENTRIES`)."""
+    """The changes by recovery: `places` of nodes (dtype `nodes.PLACE`, by inode and offset) and `entries`."""
 
     places: np.ndarray
     entries: pl.DataFrame
 
     @property
     def nr_inodes(self) -> int:
-        """Number of inodes recovered."""
+        """Number of recovered inodes."""
         return len(np.unique(self.places["ino"]))
 
     def named(self, entries: pl.DataFrame) -> pl.DataFrame:
-        """`entries` with those that recovery adds in place of others of the same name."""
+        """Return `entries` with those of recovery, which replace entries with the same name."""
         return pl.concat([entries.join(self.entries, on=["parent", "name"], how="anti"), self.entries])
 
     def released(self, image: Image, superblock: Superblock, nat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Runs of blocks that the recovered inodes had at the checkpoint: (start, end), sorted and disjoint.
+        """Return the runs of blocks of the recovered inodes at the checkpoint: (start, end), sorted and disjoint.
 
-        Those they do not have any more are free once the filesystem is mounted.
+        Blocks that these inodes no longer have are free after the filesystem is mounted.
         """
         before = nat[np.isin(nat["ino"], self.places["ino"])]
         claims = pieces.first_wins(read_nodes(image, superblock, before, np.empty(0, PLACE)).claims)
@@ -71,7 +71,7 @@ class Newer:
 
 
 def read(image: Image, superblock: Superblock, checkpoint: Checkpoint, nat: np.ndarray) -> Newer:
-    """The nodes that a mount recovers. `nat` (dtype `tables.NODE`) is that of the checkpoint."""
+    """Return the nodes and entries that a mount recovers. `nat` (dtype `tables.NODE`) is that of the checkpoint."""
     chain = list(_chain(image, superblock, checkpoint))
     inodes = set(nat["nid"][nat["nid"] == nat["ino"]].tolist())
     last: dict[int, int] = {}
@@ -95,13 +95,13 @@ def read(image: Image, superblock: Superblock, checkpoint: Checkpoint, nat: np.n
 
 
 def _is_recovered(superblock: Superblock, node: _Node) -> bool:
-    """Inodes, direct nodes and xattr nodes are; indirect nodes are made anew."""
+    """Return true for inodes, direct nodes and xattr nodes. A mount creates indirect nodes again."""
     direct = int(direct_number(superblock, np.array([node.offset]))[0]) >= 0
     return node.offset == XATTR_NODE_OFFSET or direct or (node.offset == 0 and node.nid == node.ino)
 
 
 def _chain(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> Iterator[_Node]:
-    """The nodes written since the checkpoint into the warm node segments, in the order of writing."""
+    """Yield the nodes written to the warm node segments since the checkpoint, in the order of writing."""
     segment, following = checkpoint.node_segments[_WARM], checkpoint.node_next[_WARM]
     block = superblock.main + segment * BLOCKS_PER_SEGMENT + following
     version_mask = (1 << 32) - 1 if checkpoint.flags & CP_NOCRC_RECOVERY else (1 << 64) - 1

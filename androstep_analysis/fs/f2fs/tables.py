@@ -1,4 +1,4 @@
-"""The tables of F2FS, journals included: node address table (NAT) and segment information table (SIT)."""
+"""Read the tables of F2FS, including their journals: node address table (NAT) and segment information table (SIT)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _BLOCKS_AT_ONCE = 1 << 11
 _SEGMENTS_AT_ONCE = 1 << 13
 
 NODE = np.dtype([("nid", np.int64), ("ino", np.int64), ("block", np.int64)])
-"""Where a node lies, and the inode that it is of."""
+"""The block of a node, and its inode."""
 
 
 def read_nat(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tuple[np.ndarray, list[Loss]]:
-    """Every node that has a place in the main area: dtype `NODE`, sorted by nid; and the entries that have none."""
+    """Return all nodes in the main area (dtype `NODE`, sorted by nid), and losses for invalid entries."""
     per_block = superblock.nat_entries_per_block
     parts = [np.empty(0, NODE)]
     for at in range(0, superblock.nr_nat_blocks, _BLOCKS_AT_ONCE):
@@ -44,7 +44,7 @@ def read_nat(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
     nodes = np.concatenate([nodes, _nodes(journal["nid"], journal["entry"])])
     _, first = np.unique(nodes["nid"], return_index=True)
     nodes = nodes[first]
-    nodes = nodes[(nodes["nid"] > 0) & (nodes["block"] > 1)]  # 0: none; 1: the node and meta inodes, kept nowhere
+    nodes = nodes[(nodes["nid"] > 0) & (nodes["block"] > 1)]  # 0: none; 1: the node and meta inodes, only in memory
     nodes = nodes[nodes["block"] != NEW_ADDRESS]
     placed = np.zeros(len(nodes), dtype=bool)
     placed[np.unique(nodes["block"], return_index=True)[1]] = True
@@ -70,13 +70,13 @@ def _misplaced(nodes: np.ndarray) -> Iterator[Loss]:
 
 @dataclass(frozen=True)
 class Segments:
-    """The segments of the main area: `valid_map` (uint8, (n, 64)), a bit per block, the first the highest."""
+    """The segments of the main area. `valid_map` (uint8, (n, 64)) has one bit for each block, highest bit first."""
 
     superblock: Superblock
     valid_map: np.ndarray
 
     def free_space(self) -> tuple[np.ndarray, np.ndarray]:
-        """Runs of blocks of the main area not in use: (start Int64, end Int64), sorted, neighbours not joined."""
+        """Return the runs of unused blocks in the main area: (start Int64, end Int64), sorted, not merged."""
         starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for at in range(0, len(self.valid_map), _SEGMENTS_AT_ONCE):
             used = np.unpackbits(self.valid_map[at : at + _SEGMENTS_AT_ONCE])
@@ -88,7 +88,7 @@ class Segments:
 
 
 def read_sit(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tuple[Segments, list[Loss]]:
-    """Which blocks are in use; and the journal entries that name no segment."""
+    """Return the segments with their used blocks, and a loss for journal entries of invalid segments."""
     per_block = superblock.sit_entries_per_block
     numbers = np.arange(-(-superblock.nr_segments // per_block))
     place = superblock.sit + checkpoint.sit_version[numbers].astype(np.int64) * superblock.nr_sit_blocks + numbers

@@ -1,9 +1,13 @@
-"""F2FS's events as statements about blocks (Linux include/trace/events/f2fs.h).
+"""Read F2FS's events as statements about blocks (Linux include/trace/events/f2fs.h).
 
-F2FS writes every block to a new place and names both, page by page, before the bio that carries the page is queued
-(``f2fs_submit_page_write``, ``f2fs_submit_folio_write``); what is written in place or read comes as
-``f2fs_submit_page_bio``, direct I/O and readahead as ``f2fs_map_blocks``. Measured on Linux 6.1, that is the inode and
-the offset of every block of data written, deleted files included, and the kind of every block that is no data.
+| operation | event, for each page | it records |
+|---|---|---|
+| out-of-place write | ``f2fs_submit_page_write``, ``f2fs_submit_folio_write`` | the old and the new block |
+| in-place write, read | ``f2fs_submit_page_bio`` | the block |
+| direct I/O, readahead | ``f2fs_map_blocks`` (not for each page) | the mapping |
+
+The events of writes come before the bio with the page is queued. Measured on Linux 6.1, they give the inode and the
+file offset of every data block written, including those of deleted files, and the kind of every other block.
 """
 
 from __future__ import annotations
@@ -17,35 +21,38 @@ from androstep_analysis.fs.coverage import has
 SUBMITS = ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio")
 MAPS = "f2fs_map_blocks"
 OF_BLOCKS = (*SUBMITS, MAPS)
-"""What `mappings` and `frees` ask."""
+"""The events that `mappings` and `frees` use."""
 
 COMPLETE = (SUBMITS[:2], SUBMITS[2:], (MAPS,))
-"""Events of which one of each group tells every change of the map: blocks written anew, in place, and directly."""
+"""Events that show every change of the map, at least one of each group: out-of-place, in-place and direct writes."""
 
 NODE_INODE = 1
 META_INODE = 2
 ROOT_INODE = 3
 FIRST_INODE = 4
-"""First inode number that is neither the root nor one of the two that only exist in memory."""
+"""First inode number after the root and the two inodes that exist only in memory."""
 
 QUOTA_INODES = (4, 5, 6)
-"""What mkfs gives to the files of quotas (users, groups, projects), where the filesystem has them, as Android's has.
+"""Inode numbers that mkfs assigns to quota files (users, groups, projects), if the filesystem has them, as on Android.
 
-They are written as any file is, nothing can open them, and no listing has them.
+They are written like any file, but no process can open them, and listings do not contain them.
 """
 
 LARGEST_BLOCK = 0xFFFFFFFD
-"""Above are the addresses that mean compressed (-2) and not yet placed (-1), as 0 means a hole; blocks have 32 bits."""
+"""Largest 32-bit block address. -2 means compressed, -1 not yet allocated, and 0 a hole."""
 
 
 def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFrame:
-    """Return the events that state where blocks of a file, node blocks and blocks of the static areas lie.
+    """Return the events that state the location of file blocks, node blocks and blocks of the static areas.
 
-    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`; those `recorded` would be
-    there if they had come. Node blocks and those of the static areas have `block_type` metadata and no inode;
-    `block_type` of others is null. A file that is being evicted still writes: what such a row states holds until
-    another states something else. Where some kind of events is missing (`COMPLETE`), the block may have become another
-    file's by one of them: `doubt_ns` is the time of the statement, which is no fact beyond its own operation.
+    `events` are the `OF_BLOCKS` of table fs_events with columns `order` and `incarnation`. `recorded` are the events
+    that the recorder enabled.
+
+    - Node blocks and blocks of the static areas have `block_type` metadata and no inode. `block_type` of other blocks
+      is null.
+    - A file may still be written during its eviction. Such a statement is valid until the next one on the block.
+    - If a group of events is missing (`COMPLETE`), the block may have become another file's without an event.
+      `doubt_ns` is then the time of the statement, which is a fact only for its own operation.
     """
     kind = pl.col("status")
     is_told = pl.all_horizontal(has(recorded, *group) for group in COMPLETE) | (kind == "META").fill_null(False)
@@ -67,10 +74,10 @@ def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
 
 
 def _is_counted() -> pl.Expr:
-    """Whether an event tells how many blocks a direct write was given, of which only the first lies where it says.
+    """Return whether an event counts the blocks allocated for a direct write, which need not be contiguous.
 
-    Before it writes, F2FS asks for all blocks at once, and counts those that it got wherever they lie (Linux
-    fs/f2fs/data.c, F2FS_GET_BLOCK_PRE_DIO). It asks again for each run of them that lies together.
+    Before a direct write, F2FS allocates all blocks with one call, which reports the first block and the number of all
+    blocks (Linux fs/f2fs/data.c, F2FS_GET_BLOCK_PRE_DIO). It then maps each contiguous run with a call of its own.
     """
     begin, count = pl.col("file_block"), pl.col("nr_blocks")
     of_thread = ("event", "dev", "tid", "ino")
@@ -83,12 +90,12 @@ def _is_counted() -> pl.Expr:
 
 
 def frees(events: pl.DataFrame) -> pl.DataFrame:
-    """The places that a block left for another: they belong to nothing from then on; columns as in `events`."""
+    """Return the old blocks that out-of-place writes free, with the columns of `events`."""
     moved = pl.col("event").is_in(SUBMITS) & (pl.col("old_block") != pl.col("block")) & (pl.col("status") != "META")
     rows = events.filter(moved & _fits("old_block") & _fits("block"))
     return rows.with_columns(block=pl.col("old_block"), nr_blocks=pl.lit(1, pl.Int64))
 
 
 def _fits(name: str) -> pl.Expr:
-    """Whether a block number is an address on the device."""
+    """Return whether a block address is a location on the device."""
     return pl.col(name).is_between(1, LARGEST_BLOCK)

@@ -1,7 +1,7 @@
-"""Which clusters a file of FAT or exFAT has: the file allocation table, followed chain by chain.
+"""Find the clusters of files on FAT and exFAT by following chains in the file allocation table.
 
-pytsk3 follows chains too, but says neither which are cross-linked nor which clusters are lost, and lays out a file
-sector by sector.
+pytsk3 also follows chains, but it reports neither cross-linked chains nor lost clusters, and maps a file sector by
+sector.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _ENTRIES_AT_ONCE = 1 << 22
 
 
 class Chains:
-    """The clusters of a volume: who goes on where, and which have been given away.
+    """The clusters of a volume: the successor of each, and whether a file has claimed it.
 
-    Every cluster goes to the first that claims it. That also bounds the time a damaged table can cost.
+    Every cluster belongs to the first file that claims it. This also bounds the time for a damaged table.
     """
 
     def __init__(self, image: Image, volume: Volume) -> None:
@@ -28,20 +28,20 @@ class Chains:
 
     @property
     def end(self) -> int:
-        """The number after that of the last cluster of which the table tells."""
+        """The last cluster number in the table plus one."""
         return len(self._next)
 
     def is_free(self) -> np.ndarray:
-        """Which clusters the table calls free, by cluster number; bool array."""
+        """Return which clusters are free in the table (bool array by cluster number)."""
         answer: np.ndarray = self._next == 0
         return answer
 
     def nr_bad(self) -> int:
-        """How many clusters are marked as bad, which belong to no file rightly."""
+        """Return the number of clusters marked as bad, which legitimately belong to no file."""
         return int((self._next[FIRST_CLUSTER:] == self._end_mark - 1).sum())
 
     def differing(self, image: Image) -> int:
-        """How many entries of another copy of the table differ from the one that is used."""
+        """Return the largest number of entries in which another copy of the table differs from the active one."""
         volume = self._volume
         counts = [0]
         for number in range(volume.nr_fats):
@@ -51,9 +51,9 @@ class Chains:
         return max(counts)
 
     def follow(self, first: int) -> tuple[list[tuple[int, int]], bool]:
-        """The clusters of the chain that begins at `first`: (runs as (first cluster, count), whether it is sound).
+        """Claim the clusters of the chain at `first`; return runs (first cluster, count), and whether it is intact.
 
-        It is cut where it leaves the volume, meets a free or bad cluster, or one that was claimed before.
+        The chain ends early if it leaves the volume, or reaches a cluster that is free, bad or already claimed.
         """
         runs: list[tuple[int, int]] = []
         while True:
@@ -71,7 +71,7 @@ class Chains:
             first = following
 
     def contiguous(self, first: int, count: int) -> tuple[list[tuple[int, int]], bool]:
-        """The same for `count` clusters in a row, of which the table does not tell (exFAT, NoFatChain)."""
+        """Claim `count` contiguous clusters, which are not in the table (exFAT, NoFatChain); result as in `follow`."""
         if not FIRST_CLUSTER <= first < self.end:
             return [], False
         inside = min(count, self.end - first)
@@ -83,7 +83,7 @@ class Chains:
         return {12: 0xFF8, 16: 0xFFF8}.get(self._volume.entry_bits, _end_of_32(self._volume))
 
     def _claim(self, first: int, count: int) -> int:
-        """Give away clusters in a row up to the first that has gone: how many."""
+        """Claim contiguous clusters up to the first that is already claimed; return how many."""
         taken = self.is_claimed[first : first + count]
         if taken.any():
             count = int(np.argmax(taken))
@@ -96,7 +96,7 @@ def _end_of_32(volume: Volume) -> int:
 
 
 def _entries(image: Image, volume: Volume, number: int) -> np.ndarray:
-    """Copy `number` of the table, as far as the image has it: uint32 by cluster number."""
+    """Return copy `number` of the table, as far as the image contains it: uint32 by cluster number."""
     offset = volume.fat_offset + number * volume.fat_bytes
     wanted = -(-volume.end_cluster * volume.entry_bits // 8)
     raw = image.read(offset, max(min(wanted, volume.fat_bytes, image.nr_bytes - offset), 0))
@@ -112,12 +112,12 @@ def _entries(image: Image, volume: Volume, number: int) -> np.ndarray:
 
 
 def _breaks(entries: np.ndarray) -> np.ndarray:
-    """The clusters after which a chain does not go on with the next cluster."""
+    """Return the clusters after which a chain does not continue with the next cluster."""
     parts = [np.empty(0, dtype=np.int64)]
     for at in range(0, len(entries), _ENTRIES_AT_ONCE):
         some = entries[at : at + _ENTRIES_AT_ONCE]
         is_break = some != np.arange(at + 1, at + 1 + len(some), dtype=np.uint32)
         if at + len(some) == len(entries):
-            is_break[-1] = True  # the last may well say that it goes on, but there is nothing
+            is_break[-1] = True  # The last entry may point to the cluster after the end.
         parts.append(at + np.flatnonzero(is_break))
     return np.concatenate(parts)

@@ -1,8 +1,8 @@
-"""The directory entries of FAT and exFAT.
+"""Read the directory entries of FAT and exFAT.
 
-Names are as Linux shows them. A long name counts where its parts are in order and its checksum is that of the short
-name behind it; else the short name does, in small letters where its flags say so, its bytes read as code page 437
-(the kernel's default: what code page they are in stands nowhere). What is no UTF-16 is written ``\\xNN``.
+Names are the same as on Linux. A long name is used if its parts are in order and its checksum matches the short name
+that follows. Otherwise the short name is used, in lower case if its flags say so. FAT does not record the code page of
+short names, so that they are read as code page 437, the kernel's default. Invalid UTF-16 becomes ``\\xNN``.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, a directory, or a part of the filesystem that exFAT keeps like a file (`kind` bitmap, upcase).
+    """A file, a directory, or a table that exFAT stores like a file (`kind` bitmap, upcase).
 
-    `at` is the byte in the directory where its entry stands; of `size_bytes` the first `valid_bytes` were written.
+    `at` is the offset of the entry in the directory. Only the first `valid_bytes` of `size_bytes` were written.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Entry:
 
 
 def fat_entries(raw: bytes, is_fat32: bool) -> tuple[list[Entry], int]:
-    """The entries of a FAT directory, and how many of their long names had to be left out."""
+    """Return the entries of a FAT directory, and the number of invalid long names."""
     entries = []
     broken = 0
     long_name = _LongName()
@@ -75,7 +75,7 @@ def fat_entries(raw: bytes, is_fat32: bool) -> tuple[list[Entry], int]:
 
 
 class _LongName:
-    """The parts of a long name, which stand before the short one, the last part first."""
+    """The parts of a long name, which precede the short name, the last part first."""
 
     def __init__(self) -> None:
         self.is_there = False
@@ -84,7 +84,7 @@ class _LongName:
         self._parts: list[bytes] = []
 
     def add(self, raw: bytes) -> None:
-        """One more part."""
+        """Add one part."""
         number = raw[0] & ~_LAST_LONG_ENTRY
         if raw[0] & _LAST_LONG_ENTRY:
             self._left, self._checksum, self._parts = number, raw[13], []
@@ -97,7 +97,7 @@ class _LongName:
         self._parts.insert(0, raw[1:11] + raw[14:26] + raw[28:32])
 
     def of(self, short: bytes) -> str | None:
-        """The name, if it is complete and belongs to the short name."""
+        """Return the name if it is complete and belongs to the short name."""
         if not self.is_there or self._left != 0 or self._checksum != _checksum_of(short):
             return None
         return _text(b"".join(self._parts)) or None
@@ -111,7 +111,7 @@ def _checksum_of(short: bytes) -> int:
 
 
 def _text(raw: bytes) -> str:
-    """UTF-16 up to a zero character."""
+    """Decode UTF-16 up to a zero character."""
     for at in range(0, len(raw) - 1, 2):
         if raw[at : at + 2] == b"\0\0":
             raw = raw[:at]
@@ -129,9 +129,9 @@ def _short_name(raw: bytes, flags: int) -> str:
 
 
 def exfat_entries(raw: bytes) -> tuple[list[Entry], int]:
-    """The entries of an exFAT directory, and how many sets of entries were damaged.
+    """Return the entries of an exFAT directory, and the number of damaged entry sets.
 
-    A set whose checksum is wrong is used as far as it makes sense, as Linux does.
+    A set with a wrong checksum is still used if its fields are plausible, as on Linux.
     """
     entries = []
     broken = 0
@@ -153,7 +153,7 @@ def exfat_entries(raw: bytes) -> tuple[list[Entry], int]:
 
 
 def _exfat_file(raw: bytes, at: int) -> tuple[Entry | None, int, bool]:
-    """The file whose set of entries begins at `at`: (entry, bytes of the set, whether it is sound)."""
+    """Return (entry, bytes of the entry set, whether it is intact) of the file at `at`."""
     count = raw[at + 1]
     end = at + (1 + count) * ENTRY_BYTES
     stream = at + ENTRY_BYTES
@@ -195,7 +195,7 @@ def _set_checksum(raw: bytes) -> int:
 
 
 def _exfat_time(stamp: int, centiseconds: int, zone: int) -> int | None:
-    """Nanoseconds since 1970 of a time with its zone; None where the zone is not known or the date is none."""
+    """Return ns since 1970 of a time with its zone; None if the zone is unknown or the date invalid."""
     if not zone & 0x80 or centiseconds > 199:
         return None
     offset = (zone & 0x7F) - (zone & 0x40) * 2

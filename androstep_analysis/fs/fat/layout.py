@@ -1,7 +1,7 @@
-"""Where FAT12, FAT16, FAT32 and exFAT keep things, by their boot record.
+"""Read the boot records of FAT12, FAT16, FAT32 and exFAT, which determine the layout of a volume.
 
-Fields: Microsoft, "FAT: General Overview of On-Disk Format" 1.03 and "exFAT file system specification"; what passes
-for a FAT volume and which of the three it is: the kernel's fat_fill_super (fs/fat/inode.c, 6.12).
+Fields follow Microsoft, "FAT: General Overview of On-Disk Format" 1.03 and "exFAT file system specification". The
+criteria for a FAT volume and its type follow the kernel's fat_fill_super (fs/fat/inode.c, 6.12).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENTRY_BYTES = 32
 
 _MAX_FAT12_CLUSTERS = 4084
 _EXFAT_BOOT_SECTORS = 24
-"""The main boot region of exFAT and its backup."""
+"""Sectors of exFAT's main boot region and its backup."""
 
 _EXFAT_DIRTY = 0x2
 _FAT_STATE_DIRTY = 0x1
@@ -27,10 +27,10 @@ _FAT_STATE_DIRTY = 0x1
 
 @dataclass(frozen=True)
 class Volume:
-    """A volume. Offsets count bytes from its start; clusters are numbered from `FIRST_CLUSTER`.
+    """The layout of a volume. Offsets count bytes from its start; cluster numbers begin at `FIRST_CLUSTER`.
 
-    `entry_bits` is the size of an entry of the FAT. `root_bytes` is the length of the root directory of FAT12 and
-    FAT16, which lies before the clusters; `root_cluster` where that of the others begins.
+    `entry_bits` is the size of an entry in the FAT. `root_bytes` is the size of the root directory of FAT12 and FAT16,
+    which precedes the clusters. `root_cluster` is the first cluster of the root directory of the others.
     """
 
     kind: str
@@ -53,29 +53,29 @@ class Volume:
     is_dirty: bool
 
     def offset(self, cluster: int) -> int:
-        """Where a cluster begins."""
+        """Return the offset of a cluster."""
         return self.heap_offset + (cluster - FIRST_CLUSTER) * self.cluster_bytes
 
     @property
     def end_cluster(self) -> int:
-        """The number after that of the last cluster."""
+        """The last cluster number plus one."""
         return FIRST_CLUSTER + self.nr_clusters
 
     @property
     def uuid(self) -> str:
-        """The volume's serial number as blkid writes it."""
+        """The volume's serial number in blkid's notation."""
         return f"{self.serial >> 16:04X}-{self.serial & 0xFFFF:04X}"
 
 
 def parse(raw: bytes) -> Volume | None:
-    """The volume that begins with the boot record `raw`; None where it is none that makes sense."""
+    """Parse a boot record; None if it is not plausible."""
     if len(raw) < BOOT_RECORD_BYTES:
         return None
     return _parse_exfat(raw) if raw[3:11] == b"EXFAT   " else _parse_fat(raw)
 
 
 def read_volume(image: Image) -> Volume:
-    """The volume in the image; `InputError` where there is none."""
+    """Read the boot record of an image; `InputError` if it is not plausible."""
     volume = parse(image.read(0, BOOT_RECORD_BYTES))
     if volume is None:
         raise InputError(
@@ -168,7 +168,7 @@ def _parse_exfat(raw: bytes) -> Volume | None:
 
 
 def boot_checksum_holds(image: Image, volume: Volume) -> bool:
-    """Whether the twelfth sector of an exFAT volume has the checksum of the eleven before it (exFAT 3.4)."""
+    """Return whether the twelfth sector of an exFAT volume has the checksum of the first eleven (exFAT 3.4)."""
     size = volume.sector_bytes
     total = 0
     for at, byte in enumerate(image.read(0, 11 * size)):
@@ -178,5 +178,5 @@ def boot_checksum_holds(image: Image, volume: Volume) -> bool:
 
 
 def sectors(nr_bytes: int) -> int:
-    """Bytes as whole sectors of 512 B."""
+    """Return the number of whole sectors of 512 bytes."""
     return nr_bytes // SECTOR_BYTES

@@ -1,18 +1,20 @@
-"""Images of FAT12, FAT16, FAT32 and exFAT, read directly.
+"""Read images of FAT12, FAT16, FAT32 and exFAT, without pytsk3.
 
-pytsk3 reads these too. It is not used: it refuses a FAT32 of less than 65,525 clusters unless told the type (the
-kernel does not), cuts long names of FAT after 195 characters, and tells neither cross-linked chains nor lost clusters.
-Else both tell the same names, sizes and sectors of every file (tests/fs/test_fat.py), in the same time.
+pytsk3 also reads these filesystems and takes as long. Names, sizes and sectors of all files are the same
+(tests/fs/test_fat.py), except that pytsk3:
 
-FAT has no inodes. The number of a file here is where its directory entry stands: the byte, counted from the start of
-the volume, divided by 32 (of a file with a long name, the entry with the short name). On FAT it is the i_pos of Linux,
-which it gives as inode number only on mounts with ``nfs=nostale_ro``. A file that is renamed or moved has another
-number, one that is overwritten in place the same. The root directory, which has no entry, is number 1.
-There are no generations.
+- refuses a FAT32 of less than 65,525 clusters unless the type is passed to it; the kernel accepts it
+- truncates long names of FAT after 195 characters
+- reports neither cross-linked chains nor lost clusters
 
-A time on FAT is local time of a zone that stands nowhere, and neither filesystem has a time of change that programs
-cannot set: `times` has `changed_epoch_ns` null throughout, and `created_epoch_ns` only for exFAT entries that state
-their zone (rounded down to 10 ms).
+Inode numbers: FAT has none. `ino` is the offset of the directory entry from the start of the volume, divided by 32.
+With a long name, this is the entry with the short name. On FAT it equals Linux's i_pos, which Linux uses as inode
+number only on mounts with ``nfs=nostale_ro``. A file that is renamed or moved gets a new number. A file that is
+overwritten in place does not. The root directory, which has no entry, has number 1. There are no generations.
+
+Times: FAT records local time without its zone, and neither filesystem has a time of change that programs cannot set. In
+`times`, `changed_epoch_ns` is therefore always null. `created_epoch_ns` is set only for exFAT entries with a zone
+(rounded down to 10 ms).
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ _CLASSES: tuple[tuple[str, str | None], ...] = (
     ("metadata", "block_bitmap"),
     ("metadata", "upcase_table"),
 )
-"""(block_type, subtype) of everything a sector can be; elsewhere by number."""
+"""All (block_type, subtype) pairs of a sector, referred to by index."""
 
 _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
@@ -62,24 +64,24 @@ _KIND_OF_ENTRY = {
 _MODES = {"file": 0o100000, "directory": 0o040000}
 
 _MAX_DIRECTORY_BYTES = {"vfat": 1 << 21, "exfat": 1 << 28}
-"""Directories are read up to the size that the formats allow."""
+"""Maximum size of a directory in these formats."""
 
 _MAX_PATH_CHARACTERS = 1 << 28
-"""All paths together; a hostile image nests without end."""
+"""Maximum length of all paths together. A malicious image could nest directories endlessly."""
 
 _INODE = np.dtype([("ino", np.int64), ("mode", np.uint16), ("size_bytes", np.int64), ("generation", np.uint32)])
 
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
-    """Whether a plausible boot record of FAT or exFAT lies there."""
+    """Return whether the image has a plausible boot record of FAT or exFAT."""
     return layout.parse(peek(path, offset_bytes, layout.BOOT_RECORD_BYTES)) is not None
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
-    """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only.
+    """Read the filesystem at `offset_bytes` of an uncompressed image.
 
-    Where files quarrel over a cluster it is that of the first in the directory tree, parents before children. Clusters
-    in use that nothing owns are `unknown`. Damage is counted in `losses` and passed over. Raises `InputError` where
+    A cluster that several files claim is assigned to the first in the directory tree, parents before children. Used
+    clusters without an owner are `unknown`. Damaged parts are counted in `losses` and skipped. Raises `InputError` if
     there is no boot record.
     """
     with reading(path, offset_bytes) as image:
@@ -120,7 +122,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 
 
 def _allocation(volume: Volume, tree: _Tree) -> AllocationTable | None:
-    """The table of FAT; of exFAT, which gives files in one run no entries there, the bitmap."""
+    """Return the location of the FAT, or of the bitmap on exFAT, where contiguous files have no entries in the FAT."""
     heap, size = sectors(volume.heap_offset), sectors(volume.cluster_bytes)
     if volume.kind != "exfat":
         entries = AllocationTable(
@@ -136,7 +138,7 @@ def _allocation(volume: Volume, tree: _Tree) -> AllocationTable | None:
 
 @dataclass
 class _Tree:
-    """The directory tree from the root down, parents before children; what it found as parallel columns."""
+    """A walk of the directory tree from the root, parents before children, with results as parallel columns."""
 
     image: Image
     volume: Volume
@@ -153,7 +155,7 @@ class _Tree:
     nr_broken_entries: int = 0
 
     def walk(self) -> None:
-        """Read everything."""
+        """Read the whole tree."""
         volume = self.volume
         if volume.root_bytes:
             places = [(volume.root_offset, volume.root_bytes)]
@@ -178,7 +180,7 @@ class _Tree:
                     pending.append((f"{path}/", below))
 
     def _entries(self, prefix: str, places: list[tuple[int, int]]) -> Iterator[tuple[Entry, int]]:
-        """The entries of a directory that lies at `places`, each with its place in the volume."""
+        """Yield the entries of a directory located at `places`, each with its offset in the volume."""
         left = _MAX_DIRECTORY_BYTES[self.volume.kind]
         parts = []
         starts = [0]
@@ -201,7 +203,7 @@ class _Tree:
             yield entry, places[part_number][0] + entry.at - starts[part_number]
 
     def _add_entry(self, entry: Entry, ino: int, path: str) -> list[tuple[int, int]]:
-        """What an entry stands for; where its content lies as (offset, length)."""
+        """Add the file or table of an entry; return the locations of its content as (offset, length)."""
         runs, is_sound = self._runs(entry)
         if not is_sound:
             self.damaged_chains.append(path)
@@ -243,21 +245,21 @@ class _Tree:
             logical += count
 
     def _add_file(self, ino: int, kind: str, size_bytes: int, path: str) -> None:
-        # A size that no file has fits the column all the same.
+        # An invalid size of 2^63 or more does not fit the column.
         self.inodes.append((ino, _MODES[kind], size_bytes if size_bytes < 1 << 63 else -1, 0))
         self.named.append(ino)
         self.paths.append(path)
 
 
 def _in_use(image: Image, volume: Volume, chains: Chains, tree: _Tree) -> np.ndarray:
-    """Which clusters are in use, by number: exFAT tells by its bitmap, FAT by the table. Bool array."""
+    """Return which clusters are in use (bool array by cluster number), from exFAT's bitmap or from the FAT."""
     if volume.kind != "exfat":
         return ~chains.is_free()
     wanted = -(-volume.nr_clusters // 8)
     raw = b""
     for offset, length in tree.bitmap:
         raw += image.read(offset, max(min(length, wanted - len(raw), image.nr_bytes - offset), 0))
-    used = np.ones(chains.end, dtype=bool)  # of what no bitmap tells, nothing is known to be free
+    used = np.ones(chains.end, dtype=bool)  # Clusters that the bitmap does not cover count as used.
     bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), bitorder="little").astype(bool)
     nr_bits = min(len(bits), max(chains.end - FIRST_CLUSTER, 0))
     used[FIRST_CLUSTER : FIRST_CLUSTER + nr_bits] = bits[:nr_bits]
@@ -265,7 +267,7 @@ def _in_use(image: Image, volume: Volume, chains: Chains, tree: _Tree) -> np.nda
 
 
 def _static(volume: Volume) -> np.ndarray:
-    """Boot records and tables; what lies between them, and behind the last cluster, is never used."""
+    """Return boot records and tables as pieces. Sectors between them and after the last cluster are never used."""
     fat_end = volume.fat_offset + volume.nr_fats * volume.fat_bytes
     heap_end = volume.offset(volume.end_cluster)
     rows = [
@@ -281,14 +283,14 @@ def _static(volume: Volume) -> np.ndarray:
 
 
 def _free(volume: Volume, used: np.ndarray) -> np.ndarray:
-    """Free clusters as pieces."""
+    """Return free clusters as pieces."""
     edges = FIRST_CLUSTER + np.flatnonzero(np.diff(used[FIRST_CLUSTER:], prepend=True, append=True))
     offset = sectors(volume.heap_offset) + (edges - FIRST_CLUSTER) * sectors(volume.cluster_bytes)
     return pieces.unowned(offset[0::2], offset[1::2], _KIND["free", None])
 
 
 def _times(inodes: np.ndarray, tree: _Tree) -> pl.DataFrame:
-    """DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; see the head of this file."""
+    """Return DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; see the module's docstring."""
     inos = inodes["ino"].tolist()
     created = pl.Series([tree.created_ns.get(ino) for ino in inos], dtype=pl.Int64)
     nothing = pl.lit(None, pl.Int64)

@@ -1,4 +1,4 @@
-"""jbd2, the journal of ext3 and ext4, as it lies on the disk; what its blocks say of files is `ext4.journal`."""
+"""Read the on-disk journal of ext3 and ext4 (jbd2). `ext4.journal` interprets the contents of its blocks."""
 
 from androstep_analysis.fs.jbd2.log import ROLES, Log, places, read, read_commits
 

@@ -1,6 +1,6 @@
-"""The two checksums of a jbd2 journal, which Python has not: CRC-32C, and CRC-32 with the highest bit first.
+"""Compute the checksums of jbd2 that Python does not have: CRC-32C, and CRC-32 with the highest bit first.
 
-Both are the kernel's (lib/crc32.c): no inversion before or after, the seed is the register.
+Both follow the kernel (lib/crc32.c): the seed is the initial register, and there is no inversion before or after.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 def crc32c(rows: np.ndarray, seed: np.ndarray | int) -> np.ndarray:
-    """CRC-32C of each row: uint32 of shape (n,) for uint8 of shape (n, length); one seed, or one for each row."""
+    """Return the CRC-32C of each row, uint32 of shape (n,) for uint8 of shape (n, length), with one seed or n seeds."""
     register = np.full(len(rows), seed, dtype=np.uint32)
     for column in np.ascontiguousarray(rows.T):
         register = _TABLE[(register ^ column) & 0xFF] ^ register >> 8
@@ -35,7 +35,7 @@ def crc32c(rows: np.ndarray, seed: np.ndarray | int) -> np.ndarray:
 
 
 def crc32_be(data: bytes, seed: int) -> int:
-    """CRC-32 (polynomial 0x04C11DB7) with the highest bit first: zlib's, of bits in the other order."""
+    """Return the CRC-32 (polynomial 0x04C11DB7) with the highest bit first, by reversing the bits for zlib's CRC-32."""
     inverted = _reversed_bits(seed) ^ SEED
     return _reversed_bits(zlib.crc32(data.translate(_REVERSED), inverted) ^ SEED)
 

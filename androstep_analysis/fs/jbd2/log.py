@@ -1,9 +1,11 @@
-"""The log of jbd2, the journal of ext3 and ext4, as it lies on the disk: whose block copies are still there, and whole.
+"""Find the committed transactions and their block copies in the on-disk log of jbd2, the journal of ext3 and ext4.
 
-Nothing is replayed. The log is a ring; what recovery would apply is a part of it, the rest are transactions that were
-checkpointed long ago and not yet overwritten. A transaction is taken for written when its blocks form a chain
-(descriptor, as many data blocks as it has tags, …, commit, all of one sequence number), when checksums hold where the
-journal has them, and when no younger transaction claims any of its blocks.
+Nothing is replayed. The log is a ring buffer. Recovery would apply only a part of it; the rest are transactions that
+were checkpointed earlier and are not yet overwritten. A transaction counts as committed if all of these hold:
+
+- Its blocks form a chain with one sequence number: descriptors, each with as many data blocks as tags, then a commit.
+- Its checksums are correct, if the journal has checksums.
+- No newer transaction uses any of its blocks.
 
 Formats and rules: include/linux/jbd2.h, fs/jbd2/{commit,recovery}.c, Documentation/filesystems/ext4/journal.rst (6.12).
 """
@@ -28,7 +30,7 @@ _DESCRIPTOR, _COMMIT, _SUPERBLOCK_V1, _SUPERBLOCK_V2, _REVOKE = 1, 2, 3, 4, 5
 """h_blocktype."""
 
 ROLES = ("superblock", "descriptor", "data", "revoke", "commit", "fast_commit", "stale")
-"""What a block of the journal is for; stale: nothing that is left tells what it held."""
+"""Uses of a block in the journal. The use of a ``stale`` block is no longer known."""
 
 SUPERBLOCK, DESCRIPTOR, DATA, REVOKE, COMMIT, FAST_COMMIT, STALE = range(len(ROLES))
 
@@ -45,13 +47,13 @@ _HEADER_BYTES = 12
 _UUID_BYTES = 16
 _TAG_ESCAPED, _TAG_SAME_UUID, _TAG_LAST = 0x1, 0x2, 0x8
 _COMMIT_BYTES = 60
-"""A commit block up to its time: h_commit_sec at byte 48 and h_commit_nsec behind it."""
+"""Size of a commit block up to its time: h_commit_sec at byte 48, followed by h_commit_nsec."""
 
 _CHECKSUM_BYTE = 16
-"""Of a commit block: h_chksum[0]."""
+"""Offset of h_chksum[0] in a commit block."""
 
 _FAST_COMMIT_HEAD = 0xA
-"""EXT4_FC_TAG_HEAD: features and transaction."""
+"""EXT4_FC_TAG_HEAD, the tag with features and transaction."""
 
 _BLOCKS_AT_ONCE = 2048
 _NO_ORDER = -(1 << 40)
@@ -59,8 +61,8 @@ _NO_ORDER = -(1 << 40)
 COPY = np.dtype(
     [("position", np.int64), ("target", np.int64), ("order", np.int64), ("escaped", np.bool_)],
 )
-"""A block copy of a committed transaction: its `position` in the journal, the block that it is a copy of, and the
-`order` of its transaction. An escaped one began with the magic number, for which the log has zeros."""
+"""A block copy of a committed transaction: its `position` in the journal, its `target` block on the filesystem and the
+`order` of its transaction. An escaped block began with the magic number, which the log replaces by zeros."""
 
 COMMITTED = np.dtype(
     [
@@ -71,8 +73,8 @@ COMMITTED = np.dtype(
         ("segment", np.int64),
     ]
 )
-"""A committed transaction: its age (`order` rises by one from each to the next), sequence number, time of commit
-(0: none) and whether recovery would apply it. Within a `segment` no transaction and no part of one is missing."""
+"""A committed transaction: its `order` (consecutive, oldest first), sequence number, time of commit (0: none), and
+whether recovery would apply it. Within a `segment` no transaction and no part of one is missing."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Superblock:
 
     @classmethod
     def parse(cls, raw: bytes) -> Superblock | None:
-        """The superblock in the first block of a journal; None where there is none that makes sense."""
+        """Parse the superblock from the first block of a journal; None if it is missing or invalid."""
         magic, kind, _, block_bytes, nr_blocks, first, sequence, start = struct.unpack_from(">8I", raw)
         if magic != MAGIC or kind not in (_SUPERBLOCK_V1, _SUPERBLOCK_V2):
             return None
@@ -105,7 +107,7 @@ class Superblock:
 
     @property
     def last(self) -> int:
-        """End of the ring (exclusive); fast commits lie behind it."""
+        """End of the ring (exclusive). The fast-commit area follows it."""
         return self.nr_blocks - self.fast_commit_blocks
 
     @property
@@ -123,25 +125,40 @@ class Superblock:
 
     @property
     def tail_bytes(self) -> int:
-        """What a checksum takes from the end of descriptor and revoke blocks."""
+        """Size of the checksum at the end of descriptor and revoke blocks."""
         return 4 if self.has_checksums else 0
 
     def order(self, sequence: int) -> int:
-        """A sequence number, which wraps at 32 bits, as an age: higher is younger."""
+        """Convert a sequence number, which wraps at 32 bits, to a number that increases with time."""
         return (sequence - self.sequence + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
 
     def after(self, position: int, count: int = 1) -> int:
-        """The position `count` blocks further round the ring."""
+        """Return the position `count` blocks later in the ring."""
         return self.first + (position + count - self.first) % (self.last - self.first)
 
 
 @dataclass(frozen=True)
 class Log:
-    """A journal that was read.
+    """The contents of a journal.
 
-    For every position: its block in `image` (`places`), its `role` (number in `ROLES`) and the `sequence` number of its
-    transaction (-1: none). `committed` (dtype `COMMITTED`) are the transactions, `copies` (dtype `COPY`) what they
-    hold; `nr_damaged` blocks have a wrong checksum or make no sense.
+    Attributes
+    ----------
+    superblock : Superblock
+        The journal's superblock.
+    image : Image
+        The image that holds the journal.
+    places : ndarray
+        For each position in the journal, the block in `image`.
+    role : ndarray
+        For each position, the index in `ROLES`.
+    sequence : ndarray
+        For each position, the sequence number of its transaction, or -1.
+    committed : ndarray
+        The committed transactions (dtype `COMMITTED`).
+    copies : ndarray
+        The block copies of these transactions (dtype `COPY`).
+    nr_damaged : int
+        The number of blocks with a wrong checksum or invalid content.
     """
 
     superblock: Superblock
@@ -154,7 +171,7 @@ class Log:
     nr_damaged: int
 
     def block(self, position: int, escaped: bool = False) -> bytes:
-        """The content of the block at a position; of an escaped copy, what it is a copy of."""
+        """Return the block at a position; for an escaped copy, with the magic number restored."""
         size = self.superblock.block_bytes
         raw = self.image.read(int(self.places[position]) * size, size)
         return _MAGIC_BYTES + raw[4:] if escaped else raw
@@ -162,7 +179,7 @@ class Log:
 
 @dataclass(frozen=True)
 class _Header:
-    """A header block with the block that continues its transaction; `tags` (dtype `_TAG`) of a descriptor."""
+    """A header block and the position of the next header of its transaction; descriptors have `tags` (dtype `_TAG`)."""
 
     kind: int
     sequence: int
@@ -174,7 +191,7 @@ _TAG = np.dtype([("target", np.int64), ("flags", np.uint32), ("checksum", np.uin
 
 
 def places(extents: pl.DataFrame, block_bytes: int, image: Image) -> np.ndarray:
-    """The blocks of the journal inode in file order, by table `extents`; none where the image lacks some."""
+    """Return the blocks of the journal inode in file order, from table `extents`; none if the image is too short."""
     own = extents.filter(block_type="journal").sort("file_offset_bytes")
     if own["nr_sectors"].sum() * SECTOR_BYTES > image.nr_bytes:
         return np.empty(0, dtype=np.int64)
@@ -187,9 +204,9 @@ def places(extents: pl.DataFrame, block_bytes: int, image: Image) -> np.ndarray:
 
 
 def read(image: Image, places: np.ndarray, block_bytes: int, superblock_at: int = 0) -> Log | None:
-    """The journal whose blocks lie at the blocks `places` of `image`, in order; None where it has no superblock.
+    """Read the journal in the blocks `places` of an image, in this order; None if it has no valid superblock.
 
-    `superblock_at` is the position of the superblock: not the first on a journal device.
+    `superblock_at` is the position of the superblock, which is not the first block on a journal device.
     """
     if superblock_at >= len(places):
         return None
@@ -202,10 +219,10 @@ def read(image: Image, places: np.ndarray, block_bytes: int, superblock_at: int 
 
 
 def read_commits(image: Image, places: np.ndarray, block_bytes: int) -> tuple[int, np.ndarray] | None:
-    """The number of the newest transaction that the journal committed, and what every commit block in it states.
+    """Return the number of the newest committed transaction, and the contents of all commit blocks.
 
-    The second is an array of (sequence number, time of commit in epoch ns, 0 for none), shape (n, 2). Cheaper than
-    `read`: nothing but the blocks themselves is looked at. `places` and None are those of `read`.
+    The second is an array of shape (n, 2) with sequence number and time of commit (epoch ns, 0 for none). This is
+    cheaper than `read`, because it inspects only the commit blocks. See `read` for `places`; returns None as it does.
     """
     superblock = Superblock.parse(image.read(int(places[0]) * block_bytes, block_bytes)) if len(places) else None
     if superblock is None or superblock.block_bytes != block_bytes or superblock.nr_blocks > len(places):
@@ -221,14 +238,15 @@ def read_commits(image: Image, places: np.ndarray, block_bytes: int) -> tuple[in
         parts.append(np.stack([words[is_commit, 2], seconds * 1_000_000_000 + nanoseconds], axis=1))
     commits = np.concatenate(parts)
     age = np.array([superblock.order(int(sequence)) for sequence in commits[:, 0]], dtype=np.int64)
-    # What an earlier filesystem left in these blocks is of any age; the log holds no more transactions than blocks.
+    # Commit blocks left by an earlier filesystem have arbitrary sequence numbers. The log cannot hold more transactions
+    # than blocks.
     commits, age = commits[np.abs(age) <= superblock.nr_blocks], age[np.abs(age) <= superblock.nr_blocks]
     newest = superblock.sequence + (int(max(-1, *age)) if superblock.start and len(age) else -1)
     return newest, commits
 
 
 class _Reader:
-    """A pass over the blocks for headers, one over the headers for transactions, one over the copies for checksums."""
+    """Reads a log in three passes: blocks for headers, headers for transactions, and copies for checksums."""
 
     def __init__(self, image: Image, superblock: Superblock, places: np.ndarray) -> None:
         self._image = image
@@ -237,12 +255,12 @@ class _Reader:
         self._seed = int(_crc32c_of(superblock.uuid, checksums.SEED))
         self._starts = np.zeros((len(places), 2), dtype=np.uint32)  # first two words of every block
         self._headers: dict[int, _Header] = {}
-        self._claim = np.full(len(places), _NO_ORDER, dtype=np.int64)  # the youngest transaction that used a position
+        self._claim = np.full(len(places), _NO_ORDER, dtype=np.int64)  # the newest transaction that used a position
         self._is_broken = np.zeros(len(places), dtype=bool)
         self._damaged = 0
 
     def read(self, superblock_at: int) -> Log:
-        """The log."""
+        """Read the log."""
         superblock = self._superblock
         self._read_headers()
         self._claim_positions()
@@ -266,7 +284,7 @@ class _Reader:
         return self._image.read(int(self._places[position]) * size, size)
 
     def _rows(self, positions: np.ndarray) -> np.ndarray:
-        """The blocks at some positions: uint8 of shape (n, block size)."""
+        """Return the blocks at some positions: uint8 of shape (n, block size)."""
         return self._image.blocks(self._places[positions], self._superblock.block_bytes)
 
     def _read_headers(self) -> None:
@@ -295,7 +313,7 @@ class _Reader:
         return _Header(kind, sequence, superblock.after(position, 1 + len(tags)), tags)
 
     def _checksums_hold(self, rows: np.ndarray) -> np.ndarray:
-        """Of header blocks with checksums of version 2 or 3; without, nothing is known against them."""
+        """Return for each header block whether its checksum (version 2 or 3) is correct; true without checksums."""
         if not self._superblock.has_checksums or not len(rows):
             return np.ones(len(rows), dtype=bool)
         rows = rows.copy()
@@ -307,7 +325,7 @@ class _Reader:
         return answer
 
     def _tags(self, raw: bytes) -> np.ndarray:
-        """The tags of a descriptor block: the first with a UUID behind it, the others without."""
+        """Return the tags of a descriptor block. Only the first tag may be followed by a UUID."""
         superblock = self._superblock
         size = superblock.tag_bytes
         has_uuid = not self._fields(raw[_HEADER_BYTES : _HEADER_BYTES + size])["flags"][0] & _TAG_SAME_UUID
@@ -340,17 +358,17 @@ class _Reader:
         return positions
 
     def _claim_positions(self) -> None:
-        """A block that the log holds belongs to the youngest transaction that says so, committed or not."""
+        """Assign each position to the newest transaction that uses it, committed or not."""
         for position, header in self._headers.items():
             order = self._superblock.order(header.sequence)
             self._claim[position] = max(order, self._claim[position])
             data = self._data_positions(position, header)
-            # A copy never begins with the magic number: where one seems to, a header has replaced it.
+            # A copy never begins with the magic number (it would be escaped), so that this block is a newer header.
             data = data[self._starts[data, 0] != MAGIC]
             self._claim[data] = np.maximum(self._claim[data], order)
 
     def _chains(self) -> Iterator[tuple[int, list[int]]]:
-        """(sequence number, positions of the headers in order) of every transaction whose commit block is there."""
+        """Yield (sequence number, positions of the headers in order) of each transaction with a commit block."""
         before: dict[tuple[int, int], int] = {}
         for position, header in self._headers.items():
             if header.kind != _COMMIT:
@@ -364,7 +382,7 @@ class _Reader:
             yield header.sequence, chain
 
     def _committed(self, chains: list[tuple[int, list[int]]]) -> tuple[np.ndarray, np.ndarray]:
-        """Arrays `COMMITTED` and `COPY` of the transactions, oldest first."""
+        """Return the transactions as arrays `COMMITTED` and `COPY`, oldest first."""
         superblock = self._superblock
         committed = np.empty(len(chains), dtype=COMMITTED)
         parts = [np.empty(0, dtype=COPY)]
@@ -388,10 +406,11 @@ class _Reader:
         return committed[:count], np.concatenate(parts)
 
     def _follows(self, previous: tuple[int, int], sequence: int, begin: int) -> bool:
-        """Whether a transaction that begins at `begin` is the one after `previous`, with nothing of it missing.
+        """Return whether the transaction at `begin` directly follows `previous`, with no transaction missing.
 
-        It begins where the other ended or, as the journal is emptied by unmounting, anew at the start of the ring.
-        That takes a sequence number, too: the one left out was never written if its place still holds something older.
+        It begins at the end of the previous one. After an unmount, which empties the journal, it begins at the start of
+        the ring. An unmount also uses one sequence number. That number was never written if the block after the
+        previous commit still holds something older.
         """
         superblock = self._superblock
         number, commit = previous
@@ -405,7 +424,7 @@ class _Reader:
         return begin == superblock.first and step in (1, 2) and bool(unused)
 
     def _copies(self, chain: list[int]) -> tuple[np.ndarray, bool]:
-        """The copies of a transaction (dtype `COPY`, without `order`), and whether all it wrote are there and sound."""
+        """Return a transaction's copies (dtype `COPY`, without `order`), and whether all are present and intact."""
         superblock = self._superblock
         parts = [np.empty(0, dtype=COPY)]
         nr_tags = 0
@@ -424,7 +443,7 @@ class _Reader:
         return all_copies, len(all_copies) == nr_tags
 
     def _check_copies(self) -> None:
-        """Which copies do not have the checksum that their tag has (`_is_broken`, by position)."""
+        """Mark the copies that do not match the checksum in their tag (`_is_broken`, by position)."""
         if not self._superblock.has_checksums:
             return
         parts = []
@@ -446,7 +465,7 @@ class _Reader:
         self._damaged += int(self._is_broken.sum())
 
     def _sum_holds(self, chain: list[int]) -> bool:
-        """Whether the commit block's checksum over descriptors and copies (version 1) holds."""
+        """Return whether the commit block's checksum over descriptors and copies (version 1) is correct."""
         commit = self._block(chain[-1])
         kind, size, stored = commit[12], commit[13], int.from_bytes(commit[16:20], "big")
         if (kind, size, stored) == (0, 0, 0):
@@ -460,7 +479,7 @@ class _Reader:
         return (kind, size, stored) == (1, 4, total)
 
     def _mark_fast_commits(self, role: np.ndarray, sequence: np.ndarray) -> None:
-        """Blocks of the fast-commit area that were used; the one with a head tag names its transaction."""
+        """Mark the used blocks of the fast-commit area. A block with a head tag contains its transaction's number."""
         for position in range(self._superblock.last, len(self._places)):
             raw = self._block(position)
             if not any(raw[:8]):

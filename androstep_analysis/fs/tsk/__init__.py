@@ -1,4 +1,4 @@
-"""What The Sleuth Kit (pytsk3) reads and no reader of our own: NTFS, HFS+, ISO 9660."""
+"""Read NTFS, HFS+ and ISO 9660 with The Sleuth Kit (pytsk3)."""
 
 from androstep_analysis.fs.tsk.kinds import FS_TYPES
 from androstep_analysis.fs.tsk.reader import read, sniff

@@ -1,7 +1,10 @@
-"""The filesystems that The Sleuth Kit opens for us: how each is recognised, and what its own files are for.
+"""Describe the filesystems that The Sleuth Kit reads: their signatures and the uses of their own files.
 
-Not among them: YAFFS2, which lies on raw flash, where there are no block requests (and whose runs are numbers of The
-Sleuth Kit's making); APFS, whose containers pytsk3 does not open; UFS, of which a damaged image keeps it in a loop.
+Not supported are:
+
+- YAFFS2: it is used on raw flash without block requests, and The Sleuth Kit makes up the numbers of its runs.
+- APFS: pytsk3 does not open its containers.
+- UFS: The Sleuth Kit loops endlessly on a damaged image.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ CLASSES: tuple[tuple[str, str | None], ...] = (
     ("metadata", "xattr"),
     ("metadata", "other"),
 )
-"""(block_type, subtype) of everything a sector can be; elsewhere by number."""
+"""All (block_type, subtype) pairs of a sector, which other tables refer to by index."""
 
 CLASS = {both: number for number, both in enumerate(CLASSES)}
 
@@ -41,23 +44,41 @@ CONTENT = (
     pytsk3.TSK_FS_ATTR_TYPE_NTFS_IDXALLOC,
     pytsk3.TSK_FS_ATTR_TYPE_HFS_DATA,
 )
-"""Attributes that hold what a file or directory is for."""
+"""Attributes with the content of a file or directory."""
 
 TYPED_ATTRIBUTES = {
     pytsk3.TSK_FS_ATTR_TYPE_HFS_RSRC: DATA,
     pytsk3.TSK_FS_ATTR_TYPE_NTFS_EA: CLASS["metadata", "xattr"],
 }
-"""The other attributes that say what they are; the rest is metadata."""
+"""Other attributes with a known class. The remaining ones are metadata."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A filesystem as The Sleuth Kit has it.
+    """A filesystem that The Sleuth Kit reads.
 
-    One of `signatures` (byte, content) is in the image. `own` are the filesystem's own files by number, with the class
-    of their content; what lies in the directories `own_names` of the root is its own too. Which blocks are in use says
-    file `bitmap`, `bits` first. `shift` is added to the numbers of files, so that none is 0. Sectors
-    `fixed` hold (begin, end, class).
+    Attributes
+    ----------
+    fs_type : str
+        Its name, as in `Filesystem.fs_type`.
+    tsk_type : int
+        Its type in The Sleuth Kit.
+    signatures : tuple of (int, bytes)
+        Byte offsets and contents, one of which an image has.
+    own : mapping of int
+        The filesystem's own files by number, with the class of their content.
+    own_names : tuple of bytes
+        Directories in the root with further files of its own.
+    journals : tuple of bytes
+        Files in the root that hold the journal.
+    bitmap : int, optional
+        The number of the file with the bitmap of used blocks.
+    bits : {"little", "big"}
+        The bit order of the bitmap.
+    shift : int
+        A number added to inode numbers, so that none is 0.
+    fixed : tuple of (int, int, int)
+        Sector ranges with a fixed use: begin, end, class.
     """
 
     fs_type: str

@@ -1,10 +1,10 @@
-"""Images that The Sleuth Kit reads (`kinds`), as extents and files.
+"""Read images with The Sleuth Kit (`kinds`) into extents and files.
 
-What it says of a file's attributes and their runs is taken as it is; blocks in use that nothing names are `unknown`,
-and on ISO 9660, which has no bitmap, so are the free ones.
+The attributes of files and their runs are used as The Sleuth Kit reports them. Used blocks that no file owns are
+`unknown`. On ISO 9660, which has no bitmap, free blocks are `unknown` as well.
 
-Numbers of files are those of the filesystem (NTFS: of the record in the MFT; HFS+: of the catalog node), on ISO 9660,
-which has none, those of The Sleuth Kit. `generation` is NTFS's sequence number, null elsewhere.
+Inode numbers are the record number in the MFT on NTFS, the catalog node id on HFS+, and numbers assigned by The Sleuth
+Kit on ISO 9660. `generation` is the sequence number on NTFS and null elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from androstep_analysis.fs.tsk.tree import Tree
 
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
-    """Whether the signature of one of these filesystems is there."""
+    """Return whether the image has the signature of one of these filesystems."""
     return _kind(path, offset_bytes) is not None
 
 
@@ -38,10 +38,10 @@ def _kind(path: str | Path, offset_bytes: int) -> Kind | None:
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
-    """The filesystem that begins at `offset_bytes` of the plain image `path`, read-only.
+    """Read the filesystem at `offset_bytes` of an uncompressed image.
 
-    Where files quarrel over a block it is that of the first in the directory tree, parents before children. Damage is
-    counted in `losses` and passed over. Raises `InputError` where The Sleuth Kit does not open it.
+    A block that several files claim is assigned to the first in the directory tree, parents before children. Damaged
+    parts are counted in `losses` and skipped. Raises `InputError` if The Sleuth Kit cannot open the filesystem.
     """
     kind = _kind(path, offset_bytes)
     try:
@@ -104,7 +104,7 @@ def _times(files: np.ndarray) -> pl.DataFrame:
 
 
 def _free(image: Image, volume: pytsk3.FS_Info, kind: Kind) -> np.ndarray:
-    """The blocks that the filesystem's bitmap calls free; none where it has no bitmap that can be read."""
+    """Return the blocks that are free in the filesystem's bitmap; none if it has no readable bitmap."""
     block_bytes = volume.info.block_size
     nr_blocks = min(volume.info.block_count, image.nr_bytes // block_bytes)
     if kind.bitmap is None:

@@ -1,4 +1,4 @@
-"""The directory tree as The Sleuth Kit walks it: files, their names, and where their attributes lie."""
+"""Walk the directory tree with The Sleuth Kit: files, their names, and the locations of their attributes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INODE = np.dtype(
         *(("created_epoch_ns", np.int64), ("changed_epoch_ns", np.int64), ("is_own", np.bool_)),
     ]
 )
-"""A file; times are 0 where there is none, `is_own` are the filesystem's own files."""
+"""A file. A missing time is 0. `is_own` marks the filesystem's own files."""
 
 
 class _Directory(NamedTuple):
@@ -46,10 +46,10 @@ class _Directory(NamedTuple):
 
 @dataclass
 class Tree:
-    """The tree from the root down, parents before children, every directory once, whatever names it again.
+    """The directory tree from the root down, parents before children. Each directory is visited only once.
 
-    What could not be read is named in `unread` (directories) and `torn` (runs of a file). Raises `OSError` where there
-    is no root, or where blocks are no multiple of sectors.
+    `unread` lists the paths of unreadable directories, and `torn` those of files with unreadable runs. Raises `OSError`
+    if there is no root, or if the block size is not a multiple of the sector size.
     """
 
     filesystem: pytsk3.FS_Info
@@ -71,23 +71,23 @@ class Tree:
         self._paths: list[str] = []
 
     def inodes(self) -> np.ndarray:
-        """Every file once, the filesystem's own too (dtype `INODE`), sorted by number."""
+        """Return all files, including the filesystem's own (dtype `INODE`), sorted by inode number."""
         inodes = np.array(self._inodes, dtype=INODE)
         return inodes[np.argsort(inodes["ino"], kind="stable")]
 
     def runs(self) -> np.ndarray:
-        """Where their content and attributes lie, in sectors (dtype `pieces.PIECE`)."""
+        """Return the runs of the files' content and attributes, in sectors (dtype `pieces.PIECE`)."""
         return np.array(self._runs, dtype=PIECE)
 
     def names(self) -> pl.DataFrame:
-        """DataFrame(ino, path, encrypted), a row per hard link."""
+        """Return DataFrame(ino, path, encrypted) with one row for each hard link."""
         return pl.DataFrame(
             {"ino": self._named, "path": self._paths, "encrypted": [False] * len(self._paths)},
             schema={"ino": pl.Int64, "path": pl.String, "encrypted": pl.Boolean},
         )
 
     def walk(self) -> None:
-        """Read everything."""
+        """Read the whole tree."""
         self._add(self._root_file, "/", False)
         self._name(self._root, "/")
         seen = {self._root}
@@ -105,11 +105,11 @@ class Tree:
                 self.unread.append(directory.prefix)
 
     def _enter(self, entry: pytsk3.File, directory: _Directory, seen: set[int]) -> _Directory | None:
-        """Take in what an entry names; the directory that it is, if it was not met before."""
+        """Add the file of a directory entry; return it if it is a directory not seen before."""
         name, meta = entry.info.name, entry.info.meta
         if name.flags != pytsk3.TSK_FS_NAME_FLAG_ALLOC or name.name in (b".", b".."):
             return None
-        if name.type == pytsk3.TSK_FS_NAME_TYPE_VIRT_DIR:  # what is deleted
+        if name.type == pytsk3.TSK_FS_NAME_TYPE_VIRT_DIR:  # The Sleuth Kit's virtual directory of deleted files.
             return None
         if meta is None or not meta.flags & pytsk3.TSK_FS_META_FLAG_ALLOC:
             self.nr_dangling += 1
@@ -137,7 +137,7 @@ class Tree:
         meta = file.info.meta
         number = int(meta.addr) + self.kind.shift
         changed = _nanoseconds(meta.ctime, meta.ctime_nano)
-        # ISO 9660 has no time of change; the other that it has is the original's.
+        # ISO 9660 has no time of change, and its creation time is that of the original file.
         created = _nanoseconds(meta.crtime, meta.crtime_nano) if changed else 0
         mode = _MODES.get(meta.type, 0)
         self._inodes.append((number, int(meta.seq), mode, int(meta.size), created, changed, is_own))
@@ -154,9 +154,10 @@ class Tree:
             self.torn.append(path)
 
     def _add_runs(self, attribute: pytsk3.Attribute, number: int, content: int) -> bool:
-        """Take in where an attribute lies; whether all of it was told and is inside of the filesystem.
+        """Add the runs of an attribute; return whether all are known and inside of the filesystem.
 
-        Of a compressed one no byte has a sector of its own, and of one that is not the content no offset is the file's.
+        Runs get no file offset if the attribute is compressed (bytes and sectors do not correspond), or if it is not
+        the file's content.
         """
         info = attribute.info
         is_content = info.type in CONTENT
@@ -182,5 +183,5 @@ class Tree:
 
 
 def _nanoseconds(seconds: int, nanoseconds: int) -> int:
-    """A time; 0 where it is none, or none that can be."""
+    """Return a time in ns, or 0 if it is missing or invalid."""
     return seconds * 10**9 + nanoseconds if 0 < seconds < 1 << 33 and 0 <= nanoseconds < 10**9 else 0
