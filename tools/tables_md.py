@@ -1,6 +1,8 @@
-"""Writes tables.md and definitions.md, the reference of every table and every measure, from schemas/.
+"""Write tables.md and definitions.md, the reference of every table and every measure, from schemas/.
 
-python tools/tables_md.py DIRECTORY    `make tables` calls it for docs/; a test compares
+usage: python tools/tables_md.py DIRECTORY
+
+`make tables` runs it for docs/. tests/capture/test_schema.py fails if the pages are out of date.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ TABLES = """\
 
 <!-- Written by `make tables` from schemas/; do not edit. -->
 
-Begin with [requests](#requests) and [io](#io), which has a row for each piece of a request, with its file and owner.
-Times are nanoseconds of the capture's own clock, sectors are 512 B, and `dev` is `major<<20|minor`. A column that may
-be null is null where the answer is not known. An enum's values are in the order in which they sort.
-[definitions.md](definitions.md) says what is counted of tables.
+Begin with [requests](#requests) and [io](#io). Table `io` has a row for each piece of a request, with its file and
+owner.
+
+- Times are nanoseconds of the capture's own clock, sectors are 512 B, and `dev` is `major<<20|minor`.
+- A nullable column is null if the value is not known.
+- The values of an enum are listed in the order in which they sort.
+
+[definitions.md](definitions.md) defines the measures that are computed from these tables.
 """
 
 DEFINITIONS = """\
@@ -26,24 +32,25 @@ DEFINITIONS = """\
 
 <!-- Written by `make tables` from schemas/definitions.toml; do not edit. -->
 
-What each measure counts, and what each answer rests on. Every report prints those it uses. Version {version}.
+The definition of each measure, and of the evidence for each result. A report prints the definitions of the measures
+that it shows. Version {version}.
 """
 
 
 def cell(text: str) -> str:
-    """`text` as it may stand in a cell of a Markdown table."""
+    """Escape text for a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def column_row(column: schema.Column) -> str:
-    """The line of one column."""
+    """Return the row of one column."""
     values = f" One of {', '.join(f'`{value}`' for value in column.values)}." if column.values else ""
     cells = [f"`{column.name}`", f"`{column.dtype}`", column.unit or "", "yes" if column.nullable else "no"]
     return f"| {' | '.join(cell(text) for text in [*cells, column.meaning + values])} |"
 
 
 def table_section(table: schema.Table) -> str:
-    """The section of one table."""
+    """Return the section of one table."""
     rows = "\n".join(column_row(column) for column in table.columns)
     return f"""\
 ## {table.name}
@@ -57,18 +64,18 @@ def table_section(table: schema.Table) -> str:
 
 
 def definition_section(name: str, definition: dict[str, str]) -> str:
-    """The section of one definition."""
+    """Return the section of one definition; its text is Markdown already."""
     source = f"\n\nSource: {definition['source']}." if "source" in definition else ""
     return f"## {definition['title']} (`{name}`)\n\n{definition['text']}{source}\n"
 
 
 def tables() -> str:
-    """The page of the tables."""
+    """Return the page of the tables."""
     return "\n".join([TABLES, *(table_section(schema.table(name)) for name in schema.names())])
 
 
 def definitions() -> str:
-    """The page of the definitions."""
+    """Return the page of the definitions."""
     of = schema.definitions()
     sections = [definition_section(name, entry) for name, entry in of.items() if isinstance(entry, dict)]
     return "\n".join([DEFINITIONS.format(version=of["version"]), *sections])

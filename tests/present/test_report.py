@@ -25,7 +25,7 @@ from androstep_analysis import measures, report, schema
 from androstep_analysis.capture import Capture, derivation, tool_results
 from androstep_analysis.common import markup
 from androstep_analysis.common.manifest import Manifest, Source
-from androstep_analysis.present.report import behaviour, cells
+from androstep_analysis.present.report import behaviour, cells, definition
 from androstep_analysis.present.report.requests import BINS, EVIDENCE, QUESTIONS, bin_length
 
 DEMO = Path(__file__).parents[2] / "datasets" / "demo"
@@ -268,7 +268,7 @@ def test_waits_are_told_as_worked_out_by_hand(tmp_path: Path) -> None:
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     text = " ".join(page.text)
     assert "What did the user wait for?" in text and "2 of 3 inputs led to a stable screen" in text
-    assert schema.definitions()["perceived_latency"]["text"] in text
+    assert printed("perceived_latency") in text
     waits = {row[0]: row[1:] for row in page.rows if row and row[0] in waiting.LABELS and len(row) == 6}
     assert waits == {
         "Go": ["390 ms", "890 ms", "56.2 %", "33.7 %", "100.0 %"],
@@ -340,7 +340,22 @@ def test_definitions_are_printed_once_and_as_they_are(hostile: tuple[Path, Path]
     assert used <= schema.definitions().keys()
     assert {"consecutive", "forward", "random", "sync", "latency", "owner", "block_type", "file_type"} <= used
     for name in used:
-        assert text.count(schema.definitions()[name]["text"]) == 1, name
+        assert text.count(printed(name)) == 1, name
+
+
+@pytest.mark.unit
+def test_a_definition_has_paragraphs_and_lists() -> None:
+    rendered = definition.blocks("First.\n\n1. One.\n2. Two: <b>.\n\nLast - 1. of all.\n- A.\n- B.")
+    assert "".join(map(str, rendered)) == (
+        "<p>First.</p><ol><li>One.</li><li>Two: &lt;b&gt;.</li></ol>"
+        "<p>Last - 1. of all.</p><ul><li>A.</li><li>B.</li></ul>"
+    )
+
+
+def printed(name: str) -> str:
+    """Return the text of a definition as a page shows it: the marks of list items are drawn by the browser."""
+    lines = schema.definitions()[name]["text"].splitlines()
+    return " ".join(re.sub(r"^(?:-|\d+\.) ", "", line) for line in lines if line)
 
 
 def test_what_was_lost_is_said(hostile: tuple[Path, Path], most: Page) -> None:

@@ -26,6 +26,7 @@ HOSTILE = (
 TAGS = {"html", "head", "meta", "title", "style", "body", "nav", "header", "main", "section", "h1", "h2", "h3", "p"} | {
     *(
         "ul",
+        "ol",
         "li",
         "dl",
         "dt",

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from androstep_analysis.common import schema
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import plot
+from androstep_analysis.present.report import definition
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -67,7 +68,7 @@ class Glossary:
         self._given: set[str] = set()
 
     def fold(self, names: Sequence[str]) -> list[Element]:
-        """Return a fold with definitions from schemas/definitions.toml."""
+        """Return a fold with the texts of the definitions, from schemas/definitions.toml."""
         if not names:
             return []
         known = schema.definitions()
@@ -75,8 +76,9 @@ class Glossary:
         self._given.update(new)
         entries: list[Element] = []
         for name in new:
-            source = f" [{known[name]['source']}]" if "source" in known[name] else ""
-            entries += [el("dt", known[name]["title"], id=f"means-{name}"), el("dd", known[name]["text"] + source)]
+            source = [el("p", f"[{known[name]['source']}]")] if "source" in known[name] else []
+            meaning = el("dd", *definition.blocks(known[name]["text"]), *source)
+            entries += [el("dt", known[name]["title"], id=f"means-{name}"), meaning]
         links = [el("li", el("a", known[name]["title"], href=f"#means-{name}")) for name in names if name not in new]
         return [
             el(
