@@ -1,5 +1,8 @@
-"""The site (`make docs`). Its source is the whole checkout: a link from page to page, to a notebook or to the README of
-a folder is the same here and in the repository."""
+"""Configure Sphinx for the site (`make docs`).
+
+The source directory is the whole checkout. Relative links between pages, notebooks and READMEs therefore work both on
+the site and in the repository.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ include_patterns = [
 ]
 exclude_patterns = ["build", ".venv", ".*", "**/.ipynb_checkpoints"]
 
-# Anchors of headings as the repository's host makes them; notebooks as `show_notebook` finds them.
+# Anchors of headings are those of the repository's host. Notebooks are run before the build, see `show_notebook`.
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 
-# Words in single backticks are names of the package where it has them, and else words of code.
+# Text in single backticks links to an object of the package if there is one, and is code otherwise.
 default_role = "py:obj"
 napoleon_google_docstring = False
 autodoc_member_order = "bysource"
@@ -52,26 +55,26 @@ templates_path = ["."]
 
 
 def add_options(_app: Sphinx, page: str, source: list[str]) -> None:
-    """The page of the commands' options ends with what their parsers say."""
+    """Append the options of all commands, from their parsers, to the page docs/options.md."""
     if page == "docs/options":
         source[0] += commands_md.markdown()
 
 
 def show_notebook(app: Sphinx, page: str, source: list[str]) -> None:
-    """A notebook's page shows what the notebook does, where it has been run (tools/run_notebooks.py)."""
-    made = Path(app.srcdir, app.config.shown_notebooks, f"{page.removeprefix('notebooks/')}.ipynb")
-    if page.startswith("notebooks/") and made.is_file():
-        source[0] = made.read_text("utf-8")
+    """Replace a notebook with its executed copy, if tools/run_notebooks.py has made one."""
+    executed = Path(app.srcdir, app.config.shown_notebooks, f"{page.removeprefix('notebooks/')}.ipynb")
+    if page.startswith("notebooks/") and executed.is_file():
+        source[0] = executed.read_text("utf-8")
 
 
 def link_pages(_app: Sphinx, _what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
-    """A page that a docstring names becomes a link; the definitions have one."""
+    """Turn names of pages in docstrings (docs/NAME.md, schemas/definitions.toml) into links."""
     pages = re.compile(r"(`*)(?:docs/(\w+)\.md|schemas/(definitions)\.toml)\1")
-    lines[:] = [pages.sub(lambda found: f":doc:`/docs/{found[2] or found[3]}`", line) for line in lines]
+    lines[:] = [pages.sub(lambda match: f":doc:`/docs/{match[2] or match[3]}`", line) for line in lines]
 
 
 def name_targets(_app: Sphinx, page: nodes.document) -> None:
-    """A link that is called as the file of its page is called as the page; figures of notebooks have no name."""
+    """Show the title of a page as the text of a link named after its file, and add alternative texts to figures."""
     for link in page.findall(pending_xref):
         if re.fullmatch(r"\w+\.md", link.astext()):
             link["refexplicit"] = False
