@@ -1,14 +1,14 @@
-"""The measures: plain functions, tables in, one small tidy table out.
+"""Measures: functions that take tables of a capture and return one small tidy table.
 
-Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n (Int64), coverage (Float64)``. `n` is
-the number of requests (of samples: of readings) behind the value. `coverage` is the share of bytes (of the operation,
-where the table tells operations apart) on which the row's dimensions are known, null where there is nothing to know.
-What each measure counts stands in `schemas/definitions.toml`.
+Every result has the columns ``metric, <dimensions…>, value (Float64), unit, n (Int64), coverage (Float64)``. `n` is the
+number of requests behind the value, for samples the number of readings. `coverage` is the share of bytes with known
+dimensions. If the result has dimension op, it is a share of the bytes of that operation. It is null if a result has
+nothing to attribute. `schemas/definitions.toml` defines each measure.
 
-`calls`, `called_paths`, `callers`, `commands` and `counters` are plain tables instead; `clipped` is a part of table
-`samples`.
+`calls`, `called_paths`, `callers`, `commands` and `counters` return plain tables instead. `clipped` returns a part of
+table `samples`.
 
-Tables may be LazyFrames, DataFrames or anything with the Arrow C stream interface.
+Tables may be LazyFrames, DataFrames or any object with the Arrow C stream interface.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ REGISTRY: Final[Mapping[str, Measure]] = {
     "lifetimes": LIFETIMES,
     "samples": SAMPLES,
 }
-"""What `androstep measure` and `androstep compare` can be asked for, in the order in which they list it."""
+"""The measures of `androstep measure` and `androstep compare`, in the order in which both list them."""
 
 __all__ = [
     "REGISTRY",

@@ -1,4 +1,4 @@
-"""The steps of every bio as btt takes them (definitions.toml, step), and the rows that they and seeks are made of."""
+"""Time between the events of each bio, as in btt (definitions.toml, step), and distances between bios and requests."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from androstep_analysis.measures.parts import batches
 from androstep_analysis.measures.tables import Table, lazy, ordered
 
 TIMES: Final = ("Q2Q", "Q2Q all", "Q2A", "Q2G", "S2G", "G2I", "Q2M", "I2D", "M2D", "D2C", "Q2C")
-"""Steps that take time (ns); Q2Q is from bio to bio of a device, Q2Q all from bio to bio of any device."""
+"""Steps that take time (ns). Q2Q runs from one bio of a device to its next, Q2Q all from one bio of any device to the
+next."""
 
 SEEKS: Final = ("Q2Q seek", "D2D seek")
-"""Distances in sectors, from bio to bio as they are queued and from request to request as they are issued; below 0
+"""Distances in sectors: between bios as they are queued, and between requests as they are issued. Negative means
 backward."""
 
 ACTIVE: Final = "active at Q"
-"""How many bios or requests are queued and not yet issued or merged when another bio is queued (or requeued)."""
+"""Number of bios or requests that are queued and not yet issued or merged when another bio is queued or requeued."""
 
 BLOCKS: Final = "blocks"
-"""Sectors of what is completed."""
+"""Sectors of each completion."""
 
 STEPS: Final = (*TIMES, *SEEKS, ACTIVE, BLOCKS)
-"""What a row of `rows` is of, in the order of ``enum step_name`` of native/steps/steps.c."""
+"""Values of column step of `rows`, in the order of ``enum step_name`` of native/steps/steps.c."""
 
 _NUMBERS: Final = ("value", "from_ns", "ts_ns")
 
@@ -64,24 +65,25 @@ _NAMES: Final = ("block_events",)
 
 
 def steps(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
-    """How long each step of a bio took, as btt takes them.
+    """Return the time that each step of a bio took, as btt reports it.
 
     Parameters
     ----------
     block_events : Table
         Table `block_events`: ts_ns, dev, tid, action, sector, nr_sectors, old_dev, old_sector; in order of time.
     by : sequence of str
-        What else to group by: dev, tid (the thread that queued the bio).
+        Further columns to group by: dev, tid (the thread that queued the bio).
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`losses.Losses.spans`): left out are steps of bios that
-        have any of it between their queueing and the end of the step.
+        Times in which events may be missing (`losses.Losses.spans`). A step is left out if any lost time lies between
+        the queueing of its bio and its end.
 
     Returns
     -------
     polars.DataFrame
         Dimensions `by`, step (Enum: Q2Q, Q2A, Q2G, S2G, G2I, Q2M, I2D, M2D, D2C, Q2C) and quantile (Enum: min, mean,
-        max). Metric latency [ns]; `n` is how many bios took the step, `coverage` the share of those seen that are not
-        left out. A step of which the trace has no events has no rows. Q2Q is of bios of any device, by dev of that one.
+        max). Metric latency [ns]. `n` is the number of bios that took the step, `coverage` the share of them that is
+        not left out. A step without events in the trace has no rows. Q2Q compares bios of all devices; if `by` has dev,
+        those of one device.
 
     References
     ----------
@@ -114,10 +116,10 @@ def steps(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl
 
 
 def sums(of: Iterable[pl.DataFrame], groups: Sequence[str]) -> pl.DataFrame:
-    """Of `rows` that are known, by `groups`: n, min, max, total, above_0, all of values without their sign.
+    """Aggregate the known rows of `rows` by `groups`: n, and min, max, total and above_0 of the absolute values.
 
-    Also of those that are not: seen (their number), first_ns and last_ns; and coverage, the share that is known. In
-    order as they come.
+    Column seen counts the rows, known or not; first_ns and last_ns are the times of the first and the last of them.
+    coverage is the known share. Groups are in order of appearance.
     """
     size, time, is_known = pl.col("value").abs(), pl.col("ts_ns"), pl.col("is_known")
     known = pl.DataFrame(schema={**{name: _TYPES[name] for name in groups}, **dict.fromkeys(_SUMS, pl.Int64)})
@@ -151,9 +153,9 @@ _TYPES: Final = {"dev": pl.UInt32(), "tid": pl.Int32(), "step": pl.String(), "di
 
 
 def rows(block_events: Table, lost: Lost = ()) -> Iterator[pl.DataFrame]:
-    """Columns step, dev, tid, from_ns, ts_ns, value and is_known of every step, in order of the events that end them.
+    """Yield batches with columns step, dev, tid, from_ns, ts_ns, value and is_known, a row for each step.
 
-    Some at a time. What has lost time between from_ns and ts_ns in it is not known.
+    Rows are in order of the events that end the steps. A step is not known if lost time lies between from_ns and ts_ns.
     """
     state = _Steps()
     for batch in batches(events(block_events).select(*_COLUMNS)):
@@ -167,7 +169,7 @@ def rows(block_events: Table, lost: Lost = ()) -> Iterator[pl.DataFrame]:
 
 
 def events(block_events: Table) -> pl.LazyFrame:
-    """The events that steps are made of: those of sectors, and requeues."""
+    """Return the events that steps are computed from: those with sectors, and requeues."""
     action = pl.col("action").cast(pl.String)
     is_placed = pl.col("sector").is_not_null() & (pl.col("nr_sectors") > 0)
     return lazy(block_events, _NAMES).filter(
@@ -182,7 +184,7 @@ class _CEvents(ctypes.Structure):
 
 
 class _Steps:
-    """What is known of the bios that are not complete (native/steps/steps.c)."""
+    """State of the bios that are not complete (native/steps/steps.c)."""
 
     def __init__(self) -> None:
         pointer = ctypes.c_void_p

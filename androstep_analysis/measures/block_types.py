@@ -1,4 +1,4 @@
-"""Which kind of block: data, directory, journal, metadata (MOST's Data/Journal/Metadata, refined)."""
+"""Requests by the kind of block: data, directory, journal, metadata (MOST's Data/Journal/Metadata, refined)."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from androstep_analysis.measures.tables import (
 
 
 def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Requests and bytes by operation and block type.
+    """Return requests and bytes by operation and block type.
 
-    Empty flushes are rows of op flush with a null block type and no part of any ratio.
+    Empty flushes are rows of op flush with a null block type. They are not part of any ratio.
 
     Parameters
     ----------
     io : Table
         Table `io`: request_id, bytes, op, issue_ns, complete_ns, block_type, map_source.
     subtypes : bool
-        Whether to tell kinds of metadata apart (column `subtype`).
+        Whether to distinguish kinds of metadata (column `subtype`).
     by : sequence of str
         Further columns of `io` to group by.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`, op and block_type (Enum), with `subtypes` also subtype (Enum). Metrics count [requests] (that
-        touch the type), bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation). `inferred` is
-        the share of a row's bytes whose type is only inferred.
+        Dimensions `by`, op and block_type (Enum), with `subtypes` also subtype (Enum). Metrics count [requests]
+        (requests that touch the type), bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation).
+        `inferred` is the share of a row's bytes with an inferred type.
 
     References
     ----------
@@ -63,7 +63,7 @@ def block_types(io: Table, *, subtypes: bool = False, by: Sequence[str] = ()) ->
 
 
 def metadata_fraction(io: Table) -> pl.DataFrame:
-    """Share of metadata and directory blocks in what is mapped.
+    """Return the share of metadata and directory blocks in all mapped blocks.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def metadata_fraction(io: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Dimension op (Enum: read, write). Metrics count_ratio and bytes_ratio [1]; the journal counts in the whole but
-        not as metadata, and its own share stands as journal_count_ratio and journal_bytes_ratio [1].
+        Dimension op (Enum: read, write). Metrics count_ratio and bytes_ratio [1]. The whole includes the journal, which
+        is not metadata. Its share is journal_count_ratio and journal_bytes_ratio [1].
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Blocks that requests touch, one after the other."""
+"""The blocks that requests touch, in order of time."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, 
 BLOCK_BYTES: Final = 4096
 
 OPS: Final = ("read", "write")
-"""What touches a block."""
+"""The operations that touch a block."""
 
 
 MOST_TOUCHES: Final = 1 << 22
-"""As many are in memory at one time."""
+"""The most touches in memory at once."""
 
 MOST_BLOCKS: Final = 1 << 25
-"""The most different blocks whose last access is kept in memory: about 4 GiB."""
+"""The most different blocks whose last access is kept in memory. They take about 4 GiB."""
 
 
 def touches(requests: Table, columns: Sequence[str], block_bytes: int, *, share: float = 1.0) -> Iterator[pl.DataFrame]:
-    """Columns `columns`, KNOWN, at (ns, Int64.min for no time), dev and block (Int64), in order of time, part by part.
+    """Yield the touches of blocks in order of time, in batches.
 
-    A row for each block that a request, or a piece, covers, also in part. Raises `InputError` where the last access to
-    this `share` of the blocks does not fit into memory (`MOST_BLOCKS`).
+    A request, or a piece, touches each block that it covers at least in part. Columns are `columns`, KNOWN, at (ns,
+    Int64.min if the request has no time), dev and block (Int64). Raises `InputError` if the last accesses to this
+    `share` of the blocks do not fit into memory (`MOST_BLOCKS`).
     """
     _check_memory(requests, block_bytes, share)
     for part in ranges(requests, columns, block_bytes):
@@ -58,7 +59,7 @@ def _check_memory(requests: Table, block_bytes: int, share: float) -> None:
 
 
 def _cut(rows: pl.DataFrame) -> pl.DataFrame:
-    """The ranges, in as many parts as none is longer than `MOST_TOUCHES`."""
+    """Split ranges that are longer than `MOST_TOUCHES`."""
     nr_parts = ((rows["nr_blocks"] - 1) // MOST_TOUCHES + 1).to_numpy()
     if rows.is_empty() or nr_parts.max() == 1:
         return rows
@@ -81,7 +82,10 @@ def _touched(rows: pl.DataFrame) -> pl.DataFrame:
 def ranges(
     requests: Table, columns: Sequence[str], block_bytes: int, ops: Sequence[str] = OPS
 ) -> Iterator[pl.DataFrame]:
-    """As `touches`, but a row for each request or piece, with first_block and nr_blocks (Int64) in place of block."""
+    """Yield the ranges of blocks that requests or pieces cover.
+
+    Columns are those of `touches`, with first_block and nr_blocks (Int64) in place of block.
+    """
     if block_bytes <= 0 or block_bytes % SECTOR_BYTES:
         raise InputError(f"blocks of {block_bytes} B: a block is a multiple of {SECTOR_BYTES} B; give one")
     sectors = block_bytes // SECTOR_BYTES
@@ -102,10 +106,11 @@ def ranges(
 
 
 def bounds(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Where `ranges` begin and end: columns `keys`, dev, block, step (how many more begin there than end), n, known.
+    """Return the blocks at which `ranges` begin and end: columns `keys`, dev, block, step, n and known.
 
-    `n` are the touches of the ranges that begin there, `known` those with KNOWN. Summed up by the others the rows of
-    several parts are those of all: `runs` has what they cover.
+    step is the number of ranges that begin at the block minus the number that end there. `n` is the number of touches
+    of the ranges that begin there, `known` that of those with KNOWN. The bounds of several parts may be added up, and
+    `runs` turns the sum into the covered blocks.
     """
     size, place = pl.col("nr_blocks"), [*dict.fromkeys([*keys, "dev"])]
     begins = rows.select(*place, block="first_block", step=1, n=size, known=pl.when(KNOWN).then(size).otherwise(0))
@@ -115,28 +120,31 @@ def bounds(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def runs(summed_bounds: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Columns `keys`, dev, block (the first), nr_blocks and uses of each run of blocks that ranges cover equally often.
+    """Return the runs of blocks that are covered equally often.
 
-    In order of `keys`, dev and block.
+    Columns are `keys`, dev, block (the first), nr_blocks and uses. Rows are in order of `keys`, dev and block.
     """
     rows = summed_bounds.sort(*dict.fromkeys([*keys, "dev", "block"]))
-    # What begins in one group also ends there, so that the sum is zero at its end.
+    # Each range begins and ends in the same group, so the sum is zero at the end of a group.
     told = rows.with_columns(uses=pl.col("step").cum_sum(), nr_blocks=pl.col("block").shift(-1) - pl.col("block"))
     return told.filter(pl.col("uses") > 0).drop("step", "n", "known")
 
 
 def places(touched: pl.DataFrame, *names: str) -> list[np.ndarray]:
-    """Columns of Int64 as C takes them."""
+    """Return columns of Int64 as contiguous arrays for C."""
     return [np.ascontiguousarray(touched[name].cast(pl.Int64).to_numpy()) for name in names]
 
 
 def known_touches(sums: pl.DataFrame, by: Sequence[str]) -> float | None:
-    """The share of touches (column n) of which the groups are known (column known); None where there are no groups."""
+    """Return the share of touches (column n) with known groups (column known); None without groups."""
     return known_share(sums, "n") if by else None
 
 
 def of_groups(rows: pl.DataFrame, by: Sequence[str], coverage: float | None, **values: pl.Expr) -> pl.DataFrame:
-    """A row for each group (columns `by`) of `rows` with `values` and `coverage`; none where there is nothing."""
+    """Return a row for each group (columns `by`) of `rows` with `values` and `coverage`.
+
+    An empty table has no groups.
+    """
     if by:
         groups = rows.group_by(by, maintain_order=True).agg(**values)
     else:
@@ -146,7 +154,7 @@ def of_groups(rows: pl.DataFrame, by: Sequence[str], coverage: float | None, **v
 
 @contextmanager
 def simulated(handle: int | None, free: Callable[[int], None]) -> Iterator[int]:
-    """What a C function has made, given back in the end."""
+    """Yield the handle that a C function returned, and free it at the end."""
     if not handle:
         raise MemoryError
     try:

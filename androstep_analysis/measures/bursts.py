@@ -1,4 +1,4 @@
-"""Runs of requests without a longer pause, of each app (definitions.toml, app_burst)."""
+"""Bursts of each app: runs of requests without a longer pause (definitions.toml, app_burst)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from androstep_analysis.measures.queue import periods
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted, up_to_power
 
 GAP_NS = NS_PER_S
-"""Above what a device takes for a request, below the 5 s in which kernels write back and ext4 commits."""
+"""One second: longer than a device takes for a request, and shorter than the 5 s after which kernels write back and
+ext4 commits."""
 
 BY = ("owner_comm",)
 
@@ -24,20 +25,19 @@ _PERIODS = pl.Enum(["burst", "gap", "cut"])
 
 
 def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Lost = ()) -> pl.DataFrame:
-    """The bursts in which an app does its I/O, and the gaps between them, by how long they are.
+    """Return the bursts in which an app does its I/O, and the gaps between them, by duration.
 
     Parameters
     ----------
     io : Table
         Table `io` (or `requests`): request_id, dev, op, nr_sectors, issue_ns, complete_ns.
     by : sequence of str
-        The columns that tell apart whose bursts they are, as owner_comm or owner_package, or submit_comm of `requests`.
-        What no owner is known for is one group, with a null.
+        The columns that identify the app, such as owner_comm or owner_package, or submit_comm of `requests`. Requests
+        without a known owner are one group, with a null.
     gap_ns : int
         The longest gap (ns) within a burst.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`losses.Losses.spans`): bursts that reach into them
-        are cut.
+        Times in which events may be missing (`losses.Losses.spans`). Bursts that reach into them are counted as cut.
 
     Returns
     -------
@@ -45,17 +45,18 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
         Dimensions dev, `by`, period (Enum: burst, gap, cut) and duration_up_to_ns (Int64, a power of two: longer than
         half of it and at most it). Metrics periods [count], requests, bytes [B] (read and written), time [ns],
         time_ratio [1], of the time of all whole bursts and gaps, and bytes_ratio [1], of the bytes of the group. Gaps
-        have no requests. The rows of cut have what is in no whole burst: requests and bytes, and no duration.
-        `coverage` is the share of the bytes of the group in whole bursts, `n` the requests (of gaps, the gaps).
+        have no requests. Rows of period cut have the requests and bytes outside of whole bursts, and no duration.
+        `coverage` is the share of the bytes of the group in whole bursts. `n` is the number of requests, for gaps that
+        of gaps.
 
     Raises
     ------
     ValueError
-        For a gap below 0.
+        If `gap_ns` is negative.
 
     References
-    ----------
-    ``schemas/definitions.toml``, app_burst. Those of all I/O, beside what a user waits for, are `perceived.bursts`.
+    ---------- ``schemas/definitions.toml``, app_burst. `perceived.bursts` returns the bursts of all I/O, with the times
+    in which a user waits.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     told = found.with_columns(
         pl.when(~is_gap).then(pl.col("requests", "bytes")),
         n=pl.when(is_gap).then("periods").otherwise("requests"),
-        # All time between bursts that are cut would be one of gaps.
+        # Without a whole burst, the time between the cut ones would count as a gap.
         time_ratio=pl.when(pl.col("periods").filter(pl.col("period") == "burst").sum().over(groups) > 0).then(
             pl.col("time") / pl.col("time").sum().over(groups)
         ),
@@ -103,7 +104,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
 
 
 def _cut(whole: pl.DataFrame, total: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
-    """Of each group the requests and bytes that are in no whole burst, where there are any."""
+    """Return the requests and bytes of each group outside of whole bursts, if there are any."""
     counts = pl.col("requests", "bytes")
     return (
         pl.concat([total, whole.select(*groups, -counts)])

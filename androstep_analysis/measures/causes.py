@@ -1,4 +1,4 @@
-"""Who moved how much of which file, and why (definitions.toml, cause)."""
+"""The owner, the file and the cause of the I/O (definitions.toml, cause)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CAUSES: Final = (
     *("journal", "metadata", "metadata_or_journal", "swap"),
     *("read", "readahead", "fault", "discard", "other"),
 )
-"""Why a request was made, in the order of definitions.toml."""
+"""The causes of a request, in the order of definitions.toml."""
 
 BY: Final = ("owner", "path")
-"""The default grouping: `owner` is the package of the process where that is known, else the name of the process."""
+"""The default grouping. `owner` is the package of the process if it is known, else the name of the process."""
 
 _UNPLACED: Final = ("dev", "ino", "incarnation", "block_type")
 """The columns that distinguish groups without a path."""
@@ -38,7 +38,7 @@ def causes(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """Add up requests and bytes by who caused them, of which file, and why.
+    """Add up requests and bytes by owner, file and cause.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def causes(
     -------
     polars.DataFrame
         Dimensions `by`, op (Enum) and cause (Enum of `CAUSES`). Metrics count [requests], bytes [B], count_ratio and
-        bytes_ratio [1], shares of all that was moved. `coverage` is the share of the bytes of the operation of which
-        everything in `by` is known as a fact; `inferred` the share of a row's bytes of which a name or the type of the
-        blocks is only inferred. Empty flushes move nothing and have no row.
+        bytes_ratio [1] (shares of all I/O). `coverage` is the share of the operation's bytes for which everything in
+        `by` is known as a fact. `inferred` is the share of a row's bytes with an inferred name or block type. Empty
+        flushes carry no data and have no row.
 
     References
     ----------
@@ -83,14 +83,14 @@ def largest(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """Return the owner, file and cause that moved most, for a reader.
+    """Return the combinations of owner, file and cause with the most bytes.
 
     Parameters
     ----------
     tables : mapping of str to Table
         As in `causes`.
     most : int
-        Rows, at most.
+        The largest number of rows to return.
     recorded, lost : optional
         As in `with_cause`.
 
@@ -108,7 +108,7 @@ def largest(
     (None, 'discard', 20066304)
     """
     unplaced = pl.col("path").is_null()
-    # ext4's journal is an inode, whose number says less than its name.
+    # ext4's journal has an inode number, which is less clear than its block type.
     has_number = unplaced & pl.col("ino").is_not_null() & (pl.col("block_type") != "journal").fill_null(True)
     pieces = with_cause(tables, recorded=recorded, lost=lost).with_columns(
         *(pl.when(has_number).then(name).alias(name) for name in _UNPLACED[:-1]),
@@ -117,7 +117,7 @@ def largest(
     groups = ["owner", "path", *_UNPLACED, "op", "cause"]
     sums = _sums(pieces, groups)
     rows = sums.with_columns(_share_inferred(), share=pl.col("bytes") / pl.col("bytes").sum())
-    # Rows of equal size keep one order whatever the order of the groups was.
+    # Sort by all columns, so that the order of rows of equal size does not depend on the order of the groups.
     rows = rows.sort("bytes", *groups, descending=[True, *[False] * len(groups)], nulls_last=True).head(most)
     rows = rows.with_row_index("row")
     begin = pl.coalesce("issue_ns", "queue_ns")
@@ -133,22 +133,22 @@ def largest(
 def with_cause(
     tables: Mapping[str, Table], *, recorded: Collection[str] | None = None, lost: Losses | None = None
 ) -> pl.LazyFrame:
-    """Return the pieces of I/O that move data, with their owner and why they were moved.
+    """Return the pieces of I/O that carry data, with their owner and cause.
 
     Parameters
     ----------
     tables : mapping of str to Table
         Tables `io`, `requests` and `fs_events` of one capture.
     recorded : collection of str, optional
-        Names of the events that were recorded (``capture.manifest.events``); by default those that came.
+        Names of the events that were recorded (``capture.manifest.events``); by default those in the table.
     lost : Losses, optional
-        What the recording lost: a read after lost events is not said to be a page fault.
+        The losses of the recording. A read after lost events is not counted as a page fault.
 
     Returns
     -------
     polars.LazyFrame
-        Table `io` as it is `counted`, without what carries no bytes, with columns owner (String: the package of the
-        owner where that is known, else its process; null: unknown) and cause (Enum of `CAUSES`).
+        The rows of table `io` that are `counted` and carry data, with two columns more. owner (String) is the package
+        of the owner if it is known, else its process; null: unknown. cause is an Enum of `CAUSES`.
     """
     flags = ("readahead", "meta", "swap", "submit_tid", "part_dev")
     pieces = counted(tables["io"]).filter(pl.col("bytes") > 0)
@@ -167,10 +167,11 @@ def with_cause(
 
 
 def _cause() -> pl.Expr:
-    """Return why a piece was moved, by the first line that applies; null for a write without flags."""
+    """Return the cause of a piece: the first rule that holds. A write without flags has none (null)."""
     op, block_type, via = pl.col("op"), pl.col("block_type"), pl.col("owner_via")
     is_data = block_type == "data"
-    # A buffered write's page was seen to be written or dirtied; a direct one has none, so that its owner submits it.
+    # The events of a buffered write show which page was written or dirtied. A direct write has no page: its submitter
+    # is the owner.
     is_buffered = via.is_in(["write_begin", "dirty_folio"])
     is_flagged = pl.col("meta") & (block_type.is_null() | (block_type == "unknown"))
     lines = [
@@ -194,10 +195,10 @@ def _cause() -> pl.Expr:
 def _faults(
     pieces: pl.LazyFrame, fs_events: pl.LazyFrame, recorded: Collection[str] | None, lost: Losses | None
 ) -> pl.DataFrame | None:
-    """Return the pieces (request_id, piece) that a page fault read; None where the recording cannot tell.
+    """Return the pieces (request_id, piece) that a page fault read, or None if the recording lacks the events.
 
-    Linux 6.12 and later report both ways into the page cache before it reads: ``filemap_fault`` and
-    ``filemap_get_pages``. The last of the two in the thread that submits a read says which one it was.
+    Linux 6.12 and later report both ways to read through the page cache before the read: ``filemap_fault`` and
+    ``filemap_get_pages``. The last of the two events in the submitting thread decides.
     """
     reads = (tracepoints.READ_CALL, tracepoints.READ)
     there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
@@ -224,11 +225,11 @@ _INFERRED: Final = (
     ((pl.col("owner_via") == "inferred") & pl.col("owner").is_not_null())
     | ((pl.col("map_source") == "inferred") & (pl.col("path").is_not_null() | (pl.col("block_type") != "unknown")))
 ).fill_null(False)
-"""A name of the piece, or what its blocks hold, is only inferred."""
+"""Whether the owner, the file or the block type of a piece is only inferred."""
 
 
 def _sums(pieces: pl.LazyFrame, dimensions: Sequence[str], known: pl.Expr | None = None) -> pl.DataFrame:
-    """Return requests (count), bytes, the bytes that are inferred, and those that are known, of each group."""
+    """Return the requests (count), bytes, inferred bytes and known bytes of each group."""
     rows = pieces.with_columns(inferred=_INFERRED)
     return of_requests(
         rows,

@@ -1,4 +1,4 @@
-"""How much of an answer is inferred: the column `inferred` of results that name owners, files and types."""
+"""The share of a result that is inferred: column `inferred` of results with owners, files or types."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from androstep_analysis.measures.tables import INFERABLE, Table, counted, is_kno
 
 
 def with_inferred(result: pl.DataFrame, io: Table) -> pl.DataFrame:
-    """Return the result with the share of the bytes of each row's names that is only inferred.
+    """Return the result with column inferred: the share of each row's bytes whose names are only inferred.
 
     Parameters
     ----------
     result : polars.DataFrame
-        Of a measure, with any columns of table `io` that name an owner, a file or a type.
+        The result of a measure, with any columns of table `io` that name an owner, a file or a type.
     io : Table
-        Table `io`, of which the result is: nr_sectors, op, issue_ns, complete_ns, map_source, owner_via.
+        The table `io` that was measured: nr_sectors, op, issue_ns, complete_ns, map_source, owner_via.
 
     Returns
     -------
     polars.DataFrame
-        The rows with column inferred (Float64): of the pieces that agree with the row in all columns of table `io`,
-        the share of the bytes on which not all of its names are facts. Null where a name is unknown, or no piece
-        agrees. A result without names is left as it is.
+        The rows with column inferred (Float64). It is computed from the pieces that agree with the row in all columns
+        of table `io`, as the share of their bytes for which not all names are facts. It is null if a name is unknown or
+        no piece agrees. A result without names is returned unchanged.
     """
     pieces = lazy(io)
     columns = pieces.collect_schema().names()
@@ -41,6 +41,6 @@ def with_inferred(result: pl.DataFrame, io: Table) -> pl.DataFrame:
 
 
 def share_inferred(groups: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return the groups (bytes, known: the part of them that is a fact) with that share of each instead."""
+    """Return the groups with column inferred, the share of `bytes` that is not in `known` (bytes known as facts)."""
     share = pl.when(is_named(by), pl.col("bytes") > 0).then(1 - pl.col("known") / pl.col("bytes"))
     return groups.select(pl.exclude("^count$", "bytes", "known"), inferred=share)

@@ -1,4 +1,4 @@
-"""How long commands take on the storage device, and how many are under way (definitions.toml, command_latency)."""
+"""Latency and queue depth of the commands that a storage device gets (definitions.toml, command_latency)."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ _UNITS: Final = {
 
 
 def command_latency(commands: Table, *, by: Sequence[str] = NAMES, lost: Losses | None = None) -> pl.DataFrame:
-    """The commands that UFS, SCSI and MMC devices got, how long each took there, and how many were under way.
+    """Return the latency and the queue depth of the commands to UFS, SCSI and MMC devices.
 
     Parameters
     ----------
     commands : Table
         Table `commands`: ts_ns, event, step, device, tag, opcode, nr_bytes.
     by : sequence of str
-        The columns to group by: any of controller (column device of the table: the controller, the host or the place on
-        the bus), operation (read, write, discard, flush, other) and opcode.
+        The columns to group by: any of controller (column device of the table: the controller, the host or the bus
+        address), operation (read, write, discard, flush, other) and opcode.
     lost : Losses, optional
-        Commands in whose time events may be missing have no latency.
+        The losses of the recording. A command has no latency if events may be missing between its two ends.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metrics commands and unfinished [count] (sent, and of these without a completion), bytes [B]
-        (as they were sent), latency_p50, latency_p99 and latency_max [ns] (nearest rank, of those that completed), and
-        of those, too, mean_depth and max_depth [commands]: how many were under way at a time, on average from the first
-        command that was sent to the last that completed. `n` is the number of commands, `coverage` the share of all
-        commands that completed. No rows where the recording has no commands.
+        Dimensions `by`. Metrics commands and unfinished [count] (sent, and sent without a completion), bytes [B] (of
+        the sent commands), latency_p50, latency_p99 and latency_max [ns] (nearest rank, of completed commands),
+        mean_depth and max_depth [commands] (completed commands in flight at once; the mean is over the time from the
+        first sent command to the last completion). `n` is the number of commands, `coverage` the share of all commands
+        that completed. There are no rows if the recording has no commands.
 
     Raises
     ------
     ValueError
-        For a column that commands cannot be grouped by.
+        If commands cannot be grouped by a column in `by`.
 
     References
     ----------
@@ -99,15 +99,16 @@ def command_latency(commands: Table, *, by: Sequence[str] = NAMES, lost: Losses 
 
 
 def _sent(commands: pl.DataFrame, lost: Losses) -> pl.DataFrame:
-    """The commands that were sent: ts_ns, controller, opcode, operation, nr_bytes, took_ns (null without a completion).
+    """Return the sent commands: ts_ns, controller, opcode, operation, nr_bytes, took_ns (null without a completion).
 
-    A command is complete with the next event of its slot (tag), where the driver numbers slots, if that completes it.
+    A command ends with the next event of its slot (tag; null if the driver has no slots), provided that this is a
+    completion.
     """
     steps = commands.with_columns(pl.col("event", "step").cast(pl.String)).filter(pl.col("step") != "other")
     is_mmc = pl.col("event").str.starts_with("mmc_")
     rows = steps.with_columns(family=pl.when(is_mmc).then(pl.lit("mmc")).otherwise(pl.lit("scsi")))
-    # A command of UFS has events of two layers, and nothing maps a SCSI host to its controller: those of other disks on
-    # the SCSI layer are left out with them.
+    # A UFS command has events of the UFS and the SCSI layer, and nothing maps a SCSI host to its UFS controller. If
+    # there are UFS events, all SCSI events are dropped, including those of other disks.
     has_ufs = (rows["event"] == "ufshcd_command").any()
     rows = rows.filter(pl.lit(not has_ufs) | ~pl.col("event").str.starts_with("scsi_")).sort(
         "ts_ns", maintain_order=True
@@ -134,11 +135,11 @@ def _operation() -> pl.Expr:
 
 
 def _most(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Columns `by` and max_depth: how many commands that completed were under way at one time at the most."""
+    """Return columns `by` and max_depth, the most completed commands in flight at once."""
     ended = found.drop_nulls("took_ns")
     begins = ended.select(*by, at="ts_ns", change=pl.lit(1, pl.Int64))
     ends = ended.select(*by, at=pl.col("ts_ns") + pl.col("took_ns"), change=pl.lit(-1, pl.Int64))
-    # What ends in the instant in which another begins is over by then.
+    # A command that ends at the time at which another begins does not overlap it.
     steps = pl.concat([begins, ends]).sort("at", "change")
     depth = steps.with_columns(depth=pl.col("change").cum_sum().over(by) if by else pl.col("change").cum_sum())
     return depth.group_by(by).agg(max_depth=pl.col("depth").max())

@@ -1,4 +1,4 @@
-"""Commands to the storage device: which were sent and completed, and how much they moved."""
+"""Counts and bytes of the commands to the storage device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from androstep_analysis.measures.tables import Table, lazy
 
 
 def commands(commands: Table) -> pl.DataFrame:
-    """Commands to storage devices, by what was sent and completed.
+    """Return the number of commands to storage devices, and their bytes, by event and operation code.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def commands(commands: Table) -> pl.DataFrame:
     polars.DataFrame
         A row for each device, event, step and opcode, the most frequent of a device first. Columns: device (null where
         the event does not name it), event and step (as in `commands`), opcode, count (Int64), bytes (Int64: sum over
-        those that tell it; null where none does).
+        the commands with a size; null if none has one).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Counters over time: which there are, and between what values they go."""
+"""The counters of a recording, with the range of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from androstep_analysis.measures.tables import Table, lazy
 
 
 def counters(samples: Table) -> pl.DataFrame:
-    """Which counters there are, and between what values they go.
+    """Return the counters of table samples, with the range of each.
 
     Parameters
     ----------
@@ -18,9 +18,9 @@ def counters(samples: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        A row for each counter and what it belongs to, those first that change most for their size. Columns: counter,
-        scope, dev, pid, instance and unit (as in `samples`), count (Int64: readings), least, greatest, last (Int64, in
-        `unit`).
+        A row for each counter of each device, process or system, in descending order of relative change. Columns:
+        counter, scope, dev, pid, instance and unit (as in `samples`), count (Int64: readings), least, greatest, last
+        (Int64, in `unit`).
 
     References
     ----------
@@ -37,7 +37,7 @@ def counters(samples: Table) -> pl.DataFrame:
     """
     by = ("counter", "scope", "dev", "pid", "instance", "unit")
     value = pl.col("value")
-    # Of a counter that stays 0 there is no size to change by.
+    # A counter that is always 0 gives 0 / 0.
     change = (
         (pl.col("greatest") - pl.col("least"))
         / pl.max_horizontal(pl.col("least").cast(pl.Float64).abs(), pl.col("greatest").cast(pl.Float64).abs())

@@ -1,4 +1,4 @@
-"""What the answers rest on: bytes by the source that mapped them, and by the rule that gave their owner."""
+"""Bytes by the evidence for their attribution: the source that mapped them, and the rule that gave their owner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from androstep_analysis.measures.tables import Table, counted, ordered, shares, 
 
 
 def evidence(io: Table, column: Literal["map_source", "owner_via"]) -> pl.DataFrame:
-    """What the answers rest on: requests and bytes by operation and kind of evidence.
+    """Return requests and bytes by operation and kind of evidence.
 
     Empty flushes carry no bytes and are left out.
 
@@ -25,8 +25,8 @@ def evidence(io: Table, column: Literal["map_source", "owner_via"]) -> pl.DataFr
     Returns
     -------
     polars.DataFrame
-        Dimensions op and `column` (Enum; a null map_source is what nothing tells). Metrics count [requests] (with such
-        a piece), bytes [B], count_ratio and bytes_ratio [1] (within the operation).
+        Dimensions op and `column` (Enum; a null map_source is unmapped). Metrics count [requests] (requests with such a
+        piece), bytes [B], count_ratio and bytes_ratio [1] (within the operation).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""How many bytes of which file a process wrote and had read by the page cache (definitions.toml, file_io)."""
+"""Bytes of files that processes write, and that the page cache reads for them (definitions.toml, file_io)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS: Final = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "offset
 
 
 def file_io(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, page_bytes: int | None = None) -> pl.DataFrame:
-    """The bytes that processes wrote into files, and that were read into the page cache for them.
+    """Return the bytes that processes wrote to files, and that were read into the page cache for them.
 
     Parameters
     ----------
@@ -31,19 +31,19 @@ def file_io(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, page_byte
     by : sequence of str
         The columns to group by, as for `fsyncs`.
     page_bytes : int, optional
-        The size of a page; without it nothing is known of what was read.
+        The size of a page. Without it, `read` is unknown.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metrics written and read [B], writes [count]; `n` is the number of events, coverage null,
-        `inferred` the share of a row's events of which the file's name is inferred.
-        Direct I/O and stores through a memory map are not in it. No rows where the recording has no such events.
+        Dimensions `by`. Metrics written and read [B], writes [count]. `n` is the number of events, coverage is null,
+        and `inferred` is the share of a row's events with an inferred file name. Direct I/O and stores through a memory
+        map are not included. There are no rows if the recording has no such events.
 
     Raises
     ------
     ValueError
-        For a column that the bytes cannot be grouped by.
+        If bytes of files cannot be grouped by a column in `by`.
 
     References
     ----------
@@ -81,9 +81,12 @@ def file_io(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, page_byte
 def _moved(events: pl.DataFrame, page_bytes: int | None) -> pl.DataFrame:
     """Return the bytes that each event writes or reads: ts_ns, tid, pid, comm, dev, ino, written, read.
 
-    The end of a write says how much was copied; where a filesystem's ends were not recorded, its begins say how much
-    was asked for. A page that a thread adds to the cache in order to write to it is not read; on F2FS neither are the
-    nodes that it keeps there as pages of inodes 1 and 2, nor anywhere the pages of the device itself.
+    The end event of a write has the number of bytes that were copied. If a filesystem's end events were not recorded,
+    its begin events give the number that was requested. These pages do not count as read:
+
+    - pages that a thread adds to the cache in order to write to them,
+    - on F2FS, nodes and metadata, which it caches as pages of inodes 1 and 2,
+    - pages of the block device itself.
     """
     event = pl.col("event")
     is_end, is_begin = event.is_in(tracepoints.WRITE_ENDS), event.is_in(tracepoints.WRITES)

@@ -1,4 +1,4 @@
-"""Which type of file: SQLite databases and journals, executables, multimedia, …"""
+"""Requests by the type of file: SQLite databases and journals, executables, multimedia, …"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from androstep_analysis.measures.tables import Table, counted, known_type, share
 
 
 def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Requests and bytes by operation and file type, data blocks only.
+    """Return requests and bytes of data blocks by operation and file type.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`, op and file_type (Enum; data whose file has no known type stands as `unknown`). Metrics count
-        [requests], bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation). `coverage` is the
-        share of the operation's bytes whose block type is known as a fact: bytes that no extent claims may have been a
-        file's too. `inferred` is the share of a row's bytes of which the file is only inferred.
+        Dimensions `by`, op and file_type (Enum; `unknown` if the file has no known type). Metrics count [requests],
+        bytes [B], count_ratio and bytes_ratio [1] (within `by` group and operation). `coverage` is the share of the
+        operation's bytes with a block type that is known as a fact: unmapped bytes may also belong to files. `inferred`
+        is the share of a row's bytes with an inferred file.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Who calls fsync, on which file, how often, and how long it takes (definitions.toml, fsync_calls)."""
+"""Calls of fsync by process and file: their number and their latency (definitions.toml, fsync_calls)."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ _QUANTILES: Final = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0
 
 
 def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Losses | None = None) -> pl.DataFrame:
-    """The calls that ask a filesystem for a file's data to be on the device: fsync, fdatasync, msync and synced writes.
+    """Return number and latency of the calls that sync a file to the device: fsync, fdatasync, msync and synced writes.
 
     Parameters
     ----------
     tables : mapping of str to Table
         Tables `fs_events`, `files` and `tasks` of one capture (`Capture.tables`).
     by : sequence of str
-        The columns to group by: any of dev, owner_pid, owner_comm, owner_package (who called; null for a thread of
-        the kernel), ino, path, file_type, package (of the file). With ino also dev and incarnation: one number may be
-        that of several files.
+        The columns to group by: any of dev, owner_pid, owner_comm, owner_package (the caller; null for a kernel
+        thread), ino, path, file_type, package (of the file). ino also adds dev and incarnation, since several files may
+        have the same inode number.
     lost : Losses, optional
-        Calls between whose events others may be missing have no latency.
+        The losses of the recording. A call has no latency if events may be missing between its two ends.
 
     Returns
     -------
     polars.DataFrame
         Dimensions `by`. Metrics calls and failed [count], latency_p50, latency_p99 and latency_max [ns] (nearest rank;
-        null where no end of a call is known). `n` is the number of calls, `coverage` the share of all calls of which
-        the end is known, `inferred` the share of a row's calls of which the file's name is inferred. No rows where the
-        recording has no such events.
+        null if no call has a known end). `n` is the number of calls, `coverage` the share of all calls with a known
+        end, `inferred` the share of a row's calls with an inferred file name. There are no rows if the recording has no
+        such events.
 
     Raises
     ------
     ValueError
-        For a column that calls cannot be grouped by.
+        If calls cannot be grouped by a column in `by`.
 
     References
     ----------
@@ -91,7 +91,7 @@ def fsyncs(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, lost: Loss
 def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:
     """Return the calls in order of time: ts_ns, tid, pid, comm, dev, ino, error, latency_ns.
 
-    A call ends with its thread's next event, if that is an end and of the same file.
+    A call ends with the next event of its thread, provided that this is an end event of the same file.
     """
     rows = events.with_columns(pl.col("event").cast(pl.String)).sort("ts_ns", maintain_order=True)
     following = {name: pl.col(name).shift(-1).over("tid").alias(f"end_{name}") for name in ("ts_ns", "event", "error")}

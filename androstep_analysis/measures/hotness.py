@@ -1,4 +1,4 @@
-"""Hot and cold: what share of the blocks or files takes what share of the accesses, and which are written again."""
+"""Hot and cold data: the share of accesses to the hottest blocks or files, and the blocks that are rewritten."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ def hotness(
     of: Literal["blocks", "files"] = "blocks",
     block_bytes: int = BLOCK_BYTES,
 ) -> pl.DataFrame:
-    """What share of the accesses goes to the blocks, or files, that are accessed most.
+    """Return the share of accesses that goes to the most accessed blocks or files.
 
     Parameters
     ----------
     requests : Table
-        Table `requests`, or `io` for files and for groups that only pieces know: request_id, dev, sector, nr_sectors,
-        op, queue_ns, issue_ns, complete_ns.
+        Table `requests`, or `io` for files and for columns that only `io` has: request_id, dev, sector, nr_sectors, op,
+        queue_ns, issue_ns, complete_ns.
     shares : sequence of float
-        Shares of the blocks, from 0 to 1: the hottest ones, as many as make up the share, rounded up.
+        Shares of the blocks, from 0 to 1. The number of hottest blocks is rounded up.
     by : sequence of str
-        The columns to group by. Hot are those that the group accesses most.
+        The columns to group by. Each group has hottest blocks of its own.
     of : {"blocks", "files"}
-        What is hot. Files are told by column path; accesses to blocks of no known path are in no group.
+        Whether to rank blocks or files. Files are identified by column path; accesses without a known path are left
+        out.
     block_bytes : int
         Size of a block, a multiple of 512.
 
@@ -48,12 +49,13 @@ def hotness(
     -------
     polars.DataFrame
         Dimensions `by` and top (Float64: share of the blocks or files). Metrics access_ratio [1], the share of the
-        accesses to blocks, and size [blocks or files], how many these are; `n` is the number of accesses of the group.
+        accesses to blocks, and size [blocks or files], the number of hottest ones. `n` is the number of accesses of the
+        group.
 
     Raises
     ------
     InputError
-        For a size of a block that is no multiple of 512.
+        If `block_bytes` is not a multiple of 512.
 
     References
     ----------
@@ -66,7 +68,7 @@ def hotness(
     True
     """
     used, coverage = (_used_blocks if of == "blocks" else _used_files)(requests, by, block_bytes)
-    # The hottest first; `before` are those that are hotter, or as hot and already counted.
+    # Sorted from hot to cold. `before` is the number of blocks or files that were counted already.
     used = used.group_by(*by, "uses").agg(pl.col("size").sum()).sort("uses", descending=True)
     uses, size = pl.col("uses"), pl.col("size")
     before, n = size.cum_sum() - size, (uses * size).sum()
@@ -80,14 +82,14 @@ def hotness(
 
 
 def _used_blocks(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
-    """How many blocks (size) of each group are accessed how often (uses), and the share of known accesses."""
+    """Return the number of blocks (size) of each group by number of accesses (uses), and the share of known ones."""
     keys = [*dict.fromkeys([*by, "dev", "block"])]
     sums = summed((bounds(part, by) for part in ranges(requests, by, block_bytes)), keys)
     return runs(sums, by).select(*by, "uses", size="nr_blocks"), known_touches(sums, by)
 
 
 def _used_files(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[pl.DataFrame, float | None]:
-    """As `_used_blocks`, of files."""
+    """Return the same as `_used_blocks` for files."""
     keys = [*dict.fromkeys([*by, "path"])]
     n = pl.col("nr_blocks")
     parts = ranges(requests, keys, block_bytes)
@@ -97,14 +99,14 @@ def _used_files(requests: Table, by: Sequence[str], block_bytes: int) -> tuple[p
 
 
 def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
-    """How many of the blocks are only read, written once, or written again.
+    """Return the blocks that are only read, written once, or rewritten.
 
     Parameters
     ----------
     requests : Table
         As for `hotness`.
     by : sequence of str
-        The columns to group by. The class of a block is that in the whole capture; it counts in each group that
+        The columns to group by. The class of a block is that in the whole capture. A block counts in each group that
         accesses it.
     block_bytes : int
         Size of a block, a multiple of 512.
@@ -118,7 +120,7 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
     Raises
     ------
     InputError
-        For a size of a block that is no multiple of 512.
+        If `block_bytes` is not a multiple of 512.
 
     References
     ----------
@@ -151,7 +153,10 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:
-    """The ranges without what an earlier piece of the same request covers: its pieces in one block are one write."""
+    """Return the ranges without blocks that an earlier piece of the same request covers.
+
+    All pieces of a request in one block are one write of the block.
+    """
     rows = rows.sort(REQUEST, "dev", "first_block")
     end = pl.col("first_block") + pl.col("nr_blocks")
     covered = end.cum_max().shift(1).over(REQUEST, "dev")
@@ -160,7 +165,7 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _classes(used: pl.DataFrame, written: pl.DataFrame) -> pl.DataFrame:
-    """How many blocks of each class are in each row of `used`, by the `runs` of blocks that are written."""
+    """Return the number of blocks of each class in each row of `used`, from the `runs` of written blocks."""
     found = np.zeros((3, used.height), np.int64)
     begins, ends = (used[name].to_numpy() for name in ("block", "nr_blocks"))
     ends = begins + ends
@@ -174,8 +179,8 @@ def _classes(used: pl.DataFrame, written: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(blocks: npt.NDArray[np.int64], ordered: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """How many blocks of the ordered runs lie before each of `blocks`."""
-    # Before the first run there is one without blocks.
+    """Return the number of blocks of the ordered runs that lie before each of `blocks`."""
+    # Insert an empty run before the first one.
     first, lengths = (np.append(0, ordered[name].to_numpy()) for name in ("block", "nr_blocks"))
     row = np.searchsorted(first[1:], blocks, "left")
     before: npt.NDArray[np.int64] = (np.cumsum(lengths) - lengths)[row] + np.minimum(blocks - first[row], lengths[row])

@@ -1,4 +1,4 @@
-"""How long requests waited and how long the device took (definitions.toml, latency)."""
+"""Time that requests waited in the queue and took on the device (definitions.toml, latency)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
 def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Quantiles of latency.
+    """Return quantiles of latency.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     polars.DataFrame
         Dimensions `by`, step (Enum: Q2D, D2C, Q2C), op and quantile (Enum: min, p50, p90, p99, p99.9, max, mean).
         Metric latency [ns]. `n` is the number of requests with both ends of the step, `coverage` their share of the
-        bytes of the operation and `by` group. Quantiles are the nearest rank: the smallest value that at least this
-        share of the requests did not exceed, which is one that occurred.
+        bytes of the operation and `by` group. Quantiles are by nearest rank: the smallest observed value that at least
+        this share of the requests does not exceed.
 
     References
     ----------
@@ -77,22 +77,23 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def latency_distribution(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
-    """The cumulative distribution of latency.
+    """Return the cumulative distribution of latency.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
     columns : int, optional
-        Only what a figure of so many columns on a logarithmic axis shows: of each step and operation with more than
-        twice as many values, the least and the greatest in each column. By default every value.
+        Thin out the values for a figure with this many columns on a logarithmic axis. For each step and operation with
+        more than twice as many values, only the least and the greatest value in each column are returned. By default
+        every value is returned.
 
     Returns
     -------
     polars.DataFrame
         Dimensions step (String), op (Enum) and latency_ns (Int64). Metric cumulative_ratio [1]: share of requests that
-        took at most `latency_ns`, a row for each value that occurred. `n` is how many took just this long; with
-        `columns` how many took longer than the row before.
+        took at most `latency_ns`, a row for each observed value. `n` is the number of requests that took exactly this
+        long; with `columns`, those that took longer than the previous row.
 
     References
     ----------
@@ -119,9 +120,10 @@ def latency_distribution(requests: Table, *, columns: int | None = None) -> pl.D
 
 
 def _drawn(spans: pl.LazyFrame, columns: int) -> pl.DataFrame:
-    """Columns step, op, latency_ns and n of `latency_distribution`, in order.
+    """Return columns step, op, latency_ns and n of `latency_distribution`, thinned out and in order.
 
-    What lies between the first and the last of a column counts with the last: that may be done at any time.
+    Values between the first and the last of a column count with the last one. Because of that, batches can be thinned
+    out one after another.
     """
     line, here, value, count = ["step", "op"], ["step", "op", "column"], pl.col("latency_ns"), pl.col("n")
     position, least, greatest = (pl.col(name).clip(lower_bound=1).log() for name in ("latency_ns", "least", "greatest"))
@@ -146,7 +148,7 @@ def _drawn(spans: pl.LazyFrame, columns: int) -> pl.DataFrame:
 
 
 def _spans(rows: pl.LazyFrame, by: Sequence[str] = ()) -> pl.LazyFrame:
-    """A row per request of `_with_bytes` and step that has both ends: `by`, step, op, span (ns), bytes."""
+    """Return a row for each request of `_with_bytes` and each step with both ends: `by`, step, op, span (ns), bytes."""
     steps = [
         rows.filter(pl.col(begin).is_not_null() & pl.col(end).is_not_null()).select(
             *by, "op", "bytes", step=pl.lit(step), span=pl.col(end) - pl.col(begin)
@@ -161,7 +163,7 @@ def _with_bytes(requests: Table) -> pl.LazyFrame:
 
 
 def _weighed(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Let a mean weigh the requests that it is of."""
+    """Return `latency` with column weight: a mean is weighted by the number of requests."""
     is_mean = pl.col("quantile").cast(pl.String) == "mean"
     found = latency(tables["requests"], by=by)
     return found.with_columns(weight=pl.when(is_mean).then(pl.col("n").cast(pl.Float64)).otherwise(1.0))

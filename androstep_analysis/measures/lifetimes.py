@@ -1,4 +1,4 @@
-"""How long what was written stays: until its block is written again or discarded, or beyond the recording."""
+"""Lifetime of written data: the time until its block is written again or discarded."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ _SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
-    """How what was written ends, and how old it is then.
+    """Return the share of written blocks that is rewritten or discarded, and their age at that time.
 
     Parameters
     ----------
     requests : Table
-        Table `requests`, or `io` for groups that only pieces know: request_id, dev, sector, nr_sectors, op, queue_ns,
-        issue_ns, complete_ns. What has no time is left out.
+        Table `requests`, or `io` for columns that only `io` has: request_id, dev, sector, nr_sectors, op, queue_ns,
+        issue_ns, complete_ns. Rows without a time are left out.
     by : sequence of str
-        The columns to group by: whose write it is, not who overwrites or discards it.
+        The columns to group by. They are those of the write, not of the request that overwrites or discards it.
     block_bytes : int
         Size of a block, a multiple of 512.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metrics writes [blocks]; rewritten_ratio, discarded_ratio and alive_ratio [1], which add up to
-        one: whose block is written again, or is discarded whole, or is neither until the end of the recording; and of
-        those that end rewritten_p50, rewritten_p90, rewritten_p99, discarded_p50, discarded_p90 and discarded_p99 [ns],
-        the time from the write to that (nearest rank; null where there is none). `n` is the number of writes.
+        Dimensions `by`. Metrics are writes [blocks]; rewritten_ratio, discarded_ratio and alive_ratio [1];
+        rewritten_p50, rewritten_p90, rewritten_p99, discarded_p50, discarded_p90 and discarded_p99 [ns]. The ratios add
+        up to one: the block is written again, is discarded as a whole, or neither before the end of the recording. The
+        quantiles are of the time from the write to its end (nearest rank; null without such writes). `n` is the number
+        of writes.
 
     Raises
     ------
     InputError
-        For a size of a block that is no multiple of 512.
+        If `block_bytes` is not a multiple of 512.
 
     References
     ----------
@@ -62,7 +63,7 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
     >>> round(table.filter(pl.col("metric").str.ends_with("_ratio"))["value"].sum(), 6)
     1.0
     """
-    keys = [*by] or [KNOWN]  # which is always true where nothing is told apart
+    keys = [*by] or [KNOWN]  # KNOWN is always true without groups
     with scratch.directory("lifetimes") as place:
         groups, coverage = _ends(requests, by, keys, block_bytes, place)
         ended = pl.scan_parquet(place / "*.parquet")
@@ -95,9 +96,9 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
 def _ends(
     requests: Table, by: Sequence[str], keys: list[str], block_bytes: int, place: Path
 ) -> tuple[pl.DataFrame, float | None]:
-    """Writes files of the writes that end together (group, end, age, n). Gives groups, and the share that is known.
+    """Write files of the writes that ended (group, end, age, n). Return the groups, and the share of known writes.
 
-    Groups have columns `keys`, group (their number) and n (blocks written).
+    Groups have columns `keys`, group (their index) and n (blocks written).
     """
     library, sectors = _library(), block_bytes // SECTOR_BYTES
     groups, writes, blocks, known = None, np.zeros(0, np.int64), 0, 0
@@ -106,7 +107,7 @@ def _ends(
     inside = -(-pl.col("sector") // sectors)
     with simulated(library.lifetimes_new(), library.lifetimes_free) as handle:
         for number, part in enumerate(ranges(requests, columns, block_bytes, ("write", "discard", "secure_erase"))):
-            # What is discarded in part stays.
+            # A discard of a part of a block does not end its lifetime.
             rows = part.filter(pl.col("at") > pl.Int64.min()).with_columns(
                 first_block=pl.when(is_write).then("first_block").otherwise(inside),
                 nr_blocks=pl.when(is_write).then("nr_blocks").otherwise((end // sectors - inside).clip(0)),
@@ -130,7 +131,10 @@ def _ends(
 
 
 def _run(handle: int, rows: pl.DataFrame, writes: np.ndarray) -> pl.DataFrame:
-    """The writes that end in these rows: group, end, age and n (blocks); adds to `writes` of each group."""
+    """Return the writes that end in these rows: group, end, age and n (blocks).
+
+    Add the blocks of each group to `writes`.
+    """
     library = _library()
     given = [*places(rows, "dev", "first_block", "nr_blocks", "at", REQUEST, "group"), rows["is_write"].to_numpy()]
     kept = [np.ascontiguousarray(values) for values in given]

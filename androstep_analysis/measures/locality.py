@@ -1,4 +1,4 @@
-"""Sequential and random: does a request begin where the one before it ended?"""
+"""Sequential and random access: whether a request begins at the end of the previous one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ CLASSES = ("consecutive", "forward", "random")
 
 
 def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequence[str] = ("op",)) -> pl.DataFrame:
-    """Consecutive, forward and random requests.
+    """Return consecutive, forward and random requests.
 
     Parameters
     ----------
     requests : Table
-        Table `requests`, or `io` for streams and groups that only pieces know: request_id, dev, sector, nr_sectors, op,
-        queue_ns, issue_ns, complete_ns.
+        Table `requests`, or `io` for columns that only `io` has: request_id, dev, sector, nr_sectors, op, queue_ns,
+        issue_ns, complete_ns.
     stream : sequence of str
-        The columns that tell streams apart, such as ``("dev", "op", "owner_comm")`` or ``("dev", "ino")``.
+        The columns that identify a stream, such as ``("dev", "op", "owner_comm")`` or ``("dev", "ino")``.
     by : sequence of str
         The columns to group by.
 
@@ -33,8 +33,8 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     -------
     polars.DataFrame
         Dimensions `by` and class (String: consecutive, forward, random). Metrics count [requests], bytes [B],
-        count_ratio and bytes_ratio [1] (of all requests of the `by` group). Forward includes consecutive, so the three
-        classes do not add up to one: consecutive and random do.
+        count_ratio and bytes_ratio [1] (of all requests of the `by` group). Consecutive and random add up to one.
+        Forward includes consecutive.
 
     References
     ----------
@@ -53,7 +53,7 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     sums = summed((_sums(part, by) for part in classes), dimensions)
     every = sums.filter(pl.col("class") == CLASSES[0]).select("known", bytes="whole")
     table = tidy(sums, dimensions, known_share(every))
-    # Consecutive and random are all there is: their sum is the whole of each group.
+    # Consecutive and random add up to the total of each group.
     group = [pl.col("metric"), *by]
     whole = pl.col("value").filter(pl.col("class") != "forward").sum().over(group)
     ratios = table.with_columns(
@@ -63,7 +63,7 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
 
 
 def _sums(part: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Of each group and class of a part of `classify` count and bytes; of the group its bytes, and what is known."""
+    """Return count and bytes of each group and class of a part of `classify`, and the group's bytes and known bytes."""
     size, request = pl.col("bytes"), pl.col(REQUEST)
     counts = {f"count_{kind}": request.filter(kind).n_unique().cast(pl.Int64) for kind in CLASSES}
     sizes = {f"bytes_{kind}": size.filter(kind).sum() for kind in CLASSES}
@@ -83,27 +83,26 @@ def _sums(part: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def classify(
     requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequence[str] = ()
 ) -> Iterator[pl.DataFrame]:
-    """The counted rows that carry data, part by part.
+    """Yield the counted rows that carry data, part by part, with their class.
 
-    Columns request_id, `stream`, `by`, time_ns, bytes and Boolean columns consecutive, forward and random.
+    Columns are request_id, `stream`, `by`, time_ns, bytes and the Boolean columns consecutive, forward and random.
 
-    Order is that of issue, of queueing where there is no issue, of completion where there is neither; equal times by
-    request. What a request has in one stream is of one class: where its pieces begin and end together decides, so
-    that a piece never follows another of the same request. All that a request has is in one part, and rows come in that
-    order.
+    Requests are in order of issue, else of queueing, else of completion; equal times in order of request_id. All pieces
+    of a request in one stream have the same class, which depends on the first and the last sector of all of them. A
+    piece therefore never follows another piece of the same request. All pieces of a request are in one part.
     """
     rows = counted(requests).filter(pl.col("nr_sectors") > 0)
     rows = rows.with_columns(
         time_ns=order_ns(),
         end=pl.col("sector") + pl.col("nr_sectors"),
         bytes=pl.col("nr_sectors") * SECTOR_BYTES,
-        at=order_ns().fill_null(pl.Int64.min()),  # what has no time comes first
+        at=order_ns().fill_null(pl.Int64.min()),  # rows without a time come first
     )
     one = list(dict.fromkeys([REQUEST, *stream]))
     columns = list(dict.fromkeys([*one, *by, "time_ns", "sector", "end", "bytes", "at"]))
     last: pl.DataFrame | None = None
     for part in parts(rows.select(columns), "at"):
-        # Of table requests: a row is a request, and nothing has to be put together.
+        # In table requests, each row is a complete request.
         is_whole = bool((part[REQUEST].diff().drop_nulls() > 0).all())
         part = part.sort("time_ns", REQUEST)
         whole = part
@@ -124,12 +123,12 @@ def classify(
 
 
 def order_ns() -> pl.Expr:
-    """The time that orders requests: issue, else queueing, else completion.
+    """Return the time that orders requests: issue, else queueing, else completion.
 
     Returns
     -------
     polars.Expr
-        Int64, in ns, of a table with columns issue_ns, queue_ns and complete_ns.
+        Int64, in ns, for a table with columns issue_ns, queue_ns and complete_ns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Times in which events may be missing: what touches them is left out."""
+"""Lost time: spans in which events may be missing, and expressions that exclude them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TypeAlias
 import polars as pl
 
 Lost: TypeAlias = Sequence[tuple[int | None, int | None]]
-"""Times (ns, both ends, without overlaps) in which events may be missing; None is from the beginning, or to the end."""
+"""Times (ns, both ends included, without overlaps) in which events may be missing. None means from the beginning, or to
+the end."""
 
 
 def touched(begin: str, end: str, lost: Lost) -> pl.Expr:
-    """Whether the time between columns `begin` and `end` (ns, both ends) has any lost time in it."""
+    """Return whether the time from column `begin` to column `end` (ns, both included) overlaps lost time."""
     spans = (
         (True if last is None else pl.col(begin) <= last) & (True if first is None else pl.col(end) >= first)
         for first, last in lost
@@ -22,7 +23,7 @@ def touched(begin: str, end: str, lost: Lost) -> pl.Expr:
 
 
 def length(begin: str, end: str, lost: Lost) -> pl.Expr:
-    """How much of the time between columns `begin` and `end` is lost (ns)."""
+    """Return the length of lost time between columns `begin` and `end` (ns)."""
     bounds = pl.col(begin), pl.col(end)
     spans = (
         (bounds[1] if last is None else pl.lit(last).clip(*bounds))

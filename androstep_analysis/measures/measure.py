@@ -1,4 +1,4 @@
-"""What a measure says of itself (`Measure`), in the file of the measure; `measures.REGISTRY` has all of them."""
+"""The description of a measure (`Measure`). Each measure's file has one, and `measures.REGISTRY` collects them."""
 
 from __future__ import annotations
 
@@ -29,63 +29,65 @@ DIMENSIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "commands": {"device": "controller", "operation": "operation", "opcode": "opcode"},
     "fs_events": {**_OF_PIECES, "inode": "ino"},
 }
-"""For each table that measures are of, the words that people group by and the columns that they are."""
+"""For each table, the words of --by and the columns that they select."""
 
 Worse: TypeAlias = Literal["higher", "lower"] | None
 
 
 class Applied(Enum):
-    """When the conditions of --where choose what a measure is of."""
+    """The stage at which ``--where`` conditions are applied."""
 
     BEFORE = "before"
-    """Rows count each for itself: those that do not match are left out before the measure."""
+    """Before the measure: each row counts independently, so rows that do not match are left out first."""
 
     AFTER = "after"
-    """What a row counts as depends on those around it: all are classified, and those that match are counted."""
+    """After classification: the class of a row depends on its neighbours, so all rows are classified and those that
+    match are counted."""
 
     RESULT = "result"
-    """The measure puts its rows together itself: conditions choose rows of its result."""
+    """On the result: the measure joins rows of several tables, so conditions select rows of its result."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Something to be measured and compared.
+    """The function that computes a measure, with the properties that `androstep measure` and `compare` need.
 
-    `of` takes the tables of a recording and the names of further columns to group by (of the first table that the
-    measure `needs`), and returns a tidy result: ``metric, <those columns>, <dimensions…>, value, unit``, and n, weight
-    and coverage where there are such. `needs` names the tables it takes.
+    `of` takes the tables of a recording and the further columns to group by, all from the first table in `needs`. It
+    returns a tidy result: ``metric, <those columns>, <dimensions…>, value, unit``, and optionally n, weight and
+    coverage. `needs` names the tables that it takes.
 
     Attributes
     ----------
     own : tuple of str
-        Columns that tell the rows of the result apart without being asked for.
+        Dimensions that the result always has.
     by : tuple of str
         The default grouping.
     takes : tuple of str, optional
-        The columns that `of` can group by; by default all in `DIMENSIONS` of its table.
+        The columns that `of` can group by. By default all columns in `DIMENSIONS` of its table.
     within : tuple of str, optional
-        The dimensions in which the shares of the result (metrics that end in _ratio) add up; None where it has none.
+        The dimensions within which the shares (metrics that end in _ratio) add up to one. None if the result has no
+        shares.
     is_rate : bool
-        Counts and bytes become rates.
+        Whether counts and bytes are divided by time.
     has_repetitions : bool
-        A recording holds repetitions (column repeat of the result) and no windows.
+        Whether a recording holds repetitions (column repeat of the result) instead of windows.
     has_windows : bool
-        Not set where what happens in a window depends on what was before it; `instead` says what to ask for windows.
+        Whether the measure can be computed for windows of time. False if the result in a window depends on earlier
+        events. `instead` then names an alternative.
     asks_recording : bool
-        `of` also takes ``recording``, which knows what was lost, and what day it was.
+        Whether `of` also takes ``recording``, for its lost events and its calendar date.
     cuts_time : bool
-        `of` takes the length of windows, ``window_ns`` (None without), instead of tables of windows: its result has
-        column ts_ns, the begin of each.
+        Whether `of` splits time itself. It then takes ``window_ns``, the length of a window (None: no windows), and its
+        result has column ts_ns, the start of each window. Other measures get the tables of each window.
     applied : Applied
-        When conditions apply.
+        The time at which conditions are applied.
     natural : tuple of str
-        Dimensions of the result that have an order of their own, as days or classes of sizes: its rows are not sorted
-        by value within them.
+        Dimensions with an order of their own, such as days or size classes. Rows are not sorted by value within them.
     worse : {"higher", "lower"}, optional
-        Which of two values is worse for the same work; by default neither is. Of a result with classes this is said of
-        those in `costly`. Of times (unit ns) the higher one is worse in every measure (`worse_of`).
+        The direction that is worse for the same work; by default neither. If the result has classes, it applies to
+        those in `costly`. A higher time (unit ns) is worse in every measure (`worse_of`).
     costly : tuple of str
-        The classes or types of the result that cost something; by default all.
+        The classes or types to which `worse` applies; by default all.
     """
 
     description: str
@@ -107,14 +109,14 @@ class Measure:
     costly: tuple[str, ...] = ()
 
     def worse_of(self, unit: str, kind: str | None = None) -> Worse:
-        """Which of two values in this unit, of this class or type, is worse."""
+        """Return the direction that is worse for a value in this unit and of this class or type."""
         if unit == "ns":
             return "higher"
         return None if kind is not None and self.costly and kind not in self.costly else self.worse
 
     @property
     def dimensions(self) -> dict[str, str]:
-        """The words that it can be grouped by, and the columns that they are."""
+        """The words of --by that the measure accepts, and their columns."""
         words = DIMENSIONS.get(self.needs[0], {})
         return {word: column for word, column in words.items() if self.takes is None or column in self.takes}
 
@@ -125,7 +127,7 @@ def of_events(
     within: tuple[str, ...] | None = None,
     natural: tuple[str, ...] = ("step",),
 ) -> Measure:
-    """Make a measure of table block_events, which leaves out what touches lost time."""
+    """Make a measure of table block_events. It leaves out what overlaps lost time."""
 
     def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
         return measure(tables["block_events"], by=by, lost=recording.lost)
@@ -145,7 +147,7 @@ def of_events(
 def of_costs(
     description: str, needs: tuple[str, ...], measure: Callable[..., pl.DataFrame], takes: tuple[str, ...]
 ) -> Measure:
-    """Make a measure of what writing costs."""
+    """Make a measure of the cost of writes."""
 
     def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
         page_bytes = recording.facts.get("page_bytes")

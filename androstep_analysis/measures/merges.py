@@ -1,4 +1,4 @@
-"""How many bios become one request, and how many are split (definitions.toml, merge)."""
+"""Merges of bios into requests, and splits (definitions.toml, merge)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from androstep_analysis.measures.tables import Table, columns_as_rows, lazy
 
 
 def merges(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
-    """How many bios became one request, and how many were split.
+    """Return the number of bios per request, and the shares that were merged or split.
 
     Parameters
     ----------
     block_events : Table
         Table `block_events`: ts_ns, dev, action, sector, nr_sectors.
     by : sequence of str
-        What else to group by: dev, tid.
+        Further columns to group by: dev, tid.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`losses.Losses.spans`): events in them are left out.
+        Times in which events may be missing (`losses.Losses.spans`). Events in them are left out.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metrics queued, issued [count], bios_per_request, merge_ratio and splits_per_bio [1]: bios
-        queued per request issued, the share of bios that were merged into a request of others, and how often a bio was
-        split. Empty flushes are in none. What the trace has no events for is null: bios where
-        none is queued, merges and splits where there is no such event at all. `coverage` is the share of these events
-        that are not left out.
+        Dimensions `by`. Metrics queued and issued [count], bios_per_request [1] (bios queued per request issued),
+        merge_ratio [1] (share of bios that were merged into an existing request) and splits_per_bio [1]. Empty flushes
+        are left out. A metric is null if the trace has no events for it: bios if none is queued in the group, merges
+        and splits if the whole trace has none. `coverage` is the share of these events that is not left out.
 
     References
     ----------
@@ -49,7 +48,7 @@ def merges(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> p
     any_of = pl.any_horizontal(*of.values())
     sums = {name: (is_one & is_known).sum().cast(pl.Int64) for name, is_one in of.items()}
     sums |= {"seen": any_of.sum(), "known": (any_of & is_known).sum()}
-    # A recorder that shows no merge at all may only not have been asked for them.
+    # A trace without any merge or split may come from a recorder that did not enable these events.
     sums |= {f"has_{name}": of[name].any() for name in ("merged", "splits")}
     found = (rows.group_by(by).agg(**sums) if by else rows.select(**sums)).collect()
     has = {name: pl.lit(bool(found[f"has_{name}"].any())) for name in ("merged", "splits")}

@@ -1,4 +1,4 @@
-"""What a cache of a size would miss, by reuse distances (LRU) or by simulating it."""
+"""Miss ratio of a cache by its size, from reuse distances (LRU) or by simulation."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CACHE_BYTES: Final = tuple(1 << power for power in range(20, 35))
 Policy = Literal["lru", "fifo", "s3fifo", "arc"]
 
 _SIMULATED: Final = ("fifo", "s3fifo", "arc")
-"""In the order of ``enum policy``."""
+"""Simulated policies, in the order of ``enum policy``."""
 
 _HASHES: Final = 1 << 24
 
 Misses = Callable[[pl.DataFrame], pl.DataFrame]
-"""Of touches (dev, block) a Boolean column for each size: whether such a cache misses it."""
+"""For touches (dev, block), a Boolean column for each size: whether a cache of that size misses the block."""
 
 
 def miss_ratio(
@@ -44,35 +44,34 @@ def miss_ratio(
     policy: Policy = "lru",
     sample_ratio: float = 1.0,
 ) -> pl.DataFrame:
-    """What a cache of each size would miss.
+    """Return the miss ratio of a cache of each size.
 
     Parameters
     ----------
     requests : Table
         As for `reuse`.
     cache_bytes : sequence of int
-        Sizes of the cache, which is shared by all that the table holds.
+        Sizes of the cache. All requests of the table share one cache.
     by : sequence of str
-        The columns to group by: whose misses they are.
+        The columns to group the misses by.
     block_bytes : int
         Size of a block, a multiple of 512.
     policy : {"lru", "fifo", "s3fifo", "arc"}
-        What the cache drops: the block touched longest ago, the one taken in longest ago, or what S3-FIFO or ARC drop.
-        LRU takes one pass for all sizes; of the others each size is simulated, in memory that follows the size.
+        The replacement policy. LRU takes one pass for all sizes. The others are simulated for each size, in memory that
+        is proportional to it.
     sample_ratio : float
-        Only so large a share of the blocks is looked at, chosen by a hash of their place, as by a cache that is smaller
-        by this share (SHARDS). By default all, and the result is exact; else it is an estimate.
+        Sample this share of the blocks, chosen by a hash of their address, with a cache that is scaled down by the same
+        factor (SHARDS). The result is exact by default, and an estimate if the share is below 1.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and cache_bytes (Int64). Metric miss_ratio [1], of accesses to blocks; `n` is their number.
+        Dimensions `by` and cache_bytes (Int64). Metric miss_ratio [1] of accesses to blocks. `n` is their number.
 
     Raises
     ------
     InputError
-        For a size of a block that is no multiple of 512, a policy that there is not, and a share of the blocks that is
-        none.
+        If `block_bytes` is not a multiple of 512, `policy` is unknown, or `sample_ratio` is not above 0 and at most 1.
 
     References
     ----------
@@ -106,7 +105,7 @@ def miss_ratio(
 
 
 def _counted(part: pl.DataFrame, by: Sequence[str], misses: Misses, least: int) -> pl.DataFrame:
-    """Columns `by`, KNOWN, n (all touches) and for each size how many of those in the sample miss."""
+    """Return columns `by`, KNOWN, n (all touches), and for each size the number of misses in the sample."""
     sample = part if least == _HASHES else part.filter(_hashes(part) < least)
     missed = misses(sample)
     sums = (
@@ -120,7 +119,7 @@ def _counted(part: pl.DataFrame, by: Sequence[str], misses: Misses, least: int) 
 
 
 def _hashes(touched: pl.DataFrame) -> npt.NDArray[np.uint64]:
-    """A number below `_HASHES` for each touch, the same for the same block (the mixing of SplitMix64)."""
+    """Return a hash below `_HASHES` for each touch, equal for equal blocks (the mixing function of SplitMix64)."""
     devs, blocks = (values.view(np.uint64) for values in places(touched, "dev", "block"))
     mixed = devs * np.uint64(0x9E3779B97F4A7C15) + blocks
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -130,7 +129,7 @@ def _hashes(touched: pl.DataFrame) -> npt.NDArray[np.uint64]:
 
 @contextmanager
 def _lru(sizes: Mapping[str, float]) -> Iterator[Misses]:
-    """All sizes at once: a cache misses what its blocks, or a share of them, do not reach."""
+    """Yield the misses of LRU caches: a cache misses a block if its reuse distance is not below the size in blocks."""
     with stack() as handle:
 
         def misses(touched: pl.DataFrame) -> pl.DataFrame:
@@ -142,7 +141,7 @@ def _lru(sizes: Mapping[str, float]) -> Iterator[Misses]:
 
 @contextmanager
 def _caches(policy: int, sizes: Mapping[str, float]) -> Iterator[Misses]:
-    """A cache of each size; one that would hold less than a block, though not nothing, holds one."""
+    """Yield the misses of one simulated cache for each size. A size above 0 is at least one block."""
     library = _library()
     with ExitStack() as opened:
         caches = {

@@ -1,4 +1,4 @@
-"""Reads, writes and the rest: how many, how large, with which flags."""
+"""Requests by operation, size and flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from androstep_analysis.measures.tables import Table, counted, known_share, orde
 
 
 def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Requests and bytes by operation.
+    """Return requests and bytes by operation.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     -------
     polars.DataFrame
         Dimensions `by` and op (Enum). Metrics count [requests], bytes [B], count_ratio and bytes_ratio [1] (within each
-        `by` group); empty flushes stand as op flush with no bytes, and the ratios are of requests that carry data.
+        `by` group). Empty flushes are op flush, with no bytes. The ratios are of requests that carry data.
 
     References
     ----------
@@ -45,7 +45,7 @@ def mix(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def sizes(requests: Table) -> pl.DataFrame:
-    """Requests by size.
+    """Return requests by size.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def sizes(requests: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Dimensions op (Enum) and size_bytes (Int64); empty flushes have none. Metric count [requests].
+        Dimensions op (Enum) and size_bytes (Int64). Empty flushes are left out. Metric count [requests].
 
     Examples
     --------
@@ -70,7 +70,7 @@ def sizes(requests: Table) -> pl.DataFrame:
 
 
 def rwbs(requests: Table) -> pl.DataFrame:
-    """Requests by their operation and flag letters as recorded.
+    """Return requests by their operation and flag letters as recorded.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What was known of the owner of each piece of I/O at the time: whether it was in the foreground, and its user.
+"""State and user of the owner of each piece of I/O at its time: foreground or background, and uid.
 
-Both are added to table `io` as a column, by which every measure of it can tell rows apart. What tells them are few rows
-of other tables, looked up for a batch of pieces at a time.
+Each is added to table `io` as a column, so that every measure of `io` can group by it. The few rows of table
+`importance` or `tasks` are looked up for a batch of pieces at a time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from androstep_analysis.measures.tables import Table, lazy
 STATE: Final = pl.Enum(["foreground", "background", "system"])
 
 PERCEPTIBLE_MEDIUM: Final = 225
-"""The least oom_score_adj of Android of what the user does not perceive; what plays music in the background has 200."""
+"""The lowest oom_score_adj of Android for processes that the user does not perceive. An app that plays music in the
+background has 200."""
 
 PERSISTENT: Final = -800
-"""That of parts of Android that always run, as its status bar: nothing but Android sets it."""
+"""The oom_score_adj of persistent parts of Android, such as the status bar. Only Android sets this value."""
 
 _ALWAYS: Final = -(1 << 62)
 
@@ -28,7 +29,7 @@ _QUEUED: Final = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
 
 
 def states(importance: Table) -> pl.DataFrame:
-    """When each process came to the foreground or left it.
+    """Return the times at which each process entered or left the foreground.
 
     Parameters
     ----------
@@ -39,8 +40,8 @@ def states(importance: Table) -> pl.DataFrame:
     -------
     polars.DataFrame
         Columns pid (Int32), ts_ns (Int64), oom_score_adj (Int32) and state (Enum: foreground, background, system), in
-        order of time: what holds from then until the next row of the process, whether that tells the same or not. A
-        state is null where nothing tells it: a new process has the value of its maker, which nobody chose for it.
+        order of time. Each row holds until the next row of the process, which may have the same state. A state is null
+        if it is unknown: a new process inherits the value of its parent, which was not chosen for it.
 
     References
     ----------
@@ -58,7 +59,8 @@ def states(importance: Table) -> pl.DataFrame:
     is_read = event == "reading"
     is_set = (event == "oom_score_adj_update") | (is_read & (value != 0))
     was_set = is_set.cum_sum().over("pid", (event == "task_newtask").cum_sum().over("pid")) > 0
-    # The kernel gives 0 to all: only where Android runs, or who had another value, was given it by somebody.
+    # The kernel's default is 0. A reading of 0 is a deliberate value only if Android runs (another process has
+    # PERSISTENT) or if the process had another value before.
     is_choice = is_set | (is_read & (was_set | (value == PERSISTENT).any()))
     of_value = (
         pl.when(value < 0)
@@ -81,24 +83,22 @@ def states(importance: Table) -> pl.DataFrame:
 
 
 def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame:
-    """Table `io` with a column that tells where its owner was: in the foreground, the background, or the system.
+    """Return table `io` with the state of the owner: foreground, background or system.
 
     Parameters
     ----------
     io : Table
         Table `io`: owner_pid, queue_ns, issue_ns, complete_ns.
     importance : Table
-        Table `importance`, as `states` takes it.
+        Table `importance`, as for `states`.
     lost : sequence of pairs of int or None
-        Times in which its events may be missing (`losses.Losses.spans`): what was told before is
-        unknown from then on.
+        Times in which its events may be missing (`losses.Losses.spans`). Earlier states are unknown from then on.
 
     Returns
     -------
     polars.LazyFrame
-        The rows with column state (Enum, as `states` has it) at the time when they were queued (issued, completed,
-        where that is not known). It is null where no owner is known, before the first that is told of the owner, and
-        behind lost time.
+        The rows with column state (Enum, as in `states`) at the time of queueing, else of issue, else of completion. It
+        is null if the owner is unknown, before the first event of the owner, and after lost time.
 
     References
     ----------
@@ -118,7 +118,7 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
 
 
 def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
-    """Table `io` with the user of its owner, as Android's storaged adds up.
+    """Return table `io` with the user of its owner, by which Android's storaged adds up.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
     Returns
     -------
     polars.LazyFrame
-        The rows with column uid (Int32): that of the process of the owner's number and name. It is null where no
-        listing of processes has that.
+        The rows with column uid (Int32): that of the process with the owner's pid and name. It is null if no process
+        listing has such a process.
 
     References
     ----------
@@ -156,10 +156,10 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
 def as_told(
     rows: pl.LazyFrame, told: pl.DataFrame, name: str, keys: Sequence[str], lost: Lost = (), time: pl.Expr = _QUEUED
 ) -> pl.LazyFrame:
-    """The rows with column `name` of the last row of `told` with their `keys` until their `time`.
+    """Return the rows with column `name` of the last row of `told` with the same `keys` at or before their `time`.
 
-    `told`, in order of its column told_ns, is small. The column is null where no such row is, and where one after it
-    may be among the `lost`.
+    `told` is small, and in order of its column told_ns. The column is null if there is no such row, or if a later one
+    may be `lost`.
     """
 
     def look_up(batch: pl.Series) -> pl.Series:

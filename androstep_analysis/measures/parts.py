@@ -1,7 +1,7 @@
-"""Tables part by part: what has to see all pieces of a request, or rows in order, in memory that does not grow.
+"""Reading tables in parts, in bounded memory, for measures that need all pieces of a request at once or rows in order.
 
-Tables are written in order of their requests, and these nearly in order of time. So rows are read in batches, and held
-only as long as a later one may come before them or belong to the same request.
+Tables are written in order of request_id, and requests are nearly in order of time. Rows are therefore read in batches,
+and held only until no later row can come before them or belong to the same request.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ REQUEST = "request_id"
 
 
 def batches(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """The rows of `table` in order, up to `ROWS` at a time; nothing for an empty table."""
+    """Return an iterator over the rows of `table` in order, up to `ROWS` at a time."""
     return iter(table.collect_batches(chunk_size=ROWS, maintain_order=True))
 
 
 def in_step(events: pl.LazyFrame, others: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows of both, of the same columns and in order of ts_ns, together in that order, in parts.
+    """Merge two tables with the same columns, both in order of ts_ns, and yield the result in parts.
 
-    Of the same instant events come first.
+    At equal times, rows of `events` come first.
     """
     taken = 0
     for batch in batches(events):
@@ -39,25 +39,26 @@ def in_step(events: pl.LazyFrame, others: pl.DataFrame) -> Iterator[pl.DataFrame
 
 
 def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
-    """The rows in parts, one at least, in each part as they are in the table.
+    """Yield the rows in at least one part, in each part in the order of the table.
 
-    Every row has less in column `order` (Int64 without nulls) than all rows of later parts, and all rows of a request
-    are in one part. The table is read twice, and must have its rows in the same order both times. In memory are a batch
-    and what the table has before or behind its place.
+    Every row has a lower value in column `order` (Int64 without nulls) than all rows of later parts, and all rows of a
+    request are in one part. The table is read twice, and must have the same order of rows both times. Memory holds a
+    batch, and the rows that are out of order.
     """
     ends, least, requests = [0], [0], [0]
     for batch in batches(table.select(pl.col(order).alias("order"), REQUEST)):
         ends.append(ends[-1] + batch.height)
         least.append(int(batch["order"].to_numpy().min()))
         requests.append(int(batch[REQUEST].to_numpy().min()))
-    # The least in a batch and in all behind it.
+    # The minimum over each batch and all later ones.
     least, requests = ([*accumulate(reversed(those), min)][::-1] for those in (least, requests))
     held, seen = table.head(0).collect(), 0
     for batch in batches(table):
         held = pl.concat([held, batch])
         seen += batch.height
         if seen < ends[-1]:
-            # Of the first reading's batch that this one ends in, all may be still to come.
+            # The batches of the two readings may differ. Rows of the first reading's batch in which this one ends may
+            # still be missing.
             at = bisect_right(ends, seen)
             ready, held = _cut(held, order, least[at], requests[at])
             if ready.height:
@@ -66,7 +67,10 @@ def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
 
 
 def _cut(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What may go and what must wait, as rows with these values of `order` and `REQUEST` or more are still to come."""
+    """Split the rows into those that are ready and those that must wait.
+
+    Rows with `order` or `REQUEST` at or above these values may still come.
+    """
     end, before = least, None
     while end != before:
         is_ready = pl.col(order) < end
@@ -80,9 +84,9 @@ def _cut(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.D
 
 
 def by_group(pieces: pl.LazyFrame, dimensions: Sequence[str], known: pl.Expr | None = None) -> pl.DataFrame:
-    """Columns `dimensions`, count (requests with such a piece), bytes and known, of table `io`, a row for each group.
+    """Return columns `dimensions`, count (requests with such a piece), bytes and known, for each group of table `io`.
 
-    All are Int64; known are the bytes of pieces on which `known` holds, by default of all.
+    All are Int64. known is the bytes of the pieces for which `known` holds, by default of all.
     """
     return of_requests(
         pieces.with_columns(known=pl.lit(True) if known is None else known),
@@ -94,7 +98,7 @@ def by_group(pieces: pl.LazyFrame, dimensions: Sequence[str], known: pl.Expr | N
 
 
 def of_requests(rows: pl.LazyFrame, dimensions: Sequence[str], **sums: pl.Expr) -> pl.DataFrame:
-    """A row for each group, with columns that are added up over requests: each sees all rows of a request at once."""
+    """Return a row for each group with sums over requests. Each expression sees all rows of a request at once."""
     columns = dict.fromkeys([*dimensions, REQUEST, *(name for one in sums.values() for name in one.meta.root_names())])
     table = rows.select(list(columns))
 
@@ -108,11 +112,11 @@ def of_requests(rows: pl.LazyFrame, dimensions: Sequence[str], **sums: pl.Expr) 
 
 
 class _DisorderError(Exception):
-    """A table is not in order of its requests."""
+    """The table is not in order of its requests."""
 
 
 def _as_ordered(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """What `parts` gives of a table in order of its requests, read once."""
+    """Yield the same parts as `parts` for a table in order of its requests, reading it once."""
     held = table.head(0).collect()
     for batch in batches(table):
         rows = pl.concat([held, batch])
@@ -126,7 +130,7 @@ def _as_ordered(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def summed(groups: Iterable[pl.DataFrame], dimensions: Sequence[str]) -> pl.DataFrame:
-    """Tables with a row for each group (`dimensions`) as one, in which the other columns are added up."""
+    """Return one table from tables with a row for each group (`dimensions`); all other columns are added up."""
     total: pl.DataFrame | None = None
     waiting: list[pl.DataFrame] = []
     for part in groups:
@@ -135,7 +139,7 @@ def summed(groups: Iterable[pl.DataFrame], dimensions: Sequence[str]) -> pl.Data
             total = rows
             continue
         waiting.append(rows)
-        # Of many groups, adding up takes long: it waits until there is as much to add as there is.
+        # Adding up many groups is slow. Wait until the waiting rows are as many as the total.
         if sum(map(len, waiting)) >= total.height:
             total, waiting = _added_up([total, *waiting], dimensions), []
     assert total is not None, "there is one part at least"

@@ -1,4 +1,4 @@
-"""Exact quantiles of what does not fit into memory, by counting it again and again, ever more finely."""
+"""Exact quantiles of data that does not fit into memory, by counting it repeatedly in ever narrower buckets."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Final
 import polars as pl
 
 MOST: Final = 1 << 20
-"""Values that are in memory at once, and buckets that are counted at once."""
+"""The most values in memory at once, and the most buckets that are counted at once."""
 
 EACH: Final = 256
-"""For each group as many at the least: where groups are very many, so is what they come to."""
+"""Values in memory for each group at least. With very many groups the result itself is as large."""
 
 _BITS: Final = 64
 _SAME: Final = 6
-"""Of the bits of a float's sign and exponent so many tell nothing: whole numbers of 64 bits have 65 exponents."""
+"""Leading bits of a float (sign and exponent) that carry no information: 64-bit integers have only 65 exponents."""
 
 
 def quantiles(
     values: pl.LazyFrame, column: str, groups: pl.DataFrame, shares: Mapping[str, float], *, weight: str | None = None
 ) -> pl.DataFrame:
-    """The nearest rank of a column of Int64: the least value that at least such a share of its group did not exceed.
+    """Return quantiles of a column of Int64 by nearest rank.
 
-    `groups` has a row for each group: the columns that tell groups apart, n (its values) and least. Gives those
-    columns, quantile (String, a name of `shares`) and value (Int64): exactly what all values in order would give.
-    Column `weight` tells how many values a row stands for, if not for one.
+    The nearest rank is the least value that at least this share of its group does not exceed. `groups` has a row for
+    each group: the grouping columns, n (number of values) and least (minimum). The result has the grouping columns,
+    quantile (String, a key of `shares`) and value (Int64). It equals the quantile of all values in order. If column
+    `weight` is given, each row counts that many times.
 
-    Few values are put in order. Else a pass over them counts how many lie in which bucket, the next one does so within
-    the buckets in which a wanted rank lies, in narrower ones. Where few enough are left, every value is a bucket.
-    Buckets are as those of floating point: the wider the larger the values.
+    Few values are sorted. Otherwise each pass counts the values in buckets, and the next pass divides only those
+    buckets that contain a wanted rank. When few enough values are left, every value is a bucket. Buckets are spaced
+    like floating-point numbers: they are wider for larger values.
     """
     by = [name for name in groups.columns if name not in ("n", "least")]
     stands_for = pl.lit(1, pl.Int64) if weight is None else pl.col(weight).cast(pl.Int64)
@@ -67,17 +68,20 @@ def quantiles(
 
 
 def _rank(share: float, count: pl.Expr) -> pl.Expr:
-    """How many values of a group of so many come before the wanted one in order."""
+    """Return the number of values of a group that precede the wanted one."""
     return ((count * share).ceil() - 1).clip(lower_bound=0).cast(pl.Int64)
 
 
 def _bucket(bits: int) -> pl.Expr:
-    """The bucket of a value that leaves so many bits open; without any the value itself."""
+    """Return the bucket of a value that leaves this many bits undecided; the value itself for 0 bits."""
     return pl.col("_key") // pl.lit(1 << bits, pl.UInt64) if bits else pl.col("_offset")
 
 
 def _reached(wanted: pl.DataFrame, counts: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, int]:
-    """The buckets (`counts`, in order) that the wanted ranks lie in, with the ranks in these, and how much is there."""
+    """Return the buckets that contain the wanted ranks, with the ranks within them, and the number of rows in them.
+
+    `counts` is in order of buckets.
+    """
     running = counts.with_columns(_end=pl.col("_n").cum_sum().over(*by, "_inside"))
     found = (
         wanted.join(running, on=[*by, "_inside"], nulls_equal=True, maintain_order="right")

@@ -1,4 +1,4 @@
-"""How many requests a device has at a time, and when it has none (definitions.toml, queue_depth, idle_period)."""
+"""Number of requests in a device over time, and its idle periods (definitions.toml, queue_depth, idle_period)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_
 from androstep_analysis.measures.volume import MOST_BINS
 
 _COMPLETION, _ISSUE, _OWN_COMPLETION = 0, 1, 2
-"""What comes first of one time: a request that takes no time is issued before it is completed."""
+"""Order of events at the same time: a request that takes no time is issued before it is completed."""
 
 _CARRIED: Final = -1
 
@@ -29,34 +29,37 @@ def queue(
     window_ns: int | None = None,
     span: tuple[int, int] | None = None,
 ) -> pl.DataFrame:
-    """How long there were how many requests in a device at once, and how many each request was issued to.
+    """Return the time at each queue depth of a device, and the number of requests issued at it.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: request_id, dev, issue_ns, complete_ns.
     by : sequence of str
-        Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
+        Further columns of `requests` that identify a queue, such as submit_comm. The depth of a queue counts its own
+        requests only.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`losses.Losses.spans`): depth is unknown then.
+        Times in which events may be missing (`losses.Losses.spans`). Depth is unknown then.
     window_ns : int, optional
-        Length of a window of time, in ns; by default there are none. Depth at the begin of a window is that of the
-        requests from before it.
+        Length of a window of time, in ns; by default there are no windows. The depth at the start of a window includes
+        requests issued before it.
     span : pair of int, optional
-        From when to when there are windows, in ns; by default from the first issue to the last completion.
+        Start and end of the time that is divided into windows, in ns; by default from the first issue to the last
+        completion.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions ts_ns (Int64, begin of the window, where there are such), dev, `by` and depth (Int64). Metrics time
-        [ns] and time_ratio [1] of that depth in the time in which it is known, and issued [requests] that made it so
-        deep. `coverage` is the share of known time from the first issue of the queue to its last completion; `n` the
-        requests issued in known time. A queue (or a window of it) of which no time is known has no rows.
+        Dimensions ts_ns (Int64, start of the window, only with windows), dev, `by` and depth (Int64). Metrics time [ns]
+        and time_ratio [1] at that depth, of the time with known depth, and issued [requests] whose issue raised the
+        queue to that depth. `coverage` is the known share of the time from the first issue of the queue to its last
+        completion. `n` is the number of requests issued in known time. A queue (or a window of it) without known time
+        has no rows.
 
     Raises
     ------
     InputError
-        For a window that has no length, and for more than `volume.MOST_BINS`.
+        If `window_ns` is not positive, or if there are more windows than `volume.MOST_BINS`.
 
     References
     ----------
@@ -79,32 +82,33 @@ def depth(
     window_ns: int | None = None,
     span: tuple[int, int] | None = None,
 ) -> pl.DataFrame:
-    """How many requests there are in a device on average and at most, and for how much of the time there is none.
+    """Return the mean and maximum queue depth of a device, and its share of idle time.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: request_id, dev, issue_ns, complete_ns.
     by : sequence of str
-        Further columns of `requests`, as `queue` takes them.
+        Further columns of `requests`, as for `queue`.
     lost : sequence of pairs of int or None
-        Times in which events may be missing, as `queue` takes them.
+        Times in which events may be missing, as for `queue`.
     window_ns : int, optional
-        Length of a window of time, in ns; by default there are none.
+        Length of a window of time, in ns; by default there are no windows.
     span : pair of int, optional
-        From when to when there are windows, in ns; by default from the first issue to the last completion.
+        Start and end of the time that is divided into windows, in ns; by default from the first issue to the last
+        completion.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions ts_ns (Int64, begin of the window, where there are such), dev and `by`. Metrics time [ns] in which
-        depth is known, and of this time mean and max [requests], and idle_ratio [1], the share of it without a request.
-        `coverage`, `n` and what has no rows are those of `queue`.
+        Dimensions ts_ns (Int64, start of the window, only with windows), dev and `by`. Metrics time [ns] with known
+        depth, mean and max depth [requests] in it, and idle_ratio [1], the share of it without a request. `coverage`,
+        `n` and missing rows are as for `queue`.
 
     Raises
     ------
     InputError
-        For a window that has no length, and for more than `volume.MOST_BINS`.
+        If `window_ns` is not positive, or if there are more windows than `volume.MOST_BINS`.
 
     References
     ----------
@@ -123,10 +127,7 @@ def depth(
 def queues(
     requests: Table, *, lost: Lost = (), window_ns: int, span: tuple[int, int] | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Return `queue` and `depth` of the whole time and `depth` of windows, of each device, from one pass over a table.
-
-    Parameters are those of `queue`.
-    """
+    """Return `queue` and `depth` of the whole time and `depth` of windows for each device, in one pass over a table."""
     groups = ["dev"]
     in_windows = _sums(requests, groups, lost, window_ns, span)
     whole = in_windows.group_by(*groups, "depth").agg(pl.col("time", "issued", "whole").sum())
@@ -143,7 +144,7 @@ def _depth_of(spent: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     share = pl.col("time_ratio")
     wide = spent.group_by(*groups, "n", "coverage").agg(
         pl.col("time").sum(),
-        # In one order, in which a sum of floats is the same in every run.
+        # A fixed order makes the sum of floats the same in every run.
         mean=pl.when(share.is_not_null().all()).then((pl.col("depth") * share).sort_by("depth").sum()),
         max=pl.col("depth").max(),
         idle_ratio=pl.when(share.is_not_null().all()).then(share.filter(pl.col("depth") == 0).sum()),
@@ -152,24 +153,24 @@ def _depth_of(spent: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
 
 
 def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
-    """How long a device has nothing to do, and how long it is busy between.
+    """Return the idle periods of a device, and the busy periods between them, by duration.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: request_id, dev, issue_ns, complete_ns.
     by : sequence of str
-        Further columns of `requests` to tell queues apart by, as submit_comm: each is of its own requests only.
+        Further columns of `requests` that identify a queue, such as submit_comm. The depth of a queue counts its own
+        requests only.
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`losses.Losses.spans`): left out.
+        Times in which events may be missing (`losses.Losses.spans`). They are left out.
 
     Returns
     -------
     polars.DataFrame
         Dimensions dev, `by`, period (Enum: idle, busy) and duration_up_to_ns (Int64, a power of two: periods longer
-        than half of it and at most it). Metrics periods [count], time [ns] and time_ratio [1], of the time of all of
-        them.
-        Periods that reach into time in which depth is unknown are left out, as are those at both ends.
+        than half of it and at most it). Metrics periods [count], time [ns] and time_ratio [1] (of the time of all
+        periods). The first and the last period are left out, and so are those that overlap time with unknown depth.
 
     References
     ----------
@@ -205,7 +206,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
 def _times(
     requests: Table, by: Sequence[str], lost: Lost, window_ns: int | None, span: tuple[int, int] | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Of each depth its time, time_ratio and issued, with n and coverage of its group; and what groups are told by."""
+    """Return time, time_ratio and issued of each depth, with n and coverage of its group; and the grouping columns."""
     groups = ["dev", *(name for name in by if name != "dev")]
     found = _sums(requests, groups, lost, window_ns, span)
     groups = groups if window_ns is None else ["ts_ns", *groups]
@@ -215,7 +216,7 @@ def _times(
 def _sums(
     requests: Table, groups: Sequence[str], lost: Lost, window_ns: int | None, span: tuple[int, int] | None
 ) -> pl.DataFrame:
-    """Columns groups, depth, time (known), issued and whole (all of the time); with windows of each window (ts_ns)."""
+    """Return columns groups, depth, time (known), issued and whole (all time). With windows, groups include ts_ns."""
     depths = _depths(requests, groups, lost)
     if window_ns is not None:
         depths = _in_windows(depths, window_ns, span or _span(requests))
@@ -236,7 +237,7 @@ def _sums(
 
 
 def _shares(found: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
-    """`_sums` with time_ratio, n and coverage, without what has neither time nor requests."""
+    """Return `_sums` with time_ratio, n and coverage, without rows that have neither time nor requests."""
     whole, time = pl.col("whole").sum().over(groups), pl.col("time").sum().over(groups)
     told = found.with_columns(
         n=pl.col("issued").sum().over(groups),
@@ -247,11 +248,12 @@ def _shares(found: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
 
 
 def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
-    """Columns groups, begin_ns, end_ns, depth, is_issue, is_known of each time between two events of a queue, in order.
+    """Yield the spans of time between two events of a queue, in order.
 
-    Columns requests and `sums` (Int64 columns of the table) add up all that was issued up to begin_ns. Where there are
-    `sums`, the pieces of a request (table `io`) that are of one queue are one request in it. In memory are a part of
-    the table, and of the requests before it those that are not complete.
+    Columns are groups, begin_ns, end_ns, depth, is_issue and is_known. Columns requests and `sums` (Int64 columns of
+    the table) are running totals of the requests issued up to begin_ns. With `sums`, the table has pieces (table `io`),
+    and the pieces of a request in one queue count as one request. Memory holds a part of the table and the earlier
+    requests that are not complete.
     """
     rows = lazy(requests)
     bounds = _bounds(rows)
@@ -272,8 +274,8 @@ def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[s
 
 
 def _events(part: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> pl.DataFrame:
-    """Columns groups, ts_ns, order, delta, requests and `sums` of each issue and completion."""
-    # Only what adds up is of pieces; requests are whole already.
+    """Return columns groups, ts_ns, order, delta, requests and `sums` of each issue and completion."""
+    # Tables with `sums` consist of pieces, which are joined to requests here. Other tables consist of requests.
     whole = part.group_by(REQUEST, *groups, "issue_ns", "complete_ns").agg(pl.col(sums).sum()) if sums else part
     own = pl.when(pl.col("complete_ns") > pl.col("issue_ns")).then(_COMPLETION).otherwise(_OWN_COMPLETION)
     one, nothing = pl.lit(1, pl.Int64), pl.lit(0, pl.Int64)
@@ -292,7 +294,7 @@ def _events(part: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> p
 
 
 def _segments(events: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The times between events, and of each queue its last event with its depth, as one to begin with."""
+    """Return the spans between events, and the last event of each queue with its depth, to begin the next part with."""
     counts = ["requests", *sums]
     rows = events.sort("ts_ns", "order", maintain_order=True).with_columns(
         pl.col(counts).cum_sum().over(groups),
@@ -304,13 +306,17 @@ def _segments(events: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) 
     carried = rows.filter(is_last).select(
         *groups, "ts_ns", pl.lit(_CARRIED, pl.Int32).alias("order"), pl.col("depth").alias("delta"), *counts
     )
-    # The last event counts here, as a time of no length; what is carried is no issue.
+    # The last event counts here as a span of no length. When carried to the next part, it is no issue.
     found = rows.with_columns(pl.col("end_ns").fill_null(pl.col("ts_ns")))
     return found.select(*groups, "depth", "end_ns", "is_issue", *counts, begin_ns="ts_ns"), carried
 
 
 def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
-    """From when to when the depth of each device is known: of what has one end only it is not told how long it was."""
+    """Return the time in which the depth of each device is known.
+
+    A request without an issue was in the device for an unknown time before its completion, one without a completion
+    after its issue.
+    """
     issue, complete = pl.col("issue_ns"), pl.col("complete_ns")
     return (
         rows.group_by("dev")
@@ -323,7 +329,7 @@ def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _told(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame:
-    """The times with whether their depth is known."""
+    """Return the spans with column is_known: whether their depth is known."""
     rows = found.join(bounds, on="dev", how="left", maintain_order="left")
     is_within = (pl.col("begin_ns") >= pl.col("from_ns")).fill_null(True) & (
         pl.col("end_ns") <= pl.col("to_ns")
@@ -332,13 +338,16 @@ def _told(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame
 
 
 def _span(requests: Table) -> tuple[int, int]:
-    """From the first issue to the last completion; 0 where there is none."""
+    """Return the first issue and the last completion; 0 if there is none."""
     first, last = lazy(requests).select(pl.col("issue_ns").min(), pl.col("complete_ns").max()).collect().row(0)
     return first or 0, last or 0
 
 
 def _in_windows(depths: Iterator[pl.DataFrame], window_ns: int, span: tuple[int, int]) -> Iterator[pl.DataFrame]:
-    """The times cut at the bounds of windows, with the begin of each as ts_ns; the end of the span is in the last."""
+    """Split the spans at the bounds of windows and add the start of the window as ts_ns.
+
+    The last window includes the end.
+    """
     first, last = span
     if window_ns <= 0:
         raise InputError(f"window_ns is {window_ns}: a window must be at least 1 ns long")
@@ -371,14 +380,16 @@ def _in_windows(depths: Iterator[pl.DataFrame], window_ns: int, span: tuple[int,
 def periods(
     requests: Table, groups: Sequence[str], lost: Lost, *, gap_ns: int = 0, sums: Sequence[str] = ()
 ) -> Iterator[pl.DataFrame]:
-    """Columns groups, period and time (ns) of each idle period longer than `gap_ns`, and of the busy one between two.
+    """Yield the idle periods longer than `gap_ns` and the busy periods between them.
 
-    Columns requests and `sums` (Int64 columns of the table) add up what was issued in it.
+    Columns are groups, period and time (ns). Columns requests and `sums` (Int64 columns of the table) are the totals of
+    the requests issued in the period.
     """
     kept = ["end_ns", "is_known", "requests", *sums]
     carried: pl.DataFrame | None = None
     for part in _depths(requests, groups, lost, sums):
-        # A gap is where all before is complete; what is not known is a gap of no length that cuts.
+        # A gap begins when all earlier requests are complete. Unknown time counts as a gap of no length that ends a
+        # period.
         is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") - pl.col("begin_ns") > gap_ns)
         cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", *kept)
         cuts = cuts if carried is None else pl.concat([carried, cuts])
@@ -405,7 +416,7 @@ def _queue(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns:
 
 
 def _depth(tables: Tables, by: tuple[str, ...], recording: Recording, window_ns: int | None) -> pl.DataFrame:
-    """Let what is of time weigh the time that it is of."""
+    """Return `depth` with column weight: means over time are weighted by the length of that time."""
     found = depth(tables["requests"], by=by, lost=recording.lost, window_ns=window_ns, span=recording.span)
     times = found.filter(metric="time").drop("metric", "unit", "n", "coverage").rename({"value": "weight"})
     keys = [name for name in times.columns if name != "weight"]

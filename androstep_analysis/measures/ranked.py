@@ -1,4 +1,4 @@
-"""The rows of a result in the order in which people want them, and the first of them."""
+"""Sorting and truncating the rows of a result."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ def ranked(
     is_reversed: bool = False,
     top: int | None = None,
 ) -> tuple[pl.DataFrame, int]:
-    """Sort a tidy result by what its dimensions have in common, and cut it.
+    """Sort a tidy result by its dimensions or a value, and return its first rows.
 
     Parameters
     ----------
     result : polars.DataFrame
-        Columns metric, dimensions, value; rows that agree in all dimensions but quantile stay together.
+        Columns metric, dimensions, value. Rows that differ only in quantile stay together.
     natural : collection of str
-        Dimensions that have an order of their own. All others are sorted by value, the largest first: of metric bytes
-        where there is one, else of the first metric.
+        Dimensions that have an order of their own. The others are sorted by value, the largest first. The value is that
+        of metric bytes if there is one, else of the first metric.
     words : mapping of str to str, optional
-        Other names that `sort` may use for dimensions.
+        Other names of dimensions that `sort` accepts.
     sort : str, optional
-        Instead of that: value (whatever the dimensions), a metric, a quantile, n, coverage or inferred, the largest
-        first; or a dimension, the least first.
+        Sort by this instead: value (ignoring natural dimensions), a metric, a quantile, n, coverage or inferred, the
+        largest first; or a dimension, the least first.
     is_reversed : bool
-        The other way round.
+        Whether to reverse the order.
     top : int, optional
-        How many combinations of dimensions are left, of each window where there are such.
+        The number of combinations of dimensions to return; with windows, for each window.
 
     Returns
     -------
     tuple of polars.DataFrame and int
-        The rows by metric, in their new order; and how many combinations of dimensions are left out.
+        The rows by metric, in their new order; and the number of combinations of dimensions that are left out.
 
     Raises
     ------
     InputError
-        Where there is nothing of the name to sort by, with what there is.
+        If `sort` names nothing in the result. The message lists the names that it accepts.
     """
     dims = [name for name in result.columns if name not in (*MEASURES, "quantile")]
-    dims.sort(key="repeat".__eq__)  # Repetitions of the same stay together.
+    dims.sort(key="repeat".__eq__)  # Keep the repetitions of a combination together.
     if not dims or result.is_empty():
         return result, 0
     metrics = result["metric"].unique(maintain_order=True).to_list()
@@ -74,12 +74,12 @@ def ranked(
 
 
 def _keyed(result: pl.DataFrame, dims: list[str], is_meant: pl.Expr, column: str) -> pl.DataFrame:
-    """Each combination of dimensions with the largest value of a column in the rows that are meant, as `_key`."""
+    """Return each combination of dimensions with `_key`, the largest value of `column` in the rows with `is_meant`."""
     return result.group_by(dims, maintain_order=True).agg(pl.col(column).filter(is_meant).max().alias("_key"))
 
 
 def _by_value(groups: pl.DataFrame, dims: list[str], natural: Collection[str]) -> pl.DataFrame:
-    """Sort by natural dimensions as they are, and by the others by the largest value of what they stand for."""
+    """Sort by natural dimensions in their own order, and by the others by their largest value."""
     keys: list[pl.Expr] = []
     descending: list[bool] = []
     for at, name in enumerate(dims):
@@ -87,10 +87,10 @@ def _by_value(groups: pl.DataFrame, dims: list[str], natural: Collection[str]) -
         if name in natural:
             keys.append(pl.col(name))
             descending.append(False)
-        elif is_last:  # of those that stand side by side
+        elif is_last:  # the last of consecutive dimensions
             keys.append(pl.col("_key").max().over(dims[: at + 1]))
             descending.append(True)
-            # What is as large stays together.
+            # Keep groups of equal value together.
             keys += [pl.col(other) for other in dims[: at + 1]]
             descending += [False] * (at + 1)
     return groups.sort(keys, descending=descending, nulls_last=True, maintain_order=True)

@@ -1,7 +1,8 @@
-"""What was read from the device and never asked for (definitions.toml, readahead).
+"""Bytes that were read from the device and never requested (definitions.toml, readahead).
 
-The events of the page cache tell which pages come in and leave, and which of them read calls, faults and writes want;
-the requests, which bytes were read into them. One pass over all of it, in order of time (native/reuse/readahead.c).
+The events of the page cache show the pages that enter and leave it, and those that read calls, faults and writes use.
+The requests show the bytes that were read into these pages. One pass follows both in order of time
+(native/reuse/readahead.c).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, counted, is_known, lazy, ordered
 
 PARTS: Final = ("asked", "mapped", "dropped", "pending", "direct", "unknown")
-"""In the order of ``enum part``."""
+"""Parts of the bytes that were read, in the order of ``enum part``."""
 
 EVENTS: Final = (tracepoints.CACHED, tracepoints.UNCACHED, tracepoints.FAULTED, tracepoints.MAPPED)
-"""What a recording must have, all of it and `READ_CALL` or `READ`, to tell what was asked for."""
+"""The events that are necessary to see which pages are used, together with `READ_CALL` or `READ`."""
 
 _IN, _GONE, _ASKED, _WANTED, _MAPPED, _DIRTY, _READ, _DIRECT, _LOST = range(9)
 """``enum row_kind``."""
@@ -46,9 +47,9 @@ _KINDS: Final = {
 
 _LARGEST_FILE, _LARGEST_READ, _LARGEST_WRITE, _LARGEST_ORDER = 1 << 60, 1 << 31, 1 << 29, 17
 _BEHIND = 1 << 62
-"""A time behind all others."""
+"""A time after all others."""
 _SOME_PAGE_BYTES = 4096
-"""Where no page is followed."""
+"""The page size if it is unknown. No page is followed then."""
 
 _NO_INT64, _NO_INT32 = native.none("int64"), native.none("int32")
 _ROW: Final[dict[str, Any]] = {
@@ -90,7 +91,7 @@ def readahead(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """What became of the data of files that was read from the device: asked for, or read ahead and never used.
+    """Return the use of file data that was read from the device: requested, or read ahead and never used.
 
     Parameters
     ----------
@@ -99,21 +100,20 @@ def readahead(
     by : sequence of str
         Further columns of `io` to group by.
     page_bytes : int, optional
-        Size of the kernel's pages (``capture.facts["page_bytes"]``); by default what the events prove.
+        Size of the kernel's pages (``capture.facts["page_bytes"]``); by default the size that follows from the events.
     recorded : collection of str, optional
-        Names of the events that were recorded, also those that never came (``capture.manifest.events``); by default
-        those that came.
+        Names of the events that were recorded, including those that never occurred (``capture.manifest.events``); by
+        default those in the table.
     lost : Losses, optional
-        What the recording lost; by default nothing.
+        The losses of the recording; by default none.
 
     Returns
     -------
     polars.DataFrame
         Dimensions `by` and part (Enum: asked, mapped, dropped, pending, direct, unknown). Metrics bytes [B], which add
-        up to all data of files that was read, and bytes_ratio [1] (within `by` group). `n` is the number of pages that
-        were read, as often as they were; `coverage` the share of the bytes of which part and `by` are known. All is
-        unknown but what direct calls read where a recording has not all of the events it takes: ``androstep record
-        --readahead`` records them.
+        up to all file data that was read, and bytes_ratio [1] (within `by` group). `n` is the number of page reads.
+        `coverage` is the share of the bytes for which part and `by` are known. If the recording lacks one of the
+        necessary events, everything but direct reads is unknown. ``androstep record --readahead`` records them.
 
     References
     ----------
@@ -147,13 +147,13 @@ def readahead(
 
 
 def _placed(fs_events: pl.LazyFrame, requests: Table, page_bytes: int | None) -> pl.LazyFrame:
-    """The events with the filesystem they are of and the pages they are about."""
+    """Return the events with their filesystem and their pages."""
     disks = tracepoints.on_disks(fs_events, lazy(requests))
     return pagesize.counted(tracepoints.on_filesystems(fs_events, disks), page_bytes)
 
 
 def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_bytes: int | None) -> pl.LazyFrame:
-    """The events as rows (`_ROW`), without those that tell no place that a file can have."""
+    """Return the events as rows (`_ROW`), without those that have no valid offset in a file."""
     event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
     kind = pl.coalesce(pl.when(event.is_in(names)).then(pl.lit(number, pl.UInt8)) for number, names in kinds.items())
     order = pl.col("page_order").fill_null(0).clip(0, _LARGEST_ORDER)
@@ -170,7 +170,7 @@ def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_by
     end = begin + pl.when(in_bytes).then("nr_bytes").otherwise(pages * size)
     in_file = pl.min_horizontal(end, (pl.col("last_page") + 1) * size)
     most = pl.when(is_write).then(_LARGEST_WRITE).when(is_read).then(_LARGEST_READ).otherwise(_LARGEST_FILE)
-    # A write call's own event tells more than that of the folio it makes dirty.
+    # The event of a write call is more precise than that of the folio it dirties.
     written = tracepoints.devices(fs_events, event.is_in(tracepoints.WRITES))
     is_double = event.is_in(tracepoints.DIRTIED) & pl.col("dev").is_in(written)
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(1, most)
@@ -191,7 +191,10 @@ def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_by
 def _reads(
     reads: pl.LazyFrame, requests: Table, groups: pl.DataFrame, is_sure: pl.Expr, by: Sequence[str]
 ) -> pl.DataFrame:
-    """What was read of files, as rows with the group of each; those of no known place are of inode -1."""
+    """Return the file data that was read as rows, with the group of each.
+
+    Reads without a known file offset have inode -1.
+    """
     is_placed = pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_between(0, _LARGEST_FILE)
     begin = pl.when(is_placed).then("file_offset_bytes").otherwise(0)
     rows = (
@@ -214,7 +217,7 @@ def _reads(
 
 
 def _gaps(lost: Losses) -> pl.DataFrame:
-    """A row where rows begin to be missing, and where they are there again, within the recording."""
+    """Return a row for each start and each end of lost time within the recording."""
     spans = lost.spans("fs_events")
     times = sorted({begin for begin, _ in spans if begin is not None} | {end or _BEHIND for _, end in spans})
     row = {**dict.fromkeys(_ROW, 0), "kind": _LOST}
@@ -222,7 +225,7 @@ def _gaps(lost: Losses) -> pl.DataFrame:
 
 
 def _follow(events: pl.LazyFrame, others: pl.DataFrame, page_bytes: int, nr_groups: int) -> Any:
-    """What became of each group's reads: an array of `_SUMS`."""
+    """Return the sums of each group's reads, an array of `_SUMS`."""
     handle = _library().readahead_new(page_bytes, nr_groups)
     if not handle:
         raise MemoryError
@@ -269,12 +272,12 @@ def _tidy(groups: pl.DataFrame, sums: Any, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _of_recording(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-    """Take the tables as they are: events and requests have to be in one order."""
+    """Measure the tables on their own clock, since events and requests must be in one order."""
     facts = {"page_bytes": recording.facts["page_bytes"], "recorded": recording.events, "lost": recording.losses}
     io = recording.tables["io"]
     there = io.collect_schema().names()
     if added := [name for name in by if name not in there]:
-        # Events of the page cache stay in the recording's own clock, and so must the pieces.
+        # The events of the page cache are on the recording's own clock, so the pieces must be too.
         keys = ["request_id", "piece"]
         io = io.lazy().join(tables["io"].lazy().select(*keys, *added), on=keys, how="left", maintain_order="left")
     return readahead({**recording.tables, "io": io}, by=by, **facts)

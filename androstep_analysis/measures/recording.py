@@ -1,4 +1,4 @@
-"""A recording as measures take it: its tables, and what is known of them."""
+"""A recording as the measures take it: tables, facts and losses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TELLS_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, w
 
 
 class Captured(Protocol):
-    """What `Recording.of` reads of a capture."""
+    """The attributes of a capture that `Recording.of` reads."""
 
     @property
     def title(self) -> str: ...
@@ -45,9 +45,10 @@ class Captured(Protocol):
 
 @dataclass(frozen=True)
 class Recording:
-    """What is compared of a capture: its title, its row of table captures, its tables, and where its clock jumped.
+    """The parts of a capture that are measured and compared.
 
-    `events` are the names of all that was recorded, also of what never came (None: unknown).
+    `facts` is its row of table captures, and `jumps` the jumps of its clock. `events` are the names of all recorded
+    events, including those that never occurred (None: unknown).
     """
 
     title: str
@@ -60,9 +61,9 @@ class Recording:
 
     @classmethod
     def of(cls, capture: Captured) -> Recording:
-        """Take what is compared of an open capture (`androstep_analysis.Capture`)."""
+        """Make a recording from an open capture (`androstep_analysis.Capture`)."""
         lost = losses.Losses(capture.losses, capture.lost_events)
-        # Nothing says which day it was where the clock was set or stood still.
+        # The date is unknown if the clock was set or stood still.
         moved = abs(capture.about.get("realtime_moved_ns", 0)) > NS_PER_S or bool(capture.jumps)
         offset = None if moved else capture.about["realtime_offset_ns"]
         events = capture.manifest.events
@@ -70,23 +71,23 @@ class Recording:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """From its first event to its last, on the axis of `timed`; None where it has none."""
+        """The times of the first and the last event on the axis of `timed`, or None without events."""
         first, last = self.facts["t_start_ns"], self.facts["t_end_ns"]
         return None if first is None or last is None else (first, clock.continued(last, self.jumps))
 
     @property
     def lost(self) -> list[tuple[int | None, int | None]]:
-        """When events of the block layer may be missing, on the axis of `timed`."""
+        """The times in which events of the block layer may be missing, on the axis of `timed`."""
         return self.lost_of("block_events")
 
     def lost_of(self, table: str) -> list[tuple[int | None, int | None]]:
-        """When rows of the table may be missing, on that axis."""
+        """Return the times in which rows of the table may be missing, on the axis of `timed`."""
         return [(self._continued(begin), self._continued(end)) for begin, end in self.losses.spans(table)]
 
     def by(self, columns: Sequence[str]) -> Tables:
-        """`timed`, of which table `io` has what was known of the owner at the time, where one of the columns is that.
+        """Return the tables of `timed`. If `columns` has state or uid, add that column of the owner to table `io`.
 
-        Raises `InputError` where the recording has nothing of it.
+        Raises `InputError` if the recording lacks the data for it.
         """
         tables = dict(self.timed)
         if "state" in columns:
@@ -105,6 +106,6 @@ class Recording:
 
     @property
     def timed(self) -> Tables:
-        """The tables with their times on an axis that leaves out what the clock jumped over."""
+        """The tables with their times on an axis without the jumps of the clock."""
         names = [name for name in ("requests", "io", "block_events", "samples") if self.jumps and name in self.tables]
         return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}

@@ -1,4 +1,4 @@
-"""Reuse: how many other blocks are touched before one is touched again."""
+"""Reuse distance: the number of other blocks that are touched before a block is touched again."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0
 
 
 def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BLOCK_BYTES) -> pl.DataFrame:
-    """Reuse (stack) distances of blocks that are read or written, exactly.
+    """Return the exact reuse (stack) distances of blocks that are read or written.
 
     Parameters
     ----------
     requests : Table
-        Table `requests`, or `io` for groups that only pieces know: request_id, dev, sector, nr_sectors, op, queue_ns,
+        Table `requests`, or `io` for columns that only `io` has: request_id, dev, sector, nr_sectors, op, queue_ns,
         issue_ns, complete_ns.
     by : sequence of str
-        The columns to group by. Distances are those in the whole capture; each belongs to the row that touches again.
+        The columns to group by. Distances are computed over the whole capture. Each belongs to the row of the later
+        touch.
     block_bytes : int
         Size of a block, a multiple of 512.
 
@@ -39,13 +40,13 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     -------
     polars.DataFrame
         Dimensions `by`. Metrics accesses [blocks], first_ratio [1] (share of accesses to a block not seen before), and
-        distance_p50, distance_p90, distance_p99 [B] of the others (nearest rank; null where there is none). `n` is the
+        distance_p50, distance_p90, distance_p99 [B] of the other accesses (nearest rank; null without such). `n` is the
         number of accesses.
 
     Raises
     ------
     InputError
-        For a size of a block that is no multiple of 512.
+        If `block_bytes` is not a multiple of 512.
 
     References
     ----------
@@ -85,7 +86,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
 
 
 def distances(handle: int, touched: pl.DataFrame) -> pl.Series:
-    """Other blocks since the block was touched before; -1 for a first touch."""
+    """Return the number of other blocks since the previous touch of each block; -1 for a first touch."""
     devs, blocks = places(touched, "dev", "block")
     found = np.empty(touched.height, np.int64)
     if not _library().distances_run(handle, found.size, devs.ctypes.data, blocks.ctypes.data, found.ctypes.data):
@@ -94,7 +95,7 @@ def distances(handle: int, touched: pl.DataFrame) -> pl.Series:
 
 
 def stack() -> AbstractContextManager[int]:
-    """Where `distances` keeps what it has seen."""
+    """Return the state that `distances` updates, as a context manager."""
     return simulated(_library().distances_new(), _library().distances_free)
 
 

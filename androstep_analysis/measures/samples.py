@@ -1,8 +1,9 @@
-"""What counters say over time: who used the CPU and how, how busy disks were, and any counter as a rate or a level.
+"""Counters over time: CPU use, busy disks, and any counter as a rate or a level.
 
-All take table `samples`. Between two readings of a counter its value is taken to lie on a straight line, so that
-readings that were left out because they equal those around them, and bins that no reading begins, are as they were
-(definitions.toml, samples). A counter that falls has begun anew: what it counted in that step is unknown and left out.
+All functions take table `samples`. Between two readings, the value of a counter is interpolated linearly
+(definitions.toml, samples). Readings that were dropped because they equal their neighbours, and bins in which no
+reading begins, therefore do not change the result. A counter that falls has restarted: its growth in that interval is
+unknown and left out.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from androstep_analysis.measures.recording import Tables
 from androstep_analysis.measures.tables import Table, lazy, ordered
 
 STATES = ("active", "idle", "iowait")
-"""What a CPU does: all that is neither idle nor waiting for I/O is active (definitions.toml, cpu)."""
+"""The states of a CPU. Active is everything but idle and waiting for I/O (definitions.toml, cpu)."""
 
 _ACTIVE = ("user", "nice", "system", "irq", "softirq", "steal")  # guests are counted in user and nice already
 _STATE = {f"stat.{name}": "active" for name in _ACTIVE} | {"stat.idle": "idle", "stat.iowait": "iowait"}
 _OF = ("scope", "dev", "pid", "instance")
-"""What tells the series of one counter apart."""
+"""The columns that identify a series of a counter."""
 
 
 def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
-    """CPU time by `state` (`STATES`), of all CPUs together.
+    """Return CPU time by `state` (`STATES`), of all CPUs together.
 
     Parameters
     ----------
     samples : Table
         Table `samples`, all columns; counters ``stat.user``, ``stat.idle`` and their like [ns].
     bin_ns : int, optional
-        Length of a bin, in ns; by default all time is one.
+        Length of a bin, in ns; by default there is one bin.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
     Raises
     ------
     ValueError
-        For a bin that has no length.
+        If `bin_ns` is not positive.
 
     References
     ----------
@@ -76,21 +77,21 @@ def cpu(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def cpu_by_process(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame:
-    """CPU time of processes.
+    """Return CPU time of processes.
 
     Parameters
     ----------
     samples : Table
         Table `samples`, all columns; counters ``stat.utime`` and ``stat.stime`` of processes [ns], and those of `cpu`.
     by : sequence of str
-        What tells processes apart: of comm (name of the process) and pid.
+        Columns that identify a process: comm (name of the process), pid or both.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metric cpu_time [s]. The row of nulls is what no process is known to have used: interrupts,
-        processes that came and went between two readings, and the last moments of others. `coverage` is the share of
-        all active time that processes are known for.
+        Dimensions `by`. Metric cpu_time [s]. The row of nulls is time without a known process: interrupts, processes
+        that lived between two readings only, and the time of others after their last reading. `coverage` is the share
+        of active time with a known process.
 
     References
     ----------
@@ -118,21 +119,21 @@ def cpu_by_process(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataF
 
 
 def process_io(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame:
-    """Bytes that processes read and wrote.
+    """Return the bytes that processes read and wrote.
 
     Parameters
     ----------
     samples : Table
         Table `samples`, all columns; counters ``io.rchar``, ``io.read_bytes`` and their like of processes [B].
     by : sequence of str
-        What tells processes apart: of comm (name of the process) and pid.
+        Columns that identify a process: comm (name of the process), pid or both.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metrics by the kernel's names: rchar and wchar [B] are what calls moved, also between caches
-        and pipes; read_bytes and write_bytes [B] what was fetched from and is to go to storage; cancelled_write_bytes
-        [B] what of that was truncated before it did.
+        Dimensions `by`. Metrics by the kernel's names: rchar and wchar [B] count the bytes of calls, including those
+        served by caches and pipes. read_bytes [B] were fetched from storage, and write_bytes [B] were dirtied.
+        cancelled_write_bytes [B] is the part of write_bytes that was truncated before writeback.
 
     References
     ----------
@@ -159,14 +160,14 @@ def process_io(samples: Table, *, by: Sequence[str] = ("comm",)) -> pl.DataFrame
 
 
 def busyness(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
-    """Share of the time in which a disk had requests.
+    """Return the share of time in which a disk had requests.
 
     Parameters
     ----------
     samples : Table
         Table `samples`, all columns; counter ``diskstats.io_ticks`` [ms].
     bin_ns : int, optional
-        Length of a bin, in ns; by default all time is one.
+        Length of a bin, in ns; by default there is one bin.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def busyness(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
     Raises
     ------
     ValueError
-        For a bin that has no length.
+        If `bin_ns` is not positive.
 
     References
     ----------
@@ -200,25 +201,25 @@ def busyness(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def pressure(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
-    """Share of the time in which tasks waited.
+    """Return the share of time in which tasks waited.
 
     Parameters
     ----------
     samples : Table
         Table `samples`, all columns; counters ``pressure.io.some`` and its like [ns].
     bin_ns : int, optional
-        Length of a bin, in ns; by default all time is one.
+        Length of a bin, in ns; by default there is one bin.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions resource (String: cpu, io, memory) and tasks (String: `some` of those that would run, or all,
-        `full`), with `bin_ns` before them ts_ns (Int64, start of the bin). Metric stalled_ratio [1].
+        Dimensions resource (String: cpu, io, memory) and tasks (String: `some` or `full`, all, of the tasks that could
+        run), with `bin_ns` before them ts_ns (Int64, start of the bin). Metric stalled_ratio [1].
 
     Raises
     ------
     ValueError
-        For a bin that has no length.
+        If `bin_ns` is not positive.
 
     References
     ----------
@@ -246,7 +247,7 @@ def pressure(samples: Table, *, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def counter_rate(samples: Table, counters: Sequence[str], *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
-    """How fast counters grow.
+    """Return the growth rates of counters.
 
     Parameters
     ----------
@@ -266,7 +267,7 @@ def counter_rate(samples: Table, counters: Sequence[str], *, bin_ns: int = NS_PE
     Raises
     ------
     ValueError
-        For a bin that has no length.
+        If `bin_ns` is not positive.
 
     References
     ----------
@@ -292,7 +293,7 @@ def counter_rate(samples: Table, counters: Sequence[str], *, bin_ns: int = NS_PE
 
 
 def levels(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
-    """Between what values counters go that rise and fall, as those of memory.
+    """Return the mean and range of counters that rise and fall, such as those of memory.
 
     Parameters
     ----------
@@ -344,7 +345,7 @@ def levels(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
 
 
 def clipped(samples: pl.LazyFrame, start_ns: int, end_ns: int) -> pl.LazyFrame:
-    """Table samples of ``[start_ns, end_ns)``, with the values that lie on its edges.
+    """Return table samples of ``[start_ns, end_ns)``, with the interpolated values at its edges.
 
     Parameters
     ----------
@@ -356,7 +357,7 @@ def clipped(samples: pl.LazyFrame, start_ns: int, end_ns: int) -> pl.LazyFrame:
     Returns
     -------
     polars.LazyFrame
-        Table `samples`, sorted by time. Values on an edge are rounded to whole ones.
+        Table `samples`, sorted by time. Values at the edges are rounded to integers.
 
     References
     ----------
@@ -383,10 +384,10 @@ def clipped(samples: pl.LazyFrame, start_ns: int, end_ns: int) -> pl.LazyFrame:
 
 
 def in_windows(samples: pl.LazyFrame, first_ns: int, length_ns: int, count: int) -> pl.LazyFrame:
-    """Table samples with column window (Int64: from 0), and in every window also the values that lie on its edges.
+    """Return table samples with column window (Int64, from 0), and the interpolated values at the edges of each window.
 
-    There are `count` windows of `length_ns` from `first_ns` on; what is before the first or behind the last is in
-    these. Column value is Float64. A reading at the time at which a window begins also ends the one before.
+    There are `count` windows of `length_ns` from `first_ns` on. Readings before the first and after the last belong to
+    these. Column value is Float64. A reading at the start of a window also ends the previous window.
     """
     number = (pl.col("ts_ns") - first_ns) // length_ns
     rows = samples.with_columns(pl.col("value").cast(pl.Float64), window=number.clip(0, count - 1))
@@ -406,19 +407,18 @@ def in_windows(samples: pl.LazyFrame, first_ns: int, length_ns: int, count: int)
 
 
 def _steps(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Readings in order of time with the next one of their series (null: there is none) as next_ns, next_value."""
+    """Return readings in order of time with the next one of their series (null: none) as next_ns and next_value."""
     names = {"next_ns": "ts_ns", "next_value": "value"}
     return rows.with_columns(pl.col(of).shift(-1).over("counter", "unit", *_OF).alias(to) for to, of in names.items())
 
 
 def _rise(time: pl.Expr) -> pl.Expr:
-    """How much the counter rose from a row of `_steps` to a time before the next one (Float64)."""
+    """Return the growth of the counter from a row of `_steps` to a time before the next one (Float64)."""
     passed = (time - pl.col("ts_ns")) / (pl.col("next_ns") - pl.col("ts_ns"))
     return (pl.col("next_value") - pl.col("value")).cast(pl.Float64) * passed
 
 
 def _chosen(samples: Table, counters: Sequence[str]) -> pl.DataFrame:
-    """The readings of these counters in order of time."""
     rows = lazy(samples, ("samples",)).filter(pl.col("counter").is_in(list(counters)))
     return rows.sort("ts_ns", maintain_order=True).collect()
 
@@ -428,16 +428,15 @@ def _times(bin_ns: int | None) -> list[str]:
 
 
 def _seconds() -> pl.Expr:
-    """The amount, which is of nanoseconds, in seconds."""
     return pl.col("amount") / NS_PER_S
 
 
 def _amounts(rows: pl.DataFrame, bin_ns: int | None = None) -> pl.DataFrame:
-    """By how much each series grew, on the whole or in each bin that it was read in.
+    """Return the growth of each series, in total or in each bin.
 
-    Columns: those of a series (counter, unit, `_OF`), with bins `ts_ns` (start of the bin), amount (Float64, in
-    `unit`), elapsed_ns (Int64: the time between the first and the last reading, or what of it is in the bin) and n
-    (Int64: readings). Raises `ValueError` for a bin that has no length.
+    Columns are those of a series (counter, unit, `_OF`), with bins ts_ns (start of the bin), amount (Float64, in
+    `unit`), elapsed_ns (Int64) and n (Int64: readings). elapsed_ns is the time from the first to the last reading,
+    within the bin. Raises `ValueError` if `bin_ns` is not positive.
     """
     if bin_ns is not None and bin_ns <= 0:
         raise ValueError(f"bin_ns is {bin_ns}: a bin must be at least 1 ns long")
@@ -462,12 +461,12 @@ def _amounts(rows: pl.DataFrame, bin_ns: int | None = None) -> pl.DataFrame:
 
 
 def _binned(times: np.ndarray, values: np.ndarray, bin_ns: int) -> pl.DataFrame:
-    """The growth of one series in each bin from its first reading to its last, on straight lines between readings."""
+    """Return the growth of one series in each bin from its first to its last reading, by linear interpolation."""
     first, last = int(times[0]), int(times[-1])
     bins = np.arange(first // bin_ns, max(last - 1, first) // bin_ns + 1, dtype=np.int64)
     edges = np.clip(np.append(bins, bins[-1] + 1) * bin_ns, first, last)
     grown = np.concatenate([[0], np.cumsum(np.maximum(np.diff(values), 0))])
-    # From the first reading: a float has no room for nanoseconds since boot.
+    # Times are relative to the first reading, since a float cannot represent nanoseconds since boot exactly.
     at = np.interp((edges - first).astype(np.float64), (times - first).astype(np.float64), grown.astype(np.float64))
     return pl.DataFrame(
         {
@@ -480,13 +479,12 @@ def _binned(times: np.ndarray, values: np.ndarray, bin_ns: int) -> pl.DataFrame:
 
 
 def _of_processes(amounts: pl.DataFrame, by: Sequence[str], value: pl.Expr) -> pl.DataFrame:
-    """Sums over processes: columns `by`, value and n."""
+    """Return sums over processes: columns `by`, value and n."""
     rows = amounts.filter(pl.col("scope") == "process").rename({"instance": "comm"})
     return rows.group_by(list(by)).agg(value=value.sum(), n=pl.col("n").sum())
 
 
 def _tidy(table: pl.DataFrame, metrics: dict[str, tuple[str, str]], dimensions: list[str]) -> pl.DataFrame:
-    """The tidy result whose metrics have these columns and units."""
     parts = [
         table.with_columns(metric=pl.lit(metric), value=pl.col(column).cast(pl.Float64), unit=pl.lit(unit))
         for metric, (column, unit) in metrics.items()
@@ -495,9 +493,10 @@ def _tidy(table: pl.DataFrame, metrics: dict[str, tuple[str, str]], dimensions: 
 
 
 def _means_and_rises(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Of every counter that is no process's own its mean over time, and how much it rose per second.
+    """Return the mean over time and the growth per second of every counter that does not belong to a process.
 
-    Not the mean of its readings: those that equal their neighbours were not kept (definitions.toml, samples).
+    The mean of the readings would be wrong, since readings that equal their neighbours were dropped (definitions.toml,
+    samples).
     """
     value, time = (pl.col(name).sort_by("ts_ns") for name in ("value", "ts_ns"))
     length = time.last() - time.first()

@@ -1,4 +1,4 @@
-"""How far apart lies what follows each other on a device, as btt has it (definitions.toml, seek)."""
+"""Distances between consecutive bios and consecutive requests of a device, as in btt (definitions.toml, seek)."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 def seeks(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
-    """How far apart what follows each other on a device lies, as bios are queued and as requests are issued.
+    """Return the number, rate and distance of seeks, between bios as they are queued and requests as they are issued.
 
     Parameters
     ----------
     block_events : Table
         Table `block_events`: ts_ns, dev, tid, action, sector, nr_sectors; in order of time.
     by : sequence of str
-        What else to group by: dev, tid (the thread that queued or issued it).
+        Further columns to group by: dev, tid (the thread that queued the bio or issued the request).
     lost : sequence of pairs of int or None
-        Times in which events may be missing (`losses.Losses.spans`): left out is what has any of it
-        between itself and what came before.
+        Times in which events may be missing (`losses.Losses.spans`). A distance is left out if any lost time lies
+        between its two bios or requests.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and step (Enum: Q2Q, D2D). Metrics count [bios, requests], seek_ratio [1] (share that does not
-        touch or overlap what came before it on the device), seek_rate [1/s] (such seeks per second, between the first
-        and the last of the group, without lost time; none where that is no time), mean_distance and max_distance [B]
-        (of all, those without a seek being 0, and those backward as far as those forward). `coverage` is the share of
-        those seen that are not left out.
+        Dimensions `by` and step (Enum: Q2Q, D2D). Metrics count [bios, requests], seek_ratio [1] (share that is neither
+        adjacent to the previous one on the device nor overlaps it), seek_rate [1/s] (such seeks per second from the
+        first to the last of the group, without lost time; null if that time is 0), mean_distance and max_distance [B]
+        (absolute values; 0 without a seek). `coverage` is the share that is not left out.
 
     References
     ----------
@@ -66,24 +65,24 @@ def seeks(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl
 
 
 def seek_distances(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.DataFrame:
-    """How many bios and requests lie how far behind or before what came before them on the device.
+    """Return the number of bios and requests by their distance from the previous one on the device.
 
     Parameters
     ----------
     block_events : Table
-        Table `block_events`, as `seeks` takes it.
+        Table `block_events`, as for `seeks`.
     by : sequence of str
-        What else to group by, as `seeks` takes it.
+        Further columns to group by, as for `seeks`.
     lost : sequence of pairs of int or None
-        Times in which events may be missing, as `seeks` takes them.
+        Times in which events may be missing, as for `seeks`.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`, step (Enum: Q2Q, D2D) and distance_up_to_sectors (Int64: 0 where it touches or overlaps what
-        came before; else a power of two, below 0 backward: of a distance longer than half of it and at most it).
-        Metrics count [seeks] and count_ratio [1], the share of the step in the group. `coverage` is the share of those
-        seen that are not left out.
+        Dimensions `by`, step (Enum: Q2Q, D2D) and distance_up_to_sectors (Int64). The latter is 0 if the two are
+        adjacent or overlap, else a power of two, negative for backward seeks. The distance is longer than half of it
+        and at most it. Metrics count [seeks] and count_ratio [1], the share of the step in the group. `coverage` is the
+        share that is not left out.
 
     References
     ----------

@@ -15,7 +15,7 @@ from androstep_analysis.measures.tables import Table, counted, is_known, known_s
 
 
 def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Writes by whether they are synchronous.
+    """Return synchronous and buffered writes.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def sync(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def _known(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Leave out what is unknown: without recorded flags it is not known that nothing was synchronous."""
+    """Leave out class unknown: without recorded flags, a write may also have been synchronous."""
     return sync(tables["io"], by=by).filter(pl.col("class") != "unknown")
 
 

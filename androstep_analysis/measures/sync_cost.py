@@ -1,4 +1,4 @@
-"""What one fsync and one transaction of SQLite cost on the device (definitions.toml, sync_cost and sqlite_cost)."""
+"""Bytes on the device for each fsync and each SQLite transaction (definitions.toml, sync_cost and sqlite_cost)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SYNCS: Final = ("fsync", "fdatasync")
 BY: Final = (*OWNER, *FILE)
 
 LOGS: Final = ("journal", "wal", "none")
-"""What SQLite kept beside the database during a transaction: of modes MEMORY and OFF nothing."""
+"""The log of a SQLite transaction. Journal modes MEMORY and OFF have none."""
 
 _CALLER: Final = ("ts_ns", "tid", "pid", "comm", "dev", "ino")
 
 _SUFFIXES: Final = {"journal": "-journal", "wal": "-wal"}
 _WAL_HEADER_BYTES: Final = 32
 _ZEROED_BYTES: Final = 28
-"""What PERSIST overwrites of the journal's header at the end; a header is longer."""
+"""Journal mode PERSIST overwrites this many bytes of the journal's header at the end. A header is longer."""
 
 
 def sync_cost(
@@ -41,30 +41,30 @@ def sync_cost(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """What was written to the device during fsync and fdatasync, and on their account.
+    """Return the bytes that fsync and fdatasync cause on the device.
 
     Parameters
     ----------
     tables : mapping of str to Table
         Tables `requests`, `io`, `fs_events`, `files`, `tasks` and `syscalls` of one capture (`Capture.tables`).
     by : sequence of str
-        What the calls are told by besides: any of owner_pid, owner_comm, owner_package (who called), ino, path,
-        file_type, package (of the file; null where nothing proves which one it is).
+        Further columns to group the calls by: any of owner_pid, owner_comm, owner_package (the caller), ino, path,
+        file_type, package (of the file; null if the file is unknown).
     page_bytes, recorded, lost : optional
         As in `write_cost`.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions call (String: fsync, fdatasync), `by` and part (Enum, as in `write_cost`). Metric cost [B]; what is
-        on account of no call stands in rows of call null, so that all of it but for discard adds up to the bytes of
-        all write requests. Metric cost_per_sync [B]: cost divided by the number of calls. `n` is the number of calls,
-        `coverage` the share of the bytes that is on account of calls. No rows where the recording has no such calls.
+        Dimensions call (String: fsync, fdatasync), `by` and part (Enum, as in `write_cost`). Metric cost [B]. Bytes
+        that no call causes are in rows with a null call. Without part discard, the cost adds up to the bytes of all
+        write requests. Metric cost_per_sync [B] is the cost divided by the number of calls. `n` is the number of calls,
+        `coverage` the share of the bytes that calls cause. There are no rows if the recording has no such calls.
 
     Raises
     ------
     ValueError
-        For a column that calls are not told by.
+        If calls of fsync cannot be grouped by a column in `by`.
 
     References
     ----------
@@ -107,14 +107,15 @@ def sqlite_cost(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """What a transaction of SQLite costs on the device.
+    """Return the bytes that a transaction of SQLite causes on the device.
 
     Parameters
     ----------
     tables : mapping of str to Table
         Tables `requests`, `io`, `fs_events`, `files`, `tasks` and `syscalls` of one capture (`Capture.tables`).
     databases : collection of str
-        Paths of databases beside those that table `files` or the name of a journal or WAL tells to be such.
+        Paths of further databases. Those with a file type of SQLite in table `files`, or with a journal or a WAL, are
+        recognized.
     page_bytes, recorded, lost : optional
         As in `write_cost`.
 
@@ -122,9 +123,9 @@ def sqlite_cost(
     -------
     polars.DataFrame
         Dimensions database (String: its path), log (Enum: journal, wal, none; null: unknown) and part (Enum, as in
-        `write_cost`). Metrics cost [B], of all transactions, and cost_per_transaction [B]; syncs_per_transaction [1],
-        calls of fsync and fdatasync on these files, of part null. `n` is the number of transactions. `coverage` is the
-        share of the bytes of the files of the database that were written within transactions. No rows where the
+        `write_cost`). Metrics cost [B], of all transactions, cost_per_transaction [B], and syncs_per_transaction [1],
+        the calls of fsync and fdatasync on these files, with a null part. `n` is the number of transactions. `coverage`
+        is the share of the bytes of database files that were written within transactions. There are no rows if the
         recording has no such calls.
 
     References
@@ -155,7 +156,7 @@ def sqlite_cost(
 
 
 def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, coverage: float | None) -> pl.DataFrame:
-    """Metrics cost and `ratio`, which is it divided by `n`, of these sums (value, n)."""
+    """Return metrics cost and `ratio` (cost divided by `n`) of these sums (value, n)."""
     cost = sums.with_columns(
         pl.col("part").cast(pl.Enum(PARTS)),
         metric=pl.lit("cost"),
@@ -170,10 +171,10 @@ def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, cover
 
 
 def syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
-    """Return the calls of fsync that worked, in order of time.
+    """Return the successful calls of fsync in order of time.
 
-    Columns sync (number), call, ts_ns, end_ns, tid, pid, comm, and dev, ino and named_ns of the file (`synced_files`):
-    null where nothing proves which one it is.
+    Columns are sync (index), call, ts_ns, end_ns, tid, pid, comm, and dev, ino and named_ns of the file
+    (`synced_files`), which are null if the file is unknown.
     """
     calls = lazy(tables.get("syscalls", schema.empty("syscalls")), ("syscalls",))
     made = calls.filter(pl.col("call").is_in(SYNCS), pl.col("state") == "whole", ~FAILED).drop_nulls(["ts_ns", "tid"])
@@ -186,7 +187,7 @@ def syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
 
 
 def _submitted(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """What the calling thread submits during its call: row, sync, bytes."""
+    """Return the bytes that the calling thread submits during its call: row, sync, bytes."""
     found = rows.drop_nulls(["time", "submit_tid"]).sort("time").join_asof(
         calls.select("sync", "end_ns", submit_tid="tid", time="ts_ns").sort("time"),
         on="time", by="submit_tid", check_sortedness=False,
@@ -195,7 +196,10 @@ def _submitted(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _waited_for(known: Told, rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """What the filesystem's own threads submit while calls wait: equal shares (row, sync, bytes), whole bytes."""
+    """Return the bytes that the filesystem's own threads submit while calls wait: row, sync, bytes.
+
+    Calls that wait at the same time get equal shares, in whole bytes.
+    """
     committing = handles.commits(known.fs_events)["tid"].unique()
     is_moved = pl.col("owner_via").is_in(["handle", "filesystem"]) | pl.col("submit_tid").is_in(committing.implode())
     moved = rows.filter(is_moved).select("row", "part_dev", "time", "bytes")
@@ -215,20 +219,21 @@ def _waited_for(known: Told, rows: pl.DataFrame, calls: pl.DataFrame) -> pl.Data
 
 
 def _database(path: pl.Expr) -> pl.Expr:
-    """The database that a file is, or is the journal or the WAL of."""
+    """Return the path of the database of a file: itself, or the one to which a journal or WAL belongs."""
     return path.str.strip_suffix(_SUFFIXES["journal"]).str.strip_suffix(_SUFFIXES["wal"])
 
 
 def _of_databases(rows: pl.DataFrame, databases: pl.Series) -> pl.DataFrame:
-    """Those of the rows (path) that are of files of these databases, with column database."""
+    """Return the rows (path) for files of these databases, with column database."""
     database = _database(pl.col("path").str.strip_suffix("-shm"))
     return rows.with_columns(database=database).filter(pl.col("database").is_in(databases.implode()))
 
 
 def _of_transactions(rows: pl.DataFrame, transactions: pl.DataFrame) -> pl.DataFrame:
-    """The shares (path, owner_pid) that are of files of databases, each with the transaction begun last before.
+    """Return the shares (path, owner_pid) of writes by transactions.
 
-    And those of changes of which the file is not known, with the transaction that their process began last before.
+    A write to a file of a database belongs to the last transaction of the database that began before it. A write
+    without a known file belongs to the last one that its process began.
     """
     begun = transactions.sort("begin_ns").with_columns(time="begin_ns")
     named = _of_databases(rows, transactions["database"].unique()).sort("time")
@@ -239,9 +244,10 @@ def _of_transactions(rows: pl.DataFrame, transactions: pl.DataFrame) -> pl.DataF
 
 
 def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -> pl.DataFrame:
-    """The writes to files of databases and the syncs behind them, in order of time.
+    """Return the writes to files of databases and their syncs, in order of time.
 
-    Columns ts_ns, end_ns, database, kind (journal, wal or none: the database itself), is_sync, offset_bytes, nr_bytes.
+    Columns are ts_ns, end_ns, database, kind (journal, wal or none: the database itself), is_sync, offset_bytes,
+    nr_bytes.
     """
     writers = known.causes.writers
     logs = writers.filter(pl.any_horizontal(pl.col("path").str.ends_with(end) for end in _SUFFIXES.values()))
@@ -262,9 +268,9 @@ def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -
 
 
 def without_log(known: Told, transactions: pl.DataFrame) -> pl.DataFrame:
-    """Return the transactions, with log null where SQLite may have kept one in a file that has no name.
+    """Return the transactions, with a null log if SQLite may have kept one in a file without a known name.
 
-    What is written to a journal is written since the transaction before began.
+    Writes to the journal of a transaction come after the begin of the previous transaction.
     """
     writes = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES)).select(_CALLER).collect()
     nameless = known.causes.named(writes).filter(pl.col("path").is_null()).drop_nulls("owner_pid").sort("ts_ns")
@@ -283,11 +289,15 @@ def _database_of(files: pl.DataFrame) -> pl.Series:
 
 
 def transactions(calls: pl.DataFrame) -> pl.DataFrame:
-    """Each transaction of a database that a sync is in: database, log, owner_pid, begin_ns, end_ns, syncs.
+    """Return the transactions that contain a sync: database, log, owner_pid, begin_ns, end_ns, syncs.
 
-    One begins with the header of a journal; with the first write to the WAL after a sync of it, unless the one before
-    was the WAL's own header; without either with the first write to the database after a sync of it. It ends where the
-    next one begins, the last one with its last sync.
+    A transaction begins with one of these:
+
+    - the write of a journal's header,
+    - the first write to the WAL after a sync of it, unless the previous write was the WAL's own header,
+    - without journal or WAL, the first write to the database after a sync of it.
+
+    It ends at the begin of the next one, the last one with its last sync.
     """
     of, of_kind = "database", ("database", "kind")
     is_write, kind = ~pl.col("is_sync"), pl.col("kind")
@@ -304,7 +314,7 @@ def transactions(calls: pl.DataFrame) -> pl.DataFrame:
         is_first=(pl.col("synced") > pl.col("synced").shift().over(of_kind)).fill_null(True),
         follows_header=pl.col("is_header").shift().over(of_kind).fill_null(False),
     )
-    # With a WAL every write to the database is a checkpoint, maybe of what was logged before the last one.
+    # With a WAL, every write to the database is a checkpoint, possibly of frames from before the last checkpoint.
     is_logged = (pl.col("last_log") == "wal").fill_null(False) | (
         pl.col("logged").is_not_null() & (pl.col("since").is_null() | (pl.col("logged") >= pl.col("since")))
     )

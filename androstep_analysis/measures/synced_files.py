@@ -1,8 +1,9 @@
-"""Decide which file each call of fsync is about: a system call records no more than a descriptor.
+"""Find the file of each call of fsync, for which a system call records only the descriptor.
 
-The filesystem's own event of the call names the inode (ext4_sync_file_enter, f2fs_sync_file_enter). Where that is not
-recorded, the last write call of the process to the same descriptor does: the filesystem's event of writing within that
-call names the inode, unless the descriptor may have been closed since. Otherwise the file is unknown.
+1. The filesystem's event of the call has the inode (ext4_sync_file_enter, f2fs_sync_file_enter).
+2. If that was not recorded, the last write call of the process to the same descriptor is used. The filesystem's write
+   event within that call has the inode. This requires that the descriptor cannot have been closed since.
+3. Otherwise the file is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from androstep_analysis.fs import tracepoints
 
 _WRITES: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 _OPENS: Final = ("open", "openat", "openat2", "creat", "dup", "dup2", "dup3", "fcntl", "pidfd_getfd")
-"""Their result is a descriptor that was another file's, or nobody's, before."""
+"""Calls that return a descriptor. Before, it was closed or referred to another file."""
 _CLOSES_MANY: Final = ("close_range", "execve", "execveat", "unshare")
 
 _FILE: Final = ("dev", "ino")
@@ -28,8 +29,8 @@ def with_files(
 ) -> pl.DataFrame:
     """Return the `syncs` (ts_ns, end_ns, tid, pid, fd; in order of ts_ns) with dev and ino of the file, or null.
 
-    The file is the one that has the inode number at named_ns (Int64), the time of the event that names it.
-    `calls` is table `syscalls`; the process ids of `calls` and `tasks` are those of the trace.
+    named_ns (Int64) is the time of the event that has the inode number; the number may be reused at other times.
+    `calls` is table `syscalls`. The process ids of `calls` and `tasks` are those of the trace.
     """
     of_processes = calls.filter(pl.col("pid").is_in(syncs["pid"].drop_nulls().unique().implode())).drop_nulls("ts_ns")
     end_ns = pl.col("ts_ns") + pl.col("duration_ns").fill_null(0)
@@ -52,7 +53,7 @@ def with_files(
 
 
 def _within(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the events that a thread has during one of its calls, with the columns of the call."""
+    """Return the events of a thread during one of its calls, with the columns of the call."""
     found = events.join_asof(calls, on="ts_ns", by="tid", check_sortedness=False)
     return found.filter(pl.col("ts_ns") <= pl.col("end_ns"))
 
@@ -60,10 +61,10 @@ def _within(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 def _last_written(
     syncs: pl.DataFrame, wrote: pl.DataFrame, calls: pl.LazyFrame, tasks: pl.LazyFrame, lost: Losses
 ) -> pl.DataFrame:
-    """Return dev, ino and named_ns of the file that each sync's descriptor was last written to as, or null.
+    """Return dev, ino and named_ns of the file that was last written through each sync's descriptor, or null.
 
-    `wrote` (pid, fd, dev, ino, ts_ns) are the writes to descriptors. A process that begins, or executes another
-    program, has descriptors of its own.
+    `wrote` (pid, fd, dev, ino, ts_ns) are the writes to descriptors. The descriptors of a process change when it
+    begins, or executes another program.
     """
     opened = calls.filter(pl.col("call").is_in(_OPENS)).select("pid", pl.col("result").cast(pl.Int32), "ts_ns")
     ends = [calls.filter(call="close").select(*_DESCRIPTOR, "ts_ns"), opened.rename({"result": "fd"})]

@@ -1,4 +1,4 @@
-"""System calls: how often each was made, how often it failed, how long it took, what it moved and on which path."""
+"""System calls: their number, failures, duration and bytes, by call, path and thread name."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from androstep_analysis.measures.tables import Table, lazy
 
 READS = ("read", "pread", "pread64", "readv", "preadv", "preadv2", "mapped_pread")
 WRITES = ("write", "pwrite", "pwrite64", "writev", "pwritev", "pwritev2", "mapped_pwrite")
-"""The calls that move bytes between memory and a descriptor; the last of each are page faults as ioshark notes them."""
+"""The calls that move bytes between memory and a descriptor. The last of each are page faults in traces of ioshark."""
 
 FAILED = (pl.col("result") < 0).fill_null(False) | pl.col("error").is_not_null()
 """Whether a call failed."""
 
 MOVED = pl.coalesce("result", pl.when((pl.col("state") == "whole") & FAILED.not_()).then("bytes")).clip(lower_bound=0)
-"""What was moved; what was asked for where results are not recorded (ioshark)."""
+"""Bytes that were moved. If results are not recorded (ioshark), the requested bytes."""
 
 
 SPENT = pl.when(pl.col("duration_ns").count() > 0).then(pl.col("duration_ns").sum())
-"""Time spent in the calls whose duration is known; null where none is."""
+"""Time spent in the calls with a known duration; null if there is none."""
 
 
 def calls(syscalls: Table) -> pl.DataFrame:
-    """How often each system call was made and failed, how long it took, and what it moved.
+    """Return the number of calls and failures of each system call, its duration and its bytes.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def calls(syscalls: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        A row for each system call, the most frequent first. Columns: call, count (Int64: a call that was resumed counts
-        once), failed (Int64), bytes (Int64: read or written, null for other calls), duration_ns (Int64: sum over the
-        calls of which it is known, null where it is of none).
+        A row for each system call, the most frequent first. Columns: call, count (Int64: a resumed call counts once),
+        failed (Int64), bytes (Int64: read or written, null for other calls), duration_ns (Int64: sum over the calls
+        with a known duration, null without any).
 
     Examples
     --------
@@ -60,9 +60,9 @@ def calls(syscalls: Table) -> pl.DataFrame:
 
 
 def called_paths(syscalls: Table) -> pl.DataFrame:
-    """How often each path was called on, and what was read from it and written to it.
+    """Return the number of calls on each path, and the bytes read from it and written to it.
 
-    A call is on what its descriptor is open on, where that is recorded, else on the first path it was given.
+    The path of a call is that of its descriptor if recorded, else its first path argument.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def called_paths(syscalls: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        A row for each path that is named, those with most bytes first, then those with most calls. Columns: path,
-        count (Int64: calls), read and written (Int64, bytes; null where no such call is known to be on the path),
-        duration_ns (Int64: sum over the calls whose duration is known; null where none is).
+        A row for each known path, those with most bytes first, then those with most calls. Columns: path, count (Int64:
+        calls), read and written (Int64, bytes; null if the path has no such call), duration_ns (Int64: sum over the
+        calls with a known duration; null without any).
 
     Examples
     --------
@@ -102,7 +102,7 @@ def called_paths(syscalls: Table) -> pl.DataFrame:
 
 
 def callers(syscalls: Table) -> pl.DataFrame:
-    """How many system calls the threads of each name made, and how long these took.
+    """Return the number and duration of the system calls of threads with each name.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def callers(syscalls: Table) -> pl.DataFrame:
     -------
     polars.DataFrame
         A row for each name, those that spent most time first. Columns: comm, count (Int64: calls), duration_ns (Int64:
-        as of `calls`). No row where the format names no thread in each call.
+        as in `calls`). There are no rows if the format does not name the thread of each call.
 
     Examples
     --------
@@ -132,6 +132,6 @@ def callers(syscalls: Table) -> pl.DataFrame:
 
 
 def _sum_of(calls: tuple[str, ...]) -> pl.Expr:
-    """What these calls moved; null where there is none of them."""
+    """Return the bytes of these calls; null if there is none."""
     moved = pl.col("moved").filter(pl.col("call").is_in(calls))
     return pl.when(moved.len() > 0).then(moved.sum())

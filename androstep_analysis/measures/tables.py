@@ -1,4 +1,4 @@
-"""What all measures share: taking a table, choosing what counts, and the tidy shape of a result."""
+"""Functions that all measures share: reading tables, selecting the rows that count, and shaping a tidy result."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Table: TypeAlias = pl.LazyFrame | pl.DataFrame | Any
 
 
 MEASURES: Final = ("metric", "value", "unit", "n", "coverage", "lo", "hi", "confidence", "inferred")
-"""Columns of a result table that are no dimensions."""
+"""Columns of a result table that are not dimensions."""
 
 _NAMES = ("requests", "io")
 
 KNOWN: Final = "_known"
-"""Column of what a measure works on: whether the values of the columns asked for are known as facts (`is_known`)."""
+"""Name of the working column that is true if the values of all columns in use are known as facts (`is_known`)."""
 
 _OF_MAP: Final = {"block_type", "subtype", "ino", "path", "file_type", "package", "file_offset_bytes"}
 _OF_OWNER: Final = {"owner_pid", "owner_comm", "owner_package", "state", "uid"}
@@ -30,18 +30,18 @@ INFERABLE: Final = _OF_MAP | _OF_OWNER
 
 
 def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
-    """The table, which is one of those called `names`, as a LazyFrame; `TypeError` for something that is no table.
+    """Return the table, of one of the kinds in `names`, as a LazyFrame. Raises `TypeError` if it is not a table.
 
-    Columns that another library holds in types of its own (pandas: categories for enums, floats for integers with
-    nulls) get the types of schemas/*.json back, and with them the order of the enums. A value that is none of the
-    enum's raises `polars.exceptions.InvalidOperationError`.
+    Columns that another library holds in types of its own get the types of schemas/*.json back, and enums their order.
+    (pandas has categories for enums, and floats for integers with nulls.) A value that is not in the enum raises
+    `polars.exceptions.InvalidOperationError`.
     """
     if not isinstance(table, pl.LazyFrame):
         if not hasattr(table, "__arrow_c_stream__"):
             raise TypeError(f"{type(table).__name__} is no table; give a polars, pandas or Arrow table")
         table = pl.DataFrame(table).lazy()
     columns = table.collect_schema().names()
-    if names == _NAMES and "ino" in columns and "incarnation" not in columns:  # released before io had it
+    if names == _NAMES and "ino" in columns and "incarnation" not in columns:  # captures of earlier releases lack it
         table = table.with_columns(incarnation=pl.lit(None, pl.Int32))
     types = _types(names)
     return table.cast(
@@ -50,7 +50,7 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
 
 
 def frame(table: Table) -> pl.DataFrame:
-    """A result, or any other table without a schema, as a DataFrame; categories (pandas) are strings."""
+    """Return a result, or another table without a schema, as a DataFrame. Categories (pandas) become strings."""
     rows = lazy(table, ()).collect()
     is_own = isinstance(table, pl.DataFrame | pl.LazyFrame)
     return rows if is_own else rows.cast({pl.Categorical: pl.String, pl.Enum: pl.String})
@@ -58,15 +58,15 @@ def frame(table: Table) -> pl.DataFrame:
 
 @functools.cache
 def _types(names: tuple[str, ...]) -> dict[str, pl.DataType]:
-    """The type of every column of these tables; a name that several have is of one type."""
+    """Return the type of every column of these tables. Columns of the same name have the same type."""
     return {column.name: column.polars for name in names for column in schema.table(name).columns}
 
 
 def counted(table: Table) -> pl.LazyFrame:
-    """The rows of `requests` or `io` that every measure, figure and export is of.
+    """Return the rows of `requests` or `io` that all measures, figures and exports count.
 
-    That is those that reached their device: issued to it or completed by it. A capture that records neither counts
-    everything.
+    These are the requests that reached their device: they were issued to it or completed by it. If a capture records
+    neither, every row counts.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def counted(table: Table) -> pl.LazyFrame:
     Raises
     ------
     TypeError
-        For something that is no table.
+        If `table` is not a table.
 
     References
     ----------
@@ -94,8 +94,8 @@ def counted(table: Table) -> pl.LazyFrame:
     """
     rows = lazy(table)
     is_reached = pl.col("issue_ns").is_not_null() | pl.col("complete_ns").is_not_null()
-    # Asked here, and not within the filter: that would keep all rows until the last one is read. The first rows tell it
-    # of most captures.
+    # Evaluated here, since within the filter it would keep all rows in memory until the last one is read. In most
+    # captures, the first rows suffice.
     for some in (rows.head(_FIRST_ROWS), rows):
         if some.filter(is_reached).head(1).select(pl.len()).collect().item():
             return rows.filter(is_reached)
@@ -106,7 +106,7 @@ _FIRST_ROWS: Final = 100
 
 
 def population(requests: Table) -> dict[str, int]:
-    """Of which requests the numbers are, and how much of them was seen whole.
+    """Return the number of requests that count, and the part that was recorded completely.
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ def population(requests: Table) -> dict[str, int]:
     Returns
     -------
     dict of int
-        Keys count and bytes (of what is counted), completed and completed_bytes (the part that completed within the
-        capture), issued (requests of it whose issue was seen), queued and queued_bytes (requests that are in no count:
-        queued, and neither issued nor completed).
+        Keys count and bytes (of counted requests), completed and completed_bytes (those that completed within the
+        capture), issued (those with an issue event), queued and queued_bytes (requests that do not count: queued, but
+        neither issued nor completed).
 
     References
     ----------
@@ -145,7 +145,7 @@ def population(requests: Table) -> dict[str, int]:
 
 
 def tidy(groups: pl.DataFrame, dimensions: Sequence[str], coverage: float | None = None) -> pl.DataFrame:
-    """A result from one row per group with columns `count` and `bytes`: four metrics, ratios left to `shares`."""
+    """Return metrics count and bytes from a table with one row per group and columns `count` and `bytes`."""
     rows = groups.select(
         *dimensions,
         pl.col("count").cast(pl.Int64),
@@ -157,7 +157,7 @@ def tidy(groups: pl.DataFrame, dimensions: Sequence[str], coverage: float | None
 
 
 def columns_as_rows(wide: pl.DataFrame, dimensions: Sequence[str], units: Mapping[str, str]) -> pl.DataFrame:
-    """A result from a table with columns n, coverage (where there is one) and one for each metric of `units`."""
+    """Return a result from a table with columns n, coverage (optional) and one for each metric of `units`."""
     coverage = pl.col("coverage") if "coverage" in wide.columns else pl.lit(None, pl.Float64).alias("coverage")
     parts = [
         wide.select(
@@ -174,7 +174,7 @@ def columns_as_rows(wide: pl.DataFrame, dimensions: Sequence[str], units: Mappin
 
 
 def shares(table: pl.DataFrame, dimensions: Sequence[str], within: Sequence[str]) -> pl.DataFrame:
-    """`table` (of `tidy`) with count_ratio and bytes_ratio added: the share of each row in its `within` group."""
+    """Return `table` (of `tidy`) with count_ratio and bytes_ratio: the share of each row in its `within` group."""
     total = pl.col("value").sum().over("metric", *within) if within else pl.col("value").sum().over("metric")
     ratios = table.with_columns(
         value=pl.when(total > 0).then(pl.col("value") / total),
@@ -185,7 +185,7 @@ def shares(table: pl.DataFrame, dimensions: Sequence[str], within: Sequence[str]
 
 
 def ordered(table: pl.DataFrame, dimensions: Iterable[str]) -> pl.DataFrame:
-    """The result with its columns in the tidy order, rows sorted by metric and dimensions."""
+    """Return the result with columns in the tidy order, and rows sorted by metric and dimensions."""
     dimensions = list(dimensions)
     by_metric = table.with_columns(pl.col("metric").cast(pl.Enum(table["metric"].unique(maintain_order=True))))
     certainty = ["inferred"] if "inferred" in table.columns else []
@@ -195,28 +195,28 @@ def ordered(table: pl.DataFrame, dimensions: Iterable[str]) -> pl.DataFrame:
 
 
 def up_to_power(number: pl.Expr) -> pl.Expr:
-    """The power of two that is not less than a whole number above 0, and of which the half is (Int64)."""
-    # Of a whole number less one, the digits in base 2: exact, where a logarithm is not.
+    """Return the least power of two that is not less than a positive integer (Int64)."""
+    # Computed from the binary digits of number - 1, since a logarithm is not exact.
     return pl.lit(2, pl.Int64).pow(64 - (number - 1).bitwise_leading_zeros().cast(pl.Int64))
 
 
 def known_share(groups: pl.DataFrame, size: str = "bytes") -> float | None:
-    """Share of all groups, by their `size`, that is known (column `known`); None where there are none."""
+    """Return the share of all groups, by their `size`, that is known (column `known`); None without groups."""
     whole, known = groups.select(pl.col(size, "known").sum()).row(0)
     return known / whole if whole else None
 
 
 def inferred_share(rows: pl.Expr | None = None) -> pl.Expr:
-    """Return the share that is inferred of these rows of a measure together (default: all), as an aggregation."""
+    """Return the inferred share of these rows of a measure together (default: all), as an aggregation."""
     is_meant = pl.col("inferred").is_not_null() & (pl.lit(True) if rows is None else rows)
     value, inferred = (pl.col(name).filter(is_meant) for name in ("value", "inferred"))
     return pl.when(value.sum() > 0).then((value * inferred).sum() / value.sum())
 
 
 def with_known_share(table: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-    """The result with, as coverage, the share of the bytes of each row's operation that is known.
+    """Return the result with coverage: the known share of the bytes of each row's operation.
 
-    `groups` has columns op, bytes and known (the part of these bytes) for groups that make up the operation.
+    `groups` has columns op, bytes and known (the known part of bytes) for groups that make up the operation.
     """
     of_op = groups.group_by("op").agg(pl.col("bytes", "known").sum())
     whole = pl.col("bytes")
@@ -225,9 +225,9 @@ def with_known_share(table: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def coverage(requests: Table, io: Table) -> pl.DataFrame:
-    """How much of what is counted is known: matched, mapped, inferred, owned.
+    """Return the shares of the counted requests that are matched, mapped, inferred and owned.
 
-    Every operation stands for itself: one discard may be larger than all that was read and written.
+    Shares are by operation, since one discard may be larger than all reads and writes.
 
     Parameters
     ----------
@@ -240,8 +240,8 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
     -------
     polars.DataFrame
         Columns op (Enum), metric (String: matched, mapped, inferred, owned), value (Float64: share of the bytes of the
-        operation; of empty flushes one of their number, for which there is nothing to map), unit (1) and n (Int64:
-        requests, of all but matched pieces).
+        operation; for empty flushes, which cannot be mapped, share of their number), unit (1) and n (Int64: requests
+        for matched, else pieces).
 
     References
     ----------
@@ -262,7 +262,7 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
         "inferred": is_told & (pl.col("map_source") == "inferred").fill_null(False),
         "owned": is_owned,
     }
-    # Of flushes, which carry no bytes, each counts one.
+    # Flushes carry no bytes, so each counts one.
     weight = pl.when(pl.col("op") == "flush").then(1).otherwise(pl.col("nr_sectors"))
     parts = [
         counted(table)
@@ -282,22 +282,22 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
 
 
 def known_type() -> pl.Expr:
-    """What the blocks of the piece (table `io`) hold is known as a fact."""
+    """Return whether the block type of the piece (table `io`) is known as a fact."""
     return _is_fact() & (pl.col("block_type") != "unknown").fill_null(False)
 
 
 def is_named(by: Sequence[str]) -> pl.Expr:
-    """All of `by` has a value, if only an inferred one."""
+    """Return whether all of `by` has a value, be it only an inferred one."""
     known = [pl.col(name).is_not_null() for name in by]
     known += [pl.col(name).cast(pl.String) != "unknown" for name in ("block_type", "file_type") if name in by]
     return pl.all_horizontal(pl.lit(True), *known).fill_null(False)
 
 
 def is_known(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
-    """All of `by` is known as a fact, in a table with these columns: what is null, unknown or inferred is not.
+    """Return whether all of `by` is known as a fact, in a table with these columns; null, unknown and inferred are not.
 
-    Columns of table `io` that tell what lay there are as good as map_source, those of the owner as owner_via; another
-    table has neither.
+    Columns of table `io` that describe the file and the blocks are as certain as map_source, those of the owner as
+    owner_via. Other tables have neither.
     """
     known = [is_named(by)]
     if "map_source" in columns and not _OF_MAP.isdisjoint(by):
@@ -308,7 +308,10 @@ def is_known(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
 
 
 def is_inferred(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
-    """All of `by` has a value, some of which is only inferred, in a table with these columns (as of `is_known`)."""
+    """Return whether all of `by` has a value, and some of it is only inferred.
+
+    `columns` are those of the table, as for `is_known`.
+    """
     likely = [pl.lit(False)]
     if "map_source" in columns and not _OF_MAP.isdisjoint(by):
         likely.append(pl.col("map_source") == "inferred")
@@ -318,7 +321,7 @@ def is_inferred(by: Sequence[str], columns: Sequence[str]) -> pl.Expr:
 
 
 def _is_fact() -> pl.Expr:
-    """What maps the piece is a fact."""
+    """Return whether the mapping of the piece is a fact."""
     return (pl.col("map_source") != "inferred").fill_null(False)
 
 

@@ -1,4 +1,4 @@
-"""A rising step line as a figure of so many columns shows it: what lies between is not to be seen."""
+"""Thinning out a rising step line to the rows that are visible in a figure of a given width."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import polars as pl
 
 
 def column(position: pl.Expr, least: pl.Expr, greatest: pl.Expr, columns: int) -> pl.Expr:
-    """In which of so many columns of equal width, from the least position of a line to its greatest, a row lies."""
+    """Return the column of a row. Columns divide the range from the least to the greatest position equally."""
     at, least, greatest = (one.cast(pl.Float64) for one in (position, least, greatest))
     number = ((at - least) / (greatest - least) * columns).floor()
     return number.fill_nan(0).clip(0, columns - 1).cast(pl.Int64)
 
 
 def is_edge(number: str, line: Sequence[str] = ()) -> pl.Expr:
-    """Whether a row, of a table in order, is the first or the last of its line in its column, which has this name.
+    """Return whether a row of an ordered table is the first or the last of its line in its column.
 
-    A line that rises does so within one column between these rows: drawn with them alone it looks the same.
+    Within a column, a rising line stays between these two rows. Drawn with them alone it looks the same.
     """
     here = pl.col(number)
     before, behind = here.shift(1, fill_value=-1), here.shift(-1, fill_value=-1)

@@ -1,4 +1,4 @@
-"""How much, by whom, and when."""
+"""Requests and bytes by any columns, by day and over time."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from androstep_analysis.measures.tables import Table, counted, is_known, ordered
 NS_PER_DAY = 86_400 * NS_PER_S
 
 MOST_BINS = 1_000_000
-"""As many bins of three operations take 1.1 GB; without a limit a mistaken unit takes all memory there is."""
+"""This many bins of three operations take 1.1 GB. Without a limit, a mistaken unit would use up all memory."""
 
 
 def volume(io: Table, *, by: Sequence[str] = ("owner_comm",)) -> pl.DataFrame:
-    """Requests and bytes by any columns of table `io`.
+    """Return requests and bytes by any columns of table `io`.
 
     Parameters
     ----------
     io : Table
         Table `io`: request_id, bytes, op, issue_ns, complete_ns, and for coverage map_source and owner_via.
     by : sequence of str
-        The columns to group by: ``("owner_comm",)`` answers which process, ``("path",)`` which file.
+        The columns to group by, such as ``("owner_comm",)`` for processes or ``("path",)`` for files.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and op (Enum). Metrics count [requests] and bytes [B]. Bytes on which a dimension is unknown
-        stand in rows with a null there; `coverage` is the share on which all of `by` is known as a fact. `inferred` is
-        the share of a row's bytes of which `by` is only inferred, null where a dimension is unknown.
+        Dimensions `by` and op (Enum). Metrics count [requests] and bytes [B]. Bytes with an unknown dimension are in
+        rows with a null there. `coverage` is the share of bytes for which all of `by` is known as a fact. `inferred` is
+        the share of a row's bytes for which `by` is only inferred, null if a dimension is unknown.
 
     Examples
     --------
@@ -59,25 +59,25 @@ def daily(
     realtime_offset_ns: int | None = None,
     first_ns: int | None = None,
 ) -> pl.DataFrame:
-    """Requests and bytes of each day.
+    """Return requests and bytes of each day.
 
     Parameters
     ----------
     io : Table
-        Table `io`, as `volume` takes it, and queue_ns.
+        Table `io`, as for `volume`, and queue_ns.
     by : sequence of str
-        The columns to group by, as owner_package for totals by app.
+        The columns to group by, such as owner_package for totals by app.
     realtime_offset_ns : int, optional
-        CLOCK_REALTIME minus the clock of the table (``capture.about``). Days are those of the calendar in UTC then;
-        without it they are of 24 h each.
+        CLOCK_REALTIME minus the clock of the table (``capture.about``). Days are then calendar days in UTC. Without it,
+        they are 24 h each from the first request on.
     first_ns : int, optional
-        From when on these are counted, in the clock of the table; by default from the first request on.
+        Start of the first 24 h, in the clock of the table; by default the first request.
 
     Returns
     -------
     polars.DataFrame
-        As of `volume`, with one dimension more before `by`: date (String, as 2026-11-25), or day_from_start (Int64,
-        from 0) where no calendar is known. A day with no requests has no rows.
+        The result of `volume` with a further dimension before `by`: date (String, as 2026-11-25), or day_from_start
+        (Int64, from 0) if the date is unknown. A day without requests has no rows.
 
     References
     ----------
@@ -99,13 +99,12 @@ def daily(
 
 
 def _first(rows: pl.LazyFrame) -> int | None:
-    """Return the time of the first request."""
     found: int | None = rows.select(order_ns().min()).collect().item()
     return found
 
 
 def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
-    """Requests and bytes per second over time.
+    """Return requests and bytes per second over time.
 
     Parameters
     ----------
@@ -117,13 +116,13 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Dimensions ts_ns (Int64, start of the bin) and op (Enum). Metrics iops [1/s] and bandwidth [B/s]; a bin in which
-        nothing of an operation was done is a row with 0, so that a line drawn through the rows is true.
+        Dimensions ts_ns (Int64, start of the bin) and op (Enum). Metrics iops [1/s] and bandwidth [B/s]. A bin without
+        requests of an operation has a row with 0, so that the rows can be plotted as a line.
 
     Raises
     ------
     ValueError
-        For a bin that has no length, and for more than `MOST_BINS`.
+        If `bin_ns` is not positive, or if there are more bins than `MOST_BINS`.
 
     References
     ----------
@@ -162,15 +161,15 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
 
 
 def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
-    """Running sum of sequential and random I/O.
+    """Return the running sums of sequential and random I/O.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: request_id, dev, sector, nr_sectors, op, queue_ns, issue_ns, complete_ns.
     columns : int, optional
-        Only what a figure of so many columns shows: of each line that has more than twice as many rows, the first and
-        the last in each column. By default every row, as many as there are requests.
+        Thin out the rows for a figure with this many columns. For each line with more than twice as many rows, only the
+        first and the last row in each column are returned. By default there is a row for each request.
 
     Returns
     -------
@@ -197,7 +196,7 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
         )
         spans = spans.group_by(line).agg(pl.col("least").min(), pl.col("greatest").max(), pl.col("rows").sum())
         at = thinned.column(time, pl.col("least"), pl.col("greatest"), columns)
-        # Of a short line each row has a column of its own.
+        # In a short line, each row has a column of its own.
         at = pl.when(pl.col("rows") > 2 * columns).then(at).otherwise("n")
         rows = (
             part.join(spans, on=line, nulls_equal=True, maintain_order="left")
@@ -216,7 +215,7 @@ _KIND: Final = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.li
 
 
 def _running(requests: Table) -> Iterator[pl.DataFrame]:
-    """Columns ts_ns, op, class, value and n of `cumulative` part by part, in order of time."""
+    """Yield columns ts_ns, op, class, value and n of `cumulative`, in parts in order of time."""
     line = ["op", "class"]
     before: pl.DataFrame | None = None
     for part in classify(requests):
@@ -242,7 +241,7 @@ VOLUME: Final = Measure(
 
 
 def _of_recording(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-    """Count days from the first request of the recording, also of a part of its requests."""
+    """Count days from the first request of the recording, also if conditions select a part of the requests."""
     offset = recording.realtime_offset_ns
     first_ns = _first(counted(recording.timed["io"])) if offset is None else None
     return daily(tables["io"], by=by, realtime_offset_ns=offset, first_ns=first_ns)

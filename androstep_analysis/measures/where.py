@@ -1,4 +1,4 @@
-"""Which rows a measure is of, where conditions are asked for (`common.conditions`)."""
+"""Apply the conditions of --where (`common.conditions`) to the tables of a measure."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from androstep_analysis.measures.parts import REQUEST
 from androstep_analysis.measures.recording import Tables
 
 KEPT: Final = "_kept"
-"""Column of a table that is classified whole: whether the conditions hold for the row."""
+"""Column of a table that is classified as a whole: whether the conditions hold for the row."""
 
 _TIMES: Final = ("issue_ns", "queue_ns", "complete_ns")
 
 
 def columns(measure: Measure, tables: Tables, first_ns: int | None) -> dict[str, pl.Expr]:
-    """Return the names that conditions on the table of the measure can use, and what each is.
+    """Return the names that conditions on the table of the measure can use, with the expression of each.
 
-    Those are the words of --by, `time` (from the recording's first event on, `first_ns`), `bytes`, and the columns.
+    They are the words of --by, `time` (since the recording's first event, `first_ns`), `bytes`, and the columns.
     """
     return {} if measure.applied is Applied.RESULT else _columns(measure.needs[0], tables, first_ns)
 
 
 def pieces(measure: Measure, tables: Tables, first_ns: int | None) -> dict[str, pl.Expr]:
-    """Return the further names where the measure is of requests: what only their pieces tell."""
+    """Return further names for a measure of requests: those that only table `io` has."""
     if measure.applied is Applied.RESULT or measure.needs[0] != "requests" or "io" not in tables:
         return {}
     own = columns(measure, tables, first_ns)
@@ -39,9 +39,9 @@ def pieces(measure: Measure, tables: Tables, first_ns: int | None) -> dict[str, 
 
 
 def applied(measure: Measure, tables: Tables, stated: Sequence[Condition], first_ns: int | None) -> Tables:
-    """Return the tables with what the conditions leave of the measure's own, or with column `KEPT` in it.
+    """Return the tables with the rows of the measure's own table that match, or with column `KEPT` in it.
 
-    Raises `InputError` where no row is left.
+    Raises `InputError` if no row is left.
     """
     name = measure.needs[0]
     own, of_pieces = columns(measure, tables, first_ns), pieces(measure, tables, first_ns)
@@ -51,7 +51,7 @@ def applied(measure: Measure, tables: Tables, stated: Sequence[Condition], first
     conditions.matching(rows, mine, own)
     holds = [conditions.holds(rows, one, own) for one in mine]
     if theirs:
-        # A request is kept if one of its pieces is.
+        # A request matches if one of its pieces does.
         found = conditions.matching(tables["io"], theirs, of_pieces).select(REQUEST, _matches=True).unique()
         rows = rows.join(found, on=REQUEST, how="left", maintain_order="left")
         holds.append(pl.col("_matches").fill_null(False))
@@ -62,13 +62,13 @@ def applied(measure: Measure, tables: Tables, stated: Sequence[Condition], first
 
 
 def of_result(result: pl.DataFrame, stated: Iterable[Condition], words: Mapping[str, str]) -> pl.DataFrame:
-    """Return the rows of the result that the conditions leave, by its columns and by the words that they have."""
+    """Return the rows of the result that match the conditions, on its columns or on the words for them."""
     named = {word: pl.col(column) for word, column in words.items() if column in result.columns}
     return conditions.matching(result, stated, named)
 
 
 def span(stated: Iterable[Condition], whole: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return from when to when (ns) there is anything that conditions on `time` leave, of a recording's time."""
+    """Return the part of a recording's time (ns) that conditions on `time` leave."""
     if whole is None:
         return None
     begin, end = conditions.interval(stated, "time")

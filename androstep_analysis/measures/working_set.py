@@ -1,4 +1,4 @@
-"""The working set: how many different blocks are touched in a window of time."""
+"""The working set: the number of different blocks that are touched in a window of time."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ def working_set(
     by: Sequence[str] = ("op",),
     block_bytes: int = BLOCK_BYTES,
 ) -> pl.DataFrame:
-    """Different blocks that are read or written in each window of time.
+    """Return the size of the different blocks that are read or written in each window of time.
 
     Parameters
     ----------
     requests : Table
-        Table `requests`, or `io` for groups that only pieces know: request_id, dev, sector, nr_sectors, op, queue_ns,
-        issue_ns, complete_ns. What has no time is left out.
+        Table `requests`, or `io` for columns that only `io` has: request_id, dev, sector, nr_sectors, op, queue_ns,
+        issue_ns, complete_ns. Rows without a time are left out.
     window_ns : int
         Length of a window, in ns. Windows begin at multiples of it in the capture's clock.
     by : sequence of str
-        The columns to group by. A block that several groups touch counts in each.
+        The columns to group by. A block that several groups touch counts in each of them.
     block_bytes : int
         Size of a block, a multiple of 512.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions ts_ns (Int64, start of the window) and `by`. Metric working_set [B]; `n` is the number of accesses to
-        blocks. A window in which a group touches nothing has no row.
+        Dimensions ts_ns (Int64, start of the window) and `by`. Metric working_set [B]. `n` is the number of accesses to
+        blocks. A window without accesses of a group has no row.
 
     Raises
     ------
     InputError
-        For a window that has no length, and for a size of a block that is no multiple of 512.
+        If `window_ns` is not positive, or `block_bytes` is not a multiple of 512.
 
     References
     ----------
@@ -72,16 +72,16 @@ def working_set(
 
 
 def _counted(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Columns `keys`, n, known and blocks (different ones) of summed bounds."""
+    """Return columns `keys`, n, known and blocks (different ones) of summed bounds."""
     different = runs(sums, keys).group_by(keys).agg(blocks=pl.col("nr_blocks").sum())
     touched = sums.group_by(keys).agg(pl.col("n", "known").sum())
     return touched.join(different, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _windows(requests: Table, window_ns: int, by: Sequence[str], block_bytes: int) -> Iterator[pl.DataFrame]:
-    """The bounds of what is touched in windows, by ts_ns and `by`, all rows of a window in one part.
+    """Yield the bounds of touched ranges by ts_ns and `by`, with all rows of a window in one part.
 
-    Parts are in order of time: only the last window of one can go on in the next.
+    Parts are in order of time, so only the last window of a part can continue in the next.
     """
     keys = ["ts_ns", *by]
     place = [*dict.fromkeys([*keys, "dev", "block"])]
@@ -98,7 +98,7 @@ def _windows(requests: Table, window_ns: int, by: Sequence[str], block_bytes: in
 
 
 def _mean_and_largest(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
-    """Sum up all windows, from the first to the last."""
+    """Return the mean and the maximum over all windows, from the first to the last."""
     found = working_set(tables["io"], by=(*by, "op"), window_ns=NS_PER_S)
     start = pl.col("ts_ns")
     number = found.select((start.max() - start.min()) // NS_PER_S + 1).item()

@@ -1,7 +1,7 @@
-"""Who caused what is written for several: journal, checkpoints and discards, shared by what each changed.
+"""Shares of common writes: journal, checkpoints and discards are divided among those who changed something in them.
 
 A *period* is what is written together: on ext4 a transaction of the journal, on F2FS the time from one checkpoint to
-the next. Those who changed something in it share its bytes, by how much they changed (definitions.toml, write_cost).
+the next. Its bytes are divided in proportion to the changes of each file and process (definitions.toml, write_cost).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHANGE: Final[Mapping[str, type[pl.DataType]]] = {
     "weight": pl.Int64,
     "file_inferred": pl.Boolean,
 }
-"""Columns of a table of changes: who changed how much, of which file, and whether no event proves which file."""
+"""Columns of a table of changes: process, file and amount, and whether the file is only inferred."""
 
 _F2FS_CHANGES: Final = ("f2fs_write_begin", "f2fs_new_inode", "f2fs_unlink_enter", "f2fs_rename_start",
                         "f2fs_vm_page_mkwrite")  # fmt: skip
@@ -41,10 +41,10 @@ _FREES: Final = "ext4_free_blocks"
 
 
 def handle_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """The handles of ext4's journal that made blocks dirty (`CHANGE`), with how many as weight.
+    """Return the handles of ext4's journal that dirtied blocks (`CHANGE`), with the number of blocks as weight.
 
-    A handle is of the file that the event before it in its thread is about, if that is no handle. That is inferred:
-    some operations have no event of their own, as renaming. A call of fsync changes no file.
+    The file of a handle is that of the previous event of its thread, unless that is a handle too. This is inferred,
+    since some operations, such as rename, have no event of their own. A call of fsync changes no file.
     """
     is_handle = (pl.col("event") == tracepoints.HANDLE) & (pl.col("nr_blocks") > 0)
     is_sync = pl.col("event").is_in([*tracepoints.SYNC_BEGINS, *tracepoints.SYNC_ENDS])
@@ -57,7 +57,10 @@ def handle_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _behind_events(told: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """The rows with a weight, each with the inode of the row before of its thread and device, if that has none."""
+    """Yield the rows with a weight, each with the inode of the previous row of its thread and device.
+
+    The inode is null if the previous row has a weight too.
+    """
     last = pl.DataFrame(schema=CHANGE)
     thread = ["dev", "tid"]
     for batch in batches(told):
@@ -69,12 +72,12 @@ def _behind_events(told: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def frees(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """Who freed how many blocks of which file on ext4 (`CHANGE`)."""
+    """Return the blocks that were freed on ext4, by process and file (`CHANGE`)."""
     return _changes(fs_events.filter(pl.col("event") == _FREES, pl.col("nr_blocks") > 0), pl.col("nr_blocks"))
 
 
 def file_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """Who changed files of F2FS (`CHANGE`); each event counts one."""
+    """Return the changes to files of F2FS (`CHANGE`). Each event counts one."""
     return _changes(fs_events.filter(pl.col("event").is_in(_F2FS_CHANGES)), pl.lit(1))
 
 
@@ -86,9 +89,9 @@ def _changes(events: pl.LazyFrame, weight: pl.Expr) -> pl.DataFrame:
 
 
 def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """ext4's transactions that were committed: dev, transaction, start_ns and end_ns, period (their order by device).
+    """Return the committed transactions of ext4: dev, transaction, start_ns, end_ns and period (their order by device).
 
-    Of the first one, period 0, not all handles are known.
+    Not all handles of the first one, period 0, are known.
     """
     rows = handles.commits(fs_events).sort("dev", "start_ns").unique(["dev", "transaction"], maintain_order=True)
     period = pl.int_range(pl.len(), dtype=pl.Int64).over("dev")
@@ -96,9 +99,9 @@ def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
 
 
 class Causes:
-    """Who changed something, as tables `tasks` and `files` name processes and files.
+    """Processes and files of changes, from tables `tasks` and `files`.
 
-    `writers` (`write_fates.WRITERS`) are those who wrote to files, with `OWNER`, `FILE` and is_process.
+    `writers` (`write_fates.WRITERS`) are the threads that wrote to files, with `OWNER`, `FILE` and is_process.
     """
 
     def __init__(self, tasks: pl.DataFrame, files: Table, writers: pl.DataFrame) -> None:
@@ -109,10 +112,10 @@ class Causes:
         self._first_writes = processes.select("dev", "ino", "ts_ns", *OWNER, _file_number()).sort("ts_ns")
 
     def named(self, changes: pl.DataFrame, at: str = "ts_ns") -> pl.DataFrame:
-        """The changes (`CHANGE`) with `OWNER` and `FILE`: the file that had the inode number at time `at`.
+        """Return the changes (`CHANGE`) with `OWNER` and `FILE`: the file that had the inode number at time `at`.
 
-        A thread that only moves what others made changes a file for the process that began last to write to it, which
-        is inferred (owner_inferred).
+        A kernel thread only moves the data of processes. Its change is attributed to the process that last began to
+        write to the file, which is inferred (owner_inferred).
         """
         is_moved = ~pl.col("is_process") & ~pl.col("is_server")
         rows = self.of_files(self._processes.of_threads(changes), at).with_columns(owner_inferred=is_moved)
@@ -128,17 +131,23 @@ class Causes:
 
 
 def _file_number() -> pl.Expr:
-    """The incarnation, as a key. The files that table `files` lacks are those from before the recording: one each."""
+    """Return the incarnation as a key.
+
+    Files that table `files` lacks existed before the recording, one for each inode.
+    """
     return pl.col("incarnation").fill_null(-1).alias("_number")
 
 
 def weights(changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """How much each of `by` changed (weight) in each period of a device; by device and period."""
+    """Return the amount that each of `by` changed (weight) in each period, in order of device and period."""
     return changes.group_by("dev", "period", *by).agg(pl.col("weight").sum()).sort("dev", "period")
 
 
 def within(pieces: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
-    """Columns begin and behind (Int64) for each piece: the rows of `weights` of its periods; none where it has none."""
+    """Return the rows of `weights` for the periods of each piece: columns begin and behind (Int64, a half-open range).
+
+    The range is empty for a piece without periods.
+    """
     last_rows = weights.select(part_dev="dev", period="period", behind=pl.int_range(1, pl.len() + 1))
     of_periods = last_rows.unique(["part_dev", "period"], keep="last").sort("period")
     of_devices = last_rows.group_by("part_dev").agg(begin=pl.col("behind").min() - 1)
@@ -155,11 +164,11 @@ def within(pieces: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
 
 
 def shared(pieces: pl.DataFrame, weights: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The pieces (bytes, part_dev, first and last: periods), each cut into shares by who made the changes in them.
+    """Split the pieces (bytes, part_dev, first and last: periods) into shares by the changes in them.
 
-    `weights` are those of the changes, with the columns `by`, which the shares get from there. Shares are whole bytes
-    that add up to the piece: what the first k of its causes have together is rounded down. A piece without periods, or
-    without a change in them, is nobody's.
+    `weights` are those of the changes. They provide the columns `by` of the shares. Shares are whole bytes that add up
+    to the piece: the sum of the first k shares is rounded down. A piece without periods, or without changes in them,
+    has no owner.
     """
     place = ["part_dev", "first", "last"]
     ranges = pieces.select(place).unique().drop_nulls().with_row_index("range")
@@ -173,16 +182,16 @@ def shared(pieces: pl.DataFrame, weights: pl.DataFrame, by: Sequence[str]) -> pl
     )
     rows = pieces.drop(by, strict=False).join(ranges, on=place, how="left", maintain_order="left")
     rows = rows.join(causes, on="range", how="left", maintain_order="left")
-    size = pl.col("bytes").cast(pl.Int128)  # times a weight
+    size = pl.col("bytes").cast(pl.Int128)  # bytes times a weight
     upto, before = (size * pl.col(name) // pl.col("whole") for name in ("upto", "before"))
     share = (upto - before).cast(pl.Int64)
     return rows.with_columns(bytes=pl.when(pl.col("whole") > 0).then(share).otherwise("bytes"))
 
 
 def periods_between(pieces: pl.DataFrame, committed: pl.DataFrame, lost: Losses) -> pl.DataFrame:
-    """The pieces (part_dev, before_ns, time) with the periods that were committed in between as first and last.
+    """Return the pieces (part_dev, before_ns, time) with the periods that were committed in between as first and last.
 
-    Null where none was, where `before_ns` is null, or where not all changes of the transactions are known.
+    Both are null if none was committed, if `before_ns` is null, or if not all changes of the transactions are known.
     """
     ends = committed.drop_nulls("end_ns").sort("end_ns").select("end_ns", "period", part_dev="dev")
     ends = ends.with_columns(period=pl.col("period").cum_max().over("part_dev"))

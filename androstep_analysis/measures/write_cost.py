@@ -1,4 +1,4 @@
-"""What the bytes that processes write cost on the device, and what becomes of them (definitions.toml, write_cost)."""
+"""Bytes on the device for the bytes that processes write, and their outcome (definitions.toml, write_cost)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from androstep_analysis.measures.write_causes import FILE, OWNER
 from androstep_analysis.measures.write_shares import Told, shares, told
 
 WRITTEN: Final = ("data", "rewritten", "directory", "journal", "node", "metadata", "unknown")
-"""What bytes of write requests are."""
+"""Parts of the bytes of write requests."""
 PARTS: Final = (*WRITTEN, "discard", *(fate for fate in write_fates.FATES if fate != "unknown"))
 
 BY: Final = ("dev", *OWNER, *FILE)
-"""The columns that costs are told by."""
+"""The columns that costs can be grouped by."""
 
 
 def write_cost(
@@ -30,39 +30,39 @@ def write_cost(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """What was written to the device, and on whose account; and what became of the bytes that were written to files.
+    """Return the bytes written to the device by process and file, and the outcome of the bytes written to files.
 
     Parameters
     ----------
     tables : mapping of str to Table
         Tables `requests`, `io`, `fs_events`, `files` and `tasks` of one capture (`Capture.tables`). Without the last
-        three only what `io` tells is known.
+        three, only the attribution in `io` is used.
     by : sequence of str
-        Whose, and of which files: any of dev, owner_pid, owner_comm, owner_package, ino, path, file_type, package.
+        The columns to group by: any of dev, owner_pid, owner_comm, owner_package, ino, path, file_type, package.
     page_bytes : int, optional
-        Size of the kernel's pages (``capture.facts["page_bytes"]``); by default what the events prove.
+        Size of the kernel's pages (``capture.facts["page_bytes"]``); by default the size that follows from the events.
     recorded : collection of str, optional
-        Names of the events that were recorded, also those that never came (``capture.manifest.events``); by default
-        those that came.
+        Names of the events that were recorded, including those that never occurred (``capture.manifest.events``); by
+        default those in the table.
     lost : Losses, optional
-        What the recording lost; by default nothing.
+        The losses of the recording; by default none.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and part (Enum). Metric cost [B]: bytes of requests, by what they are: data, rewritten (data of
-        the same place of a file once more), directory, journal, node, metadata, unknown, and discard. But for discard
-        they add up to all bytes of write requests; those of which nobody, or no file, is known stand in rows with a
-        null. Metric written [B]: bytes that were written to files, where events tell, by what became of them: out,
-        overwritten, dropped, kept, unknown. Metric cost_per_byte [1]: cost of each part for a byte written, where both
-        are told. `n` is the number of requests, of `written` that of writes. `coverage` is the share of the metric's
-        bytes of which part and `by` are known. `inferred` is the share of a row's bytes of which `by` is only inferred,
-        null where a dimension is unknown.
+        Dimensions `by` and part (Enum). Metric cost [B] is the bytes of requests by type: data, rewritten (data at the
+        same offset of a file again), directory, journal, node, metadata, unknown, and discard. Without discard, they
+        add up to the bytes of all write requests. Bytes without a known process or file are in rows with a null. Metric
+        written [B] is the bytes written to files, if such events were recorded, by outcome: out, overwritten, dropped,
+        kept, unknown. Metric cost_per_byte [1] is the cost of each part for a byte written, if both are known. `n` is
+        the number of requests, for `written` that of writes. `coverage` is the share of the metric's bytes for which
+        part and `by` are known. `inferred` is the share of a row's bytes for which `by` is only inferred, null if a
+        dimension is unknown.
 
     Raises
     ------
     ValueError
-        For a column that costs are not told by.
+        If costs cannot be grouped by a column in `by`.
 
     References
     ----------
@@ -91,9 +91,9 @@ def write_cost(
 
 
 def _writes(known: Told, by: Sequence[str]) -> pl.DataFrame:
-    """A row for each writer of a file and fate (`part`), and for direct writes: bytes, writes, and the columns `BY`.
+    """Return the bytes and writes of each writer of a file by outcome (`part`), and those of direct writes.
 
-    And whether `by` is only inferred.
+    Columns are `BY`, part, bytes, writes, and inferred: whether `by` is only inferred.
     """
     disks = known.pieces.select("part_dev", disk="dev").unique("part_dev")
     buffered = known.causes.writers.join(disks, left_on="dev", right_on="part_dev", how="left").with_columns(
@@ -111,13 +111,13 @@ def _writes(known: Told, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _in_groups(rows: pl.DataFrame, groups: Sequence[str], number: pl.Expr) -> pl.DataFrame:
-    """Bytes of the rows by `groups`, those that are inferred, and n."""
+    """Return bytes, inferred bytes and n of the rows by `groups`."""
     size = pl.col("bytes")
     return rows.group_by(groups).agg(size.sum(), inferred=size.filter("inferred").sum(), n=number.cast(pl.Int64))
 
 
 def _summed(parts: Iterable[pl.DataFrame], groups: Sequence[str], metric: str) -> pl.DataFrame:
-    """Metric `metric` of what `_in_groups` gives of each part; `groups` are dimensions and, last, part."""
+    """Return metric `metric` from the parts of `_in_groups`. `groups` are the dimensions, with part as the last."""
     rows = pl.concat(parts).group_by(groups).agg(pl.col("bytes", "inferred", "n").sum())
     *by, _ = groups
     is_known = pl.all_horizontal(pl.col("part") != "unknown", *(pl.col(name).is_not_null() for name in by))

@@ -1,8 +1,8 @@
-"""What became of the bytes that processes wrote to files, and which blocks went out more than once.
+"""Outcome of the bytes that processes wrote to files, and the blocks that were written back more than once.
 
-The events of writing tell which bytes of a file a thread writes; the requests, which bytes of it go out to the device;
-the events of pages, which are dropped before. In between the bytes wait in the page cache, where others may take their
-place. One pass over all of it, in order of time (native/cost/fates.c).
+Write events show the bytes of a file that a thread writes, requests show the bytes of it that go to the device, and
+page events show the bytes that are dropped before. In between, the bytes are in the page cache and may be overwritten.
+One pass follows all of them in order of time (`native/cost/fates.c`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from androstep_analysis.fs import tracepoints
 from androstep_analysis.measures.parts import in_step
 
 FATES: Final = ("out", "overwritten", "dropped", "kept", "unknown")
-"""In the order of ``enum fate``."""
+"""Outcomes, in the order of ``enum fate``."""
 
 _WRITE, _OUT, _DROP, _END, _LOST, _UNPLACED = range(6)
 """``enum row_kind``."""
@@ -28,7 +28,7 @@ _WRITE, _OUT, _DROP, _END, _LOST, _UNPLACED = range(6)
 _LARGEST_FILE, _LARGEST_WRITE = 1 << 60, 1 << 29
 
 _BEHIND = 1 << 62
-"""A time behind all others."""
+"""A time after all others."""
 
 _NO_INT32 = native.none("int32")
 _ROW: Final = {
@@ -42,7 +42,7 @@ _ROW: Final = {
     "comm": pl.UInt32,
     "kind": pl.UInt8,
 }
-"""Columns of ``struct fate_rows`` but for the last."""
+"""Columns of ``struct fate_rows`` except the last."""
 
 _WRITER: Final = np.dtype(
     [
@@ -90,21 +90,30 @@ def _library() -> ctypes.CDLL:
 def follow(
     fs_events: pl.LazyFrame, outs: pl.DataFrame, unplaced: pl.DataFrame, *, page_bytes: int | None, lost: Losses
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """What became of what each thread wrote to each file, and how many bytes of each of `outs` had gone out before.
+    """Return the outcomes of the bytes that each thread wrote to each file, and the repeated bytes of each of `outs`.
 
-    `outs` (ts_ns, dev, ino, begin, end) are bytes of files that go out to the device, in order of time; a file is known
-    by device and inode. `unplaced` (ts_ns, dev): writes of unknown files. The first table (`WRITERS`) has
-    a row for each thread and life of a file: when it first wrote, with how many calls, and for each of `FATES` how many
-    bytes; they add up to what it wrote. A byte is *out* once it has gone to the device; *overwritten* or *dropped* if
-    something else took its place, or its page or file was dropped, before; *kept* if none of that happened within the
-    recording. It is *unknown* where events may be `lost` before any of that, instead of *kept* where the trace of the
-    device does not tell what is dropped, and instead of all but *out* where an unplaced block was written meanwhile.
+    `outs` (ts_ns, dev, ino, begin, end) are writebacks of file data in order of time. A file is identified by device
+    and inode. `unplaced` (ts_ns, dev) are writes of unknown files. The first table (`WRITERS`) has a row for each
+    thread and incarnation of a file: the time of its first write, the number of calls, and the bytes of each outcome in
+    `FATES`. These add up to the bytes that it wrote:
+
+    | outcome | condition |
+    |---|---|
+    | out | The byte was written to the device. |
+    | overwritten | Another write replaced it before. |
+    | dropped | Its page or file was dropped before. |
+    | kept | None of that happened within the recording. |
+    | unknown | Events may be `lost` before any of that. |
+    | unknown for kept | The trace of the device has no events of dropped pages. |
+    | unknown for all but out | An unplaced block was written in between. |
+
+    The second result is, for each of `outs`, the number of its bytes that had been written back before.
     """
     handle = _library().fates_new()
     if not handle:
         raise MemoryError
     names = pl.Categorical(pl.Categories.random())
-    keeps_numbers = pl.Series([""], dtype=names)  # without any column polars would begin anew
+    keeps_numbers = pl.Series([""], dtype=names)  # Keep a column alive, or polars would number the categories anew.
     try:
         others = pl.concat([_rows(outs, _OUT), _rows(unplaced, _UNPLACED), _gaps(lost)]).sort(
             "ts_ns", maintain_order=True
@@ -128,7 +137,7 @@ def follow(
 
 
 def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical) -> pl.LazyFrame:
-    """The events as rows (`_ROW`), without those that tell no place that a file can have."""
+    """Return the events as rows (`_ROW`), without those that have no valid offset in a file."""
     event, offset, length = pl.col("event"), pl.col("offset_bytes"), pl.col("nr_bytes")
     is_cut = event.is_in(tracepoints.INVALIDATED)
     is_page = is_cut | (event == tracepoints.UNCACHED)
@@ -161,7 +170,7 @@ def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical
 
 
 def _rows(of_device: pl.DataFrame, kind: int) -> pl.DataFrame:
-    """What happens on the device as rows of a kind (`_ROW`): of no thread, and without what it lacks."""
+    """Return events of the device as rows of a kind (`_ROW`), without a thread. Missing columns get defaults."""
     nobody = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32"), "kind": kind}
     values = {**dict.fromkeys(_ROW, 0), **nobody}
     return of_device.select(
@@ -171,7 +180,7 @@ def _rows(of_device: pl.DataFrame, kind: int) -> pl.DataFrame:
 
 
 def _gaps(lost: Losses) -> pl.DataFrame:
-    """A row where rows begin to be missing, and where they are there again, within the recording."""
+    """Return a row for each start and each end of lost time within the recording."""
     spans = lost.spans("fs_events", "block_events")
     times = sorted({begin for begin, _ in spans if begin is not None} | {end or _BEHIND for _, end in spans})
     row = {**dict.fromkeys(_ROW, 0), "kind": _LOST}
@@ -179,7 +188,7 @@ def _gaps(lost: Losses) -> pl.DataFrame:
 
 
 def _take(handle: int, rows: pl.DataFrame) -> pl.Series:
-    """Takes the rows in, and returns for those that go out how many bytes had gone out before."""
+    """Follow the rows, and return for each writeback the number of bytes that had been written back before."""
     arrays = [np.ascontiguousarray(rows[name].cast(dtype).rechunk().to_numpy()) for name, dtype in _ROW.items()]
     repeated = np.zeros(rows.height, np.int64)
     c_rows = _CRows(rows.height, *(values.ctypes.data for values in arrays), repeated.ctypes.data)

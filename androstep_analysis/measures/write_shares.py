@@ -1,4 +1,4 @@
-"""On whose account each byte goes that was written to the device: the pieces of requests, cut into shares."""
+"""Split the pieces of write requests into shares, each of one process and file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from androstep_analysis.measures.write_causes import FILE, OWNER
 
 _DISCARDS: Final = ("discard", "secure_erase")
 MOST_SHARES: Final = 2_000_000
-"""Shares that are made at once, as far as requests can be told apart: a transaction has its blocks times its files."""
+"""The most shares in memory at once, as long as they are of different requests. A transaction has as many as blocks
+times files."""
 _OF_PAGES: Final = ("write_begin", "dirty_folio")
 
 
 class Told(NamedTuple):
-    """What the tables tell of writing: `pieces` (`_pieces`), who changed files, and what else it was made of."""
+    """The data on writes: `pieces` (`_pieces`), the processes that changed files, and the inputs."""
 
     pieces: pl.DataFrame
     causes: write_causes.Causes
@@ -35,7 +36,7 @@ class Told(NamedTuple):
 def told(
     tables: Mapping[str, Table], page_bytes: int | None, lost: Losses | None, recorded: Collection[str] | None
 ) -> Told:
-    """What `tables` and the rest, as `write_cost` takes them, tell of writing."""
+    """Return the data on writes from `tables` and the further parameters of `write_cost`."""
 
     def table(name: str) -> pl.LazyFrame:
         return lazy(tables.get(name, schema.empty(name)), (name,))
@@ -53,14 +54,14 @@ def told(
 
 
 def _pieces(requests: Table, io: Table) -> pl.DataFrame:
-    """The pieces of what was written and discarded, in order of requests, numbered (`at`).
+    """Return the pieces of writes and discards, in order of requests, with their index (`at`).
 
-    With the device, place and thread of the filesystem's request (part_dev, submit_tid), when it was asked for (`time`)
-    and what the piece is (`part`).
+    They have the device and the thread of the filesystem's request (part_dev, submit_tid), the time at which it was
+    queued (`time`) and the type of the piece (`part`).
     """
     kind, subtype = pl.col("block_type").cast(pl.String), pl.col("subtype").cast(pl.String)
-    # What link.inferred fills in is right nearly always, which is too little to state what is written again.
-    has_guesses = "map_percent" in lazy(io).collect_schema()  # earlier releases have no such column
+    # The guesses of link.inferred are nearly always right, but this is not enough to report data as rewritten.
+    has_guesses = "map_percent" in lazy(io).collect_schema()  # captures of earlier releases lack this column
     is_guess = pl.col("map_percent").is_not_null() if has_guesses else pl.lit(False)
     part = (
         pl.when(pl.col("op") != "write")
@@ -92,11 +93,12 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
 
 
 def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The data that is written, and when blocks of unknown files are, as `write_fates.follow` takes both.
+    """Return the writebacks of data, and the times of writes of unknown files, as `write_fates.follow` takes both.
 
-    The data, with `at`, is by file, else by place (inode -1). By place is what is only inferred, and a piece of a file
-    whose number another file has by then. What may be data and is not by file is unplaced. A device with file writes,
-    but without pieces of its own, gets the unplaced ones of all devices.
+    - Data, with `at`, is identified by file, else by sector (inode -1). The sector is used for inferred pieces, and for
+      pieces of a file that no longer has the inode number at that time.
+    - Pieces that may be data and are not identified by file are unplaced.
+    - A device with file writes but without pieces of its own gets the unplaced pieces of all devices.
     """
     now = inodes.at_time(pieces.select("at", "ino", dev="part_dev", ts_ns="time"), files)
     pieces = pieces.join(now.select("at", now="incarnation"), on="at", how="left", maintain_order="left")
@@ -122,10 +124,11 @@ def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) ->
 
 
 def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Split the pieces into shares.
+    """Yield the shares of the pieces.
 
-    Columns request_id, dev, part_dev, at, time, part, bytes, those of `OWNER` and `FILE` in `by`, and whether these are
-    only inferred. The shares of a piece add up to its bytes. One frame or more; a request is in one of them.
+    Columns are request_id, dev, part_dev, at, time, part, bytes, those of `OWNER` and `FILE` in `by`, and inferred:
+    whether these are only inferred. The shares of a piece add up to its bytes. There is at least one frame, and each
+    request is in only one of them.
     """
     named = [name for name in (*OWNER, *FILE) if name in by]
     columns = ["request_id", "dev", "part_dev", "at", "time", "part", "bytes", *named, "inferred"]
@@ -156,17 +159,19 @@ def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
 
 
 def _with_certainty(changes: pl.DataFrame, named: Sequence[str]) -> pl.DataFrame:
-    """The changes with column inferred: whether who changed something, or what, as far as it is `named`, is that."""
+    """Return the changes with column inferred: whether the process or the file in `named` is only inferred."""
     of_owner, of_file = (pl.lit(not set(names).isdisjoint(named)) for names in (OWNER, FILE))
     is_inferred = (of_owner & pl.col("owner_inferred")) | (of_file & pl.col("file_inferred"))
     return changes.with_columns(inferred=is_named(named) & is_inferred)
 
 
 def _own(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Pieces that belong to whom table io says: of several processes the one that is named has its equal share.
+    """Return the pieces that belong to their owner in table io.
 
-    The filesystem's own threads are nobody. Data that had gone out before is cut off as rewritten; where the inode's
-    number may have been reused, as unknown.
+    If several processes modified one, the named owner gets an equal share.
+
+    Threads of the filesystem are no owners. Bytes that had been written back before become part rewritten, or unknown
+    if the inode number may have been reused.
     """
     is_own = pl.col("owner_via") != "filesystem"
     pieces = pieces.with_columns(pl.when(is_own).then(name).alias(name) for name in OWNER)
@@ -184,11 +189,11 @@ def _own(pieces: pl.DataFrame) -> pl.DataFrame:
 # -- what is written together -----------------------------------------------------------------------------------------
 
 Together = tuple[pl.DataFrame, pl.DataFrame]
-"""Pieces with the periods (first, last) of which they carry the changes, and the changes (dev, period, weight, …)."""
+"""Pieces with the periods (first, last) whose changes they carry, and the changes (dev, period, weight, …)."""
 
 
 def _of_transactions(known: Told) -> list[Together]:
-    """The blocks of ext4's journal, and what is written in place of what transactions changed."""
+    """Return the blocks of ext4's journal, and the metadata of transactions that is written in place."""
     committed = write_causes.commits(known.fs_events)
     changes = write_causes.handle_changes(known.fs_events).join(
         committed.select("dev", "transaction", "period"), on=["dev", "transaction"]
@@ -208,7 +213,7 @@ def _of_transactions(known: Told) -> list[Together]:
 
 
 def _since_before(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces cut where it changes when their sectors were written before (`before_ns`)."""
+    """Split the pieces where the time of the previous write of their sectors (`before_ns`) changes."""
     sectors = pl.int_ranges(pl.col("sector"), pl.col("sector") + pl.col("nr_sectors"))
     places = pieces.select("at", "dev", "time", sector=sectors).explode("sector").sort("time", maintain_order=True)
     before = places.select("at", before_ns=pl.col("time").shift().over("dev", "sector"))
@@ -217,7 +222,7 @@ def _since_before(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _freed(known: Told) -> Together:
-    """What ext4 discards by itself once a transaction is committed: it carries what was freed in it."""
+    """Return the discards that ext4 issues after the commit of a transaction, and the blocks that were freed in it."""
     committed = write_causes.commits(known.fs_events).sort("start_ns").select("dev", "start_ns", "period")
     changes = write_causes.frees(known.fs_events).sort("ts_ns").join_asof(
         committed, left_on="ts_ns", right_on="start_ns", by="dev", strategy="forward", check_sortedness=False
@@ -234,9 +239,9 @@ def _freed(known: Told) -> Together:
 
 
 def _of_checkpoints(known: Told) -> Together:
-    """What F2FS writes of its own in checkpoints; node blocks that a process writes out itself, by fsync, are its own.
+    """Return what F2FS writes in checkpoints. Node blocks that a process writes by fsync are not included.
 
-    What was changed before the first checkpoint of the recording is not all known: period 0.
+    Not all changes before the first checkpoint of the recording, period 0, are known.
     """
     changes = write_causes.file_changes(known.fs_events).sort("ts_ns")
     metadata = known.pieces.filter(
