@@ -3,8 +3,8 @@
 >>> results = read("bench.rec", "fio.json")
 >>> summarise(results.tables)
 
-`androstep_analysis.device.runs.bench` runs iobench and keeps what it found as a capture. A summary has the columns
-``metric, <configuration…>, value, unit, n, lo, hi``; ``androstep_analysis.present.plot`` draws it.
+`androstep_analysis.device.runs.bench` runs iobench and stores its results as a capture. A summary has the columns
+``metric, <configuration…>, value, unit, n, lo, hi``. ``androstep_analysis.present.plot`` draws it.
 """
 
 from androstep_analysis.bench.compare import compare

@@ -1,7 +1,8 @@
-"""What AndroBench measured: its database ``history.db``, rows of it that sqlite3 printed, or the text of its screen.
+"""Reader of AndroBench results: its database ``history.db``, rows of it from sqlite3, or the text of its screen.
 
-It states averages over its repetitions: MB/s of 1024 · 1024 B for files, operations per second for random tests, and
-transactions per second of SQLite (AndroBench 3.4 to 4.1, HistoryDB.java and Result.java). What is 0 was not measured.
+AndroBench reports averages over its repetitions: MB/s of 1024 · 1024 B for files, operations per second for random
+tests, and transactions per second of SQLite (AndroBench 3.4 to 4.1, HistoryDB.java and Result.java). A value of 0 was
+not measured.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _COLUMNS: Final = (
     *("macro_browser_time", "macro_market_time", "macro_camera_time", "macro_camcorder_time"),
     *("one_filesize", "num_thread"),
 )
-"""The columns of table history; those before 4.0 lack the last two."""
+"""The columns of table history. Versions before 4.0 lack the last two."""
 
 _OF_FILES: Final = (
     ("seq_read", "avg_mbps_sr", None, "buffersize_seq", "filesize_read"),
@@ -33,7 +34,7 @@ _OF_FILES: Final = (
     ("rand_read", "avg_mbps_rr", "avg_iops_rr", "buffersize_rnd", "filesize_read"),
     ("rand_write", "avg_mbps_rw", "avg_iops_rw", "buffersize_rnd", "filesize_write"),
 )
-"""Of each test its rates, the size of a record in KB, and that of its file in MB."""
+"""For each test, the columns of its rates, of the size of a record in KB, and of its file size in MB."""
 
 _OF_SQLITE: Final = {f"sqlite_{name}": f"perf_sqlite_{name}" for name in ("insert", "update", "delete")}
 
@@ -51,11 +52,11 @@ _SQLITE_LINE: Final = re.compile(
 )
 _RATE: Final = re.compile(r"(?i)\d *(?:MB/s|TPS)\b")
 _SIGNS: Final = re.compile(r"(?i)\bAndroBench\b|\d *MB/s, *[\d.,]+ *IOPS *\(\d+ *KB\)|\bSQLite +insert\b.*\d *TPS\b")
-"""What only AndroBench prints: other programs for disks print MB/s of 1000 · 1000 B."""
+"""Text that only AndroBench prints. Other disk benchmarks print MB/s of 1000 · 1000 B."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is of AndroBench."""
+    """Return whether a file that begins with `head` is from AndroBench."""
     if head.startswith(_DATABASE):
         return b"avg_mbps_sr" in head
     text = head[: 1 << 12].decode("utf-8", "replace")
@@ -65,7 +66,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(text: str, origin: bytes) -> Results:
-    """Return the results in `text` or, where `origin` is a database, in that; each test is a run."""
+    """Return the results in `text`, or in `origin` if that is a database. Each test is a run."""
     losses: list[Loss] = []
     if origin.startswith(_DATABASE):
         found = [run for row in _rows_of_database(origin) for run in _runs(row)]
@@ -85,7 +86,7 @@ def read(text: str, origin: bytes) -> Results:
 
 
 def _rows_of_database(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the rows of table history. A database of WAL mode is read without its log."""
+    """Yield the rows of table history. A database in WAL mode is read without its log."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         database.deserialize(data[:18] + b"\1\1" + data[20:])
         try:
@@ -102,7 +103,7 @@ def _rows_of_database(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _rows_of_text(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows that sqlite3 printed, with names of columns above them or without."""
+    """Yield the rows that sqlite3 printed, with or without a header."""
     first = text.partition("\n")[0]
     rows = csv.reader(text.splitlines(), delimiter="|" if "|" in first else ",")
     columns = list(_COLUMNS)
@@ -116,7 +117,7 @@ def _rows_of_text(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _runs(row: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Part]]:
-    """Yield the tests of a row of table history that were made."""
+    """Yield the tests of a row of table history that have a result."""
     target = re.fullmatch(r"(.*?)(?: \(([^,()]*),[^()]*\))?", str(row.get("target", "")))
     filesystem = target[2].strip() if target is not None and target[2] else None
     machine = {
@@ -143,7 +144,7 @@ def _runs(row: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Part]]:
 
 
 def _value(row: Mapping[str, Any], name: str) -> Decimal:
-    """Return a number of a row, 0 where it has none."""
+    """Return a number of a row; 0 if it is missing."""
     text = str(row.get(name) or 0)
     value = Decimal(text) if re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", text) else None
     if value is None or value > 1 << 40:
@@ -152,7 +153,7 @@ def _value(row: Mapping[str, Any], name: str) -> Decimal:
 
 
 def _line(line: str) -> tuple[dict[str, Any], Part] | None:
-    """Return the test in a line of the screen; None where there is none."""
+    """Return the test in a line of the screen; None if there is none."""
     if found := _FILE_LINE.match(line):
         test = f"{found[1][:4].lower().strip('.').replace('sequ', 'seq')}_{found[2].lower()}"
         iops = None if found[4] is None else Decimal(found[4])

@@ -1,12 +1,18 @@
-"""Any measure across captures: by device, Android release, workload or any other fact, with intervals and tests.
+"""Comparison of any measure across captures: by device, Android release, workload or any other fact.
+
+Comparisons have intervals and tests.
 
 >>> measured = measure_all(captures, "locality", window_ns=10_000_000_000)
 >>> summarise(measured, by=["workload"])
 >>> compare(measured, by=["workload"])
 
-What is a repeat decides what an interval says. Captures are independent repeats: what is shown of them holds for such
-captures in general. Repetitions of a benchmark or replay hold for that machine. Windows of time hold for these very
-recordings, and neighbouring ones are alike (`stats.blocks`).
+The kind of repeat decides to which population an interval applies:
+
+| repeat | the result holds for |
+|---|---|
+| captures | other captures like these, since captures are independent |
+| repetitions of a benchmark or replay | the machine on which they ran |
+| windows of time | these recordings only; neighbouring windows are correlated (`stats.blocks`) |
 """
 
 from androstep_analysis.compare.comparison import REPEATS, TESTS, VERDICTS, compare, gate, ranking, summarise

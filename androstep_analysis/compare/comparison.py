@@ -1,4 +1,4 @@
-"""Groups of recordings summarised, ranked and compared (`compare`)."""
+"""Summaries, rankings and comparisons of groups of recordings (`compare`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERDICTS: Final = (
     *("higher", "lower", "no difference that matters", "no difference shown", "insufficient data"),
     *("only in the first", "only in the second"),
 )
-"""What is said of the second of two groups."""
+"""Verdicts on the second of two groups."""
 
 REPEATS: Final = ("captures", "repetitions", "windows", "pairs")
 
@@ -31,22 +31,23 @@ TESTS: Final = {
     "signed ranks, means": "as by signed ranks, and among questions that are too many for ranks as by means",
     "means": "repeats that are independent, and too few for a test by ranks: means that are nearly normal",
 }
-"""How a difference is tested, and what has to hold for that."""
+"""The tests, and the assumption of each."""
 
 
 def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
-    """The value of every group with its interval.
+    """Return the value of every group with its interval.
 
-    Of captures and repetitions the value is the median, its interval that of `bench.summarise`: below six it is least
-    and greatest, and confidence says what that is worth. Of windows it is the weighted mean with the interval of blocks
-    (`stats.blocks`), and n_effective is how many independent windows they are worth.
+    For captures and repetitions, the value is the median, with the interval of `bench.summarise`. Below six repeats,
+    this is the least and the greatest value, and confidence is the level that it reaches. For windows, the value is the
+    weighted mean, with the interval of blocks (`stats.blocks`). n_effective is the number of independent windows with
+    the same information.
 
     Parameters
     ----------
     measured : Table
-        Of `measure_all`.
+        The result of `measure_all`.
     by : sequence of str
-        Facts, or capture: groups are those of equal values of these columns.
+        Facts, or capture. Rows with equal values of these columns are a group.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def summarise(measured: Table, *, by: Sequence[str]) -> pl.DataFrame:
     Raises
     ------
     InputError
-        For a capture that does not have a fact, and for a column that is none to compare by.
+        If a capture lacks a fact, or a column cannot be compared by.
 
     References
     ----------
@@ -108,32 +109,36 @@ def compare(
     smallest: float | None = None,
     correction: Correction = "holm",
 ) -> pl.DataFrame:
-    """Every two groups side by side: is the second higher or lower, by how much, and is that more than chance?
+    """Compare every two groups: whether the second is higher or lower, by how much, and whether that is significant.
 
-    Captures and repetitions: difference and ratio of medians with Moses' intervals, Mann and Whitney's exact test,
-    Cliff's delta as `effect` (`exact`). Pairs: Hodges and Lehmann's estimate with Tukey's interval, Wilcoxon's
-    exact test, the rank-biserial correlation. Where repeats are too few for such a test to show a difference, however
-    large, means are compared by Student's t instead, which takes them as nearly normal; `tested_by` says which.
-    Windows: difference and ratio of means by blocks (`stats.blocks`), Cliff's delta of the windows. Intervals hold with
-    95 % each; `p_adjusted` is over all questions of the table, and the verdict goes by it. A share and what is left of
-    the whole are one question. Where the groups' coverage differs by more than a hundredth, or one window makes a fifth
-    of the whole, `note` says so.
+    | repeats | estimate | test | effect |
+    |---|---|---|---| | captures, repetitions | medians, Moses' intervals (`exact`) | Mann and Whitney's exact test |
+    Cliff's delta |
+    | pairs | Hodges and Lehmann's estimate, Tukey's interval | Wilcoxon's exact test | rank-biserial correlation | |
+    windows | means by blocks (`stats.blocks`) | by blocks | Cliff's delta of the windows |
+
+    If there are too few repeats for an exact test to show a difference of any size, Student's t compares the means
+    instead. It assumes that they are nearly normal. `tested_by` names the test. Each interval holds with 95 %.
+    `p_adjusted` is corrected for all questions of the table and decides the verdict. A share and the remainder of the
+    whole are one question. `note` reports if the groups' coverage differs by more than a hundredth, or if one window
+    makes up a fifth of the whole.
 
     Parameters
     ----------
     measured : Table
-        Of `measure_all`.
+        The result of `measure_all`.
     by : sequence of str
-        Facts, or capture: groups are those of equal values of these columns, in the order of the captures.
+        Facts, or capture. Rows with equal values of these columns are a group. Groups are in the order of the captures.
     paired_by : sequence of str
-        Facts: captures are compared only with captures of equal values of these, such as the same workload.
+        Facts. Captures are compared only with captures of equal values of these, such as the same workload.
     baseline : str, optional
-        What one group is called, its values joined by ``" / "``: the others are compared with it alone, as second.
+        The label of one group, its values joined by ``" / "``. It is then the first group of every comparison.
     smallest : float, optional
-        The smallest difference that matters: of a share in itself (0.05: five points), else as a part of the first.
-        Where a difference is shown to be smaller, the verdict is ``no difference that matters``.
+        The smallest difference that matters: for a share in points (0.05: five points), else relative to the first
+        group. If a difference is shown to be smaller, the verdict is ``no difference that matters``.
     correction : {"holm", "bh"}
-        For several comparisons: Holm (not one false difference, with 95 %), or Benjamini and Hochberg (5 % false ones).
+        Correction for several comparisons: Holm (no false difference, with 95 %), or Benjamini and Hochberg (5 % false
+        ones).
 
     Returns
     -------
@@ -141,16 +146,16 @@ def compare(
         Columns metric, the measure's dimensions, group_first, group_second (String), unit, first, second (Float64, as
         in `summarise`), difference, difference_lo, difference_hi, ratio, ratio_lo, ratio_hi (Float64), effect, p,
         p_adjusted, p_smaller (Float64), n_first, n_second (Int64), n_effective_first, n_effective_second (Float64),
-        repeats (Enum `REPEATS`), tested_by (Enum: keys of `TESTS`), coverage_first, coverage_second (Float64),
-        verdict (Enum `VERDICTS`), longer (Float64: how many times as many windows would show the difference, if it is
-        what it seems; null for verdicts that need none), note (String).
+        repeats (Enum `REPEATS`), tested_by (Enum: keys of `TESTS`), coverage_first, coverage_second (Float64), verdict
+        (Enum `VERDICTS`), longer (Float64: factor by which the number of windows would have to grow to show the
+        difference, if the estimate is true; null if the verdict needs none), note (String).
 
     Raises
     ------
     InputError
-        For a capture that does not have a fact, a column that is none to compare by, and a baseline that is no group.
+        If a capture lacks a fact, a column cannot be compared by, or `baseline` is not a group.
     ValueError
-        For pairs of windows.
+        If `paired_by` is given for windows.
 
     References
     ----------
@@ -180,25 +185,23 @@ def gate(
     baseline: str | None = None,
     correction: Correction = "holm",
 ) -> pl.DataFrame:
-    """Whether the change from the first group to the second stays within a limit, as a test lab has to know.
+    """Test whether the change from the first group to the second stays within a limit, for use in a test lab.
 
-    ``within`` and ``beyond`` are each shown with 95 %, for all questions of the table at once; else it is
+    ``within`` and ``beyond`` each hold with 95 % for all questions of the table at once. Otherwise the result is
     ``undecided``, and more repeats are needed.
 
     Parameters
     ----------
     measured, by : Table, sequence of str
-        As `compare` takes them.
-    limit : float
-        How much higher the second may be (0.05: by less than 5 % of the first, of a share by five points); negative:
-        how much lower.
+        As for `compare`. limit : float The largest increase of the second group (0.05: less than 5 % of the first, for
+        a share five points). A negative limit is the largest decrease.
     paired_by, baseline, correction : sequence of str, str, str
-        As `compare` takes them.
+        As for `compare`.
 
     Returns
     -------
     polars.DataFrame
-        The columns of `compare` up to n_effective_second but for p, p_adjusted and p_smaller, then p_gate (Float64,
+        The columns of `compare` up to n_effective_second without p, p_adjusted and p_smaller, then p_gate (Float64,
         adjusted), gate (Enum: within, beyond, undecided) and note.
 
     Raises
@@ -229,7 +232,7 @@ def gate(
 def _compared(
     measured: pl.DataFrame, by: Sequence[str], paired_by: Sequence[str], baseline: str | None
 ) -> list[Compared]:
-    """Every two groups, or the baseline and each other one, in every metric and dimensions that one of them has."""
+    """Compare every two groups, or the baseline with each other group, in every metric and dimensions of either."""
     if paired_by and measured["kind"].is_in(["window"]).any():
         raise ValueError("pairs are of captures: measure without windows")
     groups = Groups.of(measured, by, paired_by)
@@ -246,29 +249,30 @@ def _compared(
 
 
 def ranking(measured: Table, *, by: Sequence[str] = ("device", "android_release")) -> pl.DataFrame:
-    """The groups by rank in every metric, the highest value first; those that no comparison tells apart share ranks.
+    """Rank the groups in every metric, the highest value first. Groups that no comparison distinguishes share ranks.
 
-    By default a device with another Android release is another device, as on the Mobibench server. Of times (unit ns)
-    the shortest is first.
+    By default, a device with another Android release is another device, as on the Mobibench server. For times (unit
+    ns), the shortest is first.
 
     Parameters
     ----------
     measured : Table
-        Of `measure_all`.
+        The result of `measure_all`.
     by : sequence of str
-        Facts, or capture: groups are those of equal values of these columns.
+        Facts, or capture. Rows with equal values of these columns are a group.
 
     Returns
     -------
     polars.DataFrame
-        The columns of `summarise`, and before value: place (Int64, by value alone), rank_from, rank_to (Int64): one
-        more than the groups that `compare` shows to come before, and as many as there are less those it shows to come
-        after. They hold for all groups at once with 95 %, by Holm's correction within each metric and dimension.
+        The columns of `summarise`, and before value: place, rank_from and rank_to (Int64). place is the rank by value
+        alone. rank_from is one more than the number of groups that `compare` shows to come before. rank_to is the
+        number of groups minus those that it shows to come after. The ranks hold for all groups at once with 95 %, by
+        Holm's correction within each metric and dimension.
 
     Raises
     ------
     InputError
-        For a capture that does not have a fact, and for a column that is none to compare by.
+        If a capture lacks a fact, or a column cannot be compared by.
 
     References
     ----------
@@ -306,7 +310,7 @@ def ranking(measured: Table, *, by: Sequence[str] = ("device", "android_release"
 
 
 def _shown(compared: pl.DataFrame, *, least_first: bool) -> tuple[list[str], list[str]]:
-    """Of every two groups that differ, the one that comes first, and the one that comes after it."""
+    """Return, for every two groups that differ, the one that comes first and the one that comes after it."""
     before, after = [], []
     for first, second, verdict in compared.select("group_first", "group_second", "verdict").iter_rows():
         if verdict in ("higher", "lower"):

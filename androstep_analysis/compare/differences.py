@@ -1,4 +1,4 @@
-"""Two groups side by side in one metric: how large is the difference, and how probable without one."""
+"""The difference of two groups in one metric: its size, and its probability under the null hypothesis."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from androstep_analysis.stats.blocks import Difference, Scale
 Row: TypeAlias = dict[str, Any]
 
 GREATEST_BURST = 0.2
-"""A window that makes more of the whole is named in the note: the result is its."""
+"""A window with a larger part of the whole is named in the note, since it dominates the result."""
 
 NOTABLE_COVERAGE = 0.01
 
 MUCH_LONGER = 1000
-"""Nobody records so many times as long."""
+"""Longer recordings are not worth suggesting."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of `compare.compare` whose verdict is open, and what a verdict is made from.
+    """A row of `compare.compare` without its verdict, and the data for one.
 
-    `exact_p` is the p-value of a test by ranks, `attainable` the least that so few repeats can give. `difference` is
-    that of the means, on whose scale `smallest` is judged; None where the data do not allow one.
+    `exact_p` is the p-value of an exact test by ranks, and `attainable` the least p-value that so few repeats can give.
+    `difference` is that of the means, on whose scale `smallest` is judged; None if the data do not allow one.
     """
 
     row: Row
@@ -41,13 +41,13 @@ class Compared:
 
     @property
     def is_open(self) -> bool:
-        """Both groups have something of the kind."""
+        """Whether both groups have a sample, so that a verdict is needed."""
         return "verdict" not in self.row
 
     def test(self, questions: int, level: float) -> tuple[str, float] | None:
-        """The test and its p-value where so many questions are asked; None where there is none.
+        """Return the test and its p-value for this number of questions; None if no test is possible.
 
-        By ranks where so many repeats can show a difference at all, else of means.
+        It is the test by ranks if so many repeats can show a difference at all, else the test of means.
         """
         if questions <= self.most_questions(level) and self.exact_test is not None and self.exact_p is not None:
             return self.exact_test, self.exact_p
@@ -56,25 +56,28 @@ class Compared:
         return "blocks" if self.row["repeats"] == "windows" else "means", self.difference.p()
 
     def most_questions(self, level: float) -> int:
-        """Among how many questions a test by ranks can show a difference; 0 where there is none."""
+        """Return the number of questions among which a test by ranks can show a difference; 0 without such a test."""
         return int(level / self.attainable) if self.exact_test is not None and self.exact_p is not None else 0
 
     def longer(self, p: float) -> float | None:
-        """How many times as many windows would show the difference by this p-value, if it is what it seems."""
+        """Return the factor by which more windows would show the difference at this p-value.
+
+        This assumes that the estimated difference is true. None if the factor is too large, or for other repeats.
+        """
         if self.difference is None or self.row["repeats"] != "windows" or not self.difference.value:
             return None
         times = self.difference.longer(p)
         return times if times < MUCH_LONGER else None
 
     def against(self, limit: float) -> tuple[bool, float] | None:
-        """Whether the change is above `limit`, and the one-sided p-value; None where the data do not allow one.
+        """Return whether the change is above `limit`, and the one-sided p-value; None if the data do not allow a test.
 
-        The limit is of the change of a share in itself, else of the change as a part of the first.
+        The limit is in points for a share, else relative to the first group.
         """
         difference = self.difference
         if difference is None:
             return None
-        if self.row["repeats"] == "pairs":  # of shares as they are, else on logarithms where all are positive
+        if self.row["repeats"] == "pairs":  # of shares in points, else on logarithms if all are positive
             if self.row["unit"] != "1" and self.row["ratio"] is None:
                 return None
             limit = limit if self.row["unit"] == "1" else math.log1p(limit)
@@ -90,7 +93,7 @@ def compared(
     *,
     paired: bool,
 ) -> Compared:
-    """The second group beside the first."""
+    """Compare the second group with the first."""
     row: Row = dict(key)
     for side, (group, sample) in (("first", first), ("second", second)):
         row[f"group_{side}"] = label(group)
@@ -131,7 +134,7 @@ def _intervals(difference: Difference | None) -> Row:
 
 
 def _of_repeats(row: Row, first: Sequence[float], second: Sequence[float], difference: Difference | None) -> Compared:
-    """Medians with Moses' interval, or where repeats are too few for one with the means'."""
+    """Compare medians with Moses' interval, or with that of the means if there are too few repeats."""
     attainable = exact.attainable(len(first), len(second))
     by_means = _intervals(difference)
     for name, bounds in (("difference", exact.difference(first, second)), ("ratio", exact.ratio(first, second))):
@@ -174,7 +177,7 @@ def _of_pairs(row: Row, one: Sample, other: Sample) -> Compared:
 
 
 def _apart(differences: npt.NDArray[np.float64]) -> Difference | None:
-    """The mean of the differences of pairs, against none at all."""
+    """Return the mean of the differences of pairs as a difference from zero."""
     difference = Difference(blocks.ZERO, blocks.of_repeats(differences), Scale.ANY)
     return difference if difference.is_known else None
 

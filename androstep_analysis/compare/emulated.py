@@ -1,4 +1,4 @@
-"""Which recordings are of an emulated device: their times are those of the machine below it."""
+"""Recognition of recordings from emulated devices. Their times are those of the host machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SIGNS: Final[Mapping[str, str]] = {
     "kernel": r"\bgoldfish\b|\bqemu\b|microsoft-standard-wsl",
     "storage_model": r"loop|qemu|virtio|virtual|vmware|vbox|null_blk|scsi_debug|ram disk|zram",
 }
-"""What facts say of emulators, of guests of a virtual machine, and of devices that the kernel makes up."""
+"""Patterns in facts that show emulators, guests of a virtual machine, and virtual devices of the kernel."""
 
 
 def is_emulated(facts: Mapping[str, Any]) -> bool:
-    """Return whether a fact says so. Without such a fact a device counts as real."""
+    """Return whether a fact shows an emulated device. Without such a fact, a device counts as real."""
     return any(re.search(sign, str(facts.get(name) or ""), re.IGNORECASE) for name, sign in _SIGNS.items())

@@ -1,4 +1,4 @@
-"""Numbers of one side of a comparison with their errors, and what is asked of two sides (`Question`)."""
+"""Estimates of one side of a comparison with their errors, and questions about two sides (`Question`)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from androstep_analysis.stats.blocks import Mean, Series
 from androstep_analysis.stats.quantiles import Histogram, quantile
 
 LEAST_REQUESTS: Final = 20
-"""What happened less often on both sides is not compared."""
+"""What occurred less often on both sides is not compared."""
 
 REPEATS: Final = 3
-"""So many recordings on a side measure the spread between runs."""
+"""With this many recordings on a side, the spread between runs is measured."""
 
 
 class Kind(NamedTuple):
-    """How far numbers of one kind differ without a cause, and by how much they must differ to matter.
+    """The variation of a kind of number between runs, and the smallest difference that matters.
 
-    Of shares both are parts of the whole; of others they are parts of the value. `run_spread` is the standard deviation
-    between runs of one workload on one machine, assumed where fewer than `REPEATS` recordings measure it.
-    `most_same` is the widest interval of which "the same within" is still said.
+    For shares both are in points, else they are relative to the value. `run_spread` is the standard deviation between
+    runs of one workload on one machine. It is assumed if fewer than `REPEATS` recordings measure it. `most_same` is the
+    widest interval for which the verdict is still "the same within".
     """
 
     is_share: bool
@@ -40,15 +40,15 @@ AMOUNT: Final = Kind(is_share=False, run_spread=0.10, smallest=0.05, most_same=0
 PER_REQUEST: Final = Kind(is_share=False, run_spread=0.05, smallest=0.05, most_same=0.6)
 SHARE: Final = Kind(is_share=True, run_spread=0.03, smallest=0.03, most_same=0.15)
 SPEED: Final = Kind(is_share=False, run_spread=0.50, smallest=0.10, most_same=0.6)
-"""Amounts per second of programs that always wait for storage: these are as many as it is fast."""
+"""Amounts per second of programs that always wait for storage. They depend on its speed."""
 TIME: Final = Kind(is_share=False, run_spread=0.50, smallest=0.10, most_same=0.6)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One number of one side: the mean, and of how many recordings.
+    """A number of one side: the mean, and the number of recordings.
 
-    Of an amount also in how many independent blocks of time something happened, and how long all of them are.
+    For an amount, also the number of independent blocks of time in which something happened, and their total length.
     """
 
     mean: Mean
@@ -59,10 +59,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Question:
-    """One number of both sides.
+    """A number of both sides that is compared.
 
-    `worse` is what is worse: a higher value, a lower one, or none of both. `share` is the part of the whole that this
-    is of, on the side where it is larger.
+    `worse` is the direction that is worse, if any. `share` is the part of the whole that the number describes, on the
+    side with the larger part.
     """
 
     what: str
@@ -75,18 +75,21 @@ class Question:
 
 
 def series(rows: pl.DataFrame) -> list[Series]:
-    """The windows of each recording in order."""
+    """Return the windows of each recording in order."""
     recordings = rows.filter(pl.col("weight") > 0).sort("repeat").partition_by("capture_id", maintain_order=True)
     return [Series(one["value"].to_numpy(), one["weight"].to_numpy()) for one in recordings]
 
 
 def total(recordings: Sequence[Series]) -> float:
-    """What happened in all windows together."""
+    """Return the amount in all windows together."""
     return sum(float(one.values @ one.weights) for one in recordings)
 
 
 def amount_of(recordings: Sequence[Series]) -> Estimate:
-    """An amount per second; of few recordings also in how many independent blocks something happened."""
+    """Return an amount per second.
+
+    For few recordings, also count the independent blocks in which something happened.
+    """
     if len(recordings) >= REPEATS:
         return Estimate(of_repeats([total([one]) / float(one.weights.sum()) for one in recordings]), len(recordings))
     mean = blocks.mean(recordings)
@@ -95,9 +98,10 @@ def amount_of(recordings: Sequence[Series]) -> Estimate:
 
 
 def of_repeats(values: Sequence[float]) -> Mean:
-    """The geometric mean of independent repeats, whose logarithms are taken as nearly normal.
+    """Return the geometric mean of independent repeats, assuming that their logarithms are nearly normal.
 
-    On logarithms one slow repetition does not hide what all others say. Zeros have none, and then it is the plain mean.
+    On logarithms, one slow repetition does not hide the others. If a value is not positive, the arithmetic mean is
+    used.
     """
     if len(values) < REPEATS or min(values) <= 0:
         return blocks.of_repeats(values)
@@ -108,19 +112,19 @@ def of_repeats(values: Sequence[float]) -> Mean:
 
 
 def in_all(per_second: Estimate, seconds: float) -> Estimate:
-    """An amount of a whole recording that is so long."""
+    """Return an amount per second as the amount of a whole recording of this length."""
     mean = per_second.mean
     return replace(per_second, mean=replace(mean, value=mean.value * seconds, error=mean.error * seconds))
 
 
 def _occupied(series: Series) -> float:
-    """In how many of `blocks.MOST_BLOCKS` blocks something happened."""
+    """Return the number of `blocks.MOST_BLOCKS` blocks in which something happened."""
     begins = np.linspace(0, len(series.values), min(blocks.MOST_BLOCKS, len(series.values)), endpoint=False).astype(int)
     return float(np.count_nonzero(np.add.reduceat(series.values, begins)))
 
 
 def per(amounts: Sequence[Series], counts: Sequence[Series]) -> Estimate | None:
-    """Return what comes on one of what is counted: the ratio of sums, whose error is that of its residuals."""
+    """Return the amount for each counted item: the ratio of sums, with the error of its residuals."""
     count = total(counts)
     if count < LEAST_REQUESTS:
         return None
@@ -138,7 +142,7 @@ def per(amounts: Sequence[Series], counts: Sequence[Series]) -> Estimate | None:
 
 
 def share_of(recordings: Sequence[Series]) -> Estimate:
-    """The share in all of few recordings; the mean of those of each where recordings are the repeats."""
+    """Return the share in all recordings together if they are few, else the mean of the shares of each."""
     heavy = [one for one in recordings if one.weights.sum() > 0]
     if len(recordings) < REPEATS:
         return Estimate(blocks.mean(heavy, is_share=True), len(recordings))
@@ -146,7 +150,7 @@ def share_of(recordings: Sequence[Series]) -> Estimate:
 
 
 def quantile_of(recordings: Sequence[Histogram], level: float) -> Mean:
-    """The quantile of all requests of few recordings; the mean of those of each where recordings are the repeats."""
+    """Return the quantile of all requests if the recordings are few, else the mean of the quantiles of each."""
     if len(recordings) < REPEATS or not all(one.counts.sum() for one in recordings):
         return quantile(recordings, level)
     return of_repeats([quantile([one], level).value for one in recordings])

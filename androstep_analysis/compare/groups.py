@@ -1,4 +1,4 @@
-"""A table of `measure_all` by groups, and the repeats of each (`compare.comparison`)."""
+"""The groups of a table of `measure_all`, and the repeats in each (`compare.comparison`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from androstep_analysis.stats.blocks import Mean, Scale, Series
 class Sample:
     """The repeats of one group in one metric and dimensions.
 
-    `every` has the value of every repeat, `pairs` those of captures by what they are paired by, and `windows` is the
-    mean of the windows of time where these are the repeats. `inferred` is the share of the bytes of which the names
-    are only inferred.
+    `every` has the value of every repeat, and `pairs` those of captures by the columns that they are paired by.
+    `windows` is the mean of the windows of time if these are the repeats. `inferred` is the share of the bytes with
+    inferred names.
     """
 
     repeats: str
@@ -41,7 +41,7 @@ class Sample:
 
     @cached_property
     def mean(self) -> Mean:
-        """The mean of the repeats."""
+        """The mean of all repeats."""
         return blocks.of_repeats(self.every) if self.windows is None else self.windows
 
     @property
@@ -55,7 +55,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Groups:
-    """A table of `measure_all` by groups: what each is called, and which columns tell it."""
+    """A table of `measure_all` by groups, with their names and the columns that identify them."""
 
     measured: pl.DataFrame
     by: Sequence[str]
@@ -64,7 +64,10 @@ class Groups:
 
     @classmethod
     def of(cls, measured: pl.DataFrame, by: Sequence[str], paired_by: Sequence[str] = ()) -> Groups:
-        """Raises `InputError` for a column that is none to compare by, and a capture that does not have a fact."""
+        """Divide a table into groups.
+
+        Raises `InputError` if a column cannot be compared by, or if a capture lacks a fact.
+        """
         known = ("capture", *FACTS)
         for name in (*by, *paired_by):
             if name not in known:
@@ -85,14 +88,14 @@ class Groups:
         return cls(text, by, paired_by, names)
 
     def named(self, text: str) -> tuple[str, ...]:
-        """The group of that label. Raises `InputError` where there is none."""
+        """Return the group with that label. Raises `InputError` if there is none."""
         labels = {label(name): name for name in self.names}
         if text not in labels:
             raise InputError(f"no group is called {text!r}; there are {', '.join(labels)}")
         return labels[text]
 
     def cells(self) -> Iterator[tuple[dict[str, Any], dict[tuple[str, ...], Sample]]]:
-        """Every metric and dimensions with the sample of each group that has any."""
+        """Yield every combination of metric and dimensions with the sample of each group that has one."""
         keys = ["metric", *dimensions(self.measured)]
         for key, rows in self.measured.group_by(keys, maintain_order=True):
             samples = {
@@ -126,12 +129,11 @@ class Groups:
 
 
 def are_shares(unit: str, values: Sequence[float]) -> bool:
-    """Whether values are parts of a whole, as others without a unit (a write amplification) are not."""
+    """Return whether values are parts of a whole. Other ratios, such as write amplification, are not."""
     return unit == "1" and min(values) >= 0 and max(values) <= 1
 
 
 def label(group: Sequence[str]) -> str:
-    """What a group is called."""
     return " / ".join(group)
 
 

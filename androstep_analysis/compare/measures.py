@@ -1,4 +1,4 @@
-"""A measure of many recordings as one table, in which every recording, time window or repetition is a row."""
+"""One table of a measure of many recordings, with a row for every recording, time window or repetition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.recording import Recording, Tables
 
 KINDS: Final = ("capture", "window", "repetition")
-"""What a row of `measure_all` is of: a whole capture, a time window of one, or a repetition in one."""
+"""Kinds of rows of `measure_all`: of a whole capture, of a time window, or of a repetition."""
 
 COMMON: Final = (
     "capture",
@@ -48,26 +48,26 @@ COMMON: Final = (
 def of_release(
     directory: str | PathLike[str], *, part: str | None = None, capture_id: str | None = None
 ) -> list[Recording]:
-    """The recordings of a released dataset, by capture_id.
+    """Return the recordings of a released dataset, in order of capture_id.
 
     Parameters
     ----------
     directory : path-like
-        Of a dataset that `androstep release` made.
+        The directory of a dataset from `androstep release`.
     part : str, optional
-        Only those that this file below ``tables/captures`` has: no file of another name is looked into.
+        Read only the recordings in the file of this name below ``tables/captures``. Files of other names are not read.
     capture_id : str, optional
-        Only this one.
+        Read only this recording.
 
     Returns
     -------
     list of Recording
-        As `measure_all` takes them.
+        Recordings for `measure_all`.
 
     Raises
     ------
     InputError
-        For a directory that is none.
+        If the directory is not a released dataset.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def of_release(
 
 
 def _files(directory: Path, part: str | None) -> pl.LazyFrame:
-    """The rows of a released table, or of one of its files, which may not be there."""
+    """Return the rows of a released table, or of one of its files. The table is empty if that file does not exist."""
     if part is None:
         return pl.scan_parquet(directory / "**/*.parquet", hive_partitioning=False)
     if (directory / part).is_file():
@@ -108,7 +108,10 @@ def _files(directory: Path, part: str | None) -> pl.LazyFrame:
 
 
 def _typed(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
-    """The columns of the schema in its types; a release has enums as text, and no columns that came later."""
+    """Return the columns of the schema in its types.
+
+    A release has enums as text, and lacks columns of later releases.
+    """
     released = table.collect_schema().names()
     return table.select(
         (pl.col(column.name) if column.name in released or not column.nullable else pl.lit(None))
@@ -125,41 +128,41 @@ def measure_all(
     window_ns: int | None = None,
     where: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """One tidy table of a measure of all captures, with their facts.
+    """Return one tidy table of a measure of all captures, with their facts.
 
-    Without `window_ns` there is a row for each capture, or for each repetition of a benchmark or replay. With it there
-    is one for each window that has anything of the kind; which request is sequential is still told by the whole
-    recording. A share of something that one capture has and another does not is 0 in the latter, if that has anything
-    the share could be of. Counts and bytes are of whole captures only: in windows they are rates (measure `rate`).
+    Without `window_ns` there is a row for each capture, or for each repetition of a benchmark or replay. With it, there
+    is a row for each window that has such requests. Classes such as sequential are still determined over the whole
+    recording. A share of a class that one capture lacks is 0 there, if the capture has any requests of the whole.
+    Counts and bytes are returned for whole captures only: in windows they are rates (measure `rate`).
 
     Parameters
     ----------
     captures : sequence of Capture or Recording
-        What is compared, each recording once.
+        The recordings to compare, each once.
     measure : str or Measure
-        A name of `measures`, or one's own.
+        A name of `measures`, or a measure of your own.
     window_ns : int, optional
-        Length of a window, in ns; by default there are none.
+        Length of a window, in ns; by default there are no windows.
     where : sequence of str
-        What is measured, as ``["app=com.example.*", "bytes>=64KiB"]``; all must hold (docs/measure.md).
+        Conditions on the rows to measure, such as ``["app=com.example.*", "bytes>=64KiB"]``. All must hold
+        (docs/measure.md).
 
     Returns
     -------
     polars.DataFrame
-        Columns capture (String, its title, made different where two are the same), capture_id, the facts of table
-        captures (`manifest.FACTS`), kind (Enum: capture, repetition, window), repeat (Int64: number of the window from
-        the capture's first event on, or of the repetition; null for a whole capture), metric, the measure's dimensions,
-        value (Float64), unit, n (Int64), weight (Float64), coverage (Float64, of the whole capture), inferred (Float64,
-        the share of the row's bytes of which the names are not proven, null without names). `weight` is what
-        the value counts in the mean over the windows: for a share what it is a share of, so that this mean is the share
-        in the whole capture; for a rate the window's seconds, empty windows being rows of 0; for latency's mean the
-        requests; else 1.
+        Columns capture (String, the title, made unique), capture_id, the facts of table captures (`manifest.FACTS`),
+        kind (Enum: capture, repetition, window), repeat (Int64: index of the window from the capture's first event on,
+        or of the repetition; null for a whole capture), metric, the measure's dimensions, value (Float64), unit, n
+        (Int64), weight (Float64), coverage (Float64, of the whole capture), inferred (Float64, the share of the row's
+        bytes with inferred names, null without names). `weight` is the weight of the value in the mean over the
+        windows. For a share it is the whole, so that this mean is the share in the whole capture. For a rate it is the
+        window's seconds (empty windows have rows of 0), for the mean latency the number of requests, else 1.
 
     Raises
     ------
     InputError
-        Where there is no capture or the same recording twice, a capture lacks a table the measure takes, windows
-        have no length or are too many, or a condition is of no column or leaves nothing.
+        If there is no capture or the same recording twice, a capture lacks a table of the measure, `window_ns` is not
+        positive or gives too many windows, or a condition names no column or matches nothing.
 
     References
     ----------
@@ -179,7 +182,10 @@ def measure_all(
 
 
 def known(measure: str | Measure, window_ns: int | None) -> Measure:
-    """The measure of that name, or one's own; `InputError` for windows of what has repetitions."""
+    """Return the measure with that name, or the given one.
+
+    Raises `InputError` for windows if it does not support them.
+    """
     chosen = measures()[measure] if isinstance(measure, str) else measure
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
@@ -189,9 +195,9 @@ def known(measure: str | Measure, window_ns: int | None) -> Measure:
 
 
 class Measured(NamedTuple):
-    """What `measured` gives of one recording: its title, facts, and table.
+    """The result of `measured` for one recording: its title, facts, and table.
 
-    `population` tells of which requests the numbers are (`population.sentence`), where somebody counted them.
+    `population` describes the counted requests (`population.sentence`), if they were counted.
     """
 
     title: str
@@ -205,7 +211,10 @@ class Measured(NamedTuple):
 
 
 def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) -> pl.DataFrame:
-    """The table of `measure_all` of what `measured` gives of each recording; `InputError` for the same one twice."""
+    """Return the table of `measure_all` from the results of each recording.
+
+    Raises `InputError` for a repeated recording.
+    """
     parts = _named(parts)
     unnamed = pl.lit(None, pl.Float64).alias("inferred")
     tables = [
@@ -230,12 +239,12 @@ def together(parts: Sequence[Measured], chosen: Measure, window_ns: int | None) 
 
 
 def dimensions(measured: pl.DataFrame) -> list[str]:
-    """The columns of a table of `measure_all` that are the measure's own."""
+    """Return the columns of a table of `measure_all` that are the measure's own."""
     return [name for name in measured.columns if name not in COMMON]
 
 
 def _named(parts: Sequence[Measured]) -> list[Measured]:
-    """The parts with titles that tell them apart."""
+    """Return the parts with unique titles."""
     if not parts:
         raise InputError("nothing to compare: give at least one capture")
     titles = Counter(part.title for part in parts)
@@ -257,11 +266,11 @@ def measured(
     by: tuple[str, ...] = (),
     conditions: Sequence[Condition] = (),
 ) -> Measured:
-    """The measure of one recording, its table in the columns of `measure_all`, those of the dimensions last.
+    """Measure one recording. The table has the columns of `measure_all`, with those of the dimensions last.
 
-    `by` are further columns of the measure's table (`Measure.needs`) to group by. Column `inferred`, where the measure
-    has it, is the share of a row's bytes of which its names are only inferred. `conditions` choose what is measured
-    (`Measure.applied`); on columns that only the result has, such as metric or class, they choose its rows.
+    `by` are further columns of the measure's table (`Measure.needs`) to group by. Column `inferred`, if the measure has
+    it, is the share of a row's bytes with inferred names. `conditions` select the rows to measure (`Measure.applied`).
+    Those on columns that only the result has, such as metric or class, select rows of the result.
     """
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
@@ -316,7 +325,7 @@ def measured(
 
 
 def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:
-    """The rates of counts and bytes of all windows; nothing happened in those that have no row."""
+    """Return the rates of counts and bytes in all windows. Windows without a row have rate 0."""
     dims = [name for name in result.columns if name not in (*COMMON, "window")]
     kinds = result.select("metric", "unit", *dims).unique(maintain_order=True)
     known = result.select("repeat", "metric", *dims, "value", "n")
@@ -326,7 +335,7 @@ def _window_rates(result: pl.DataFrame, windows: Windows) -> pl.DataFrame:
 
 
 def _rates(result: pl.DataFrame, seconds: float | None) -> pl.DataFrame:
-    """The rates of counts and bytes in so many seconds, by default in `weight` each; none where no time went by."""
+    """Return the rates of counts and bytes in this many seconds, by default in `weight` of each row."""
     length = pl.col("weight") if seconds is None and "weight" in result.columns else pl.lit(seconds, pl.Float64)
     names, units = {"count": "iops", "bytes": "bandwidth"}, {"count": "1/s", "bytes": "B/s"}
     counts = result.filter(pl.col("metric").is_in(list(names)), pl.col("op") != "flush").with_columns(weight=length)
@@ -338,7 +347,7 @@ def _rates(result: pl.DataFrame, seconds: float | None) -> pl.DataFrame:
 
 
 def _everywhere(table: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
-    """The rates with rows of 0 for kinds that only other captures have: there, nothing of the kind happened."""
+    """Add rates of 0 for kinds that only other captures have."""
     places = table.select("capture", "capture_id", *FACTS, "kind", "repeat", "weight", "coverage").unique()
     kinds = table.select("metric", "unit", *dims).unique()
     keys = ["capture", "repeat", "metric", *dims]
@@ -348,7 +357,10 @@ def _everywhere(table: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
 
 
 def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str]) -> pl.DataFrame:
-    """The table with what its shares weigh, and with rows of 0 for kinds that some captures or windows do not have."""
+    """Return the table with the weights of its shares, and with rows of 0 for missing kinds.
+
+    A kind is missing if only some captures or windows have it.
+    """
     is_share = pl.col("metric").str.ends_with("_ratio")
     place = ["capture", "repeat"]
     counted = table.filter(~is_share).select(*place, *dims, "value", "n", "unit", "inferred", of="metric")
@@ -356,7 +368,7 @@ def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str])
     both = shares.join(
         counted.drop("n", "unit", "inferred"), on=[*place, *dims, "of"], nulls_equal=True, suffix="_counted"
     )
-    # Counts and bytes are whole numbers, and so is what they are a share of: rounding makes it exact.
+    # Counts and bytes are integers, and so is their sum. Rounding makes it exact.
     whole = (pl.col("value_counted") / pl.col("value")).round()
     groups = both.filter(pl.col("value") > 0).group_by(*place, "of", *within).agg(weight=whole.max())
     kinds = both.select("of", *dims).unique()
@@ -372,7 +384,7 @@ def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str])
         every.with_columns(
             metric="of", unit=pl.col("of").replace_strict(units, return_dtype=pl.String), weight=pl.lit(1.0)
         ),
-        # What is part of no share, such as empty flushes.
+        # Rows that are part of no share, such as empty flushes.
         table.filter(~is_share).join(
             kinds, left_on=["metric", *dims], right_on=["of", *dims], how="anti", nulls_equal=True
         ),
@@ -384,12 +396,12 @@ def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str])
 
 
 def measures() -> dict[str, Measure]:
-    """The measures by name.
+    """Return the measures by name.
 
     Returns
     -------
     dict of Measure
-        Those that `measure_all` knows.
+        The measures that `measure_all` accepts.
 
     Examples
     --------
@@ -400,9 +412,12 @@ def measures() -> dict[str, Measure]:
 
 
 def _bench(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:
-    """Of results on several disks each is measured apart: those are no repetitions of each other."""
+    """Return results of benchmarks.
+
+    Results on several disks are separate, since they are not repetitions of each other.
+    """
     found = bench.measures({name: tables[name].collect() for name in ("bench_runs", "bench")}).filter("valid")
-    # What a run was of says `test` already; `workload` and `device` are facts of the capture here.
+    # `test` already identifies the run. `workload` and `device` are facts of the capture here.
     dims = [name for name in JOB if name != "workload"]
     if found["device"].n_unique() > 1:
         found, dims = found.rename({"device": "disk"}), [*dims, "disk"]

@@ -1,4 +1,4 @@
-"""What `compare.overview` needs of a recording: rates, shares and latencies in windows of time (`observe`)."""
+"""Measurement of a recording for `compare.overview`: rates, shares and latencies in windows of time (`observe`)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.recording import Recording
 
 WINDOWS: Final = 200
-"""Windows that a recording is cut into: `stats.blocks` makes at most 32 blocks of them."""
+"""Number of windows of a recording. `stats.blocks` makes at most 32 blocks of them."""
 
 LATENCY: Final = pl.Schema(
     {"metric": pl.String, "op": pl.String, "window": pl.Int64, "count": pl.Int64, "value": pl.Int64}
 )
-"""Columns of `Observed.latencies`: so many took up to `value` ns, which is exact to a thousandth."""
+"""Columns of `Observed.latencies`: `count` requests took up to `value` ns, which is exact to a thousandth."""
 
 _PER_FACTOR_E: Final = 1000
 """Classes of latencies for each factor e."""
@@ -33,11 +33,11 @@ _PER_FACTOR_E: Final = 1000
 
 @dataclass(frozen=True)
 class Observed:
-    """What was observed in one recording.
+    """The measurements of one recording.
 
-    `tables` are those of measures by name: in windows, or for each repetition. `latencies` has the columns `LATENCY`.
-    `nr_windows` is how many windows there are, `records_fsyncs` whether calls of fsync were recorded, and `busy` the
-    part of the time in which a request or a call of fsync was under way (0 where nothing has a begin and an end).
+    `tables` are those of measures by name, in windows or for each repetition. `latencies` has the columns `LATENCY`.
+    `nr_windows` is the number of windows, and `records_fsyncs` whether calls of fsync were recorded. `busy` is the part
+    of the time in which a request or a call of fsync was in progress (0 if no begin and end are known).
     """
 
     title: str
@@ -51,12 +51,12 @@ class Observed:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing that could be compared."""
+        """Whether there is nothing to compare."""
         return all(one.table.is_empty() for one in self.tables.values()) and self.latencies.is_empty()
 
 
 def _volume(description: str, name: str, column: pl.Expr) -> Measure:
-    """Make a measure of requests and bytes per second, by something that is computed from table `io`."""
+    """Make a measure of requests and bytes per second by an expression on table `io`."""
 
     def of(tables: Mapping[str, pl.LazyFrame], by: tuple[str, ...]) -> pl.DataFrame:
         return volume(tables["io"].with_columns(column.alias(name)), by=(*by, name)).cast({name: pl.String})
@@ -65,11 +65,14 @@ def _volume(description: str, name: str, column: pl.Expr) -> Measure:
 
 
 _KERNEL_THREAD: Final = r"^(kworker|jbd2|kswapd|f2fs_[a-z]+|xfs[a-z-]*|dmcrypt_write)[/:\-\d].*$"
-"""Such a name also names a device or a CPU, which may differ where nothing else does."""
+"""Names of kernel threads contain a device or a CPU, which would differ between otherwise equal recordings."""
 
 
 def _flushes(tables: Mapping[str, pl.LazyFrame], by: tuple[str, ...]) -> pl.DataFrame:
-    """Count the empty flushes. The block layer sends one before a write that asks for it, so that those count once."""
+    """Count the empty flushes.
+
+    A write with a flush flag counts once, since the block layer sends an empty flush before it.
+    """
     found = (
         counted(tables["requests"])
         .filter(pl.col("op") == "flush")
@@ -90,13 +93,12 @@ IN_WINDOWS: Final[Mapping[str, Measure]] = {
     "by_file_type": _volume("what is written to files of a type", "file_type", pl.col("file_type").cast(pl.String)),
     "flushes": Measure("flushes of the device's cache", ("requests",), _flushes, is_rate=True),
 }
-"""What is measured in windows, by the names that `Observed.tables` has for it."""
+"""The measures in windows, by their names in `Observed.tables`."""
 
 _WHOLE: Final = ("write_cost",)
 
 
 def observe(recording: Recording) -> Observed:
-    """Measure one recording."""
     span = recording.span
     tables: dict[str, Measured] = {}
     latencies = pl.DataFrame(schema=LATENCY)
@@ -131,7 +133,7 @@ def _has_rows(recording: Recording, table: str) -> bool:
 
 
 def _whole(recording: Recording) -> Iterator[str]:
-    """The measures of a whole recording for which it has events."""
+    """Yield the measures of a whole recording for which it has events."""
     if _has_rows(recording, "fs_events"):
         yield from _WHOLE
 
@@ -144,7 +146,7 @@ def _records_fsyncs(recording: Recording) -> bool:
 
 
 def _of_requests(recording: Recording, windows: Windows) -> Iterator[pl.DataFrame]:
-    """Count the latencies of requests in classes, for each step that was recorded."""
+    """Yield the latencies of requests, counted in classes, for each step that was recorded."""
     rows = counted(recording.timed["requests"])
     for step in ("D2C", "Q2C"):
         begin, end = STEPS[step]
@@ -155,7 +157,7 @@ def _of_requests(recording: Recording, windows: Windows) -> Iterator[pl.DataFram
 
 
 def _fsyncs(recording: Recording) -> pl.DataFrame:
-    """The calls of fsync: ts_ns and latency_ns."""
+    """Return the calls of fsync: ts_ns and latency_ns."""
     if not _records_fsyncs(recording):
         return pl.DataFrame(schema={"ts_ns": pl.Int64, "latency_ns": pl.Int64})
     columns = ("ts_ns", "tid", "pid", "comm", "event", "dev", "ino", "error")
@@ -164,7 +166,7 @@ def _fsyncs(recording: Recording) -> pl.DataFrame:
 
 
 def _busy_ns(recording: Recording, fsyncs: pl.DataFrame) -> int:
-    """How long at least one request or call of fsync was under way."""
+    """Return the time in which at least one request or call of fsync was in progress."""
     requests = recording.timed["requests"].select(begin=pl.coalesce("issue_ns", "queue_ns"), end="complete_ns")
     of_calls = fsyncs.lazy().select(begin="ts_ns", end=pl.col("ts_ns") + pl.col("latency_ns"))
     spans = pl.concat([requests, of_calls]).drop_nulls().sort("begin")
@@ -174,7 +176,7 @@ def _busy_ns(recording: Recording, fsyncs: pl.DataFrame) -> int:
 
 
 def _classes(spans: pl.LazyFrame, metric: str) -> pl.DataFrame:
-    """Count latencies in classes that are a thousandth wide; what has none is counted without value."""
+    """Count latencies in classes that are a thousandth wide. Those without a latency are counted with a null value."""
     size = (pl.col("span").clip(lower_bound=1).log() * _PER_FACTOR_E).floor().cast(pl.Int64)
     groups = spans.filter(pl.col("window").is_not_null()).group_by("op", "window", size=size)
     found = groups.agg(count=pl.len().cast(pl.Int64), value=pl.col("span").max()).collect()

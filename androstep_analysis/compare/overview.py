@@ -1,10 +1,11 @@
-"""What is different between two recordings, or two sets of them: the answer of `androstep compare A B`.
+"""The differences between two recordings, or two sets of them, as `androstep compare A B` reports them.
 
 A question is one number of both sides, such as bytes written per second. All questions that both sides can answer are
-asked at once, and the intervals are so wide that all of them together hold with 95 % (Bonferroni). With three
-recordings or more on a side these are the repeats, and their spread is measured. With fewer, windows of time are the
-repeats (`stats.blocks`); they cannot tell how runs of one workload differ from each other, so that an assumed spread
-between runs (`Kind.run_spread`) widens the interval.
+asked at once. The intervals are so wide that all of them together hold with 95 % (Bonferroni).
+
+- With at least three recordings on each side, these are the repeats, and their spread is measured.
+- With fewer, windows of time are the repeats (`stats.blocks`). They cannot show how runs of one workload differ from
+  each other. An assumed spread between runs (`Kind.run_spread`) therefore widens the interval.
 """
 
 from __future__ import annotations
@@ -27,35 +28,34 @@ from androstep_analysis.stats.blocks import Difference, Scale
 from androstep_analysis.stats.quantiles import Quantile
 
 LEVEL: Final = 0.05
-"""How often any verdict of an overview may be false."""
+"""Probability that any verdict of an overview is false."""
 
 RECOMMENDED: Final = 5
-"""So many recordings on each side are recommended: of three, an interval is several times as wide."""
+"""Recommended number of recordings on each side. With three, an interval is several times as wide."""
 
 _MANY: Final = 1e9
-"""Degrees of freedom that are as good as infinitely many."""
+"""Degrees of freedom that are practically infinite."""
 
 VERDICTS: Final = ("worse", "better", "different", "cannot be decided", "same")
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What is different between two sides (`overview`).
+    """The differences between two sides (`overview`).
 
     Attributes
     ----------
     first, second : str
-        What the sides are called.
-    table : polars.DataFrame
-        A row for each question, those that matter most first: what, unit, first, second, difference, lo, hi (Float64:
-        second over first, of shares second minus first; null where one is 0), verdict (Enum `VERDICTS`), within
-        (Float64: "the same within"), reason (String: what a decision lacks), weight (Float64, how much it matters).
+        x polars.DataFrame A row for each question, in descending order of importance: what, unit, first, second,
+        difference, lo, hi (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum
+        `VERDICTS`), within (Float64: "the same within"), reason (String: what is missing for a decision), weight
+        (Float64: importance).
     not_compared : tuple of str
-        What only one side records, in words.
+        Data that only one side recorded, in words.
     recordings : tuple of int
-        How many recordings each side has.
+        The number of recordings on each side.
     seconds : tuple
-        How long each side was recorded, in all; None where no times are known.
+        The total recorded time of each side; None if no times are known.
     are_busy : bool
         Whether both sides always waited for storage.
     """
@@ -82,24 +82,25 @@ _SCHEMA: Final[dict[str, Any]] = {
 }
 
 TOO_FEW_RUNS: Final = "runs"
-"""Reason: windows show a difference that may be one between runs."""
+"""Reason: windows show a difference, but it may be a difference between runs."""
 TOO_SHORT: Final = "length"
-"""Reason: the windows differ too much among themselves."""
+"""Reason: the windows vary too much."""
 TOO_FEW_REPEATS: Final = "repeats"
-"""Reason: the recordings differ too much among themselves."""
+"""Reason: the recordings vary too much."""
 
 
 def overview(
     first: Sequence[Capture | Recording], second: Sequence[Capture | Recording], *, names: tuple[str, str] | None = None
 ) -> Overview:
-    """Answer what is different between two sides.
+    """Return the differences between two sides.
 
     Parameters
     ----------
     first, second : sequence of Capture or Recording
-        One recording or more of each side. Three or more measure how runs differ; five are recommended.
+        At least one recording of each side. At least three are necessary to measure the spread between runs; five are
+        recommended.
     names : tuple of str, optional
-        What the sides are called; by default the title of their first recording.
+        The names of the sides; by default the titles of their first recordings.
 
     Returns
     -------
@@ -108,7 +109,7 @@ def overview(
     Raises
     ------
     InputError
-        Where a side has nothing to compare, the sides have nothing in common, or both have the same recording.
+        If a side has nothing to compare, the sides have nothing in common, or both have the same recording.
 
     References
     ----------
@@ -130,7 +131,7 @@ def overview(
 def of_observed(
     first: Sequence[Observed], second: Sequence[Observed], names: tuple[str, str] | None = None
 ) -> Overview:
-    """Return the `overview` of what was observed."""
+    """Return the `overview` of observed recordings."""
     sides = (first, second)
     titles = names or (first[0].title, second[0].title)
     for title, side in zip(titles, sides, strict=True):
@@ -160,7 +161,7 @@ def _sum(lengths: Sequence[float | None]) -> float | None:
 
 
 def _row(asked: Question, level: float) -> dict[str, Any]:
-    """The question with its interval, which does not hold with probability `level`, and its verdict."""
+    """Return the question with its interval, which fails to hold with probability `level`, and its verdict."""
     first, second = asked.first.mean.value, asked.second.mean.value
     row: dict[str, Any] = {"what": asked.what, "unit": asked.unit, "first": first, "second": second}
     is_ratio = not asked.kind.is_share
@@ -175,10 +176,10 @@ def _row(asked: Question, level: float) -> dict[str, Any]:
 
 
 def _bounds(asked: Question, level: float, *, widened: bool = True) -> tuple[float, float] | None:
-    """The interval of the difference on the scale of `_size`; None where the data do not allow one.
+    """Return the interval of the difference on the scale of `_size`; None if the data do not allow one.
 
-    The errors of both sides and the assumed spread between runs are added as independent (Welch and Satterthwaite): an
-    error that few blocks have made counts with few degrees of freedom only if it is a large part of the whole.
+    The errors of both sides and the assumed spread between runs are added as independent (Welch and Satterthwaite). An
+    error from few blocks reduces the degrees of freedom only if it is a large part of the total.
     """
     sides = (asked.first, asked.second)
     runs = [asked.kind.run_spread**2 / one.recordings for one in sides if one.recordings < REPEATS]
@@ -201,9 +202,9 @@ def _difference(asked: Question) -> float:
 
 
 def _error(one: Estimate, *, is_share: bool) -> float:
-    """The standard error: of a share in itself, else as a part of the value.
+    """Return the standard error: for a share in points, else relative to the value.
 
-    A share that is 0 or 1 in all windows may be otherwise in one that was not seen.
+    A share that is 0 or 1 in all observed windows may differ in a window that was not observed.
     """
     if not is_share:
         return one.mean.relative_error(Scale.POSITIVE)
@@ -212,7 +213,7 @@ def _error(one: Estimate, *, is_share: bool) -> float:
 
 
 def _of_quantiles(asked: Question, level: float, spread: float) -> tuple[float, float] | None:
-    """The interval of the logarithm of a ratio of quantiles, whose own intervals are not symmetric."""
+    """Return the interval of the logarithm of a ratio of quantiles, whose own intervals are not symmetric."""
     difference = Difference(asked.first.mean, asked.second.mean, Scale.POSITIVE)
     middle = math.log(_difference(asked))
     if difference.is_known:
@@ -240,14 +241,14 @@ def _verdict(asked: Question, bounds: tuple[float, float], level: float) -> dict
 
 
 def _open(asked: Question, reason: str) -> dict[str, Any]:
-    """The verdict of what cannot be decided."""
+    """Return the verdict of a question that cannot be decided."""
     is_one_sided = not asked.kind.is_share and min(asked.first.mean.value, asked.second.mean.value) <= 0
     size = None if is_one_sided else _size(asked, _difference(asked))
     return {"verdict": "cannot be decided", "reason": reason, "weight": _weight(asked, size)}
 
 
 def _reason(asked: Question, level: float) -> str:
-    """Return what a decision lacks: runs, or longer recordings, or more of them."""
+    """Return what is missing for a decision: runs, or longer recordings, or more of them."""
     if min(asked.first.recordings, asked.second.recordings) >= REPEATS:
         return TOO_FEW_REPEATS
     bounds = _bounds(asked, level, widened=False)
@@ -258,7 +259,7 @@ def _reason(asked: Question, level: float) -> str:
 
 
 def _lacking(asked: Question) -> str:
-    """Return what an interval lacks: a number of a whole recording has none without further recordings."""
+    """Return what is missing for an interval. A number of a whole recording has none without further recordings."""
     sides = (asked.first, asked.second)
     if min(one.recordings for one in sides) >= REPEATS:
         return TOO_FEW_REPEATS
@@ -266,10 +267,10 @@ def _lacking(asked: Question) -> str:
 
 
 def _only_on_one_side(asked: Question, level: float) -> dict[str, Any]:
-    """The verdict of what did not happen at all on one side.
+    """Return the verdict of an event that did not occur at all on one side.
 
-    If it happened as often on both, each block in which it happened would lie on this side or the other by chance, as
-    their lengths are.
+    If it were as frequent on both sides, each block in which it occurred would be on either side by chance, in
+    proportion to their lengths.
     """
     is_in_second = asked.second.mean.value > 0
     there, other = (asked.second, asked.first) if is_in_second else (asked.first, asked.second)
@@ -286,18 +287,21 @@ def _only_on_one_side(asked: Question, level: float) -> dict[str, Any]:
 
 
 def _size(asked: Question, value: float) -> float:
-    """A difference as a number that is 0 where there is none."""
+    """Return a difference as a number that is 0 for equal sides."""
     return value if asked.kind.is_share else math.log(value)
 
 
 def _within(asked: Question, bounds: tuple[float, float]) -> float:
-    """How far the interval reaches: in points, or as a part of the lower value."""
+    """Return the largest deviation in the interval: in points, or relative to the lower value."""
     size = max(-bounds[0], bounds[1])
     return size if asked.kind.is_share else math.expm1(min(size, 700.0))
 
 
 def _weight(asked: Question, size: float | None) -> float:
-    """How much a difference matters: twice as much counts as 25 points, and a part as much of it as it is."""
+    """Return the importance of a difference.
+
+    A factor of two counts as 25 points. It is multiplied by the share of the whole.
+    """
     if size is None:
         return asked.share
     return asked.share * (4 * abs(size) if asked.kind.is_share else abs(size) / math.log(2))

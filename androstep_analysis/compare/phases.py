@@ -1,4 +1,4 @@
-"""Phases of recordings: launch, play, idle are compared each by itself (`phases`)."""
+"""Phases of recordings, such as launch, play and idle, which are compared separately (`phases`)."""
 
 from __future__ import annotations
 
@@ -17,35 +17,34 @@ from androstep_analysis.measures.recording import Recording
 from androstep_analysis.stats.changes import changes
 
 _TIMES: Final = {"requests": order_ns(), "io": order_ns(), "samples": pl.col("ts_ns")}
-"""What tells in which phase a row is."""
+"""The time that decides to which phase a row belongs."""
 
 
 def phases(capture: Capture | Recording, *, window_ns: int = 1_000_000_000) -> list[Recording]:
-    """A recording cut where it begins to read or write more or less than before.
+    """Split a recording at the times at which its rate of reads or writes changes.
 
     Parameters
     ----------
     capture : Capture or Recording
-        What is cut.
+        The recording to split.
     window_ns : int
-        Length of the windows whose requests are counted, in ns. A phase has twenty at the least.
+        Length of the windows in which requests are counted, in ns. A phase has at least twenty windows.
 
     Returns
     -------
     list of Recording
-        As `measure_all` takes them: each with what happened in it, and its times in its title; the recording itself
-        where nothing changes.
+        A recording for each phase, with its rows and with its times in the title. The recording itself if nothing
+        changes.
 
     Raises
     ------
     InputError
-        Where windows have no length or are too many.
+        If `window_ns` is not positive or gives too many windows.
 
     Notes
-    -----
-    A change is where the mean of the logarithm of reads or writes in a window (plus one) differs before and after, by
-    the test by which `compare` tells recordings apart, corrected for all places that were looked at (`stats.changes`).
-    In simulated recordings without changes one was found in 5 % at the most.
+    ----- At a change, the mean of the logarithm of reads or writes in a window (plus one) differs before and after. The
+    test is that of `compare`, corrected for all times that were examined (`stats.changes`). In simulated recordings
+    without changes, a change was found in at most 5 %.
 
     References
     ----------
@@ -70,7 +69,7 @@ def phases(capture: Capture | Recording, *, window_ns: int = 1_000_000_000) -> l
 
 
 def _activity(requests: pl.LazyFrame, op: str, count: int) -> npt.NDArray[np.float64]:
-    """The logarithm of the requests of each window."""
+    """Return the logarithm of the number of requests in each window, plus one."""
     rows = requests.filter(pl.col("op").cast(pl.String) == op).group_by("window").agg(n=pl.len()).collect()
     found = np.zeros(count)
     found[rows["window"].to_numpy()] = rows["n"].to_numpy()
@@ -78,7 +77,10 @@ def _activity(requests: pl.LazyFrame, op: str, count: int) -> npt.NDArray[np.flo
 
 
 def _phase(recording: Recording, number: int, first_ns: int, last_ns: int) -> Recording:
-    """What of a recording happened from one time to another; the first and the last have all before and behind them."""
+    """Return the part of a recording between two times.
+
+    The first and the last phase include everything before and after.
+    """
     begun, ended = recording.span or (first_ns, last_ns)
     tables = dict(recording.timed)
     for name, time in _TIMES.items():

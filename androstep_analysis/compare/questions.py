@@ -1,4 +1,4 @@
-"""Which numbers of two sides `compare.overview` compares (`questions`)."""
+"""The numbers that `compare.overview` compares (`questions`)."""
 
 from __future__ import annotations
 
@@ -35,26 +35,27 @@ from androstep_analysis.measures.measure import Worse
 from androstep_analysis.stats.blocks import Series
 
 BUSY: Final = 0.45
-"""Where on both sides something was under way for so much of the time or more, amounts follow the speed of storage."""
+"""If both sides wait for storage for this part of the time or more, amounts depend on the speed of storage."""
 
 UNEVEN_LENGTHS: Final = 1.1
-"""Where recordings differ more in their lengths, they may be whole runs of a program, and not parts of equal rate."""
+"""Recordings whose lengths differ by a larger factor may be whole runs of a program instead of parts with equal
+rate."""
 
 LEAST_SHARE: Final = 0.03
-"""A process or a type of file with less of the bytes written on both sides is not compared."""
+"""A process or file type with a smaller share of the written bytes on both sides is not compared."""
 
 MOST_GROUPS: Final = 6
-"""So many processes and types of files are compared, those with most bytes."""
+"""The most processes, and the most file types, that are compared: those with most bytes."""
 
 LEAST_COVERAGE: Final = 0.5
-"""Owners or types that are known of a smaller part of the bytes are not compared."""
+"""Owners or types that are known for a smaller share of the bytes are not compared."""
 
 MOST_UNEVEN: Final = 0.1
-"""Nor are they where that part differs by more between the sides: the unknown part may be anybody's."""
+"""Owners or types are not compared either if that share differs by more between the sides: the rest is unknown."""
 
 
 class Sides:
-    """The observed recordings of both sides, and what series of windows they have."""
+    """The observed recordings of both sides, and their series of windows."""
 
     def __init__(self, first: Sequence[Observed], second: Sequence[Observed]) -> None:
         self.observed = (first, second)
@@ -69,16 +70,16 @@ class Sides:
 
     @property
     def are_busy(self) -> bool:
-        """Whether both sides always waited for storage, so that what is done per second says how fast it is."""
+        """Whether both sides always waited for storage, so that amounts per second depend on its speed."""
         return all(one.busy >= BUSY for side in self.observed for one in side)
 
     def amount(
         self, what: str, unit: str, worse: Worse, amounts: tuple[list[Series], list[Series]], share: float = 1.0
     ) -> Question:
-        """Ask for an amount per second; where recordings are not equally long perhaps for that in all.
+        """Return the question for an amount per second, or for the total amount if recordings differ in length.
 
-        The same work in parts of equal rate gives equal amounts per second, and as whole runs equal amounts in all. No
-        recording says which it is, so the one that differs less is asked for.
+        Parts of the same work have equal amounts per second, and whole runs of it have equal total amounts. A recording
+        does not show which of the two it is, so the amount that differs less is compared.
         """
         first, second = map(amount_of, amounts)
         lengths = self.lengths
@@ -92,7 +93,7 @@ class Sides:
         return Question(what, unit, AMOUNT, worse, first, second, share)
 
     def _table(self, name: str) -> pl.DataFrame | None:
-        """The measure of all recordings as `compare.measures.together` gives it; None where a recording lacks it."""
+        """Return the measure of all recordings as from `compare.measures.together`; None if a recording lacks it."""
         if any(name not in one.tables for side in self.observed for one in side):
             return None
         measure = IN_WINDOWS.get(name) or measures()[name]
@@ -100,7 +101,7 @@ class Sides:
         return together(parts, measure, 1 if name in IN_WINDOWS else None)
 
     def of(self, name: str, **conditions: str) -> tuple[pl.DataFrame, pl.DataFrame] | None:
-        """The rows of each side; None where nothing of the kind is in them."""
+        """Return the rows of each side; None without such a table."""
         table = self.tables.get(name)
         if table is None:
             return None
@@ -110,7 +111,7 @@ class Sides:
         return first, second
 
     def amounts(self, name: str, **conditions: str) -> tuple[list[Series], list[Series]] | None:
-        """Amounts per second in the windows of each recording."""
+        """Return amounts per second in the windows of each recording."""
         found = self.of(name, **conditions)
         if found is None or not found[0].height or not found[1].height:
             return None
@@ -128,7 +129,7 @@ def questions(sides: Sides) -> Iterator[Question]:
 
 
 def _rates(sides: Sides) -> Iterator[Question]:
-    """Requests and bytes per second and in each other; flushes and calls of fsync."""
+    """Yield requests and bytes per second, their ratio, flushes and calls of fsync."""
     worse = IN_WINDOWS["rate"].worse_of("B/s")
     flushes = sides.amounts("flushes", metric="iops")
     for op, done in (("write", "written"), ("read", "read")):
@@ -164,7 +165,7 @@ def _ratio(
 
 
 def _fsyncs(sides: Sides) -> tuple[list[Series], list[Series]] | None:
-    """Calls of fsync per second in the windows of each recording; None where a recording does not record them."""
+    """Return calls of fsync per second in the windows of each recording; None if a recording lacks them."""
     if not all(one.records_fsyncs and one.seconds for side in sides.observed for one in side):
         return None
     first, second = ([_calls(one) for one in side] for side in sides.observed)
@@ -189,7 +190,7 @@ _SHARES: Final = (
 
 
 def _shares(sides: Sides) -> Iterator[Question]:
-    """Random, synchronous, journal and metadata, as parts of requests or bytes."""
+    """Yield random, synchronous, journal and metadata I/O as shares of requests or bytes."""
     for what, name, metric, of in _SHARES:
         found = sides.of(name, metric=metric, **of)
         if found is None or any(rows["weight"].sum() <= 0 for rows in found):
@@ -202,13 +203,13 @@ def _shares(sides: Sides) -> Iterator[Question]:
 
 
 def _is_known(found: Sequence[pl.DataFrame]) -> bool:
-    """Whether owners, types or flags are known of enough of the bytes of both sides."""
+    """Return whether owners, types or flags are known for enough of the bytes of both sides."""
     known = [rows.select(pl.col("coverage").fill_null(1.0).mean()).item() for rows in found]
     return all(one is not None and one >= LEAST_COVERAGE for one in known)
 
 
 def _latencies(sides: Sides) -> Iterator[Question]:
-    """Median and 99th percentile of requests by operation, from issue on where both know that, and of fsync."""
+    """Yield median and 99th percentile of latency by operation, from issue if both sides recorded it, and of fsync."""
     tables = [[one.latencies for one in side] for side in sides.observed]
     has_issue = all((table["metric"] == "D2C").any() for side in tables for table in side)
     for metric, op in (("D2C" if has_issue else "Q2C", op) for op in ("read", "write", "flush")):
@@ -229,9 +230,9 @@ def _quantiles(sides: Sides, what: str, metric: str, op: str) -> Iterator[Questi
 
 
 def _groups(sides: Sides, name: str, column: str, title: str, worse: Worse) -> Iterator[Question]:
-    """Bytes per second of each of the processes, or types of files, that write most.
+    """Yield bytes per second of the processes, or file types, that write most.
 
-    They are chosen by their size and not by how far the sides differ, so that the choice makes no false verdict.
+    They are chosen by size and not by their difference, so that the choice causes no false verdicts.
     """
     found = sides.of(name, metric="bandwidth", op="write")
     if found is None or not all(rows.height for rows in found):
@@ -249,7 +250,7 @@ def _groups(sides: Sides, name: str, column: str, title: str, worse: Worse) -> I
 
 
 def _coverage(totals: pl.DataFrame, column: str) -> float:
-    """Of which part of the bytes the column is known."""
+    """Return the share of the bytes for which the column is known."""
     whole, known = totals.select(
         pl.col("bytes").sum(), known=pl.col("bytes").filter(pl.col(column).is_not_null()).sum()
     ).row(0)
@@ -257,7 +258,7 @@ def _coverage(totals: pl.DataFrame, column: str) -> float:
 
 
 def _costs(sides: Sides) -> Iterator[Question]:
-    """Write amplification: bytes of the device for each byte that was written to files, of whole recordings."""
+    """Yield write amplification of whole recordings: bytes on the device for each byte written to files."""
     found = sides.of("write_cost", metric="cost_per_byte")
     if found is None or not all(rows.height for rows in found):
         return
@@ -276,11 +277,11 @@ _REPEATED: Final = {
     "replay": (pl.col("metric").is_in(["elapsed", "io_time"]) & pl.col("call").is_null())
     | ((pl.col("metric") == "latency") & (pl.col("quantile").cast(pl.String) == "p99")),
 }
-"""Which rows of benchmarks and replays are compared."""
+"""The rows of benchmarks and replays that are compared."""
 
 
 def _repetitions(sides: Sides) -> Iterator[Question]:
-    """Results of benchmarks and replays, of configurations that both sides have."""
+    """Yield results of benchmarks and replays, for configurations that both sides have."""
     for name, is_compared in _REPEATED.items():
         table = sides.tables.get(name)
         if table is None:
@@ -306,7 +307,7 @@ def _repetitions(sides: Sides) -> Iterator[Question]:
 
 
 def _of_captures(rows: pl.DataFrame) -> tuple[list[float], int]:
-    """The repetitions of one capture, or the median of each of several; and how many captures there are."""
+    """Return the repetitions of one capture, or the median of each of several; and the number of captures."""
     count = rows["capture_id"].n_unique()
     if count < 2:
         return rows["value"].to_list(), count
@@ -314,7 +315,7 @@ def _of_captures(rows: pl.DataFrame) -> tuple[list[float], int]:
 
 
 def not_compared(titles: Sequence[str], sides: Sequence[Sequence[Observed]]) -> Iterator[str]:
-    """What only one side records."""
+    """Yield sentences on data that only one side recorded."""
     kinds: tuple[tuple[str, Callable[[Observed], bool]], ...] = (
         ("requests", lambda one: "rate" in one.tables),
         ("whether writes are synchronous", lambda one: "sync" in one.tables),

@@ -1,4 +1,4 @@
-"""Recordings with all that a comparison says of them."""
+"""The result of a comparison, with its text output."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _EMULATED: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """What was compared by which facts, and what came of it.
+    """The comparison of recordings by facts.
 
-    `measured` is of `measure_all`, `ranked` of `ranking`, `compared` of `compare`, and `gated` of `gate`, None where no
-    limit was given.
+    `measured` is the result of `measure_all`, `ranked` of `ranking`, `compared` of `compare`, and `gated` of `gate`
+    (None without a limit).
     """
 
     measure: str
@@ -38,23 +38,23 @@ class Result:
 
     @property
     def dims(self) -> list[str]:
-        """Columns that tell the values of a metric apart, besides the groups."""
+        """The dimensions of the measure, besides the groups."""
         return dimensions(self.measured)
 
     @property
     def emulated(self) -> set[str]:
-        """The groups that have a recording of an emulated device, by their labels."""
+        """The labels of the groups with a recording of an emulated device."""
         ids = {one.capture_id for one in self.recordings if is_emulated(one.facts)}
         rows = self.measured.filter(pl.col("capture_id").is_in(list(ids))).select(self.by).unique()
         return {label([str(part) for part in group]) for group in rows.iter_rows()}
 
     def ranks(self) -> list[str]:
-        """The ranking in words."""
+        """Return the ranking in words."""
         lines = words.ranks(self.ranked, self.by, self.emulated, measures()[self.measure].worse)
         return [*lines, *([_EMULATED] if any(MARK in line for line in lines) else [])]
 
     def caveats(self) -> list[str]:
-        """What of the recordings is not in the numbers, in words."""
+        """Return the parts of the recordings that are not in the numbers, in words."""
         ids = set(self.measured["capture_id"])
         empty = [one.title for one in self.recordings if one.facts["capture_id"] not in ids]
         return [f"{visible(title)}: nothing of this measure is in it" for title in empty] + [

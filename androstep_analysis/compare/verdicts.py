@@ -1,4 +1,4 @@
-"""From p-values to verdicts: how many questions a table asks, and which of their answers are more than chance."""
+"""From p-values to verdicts: the number of questions of a table, and the correction of p-values for it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Test: TypeAlias = tuple[str, float]
 _IMPOSSIBLE: Final[Test] = ("none", 1.0)
 
 Correction: TypeAlias = Literal["holm", "bh"]
-"""For several comparisons: Holm (not one false difference, with 95 %) or Benjamini and Hochberg (5 % false ones)."""
+"""Correction for several comparisons: Holm (no false difference, with 95 %), or Benjamini and Hochberg (5 % false)."""
 
 LEVEL: Final = 0.05
-"""How often a difference may be shown where there is none."""
+"""Probability of showing a difference where there is none."""
 
 GATES: Final = ("within", "beyond", "undecided")
-"""What is said of a change that has a limit."""
+"""Results for a change that has a limit."""
 
 
 def give_verdicts(rows: Sequence[Compared], correction: Correction, smallest: float | None) -> None:
-    """Gives every open row its test, its adjusted p-value and its verdict.
+    """Set the test, the adjusted p-value and the verdict of every open row.
 
-    A share and what is left of the whole are one question. With `smallest` a difference that is shown to be smaller
-    does not matter.
+    A share and the remainder of the whole are one question. If `smallest` is given, a difference that is shown to be
+    smaller does not matter.
     """
     asked = [one for one in rows if one.is_open]
     questions = _questions(asked)
@@ -62,10 +62,13 @@ def give_verdicts(rows: Sequence[Compared], correction: Correction, smallest: fl
 
 
 def give_gates(rows: Sequence[Compared], limit: float, correction: Correction) -> None:
-    """Gives every row p-value and gate of a change from the first that must stay below `limit` (above, if negative)."""
+    """Set p-value and gate of every row.
+
+    The change from the first group must stay below `limit` (above, if negative).
+    """
     asked = [one for one in rows if one.is_open]
     sides = [one.against(limit) for one in asked]
-    # A share that may not rise and the rest that may not rise are two questions.
+    # A limit on a share and a limit on the remainder are two questions.
     questions = [(number,) for number in range(len(asked))]
     adjusted = _by_question([None if side is None else side[1] for side in sides], questions, correction)
     for one in rows:
@@ -79,17 +82,18 @@ def give_gates(rows: Sequence[Compared], limit: float, correction: Correction) -
 def _closed(
     rows: Sequence[Compared], tests: Sequence[Test | None], questions: Sequence[tuple[object, ...]]
 ) -> tuple[list[Test | None], list[float | None]]:
-    """The test that decides of each row, and its p-value adjusted for the number of questions.
+    """Return the deciding test of each row, and its p-value adjusted for the number of questions.
 
-    Closed testing (Marcus, Peritz and Gabriel 1976): a difference is shown if of every set of questions that it is in
-    Bonferroni shows one. Which test is taken in a set depends on how many are in it alone (`Compared.test`): of few
-    those by ranks can show something, of many only those of means. Where one test serves all sets this is Holm's.
+    Closed testing (Marcus, Peritz and Gabriel 1976) shows a difference if Bonferroni's test shows one in every set of
+    questions that contains it. The test in a set depends only on the size of the set (`Compared.test`). Tests by ranks
+    can show a difference among few questions, tests of means also among many. If one test serves all sets, the result
+    is Holm's.
     """
     of: dict[tuple[object, ...], list[int]] = {}
     for number, (question, test) in enumerate(zip(questions, tests, strict=True)):
         if test is not None:
             of.setdefault(question, []).append(number)
-    # Of a share and the rest of the whole the greater counts.
+    # Of a share and the remainder of the whole, the greater p-value counts.
     alone = [one.test(1, LEVEL) for one in rows]
     few, many = (
         np.array([max((chosen[number] or _IMPOSSIBLE)[1] for number in asking) for asking in of.values()])
@@ -108,11 +112,10 @@ def _closed(
 
 
 def closed(few: Floats, many: Floats, ends: npt.NDArray[np.int64]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Adjusted p-values of closed testing with Bonferroni's local tests, and by which of the two each is decided.
+    """Return p-values adjusted by closed testing with Bonferroni's local tests, and the test that decides each.
 
-    `few` are p-values in sets of up to `ends` hypotheses, `many` in greater ones. A set of m is shown to hold a
-    difference where m times its least p-value is small enough; the worst set for one hypothesis has the greatest
-    others.
+    `few` are p-values in sets of up to `ends` hypotheses, `many` in greater sets. A set of m holds a difference if m
+    times its least p-value is small enough. The worst set for a hypothesis consists of the greatest other p-values.
     """
     count = len(few)
     adjusted, by_few = np.zeros(count), np.zeros(count, np.bool_)
@@ -121,8 +124,9 @@ def closed(few: Floats, many: Floats, ends: npt.NDArray[np.int64]) -> tuple[Floa
         is_few = ends >= last
         p = np.where(is_few, few, many)
         sizes = np.arange(first + 1, last + 1)
-        least = np.sort(p)[::-1][sizes - 1]  # of the worst set of each size, unless the hypothesis' own is less
-        own = np.searchsorted(-least, -p, "right")  # so many of the sizes have none that is less
+        # of the worst set of each size, unless the p-value of the hypothesis is less
+        least = np.sort(p)[::-1][sizes - 1]
+        own = np.searchsorted(-least, -p, "right")  # number of sizes without a lower p-value
         others = np.append(np.maximum.accumulate((sizes * least)[::-1])[::-1], 0.0)
         found = np.maximum(np.where(own > 0, sizes[np.maximum(own, 1) - 1] * p, 0.0), others[own])
         by_few = np.where(found > adjusted, is_few, by_few)
@@ -131,7 +135,10 @@ def closed(few: Floats, many: Floats, ends: npt.NDArray[np.int64]) -> tuple[Floa
 
 
 def _smaller(one: Compared, smallest: float) -> float | None:
-    """The p-value of two one-sided tests (TOST, Schuirmann 1987): between minus and plus `smallest`."""
+    """Return the p-value of two one-sided tests (TOST, Schuirmann 1987).
+
+    They show that the difference lies between -smallest and smallest.
+    """
     below, above = one.against(-smallest), one.against(smallest)
     if below is None or above is None:
         return None
@@ -139,12 +146,12 @@ def _smaller(one: Compared, smallest: float) -> float | None:
 
 
 def _questions(rows: Sequence[Compared]) -> list[tuple[object, ...]]:
-    """Which question each row asks: those of a share and of the rest of the whole are the same."""
+    """Return the question of each row. A share and the remainder of the whole ask the same one."""
     seen: Counter[tuple[object, ...]] = Counter()
     questions = []
     for number, one in enumerate(rows):
         question = _question(number, one.row)
-        # Other shares may be as large by chance: only one that rises and one that falls ask the same.
+        # Other shares may be equal by chance. Only one that rises and one that falls ask the same question.
         side = (*question, one.row["first"] < one.row["second"])
         questions.append((*question, seen[side]))
         seen[side] += 1
@@ -163,7 +170,7 @@ def _question(number: int, row: Row) -> tuple[object, ...]:
 def _by_question(
     values: Sequence[float | None], questions: Sequence[tuple[object, ...]], correction: Correction
 ) -> list[float | None]:
-    """The p-values, adjusted for the number of questions that have one."""
+    """Return the p-values, adjusted for the number of questions that have one."""
     of: dict[tuple[object, ...], float] = {}
     for question, value in zip(questions, values, strict=True):
         if value is not None:
@@ -173,7 +180,6 @@ def _by_question(
 
 
 def _adjusted(values: Sequence[float], correction: Correction) -> list[float]:
-    """The p-values, adjusted for their number."""
     if not values:
         return []
     order = sorted(range(len(values)), key=lambda at: values[at])

@@ -1,4 +1,4 @@
-"""The time of a recording in windows of one length (`Windows`)."""
+"""Division of a recording's time into windows of equal length (`Windows`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_WINDOWS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Windows:
-    """The time of a recording in windows of one length, of which the last may be shorter."""
+    """The time of a recording in windows of equal length. The last one may be shorter."""
 
     first_ns: int
     length_ns: int
@@ -27,7 +27,10 @@ class Windows:
 
     @classmethod
     def of(cls, title: str, first_ns: int, last_ns: int, length_ns: int) -> Windows:
-        """Raises `InputError` where windows have no length or are too many."""
+        """Divide a span of time into windows.
+
+        Raises `InputError` if `length_ns` is not positive or there are too many windows.
+        """
         if length_ns <= 0:
             raise InputError(f"windows of {length_ns} ns: a window must have a length")
         count = max(1, -(-(last_ns - first_ns) // length_ns))
@@ -37,7 +40,10 @@ class Windows:
         return cls(first_ns, length_ns, count, rest / NS_PER_S)
 
     def apart(self, tables: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
-        """The tables, those with times with column window: its number; counters also with values on its edges."""
+        """Return the tables with column window, the index of each row's window.
+
+        Counters also get values at its edges.
+        """
         number = self.number(order_ns())
         numbered = {name: tables[name].with_columns(window=number) for name in ("requests", "io") if name in tables}
         if "samples" in tables:
@@ -45,11 +51,11 @@ class Windows:
         return {**tables, **numbered}
 
     def number(self, time: pl.Expr) -> pl.Expr:
-        """Of the window in which a time is; what is before the first or behind the last is in these."""
+        """Return the index of the window of a time. Times before the first or after the last window belong to these."""
         return ((time - self.first_ns) // self.length_ns).clip(0, self.count - 1)
 
     def every(self) -> pl.DataFrame:
-        """Columns repeat (Int64, the number of the window) and weight (Float64, its seconds)."""
+        """Return columns repeat (Int64, the index of the window) and weight (Float64, its seconds)."""
         seconds = pl.when(pl.col("repeat") < self.count - 1).then(self.length_ns / NS_PER_S)
         numbers = pl.DataFrame({"repeat": range(self.count)}, schema={"repeat": pl.Int64})
         return numbers.with_columns(weight=seconds.otherwise(self.last_seconds))

@@ -1,4 +1,4 @@
-"""What comparisons show, in words."""
+"""Comparisons in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPEATED: Final = {
     " others like them where a group has three or more.",
     "pairs": "A repeat is a pair of captures: what is shown holds for other such pairs.",
 }
-"""What a kind of repeat says of what is shown."""
+"""The population to which a result applies, for each kind of repeat."""
 
 _LACKING: Final = {
     "captures": ": at least 3 captures on each side, and values that vary",
@@ -37,13 +37,13 @@ METRICS: Final = {
     "tps": "transactions",
     "io_time": "I/O time",
 }
-"""What metrics are called in sentences and figures; the others by their names."""
+"""Names of metrics in sentences and figures. Other metrics keep their names."""
 
 _MOST_SENTENCES: Final = 12
 
 
 def sentences(compared: pl.DataFrame, dims: Sequence[str]) -> list[str]:
-    """What is shown, the largest effects first."""
+    """Return sentences for the differences that are shown, the largest effects first."""
     shown = compared.filter(pl.col("verdict").is_in(["higher", "lower"])).sort(pl.col("effect").abs(), descending=True)
     lines = [_sentence(row, dims) for row in shown.head(_MOST_SENTENCES).iter_rows(named=True)]
     return lines + ([f"… and {shown.height - len(lines):,} more"] if shown.height > len(lines) else [])
@@ -67,7 +67,7 @@ def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
 
 
 def verdict(row: dict[str, Any]) -> str:
-    """The verdict in plain words, with what else there is to know."""
+    """Return the verdict in words, with its note."""
     said = row["verdict"]
     if row["longer"] is not None:
         said += f": {row['longer']:.2g} times as long would, if it is what it seems"
@@ -77,32 +77,32 @@ def verdict(row: dict[str, Any]) -> str:
 
 
 def counts(compared: pl.DataFrame) -> str:
-    """How many comparisons have which verdict."""
+    """Return the number of comparisons with each verdict."""
     of_verdicts = compared.group_by("verdict").len().sort("verdict")
     return ", ".join(f"{count:,} {verdict}" for verdict, count in of_verdicts.iter_rows())
 
 
 def assumptions(compared: pl.DataFrame) -> list[str]:
-    """What a repeat is, and what the tests take for granted."""
+    """Return what a repeat is, and the assumptions of the tests."""
     repeats, tests = (compared[name].drop_nulls().unique(maintain_order=True) for name in ("repeats", "tested_by"))
     return [_REPEATED[name] for name in repeats] + [f"Tested by {name}, which takes: {TESTS[name]}." for name in tests]
 
 
 def key(row: dict[str, Any], dims: Sequence[str]) -> list[str]:
-    """What a row is of: its metric and its value of each dimension."""
+    """Return the metric of a row and its value of each dimension."""
     return [row["metric"], *("–" if row[name] is None else str(row[name]) for name in dims)]
 
 
 def rank(row: dict[str, Any]) -> str:
-    """The ranks that a group may have."""
+    """Return the range of ranks of a group."""
     first, last = row["rank_from"], row["rank_to"]
     return f"{first}" if first == last else f"{first} to {last}"
 
 
 def ranks(ranked: pl.DataFrame, by: Sequence[str], emulated: Set[str], worse: Worse) -> list[str]:
-    """Say for each metric which group is first and which cannot be told apart.
+    """Return a sentence for each metric: the first group, and the groups that cannot be distinguished.
 
-    `emulated` are the groups of which a recording is of an emulated device, `worse` is what `Measure.worse` says.
+    `emulated` are the groups with a recording of an emulated device, `worse` is `Measure.worse`.
     """
     dims = [name for name in ranked.columns[1 : ranked.columns.index(by[0])] if name not in by]
     telling = [name for name in dims if ranked[name].n_unique() > 1]
@@ -119,7 +119,7 @@ def ranks(ranked: pl.DataFrame, by: Sequence[str], emulated: Set[str], worse: Wo
 
 
 def _places(names: Sequence[str], ranges: Sequence[tuple[int, int]], first: str) -> Iterator[str]:
-    """Say of the groups, in their order, which one is where, and which cannot be told apart from the next."""
+    """Yield a phrase for each group in order: its rank, and the groups that cannot be distinguished from it."""
     begin = 0
     while begin < len(names):
         end = begin + 1

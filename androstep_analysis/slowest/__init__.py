@@ -1,4 +1,4 @@
-"""Find the slowest operations of a capture, and say of each why it was slow (docs/slow.md)."""
+"""Find the slowest operations of a capture, and explain why each was slow (docs/slow.md)."""
 
 from androstep_analysis.slowest.table import OPERATIONS, slow
 

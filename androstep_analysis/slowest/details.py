@@ -1,4 +1,4 @@
-"""Say whose requests are and which file they belong to, by the pieces of table `io`, each with its certainty."""
+"""Owner and file of requests, from the pieces of table `io`, with their certainty."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def processes() -> list[pl.Expr]:
 
 
 def of_requests(capture: Capture, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the requests `rows` with place, flags, process and file: those that most of their bytes have."""
+    """Return the requests `rows` with sector, flags, process and file.
+
+    Process and file are those of most of their bytes.
+    """
     wanted = rows["request_id"].implode()
     recorded = capture.requests.filter(pl.col("request_id").is_in(wanted))
     own = recorded.select("request_id", "sector", "nr_sectors", "rwbs", "insert_ns", "error").collect()
@@ -69,7 +72,7 @@ def of_requests(capture: Capture, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _most(parts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Return the values of these columns that most bytes of each request have."""
+    """Return the values of these columns that cover most bytes of each request."""
     sums = parts.group_by("request_id", *columns, maintain_order=True).agg(pl.col("bytes").sum())
     ranked = sums.sort("bytes", descending=True, maintain_order=True)
     return ranked.unique("request_id", keep="first", maintain_order=True).drop("bytes")

@@ -1,4 +1,4 @@
-"""Say what else the device had to do during an operation, and how many requests it held."""
+"""Other requests on the device during an operation, and the queue depth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from androstep_analysis.slowest.stages import Span
 
 TOP: Final = 3
-"""Processes that are named."""
+"""The number of processes that are named."""
 
 Times = npt.NDArray[np.int64]
 
@@ -27,7 +27,7 @@ class Others(NamedTuple):
 
 
 class Disks:
-    """The requests of a capture (`operations.requests`) as arrays, to be asked what was going on at a time."""
+    """The requests of a capture (`operations.requests`) as arrays, for queries by time."""
 
     def __init__(self, requests: pl.DataFrame) -> None:
         whole = requests.drop_nulls("duration_ns")
@@ -43,10 +43,10 @@ class Disks:
         self._pairs = requests.select("part_dev", "dev").unique()
 
     def of_filesystem(self, dev: int | None) -> tuple[frozenset[int], str]:
-        """Return the disks below the device of a filesystem, and how certain that is.
+        """Return the disks below the device of a filesystem, and the certainty of this.
 
-        They are those that carried its requests. Where no request shows it, and all requests are of one disk, that is
-        inferred.
+        They are the disks that carried its requests. If the filesystem has no requests and all requests are of one
+        disk, that disk is inferred.
         """
         if dev is None:
             return frozenset(), "unknown"
@@ -57,14 +57,17 @@ class Disks:
         return (every, "inferred") if len(every) == 1 else (frozenset(), "unknown")
 
     def during(self, disks: Collection[int], span: Span) -> pl.DataFrame:
-        """Return the requests that were queued and not completed, or in the device (from device_ns on), in the span."""
+        """Return the requests that were queued or in the device during the span.
+
+        A request is in the device from device_ns on.
+        """
         at = np.flatnonzero((self._begin < _after(span)) & (self._end > span[0]))
         return self._rows[at[np.isin(self._dev[at], list(disks))]]
 
     def depth(self, disk: int, time_ns: int) -> int | None:
-        """Return how many requests the disk had then, with what was issued then; None where that is unknown.
+        """Return the number of requests in the disk at a time, including those issued then; None if unknown.
 
-        A request of which one end was not seen may have been in the device from its issue on, or until its completion.
+        A request with one missing event may have been in the device from its issue on, or until its completion.
         """
         ends = (("issue_ns", self._unended, pl.col("issue_ns") <= time_ns),
                 ("complete_ns", self._unbegun, pl.col("complete_ns") > time_ns))  # fmt: skip
@@ -75,7 +78,7 @@ class Disks:
 
 
 def in_device(requests: pl.DataFrame, span: Span) -> pl.DataFrame:
-    """Return those of the requests that were in the device during the span."""
+    """Return the requests that were in the device during the span."""
     return requests.filter(pl.col("device_ns") < _after(span), pl.col("end_ns") > span[0])
 
 
@@ -85,7 +88,7 @@ def spans(requests: pl.DataFrame, begin: str) -> list[Span]:
 
 
 def others(requests: pl.DataFrame, parts: pl.DataFrame) -> Others:
-    """Return who moved most bytes with these requests, whose pieces are among `parts` (`details.pieces`)."""
+    """Return the processes with most bytes among these requests. Their pieces are in `parts` (`details.pieces`)."""
     of_these = parts.join(requests.select("request_id", "op"), on="request_id", how="inner", maintain_order="left")
     inferred = pl.when(pl.col("process_certainty") == "inferred").then("bytes").otherwise(0)
     groups = of_these.group_by(process=pl.coalesce("package", "comm"), op="op").agg(
@@ -101,5 +104,5 @@ def ids(tables: Iterable[pl.DataFrame]) -> pl.Series:
 
 
 def _after(span: Span) -> int:
-    """Return the end of the span; one without length is a point in time."""
+    """Return the end of the span. A span without length is extended to 1 ns."""
     return max(span[1], span[0] + 1)

@@ -1,4 +1,4 @@
-"""List what can be slow: the requests, and the calls that wait until data is on the device."""
+"""The operations that can be slow: requests, and calls that wait until data is on the device."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _HAS_PATH: Final = ("path", "deleted")
 
 
 def table(capture: Capture, name: str) -> pl.LazyFrame:
-    """Return a table of the capture, without rows where it has none of the name."""
+    """Return a table of the capture; an empty one if the capture lacks it."""
     return capture.tables.get(name, schema.empty(name).lazy())
 
 
 def requests(capture: Capture) -> pl.DataFrame:
     """Return the counted requests: `_OF_REQUESTS`, op, begin_ns, end_ns, duration_ns and is_awaited.
 
-    A request begins when it is queued, else when it is issued. The duration is null where an end was not seen, or
-    comes before the begin. Nobody waits for a discard, nor for a write that is not synchronous: not `is_awaited`.
+    A request begins at its queueing, else at its issue. The duration is null if an end is missing, or precedes the
+    begin. Discards and writes that are not synchronous have no waiter, so `is_awaited` is false.
     """
     begin, end = pl.coalesce("queue_ns", "issue_ns"), pl.col("complete_ns")
     is_synchronous = pl.any_horizontal(pl.col(name).fill_null(True) for name in ("sync", "fua", "preflush"))
@@ -55,10 +55,10 @@ def requests(capture: Capture) -> pl.DataFrame:
 
 
 def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
-    """Return the calls that wait until data is on the device and whose end was seen, with their process and file.
+    """Return the completed calls that wait until data is on the device, with their process and file.
 
-    Columns op, call (null where only the filesystem's own event of it was recorded), begin_ns, end_ns, duration_ns,
-    error, and of the caller and the file the columns of ``schemas/slow.json``.
+    Columns are op, call (null if only the filesystem's own event was recorded), begin_ns, end_ns, duration_ns, error,
+    and for the caller and the file the columns of ``schemas/slow.json``.
     """
     of_system, of_filesystems = _system_calls(capture, lost), _filesystem_calls(capture, lost)
     if of_system.height:
@@ -98,7 +98,7 @@ def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
 
 def _system_calls(capture: Capture, lost: Losses) -> pl.DataFrame:
     calls = table(capture, "syscalls")
-    # A call of no duration is one of a recording that does not tell it (MobiGen).
+    # A call with duration 0 comes from a format that does not record durations (MobiGen).
     is_whole = (pl.col("state") == "whole") & (pl.col("duration_ns") > 0)
     rows = calls.filter(pl.col("call").is_in(CALLS), is_whole).drop_nulls("ts_ns").select(
         *("call", "ts_ns", "tid", "pid", "comm", "fd"),
@@ -126,7 +126,7 @@ def _filesystem_calls(capture: Capture, lost: Losses) -> pl.DataFrame:
 
 
 def _outside(inner: pl.DataFrame, outer: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls that a thread does not make within one of its `outer` calls: those are the same call."""
+    """Return the calls that are not within one of the thread's `outer` calls, which would be the same call."""
     begun = outer.drop_nulls("tid").select("tid", "begin_ns", outer_end_ns="end_ns").sort("begin_ns")
     found = inner.sort("begin_ns").join_asof(begun, on="begin_ns", by="tid", check_sortedness=False)
     is_within = (pl.col("begin_ns") <= pl.col("outer_end_ns")).fill_null(False)

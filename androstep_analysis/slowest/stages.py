@@ -16,7 +16,7 @@ REST: Final = "rest"
 
 
 class Stages(NamedTuple):
-    """The stages in order of time, how long each took, and how certain they are."""
+    """The stages in order of time, their lengths, and their certainty."""
 
     names: list[str]
     lengths_ns: list[int]
@@ -26,10 +26,9 @@ class Stages(NamedTuple):
 def of_request(
     queue_ns: int | None, allocated_ns: int | None, insert_ns: int | None, issue_ns: int | None, complete_ns: int
 ) -> Stages:
-    """Return the stages of a request: the times between those of Q, G, I, D and C that are known.
+    """Return the stages of a request: the intervals between its known Q, G, I, D and C events.
 
-    An allocation or an insert that is not between Q and D is no part of the last try of a request that was issued
-    again.
+    An allocation or insert outside of Q to D belongs to an earlier attempt of a request that was issued again.
     """
     if queue_ns is None:
         steps = [("D", issue_ns)]
@@ -43,9 +42,9 @@ def of_request(
 
 
 def of_call(call: Span, layers: Sequence[tuple[str, Sequence[Span]]], certainty: str) -> Stages:
-    """Return the stages of a call: at each time the first of the `layers` that has a span then, else the rest.
+    """Return the stages of a call: at each time the first of the `layers` with a span at that time, else the rest.
 
-    Each layer is a stage and the spans in which it was under way.
+    A layer is a stage with the spans of time in which it was in progress.
     """
     inside = [(name, [clipped for span in spans if (clipped := _clipped(span, call))]) for name, spans in layers]
     edges = np.unique(np.array([*call, *(time for _, spans in inside for span in spans for time in span)], np.int64))
@@ -61,7 +60,7 @@ def of_call(call: Span, layers: Sequence[tuple[str, Sequence[Span]]], certainty:
 
 
 def covered(spans: Sequence[Span], edges: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return for each time between two edges whether a span covers it; the ends of spans are edges."""
+    """Return whether a span covers each interval between two edges. The ends of spans must be edges."""
     change = np.zeros(len(edges), np.int64)
     if spans:
         begins, ends = np.array(spans, np.int64).T
@@ -71,7 +70,7 @@ def covered(spans: Sequence[Span], edges: npt.NDArray[np.int64]) -> npt.NDArray[
 
 
 def covered_ns(call: Span, spans: Iterable[Span]) -> int:
-    """Return for how much of the call there is a span."""
+    """Return the length of the part of the call that is covered by spans."""
     inside = [clipped for span in spans if (clipped := _clipped(span, call))]
     edges = np.unique(np.array([time for span in inside for time in span], np.int64))
     return int(np.diff(edges)[covered(inside, edges)].sum()) if inside else 0
@@ -83,7 +82,7 @@ def _clipped(span: Span, call: Span) -> Span | None:
 
 
 def _joined(names: Sequence[str], lengths_ns: Sequence[int], certainty: str) -> Stages:
-    """Return the stages, those of one name that follow each other as one: two layers may have the same name."""
+    """Return the stages with consecutive stages of one name merged. Two layers may have the same name."""
     joined: list[str] = []
     lengths: list[int] = []
     for name, length_ns in zip(names, lengths_ns, strict=True):

@@ -1,4 +1,4 @@
-"""Choose the slowest operations of a capture, and lay what is known of each into one table."""
+"""Select the slowest operations of a capture, and build their table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 OPERATIONS: Final = ("fsync", "read", "write", "discard", "flush")
-"""What `slow` can be asked for."""
+"""The operations that `slow` accepts."""
 
 _CALL: Final = "fsync"
 _CANDIDATES: Final = 64
-"""Requests that are looked at first, beside those asked for; most of the rest are waits that are listed already."""
+"""Requests that are examined first, in addition to those asked for. Most others belong to waits that are already
+listed."""
 
 Row = dict[str, Any]
 
@@ -32,33 +33,33 @@ Row = dict[str, Any]
 def slow(
     capture: Capture, op: str | None = None, top: int = 5, *, where: Sequence[Condition | str] = ()
 ) -> pl.DataFrame:
-    """Find the slowest operations: how long, whose, which file, in which stages, and what else the device had to do.
+    """Find the slowest operations, with duration, process, file, stages, and the other load of the device.
 
     Parameters
     ----------
     capture : Capture
         The capture.
     op : {"fsync", "read", "write", "discard", "flush"}, optional
-        Only these operations; fsync are all calls that wait until data is on the device. By default the slowest waits:
-        such calls, and requests that something waits for and that are no part of a wait that is listed already.
+        Only these operations. fsync includes all calls that wait until data is on the device. By default, the slowest
+        waits are returned: such calls, and requests with a waiter that do not belong to a wait that is already listed.
     top : int, optional
-        How many operations, at most.
+        The largest number of operations.
     where : sequence of str, optional
-        Only operations for which all of these hold, as ``["app=com.example.*", "time=2s..5s"]``: on columns of the
-        result up to `file_certainty`, and on app, process, file and time (since the start of the capture).
+        Conditions that all must hold, such as ``["app=com.example.*", "time=2s..5s"]``. They can use columns of the
+        result up to `file_certainty`, and app, process, file and time (since the start of the capture).
 
     Returns
     -------
     polars.DataFrame
-        A row for each operation, the slowest first, with the columns of ``schemas/slow.json``. No rows where no
+        A row for each operation, the slowest first, with the columns of ``schemas/slow.json``. There are no rows if no
         operation has both a begin and an end.
 
     Raises
     ------
     ValueError
-        For an operation that there is not.
+        If `op` is unknown.
     InputError
-        For a condition on a column that there is not, or that leaves nothing.
+        If a condition names no column or matches nothing.
 
     References
     ----------
@@ -106,7 +107,7 @@ def _slowest(rows: pl.DataFrame, top: int) -> pl.DataFrame:
 def _matching(
     capture: Capture, calls: pl.DataFrame | None, requests: pl.DataFrame, where: Sequence[Condition | str]
 ) -> tuple[pl.DataFrame | None, pl.DataFrame]:
-    """Return the calls and requests for which all conditions hold."""
+    """Return the calls and requests that match all conditions."""
     columns = schema.table("slow").polars.names()
     parts = [details.of_requests(capture, requests), *([] if calls is None else [calls])]
     told = [one.select(name for name in columns if name in one.columns) for one in parts]
@@ -128,9 +129,9 @@ def _matching(
 
 
 def _waits(capture: Capture, disks: Disks, requests: pl.DataFrame, calls: list[Row], top: int) -> list[Row]:
-    """Return the calls, and the slowest requests that something waits for and that are part of none of these waits.
+    """Return the calls, and the slowest awaited requests that belong to none of these waits.
 
-    Where nothing waits for any request, all requests count.
+    If no request is awaited, all requests count.
     """
     listed = [(call, _place(disks, call)[0]) for call in calls]
     awaited = requests.filter("is_awaited")
@@ -148,9 +149,10 @@ def _waits(capture: Capture, disks: Disks, requests: pl.DataFrame, calls: list[R
 
 
 def _is_same(wait: Row, disks: frozenset[int], request: Row) -> bool:
-    """Whether a request is part of a wait on these disks: half of it lies within, and it is that process's or its work.
+    """Return whether a request belongs to a wait on these disks.
 
-    Flushes and the journal's writes are work of a call; a flush is that of a write with PREFLUSH or FUA.
+    At least half of it must lie within the wait, and it must have the same process or be work of the wait. Flushes and
+    journal writes are work of a call. A flush is also work of a write with PREFLUSH or FUA.
     """
     within = min(wait["end_ns"], request["end_ns"]) - max(wait["begin_ns"], request["begin_ns"])
     if within < 0 or within * 2 < request["duration_ns"]:
@@ -164,7 +166,7 @@ def _is_same(wait: Row, disks: frozenset[int], request: Row) -> bool:
 
 
 def _peers(durations: pl.DataFrame, row: Row) -> Row:
-    """Return how the operation compares with all of its kind, whose `durations` are in order."""
+    """Return the rank of the operation among all of its kind, whose `durations` are in order."""
     of_kind = durations.filter(op=row["op"])["duration_ns"]
     median = of_kind.quantile(0.5, "equiprobable")
     return {"peers": len(of_kind), "faster": of_kind.search_sorted(row["duration_ns"], "left"), "median_ns": median}
@@ -184,7 +186,7 @@ def _is_lost(lost: Losses, row: Row) -> bool:
 
 
 def _meanwhile(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Row]:
-    """Return for each operation its stages, depth, flush_ns, and the columns of others."""
+    """Yield the stages, depth, flush_ns and the columns of others for each operation."""
     places = [_place(disks, row) for row in chosen]
     around = [disks.during(on, _span(row)) for row, (on, _) in zip(chosen, places, strict=True)]
     parts = details.pieces(capture, meanwhile.ids(around))
@@ -217,7 +219,7 @@ def _meanwhile(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Ro
 
 
 def _place(disks: Disks, row: Row) -> tuple[frozenset[int], str]:
-    """Return the disks that an operation was on, and how certain that is."""
+    """Return the disks of an operation, and the certainty of this."""
     return disks.of_filesystem(row["dev"]) if row["op"] == _CALL else (frozenset({row["dev"]}), "fact")
 
 
@@ -226,7 +228,7 @@ def _span(row: Mapping[str, Any]) -> Span:
 
 
 class _Work:
-    """What the requests `near` a call, of which `parts` are the pieces, are to it: `own` are those of its stages."""
+    """The requests that belong to the stages of a call (`own`), among the requests `near` it with pieces `parts`."""
 
     def __init__(self, call: Row, near: pl.DataFrame, parts: pl.DataFrame) -> None:
         self._call = call
@@ -244,7 +246,10 @@ class _Work:
         self.own = meanwhile.ids([self._flushes, self._journal, self._requests])
 
     def stages(self, commits: pl.DataFrame | None, certainty: str) -> Stages:
-        """Return the stages of the call (definitions.toml, stage); a single unknown one where nothing shows them."""
+        """Return the stages of the call (definitions.toml, stage).
+
+        The only stage is `unknown` if neither requests nor commits show any.
+        """
         call = self._call
         running = [] if commits is None or call["dev"] is None else _commits(commits, call)
         if certainty == "unknown" and not running:
@@ -261,14 +266,14 @@ class _Work:
 
 
 def _commits(commits: pl.DataFrame, call: Row) -> list[Span]:
-    """Return when the journal of the call's filesystem was committed during the call."""
+    """Return the spans in which the journal of the call's filesystem was committed during the call."""
     end = pl.col("end_ns").fill_null(call["end_ns"])
     near = commits.filter(pl.col("dev") == call["dev"], pl.col("start_ns") < call["end_ns"], end > call["begin_ns"])
     return list(near.select("start_ns", end).iter_rows())
 
 
 def _allocations(capture: Capture, chosen: list[Row]) -> dict[int, int]:
-    """Return when each of these requests was allocated (G), where the recording has the event."""
+    """Return the time of allocation (G) of each of these requests, if the event was recorded."""
     queued = [row for row in chosen if row.get("queue_ns") is not None and row["sector"] is not None]
     if not queued:
         return {}

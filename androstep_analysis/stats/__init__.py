@@ -1,1 +1,1 @@
-"""Statistics of repeats: exact ones by ranks for few repeats, and means of windows that are alike."""
+"""Statistics of repeats: exact tests by ranks for few repeats, and means of correlated windows."""

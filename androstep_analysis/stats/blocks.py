@@ -1,14 +1,17 @@
-"""Means over the time windows of recordings, with intervals that know that neighbouring windows are alike.
+"""Means over the time windows of recordings, with intervals for correlated windows.
 
-Windows of one recording are no independent repeats: a busy second is followed by another, and one burst may hold most
-of what the value is of. So a recording is cut into a few long blocks, each is left out in turn (jackknife of blocks,
-Künsch 1989; for a weighted mean it is the cluster-robust variance CV3, MacKinnon, Nielsen and Webb 2023), and Student's
-t with the degrees of freedom that so unequal blocks are worth gives the interval; that of a share does not reach
-further than Wilson's (1927) for so many blocks. Where there are three recordings or more of a group, a block is a
-recording, and what is shown holds for other recordings like these; else it holds for these recordings, had they gone
-on longer. Independent repeats are recordings of a single window.
+Windows of one recording are not independent: a busy second is followed by another, and one burst may make up most of
+the total.
 
-The method was chosen by simulation, beside a studentised bootstrap of blocks and others: `benchmarks/intervals.py`.
+- A recording is therefore divided into a few long blocks. Each block is left out once (block jackknife, Künsch 1989).
+  For a weighted mean, this is the cluster-robust variance CV3 (MacKinnon, Nielsen and Webb 2023).
+- The interval is that of Student's t, with degrees of freedom that account for unequal blocks. The interval of a share
+  is limited to Wilson's (1927) for the same number of blocks.
+- With at least three recordings in a group, each recording is a block, and the result holds for other recordings like
+  these. With fewer, it holds only for these recordings, had they gone on longer.
+- Independent repeats are treated as recordings of a single window.
+
+The method was chosen by simulation among several, including a studentised block bootstrap: `benchmarks/intervals.py`.
 """
 
 from __future__ import annotations
@@ -27,17 +30,18 @@ from androstep_analysis.stats import distributions
 Values = npt.NDArray[np.float64]
 
 MOST_BLOCKS: Final = 32
-"""Into so many blocks a recording is cut at most: few and long ones hold all that neighbouring windows share."""
+"""The most blocks of a recording. Few, long blocks contain all of the correlation of neighbouring windows."""
 
 LEAST_BLOCKS: Final = 3
-"""The spread of fewer says next to nothing: so many blocks of a recording, or recordings as blocks, it takes."""
+"""The least number of blocks, since the spread of fewer is nearly arbitrary. Blocks are those of a recording, or
+recordings."""
 
 _MOST_TIMES: Final = 1e6
-"""As many windows; nobody records so long."""
+"""The largest factor of windows to search. Longer recordings are not realistic."""
 
 
 class Scale(enum.Enum):
-    """On what scale the values of a measure spread evenly, which keeps intervals where values can be."""
+    """The scale on which the values of a measure spread evenly. It keeps intervals within the possible values."""
 
     SHARE = "logit"
     POSITIVE = "log"
@@ -46,10 +50,10 @@ class Scale(enum.Enum):
 
 @dataclass(frozen=True)
 class Series:
-    """The windows of one recording in order: in each a value, and how much it weighs.
+    """The windows of one recording in order, with a value and a weight for each.
 
-    A share weighs what it is a share of, so that the weighted mean is the share in the whole recording; a rate weighs
-    the window's length.
+    The weight of a share is its whole, so that the weighted mean is the share in the whole recording. The weight of a
+    rate is the window's length.
     """
 
     values: Values
@@ -58,12 +62,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Mean:
-    """A weighted mean of windows and what is known of it.
+    """A weighted mean of windows with its error.
 
-    `error` is its standard error with `freedom` degrees of freedom (infinite where blocks are too few, or one holds
-    everything). `windows` is their number, `effective` how many independent ones of equal weight they are worth,
-    `burst` the share of the whole that the greatest window makes, and `blocks` how many blocks of equal weight there
-    are.
+    `error` is its standard error with `freedom` degrees of freedom. It is infinite if there are too few blocks, or if
+    one block holds everything. `windows` is the number of windows, `effective` the equivalent number of independent
+    windows of equal weight. `burst` is the share of the greatest window in the whole, and `blocks` the equivalent
+    number of blocks of equal weight.
     """
 
     value: float
@@ -76,19 +80,19 @@ class Mean:
 
     @property
     def is_known(self) -> bool:
-        """There are blocks to leave out."""
+        """Whether there are enough blocks for an error."""
         return math.isfinite(self.error)
 
     def varies(self, scale: Scale) -> bool:
-        """Whether more windows could change it; of a share that is 0 or 1 in all of them they could."""
+        """Return whether more windows could change the mean. This includes a share that is 0 or 1 in all windows."""
         return self.error > 0 or (scale is Scale.SHARE and self.value in (0.0, 1.0))
 
     def bounds(self, deviates: float, freedom: float, scale: Scale) -> tuple[float, float]:
-        """The interval, on the scale, that leaves out as much as a normal variable's to so many deviations.
+        """Return the interval, on the scale, with the coverage of `deviates` standard deviations of a normal variable.
 
-        So rare a variable is, by Student's t with so many degrees of freedom, so many standard errors away. Values of
-        a share cannot spread more than from 0 to 1, so that it lies within Wilson's interval for as many independent
-        blocks, however little they say of their spread. One that is 0 (or 1) in every window has no other.
+        Its half-width is the value of Student's t with `freedom` degrees of freedom and the same probability. A share
+        spreads at most from 0 to 1, so its interval lies within Wilson's interval for as many independent blocks, even
+        if they show little spread. A share that is 0 or 1 in every window has only Wilson's interval.
         """
         value, error = self.value, self.error
         if scale is Scale.SHARE and value in (0.0, 1.0):
@@ -105,7 +109,7 @@ class Mean:
         return value - far * error, value + far * error
 
     def over(self, times: float) -> Mean:
-        """The same of so many times as many windows."""
+        """Return the mean with the error that this many times as many windows would give."""
         return replace(
             self,
             error=self.error / math.sqrt(times),
@@ -115,21 +119,21 @@ class Mean:
         )
 
     def relative_error(self, scale: Scale) -> float:
-        """The standard error on the scale; 0 where it has none there."""
+        """Return the standard error on the scale; 0 if it has none there."""
         if scale is Scale.SHARE:
             return 0.0 if self.value in (0.0, 1.0) else self.error / (self.value * (1 - self.value))
         return self.error / self.value if scale is Scale.POSITIVE and self.value > 0 else self.error
 
 
 def scale(values: Values, *, is_share: bool) -> Scale:
-    """The scale of such values: a share lies between 0 and 1, and most measures are never negative."""
+    """Return the scale of the values. A share lies between 0 and 1, and most measures are not negative."""
     if is_share:
         return Scale.SHARE
     return Scale.POSITIVE if (values >= 0).all() else Scale.ANY
 
 
 def mean(recordings: Sequence[Series], *, is_share: bool = False) -> Mean:
-    """The weighted mean of all windows. Raises `ValueError` where no window weighs anything."""
+    """Return the weighted mean of all windows. Raises `ValueError` if the sum of weights is 0."""
     values = np.concatenate([series.values for series in recordings])
     weights = np.concatenate([series.weights for series in recordings])
     total = float(weights.sum())
@@ -153,16 +157,16 @@ def mean(recordings: Sequence[Series], *, is_share: bool = False) -> Mean:
 
 
 ZERO: Final = Mean(value=0.0, error=0.0, freedom=math.inf, windows=0, effective=0.0, burst=0.0, blocks=0.0)
-"""What is known to be nothing."""
+"""The constant 0, without error."""
 
 
 def of_repeats(values: Sequence[float] | Values) -> Mean:
-    """The mean of independent repeats."""
+    """Return the mean of independent repeats."""
     return mean([Series(np.array([value], float), np.ones(1)) for value in values])
 
 
 def interval(found: Mean, scale: Scale, level: float = 0.95) -> tuple[float, float] | None:
-    """The interval that holds the mean with probability `level`; None where the data do not allow one."""
+    """Return the interval that contains the mean with probability `level`; None if the data do not allow one."""
     if not found.is_known or not found.varies(scale):
         return None
     return found.bounds(distributions.deviates(1 - level), found.freedom, scale)
@@ -170,10 +174,10 @@ def interval(found: Mean, scale: Scale, level: float = 0.95) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two means of different recordings, how far the second lies above the first.
+    """The difference of two means of different recordings, second minus first.
 
-    Intervals are those of Zou and Donner (MOVER, Statistics in Medicine 27, 2008), which put the two sides' own
-    together; degrees of freedom are Welch and Satterthwaite's.
+    Intervals combine those of both sides by the method of Zou and Donner (MOVER, Statistics in Medicine 27, 2008).
+    Degrees of freedom are Welch and Satterthwaite's.
     """
 
     first: Mean
@@ -182,10 +186,10 @@ class Difference:
 
     @property
     def is_known(self) -> bool:
-        """Both sides have blocks, and at least one varies.
+        """Whether both sides have enough blocks, and at least one varies.
 
-        A mean that does not vary at all is taken as known, if the other one varies; but that nothing happened in any
-        window says nothing of how much will in one that was not seen.
+        A mean that does not vary is treated as exact if the other one varies. An amount that is 0 in all windows is an
+        exception, since it may differ in a window that was not observed.
         """
         sides = (self.first, self.second)
         if self.scale is Scale.POSITIVE and any(side.windows and not side.value for side in sides):
@@ -206,11 +210,11 @@ class Difference:
         return whole**2 / sum(square**2 / freedom for square, freedom in sides)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The interval that holds the difference with probability `level`."""
+        """Return the interval that contains the difference with probability `level`."""
         return self._bounds(distributions.deviates(1 - level))
 
     def ratio(self, level: float = 0.95) -> tuple[float, float] | None:
-        """The interval of second over first; None where one of them may be 0."""
+        """Return the interval of the ratio, second over first; None if one of them may be 0."""
         deviates, freedom = distributions.deviates(1 - level), self.freedom
         sides = [(one.value, *one.bounds(deviates, freedom, self.scale)) for one in (self.first, self.second)]
         if min(low for _, low, _ in sides) <= 0:
@@ -222,22 +226,25 @@ class Difference:
         return _exp(middle - below), _exp(middle + above)
 
     def times(self, factor: float) -> Difference:
-        """The same with the first times a factor."""
+        """Return the difference with the first mean multiplied by a factor."""
         first = replace(self.first, value=factor * self.first.value, error=factor * self.first.error)
         return replace(self, first=first)
 
     def p(self) -> float:
-        """How probable a difference so far from zero is where there is none."""
+        """Return the two-sided p-value of a difference from zero."""
         return 2 * self.beyond(0.0)
 
     def beyond(self, limit: float) -> float:
-        """How probable a difference so far beyond (or so far short of) `limit` is where it is just that: one-sided."""
+        """Return the one-sided p-value of a difference from `limit`, in the direction of the estimate."""
         is_above = self.value > limit
         side, sign = (0, -1) if is_above else (1, 1)
         return distributions.tail(_root(lambda deviates: sign * (self._bounds(deviates)[side] - limit)))
 
     def longer(self, p: float) -> float:
-        """How many times as many windows would show the difference by this p-value, if it is what it seems."""
+        """Return the factor by which more windows would show the difference at this p-value.
+
+        This assumes that the estimated difference is true.
+        """
         deviates = distributions.deviates(p)
 
         def shown(times: float) -> float:
@@ -257,10 +264,10 @@ class Difference:
 
 
 def _root(rising: Callable[[float], float], most: float = distributions.FURTHEST) -> float:
-    """Return where a function that rises from below 0 crosses it, or `most` where it does not.
+    """Return the zero of a function that rises from a negative value, or `most` if it stays negative.
 
-    Chandrupatla's method (1997) on a scale of logarithms: a parabola through three points where that is safe, halving
-    where it is not.
+    This is Chandrupatla's method (1997) on a logarithmic scale: inverse quadratic interpolation if that is safe, else
+    bisection.
     """
     new, old = math.log(most), math.log(1e-9)
     at_new, at_old = rising(most), rising(1e-9)
@@ -292,9 +299,9 @@ def _exp(value: float) -> float:
 
 
 def _wilson(share: float, deviates: float, windows: float) -> tuple[float, float]:
-    """Wilson's interval of a share (1927)."""
+    """Return Wilson's interval of a share (1927)."""
     square = deviates**2
-    if share in (0.0, 1.0):  # exactly, which the sums below are not
+    if share in (0.0, 1.0):  # exact, in contrast to the sums below
         width = square / (windows + square)
         return (0.0, width) if share == 0 else (1 - width, 1.0)
     middle = (share * windows + square / 2) / (windows + square)
@@ -307,14 +314,14 @@ def _wilson(share: float, deviates: float, windows: float) -> tuple[float, float
 
 @dataclass(frozen=True)
 class _Blocks:
-    """The blocks of a stratum: sums of weighted values and of weights."""
+    """The blocks of a stratum: their sums of weighted values and of weights."""
 
     sums: Values
     weights: Values
 
 
 def _strata(recordings: Sequence[Series], value: float) -> list[_Blocks]:
-    """The blocks of each recording, or recordings as blocks."""
+    """Return the blocks of each recording, or the recordings as blocks."""
     if len(recordings) >= LEAST_BLOCKS:
         return [_of_recordings(recordings)]
     return [_cut(series, value) for series in recordings]
@@ -328,7 +335,7 @@ def _of_recordings(recordings: Sequence[Series]) -> _Blocks:
 
 
 def _cut(series: Series, value: float) -> _Blocks:
-    """A recording cut into blocks as long as neighbouring windows are alike, or longer."""
+    """Divide a recording into blocks that are at least as long as the correlation of neighbouring windows."""
     weighted = series.values * series.weights
     windows = len(weighted)
     length, _ = dependence(weighted - value * series.weights)
@@ -338,10 +345,10 @@ def _cut(series: Series, value: float) -> _Blocks:
 
 
 def _error(strata: Sequence[_Blocks], value: float) -> tuple[float, float]:
-    """The standard error of the mean and its degrees of freedom.
+    """Return the standard error of the mean and its degrees of freedom.
 
-    These are as many as equal blocks would have that spread the weight as much, and no more than blocks that differ
-    equally would have of which the variance is as much due to a few.
+    The degrees of freedom are limited twice: by the number of equal blocks with the same spread of weights, and by the
+    number of equal contributions to the variance with the same spread.
     """
     total = sum(float(blocks.weights.sum()) for blocks in strata)
     whole = sum(float(blocks.sums.sum()) for blocks in strata)
@@ -362,7 +369,7 @@ def _error(strata: Sequence[_Blocks], value: float) -> tuple[float, float]:
 
 
 def _kish(weights: Values) -> float:
-    """How many equal weights spread as much."""
+    """Return the number of equal weights with the same spread (Kish)."""
     return float(weights.sum() ** 2 / (weights @ weights))
 
 
@@ -372,12 +379,12 @@ def _effective(series: Series, value: float) -> float:
 
 
 def dependence(values: Values) -> tuple[int, float]:
-    """How many neighbouring values belong into a block, and how many of them say as much as one independent one.
+    """Return the length of a block of neighbouring values, and the number of values with the information of one.
 
-    The length is Politis and White's for blocks on a circle (2004, as corrected by Patton, Politis and White 2009):
-    from the autocorrelations up to where they vanish, the one with the least mean squared error of the variance; at
-    least two cube roots of the number of values. The second number is the long-run variance over the variance, at
-    least 1.
+    The length is Politis and White's for the circular block bootstrap (2004, as corrected by Patton, Politis and White
+    2009). It minimizes the mean squared error of the variance, from the autocorrelations up to the lag at which they
+    vanish. It is at least two cube roots of the number of values. The second number is the long-run variance divided by
+    the variance, at least 1.
     """
     length = len(values)
     centred = values - values.mean()
@@ -389,7 +396,7 @@ def dependence(values: Values) -> tuple[int, float]:
     run = max(5, math.ceil(math.log10(length)))
     lags = np.arange(min(length - 1, most + run) + 1)
     covariances = np.array([float(centred[: length - lag] @ centred[lag:]) / length for lag in lags])
-    # Where `run` correlations in a row are as small as chance makes them, those before are all there are.
+    # After `run` consecutive correlations that are as small as chance makes them, later ones are ignored.
     small = np.abs(covariances[1:] / variance) < 2 * math.sqrt(math.log10(length) / length)
     quiet = [lag for lag in range(len(small) - run + 1) if small[lag : lag + run].all()]
     last = quiet[0] if quiet else int(np.flatnonzero(~small).max(initial=0)) + 1

@@ -1,9 +1,10 @@
-"""Where a series changes: the places between windows before and after which its mean is not the same.
+"""Change points of a series: the windows at which its mean changes.
 
-Intervals of all lengths, each half over the next (seeded binary segmentation: Kovács, Bühlmann, Li and Munk, Biometrika
-110, 2023), are cut where the means of both parts differ most. Whether they do is tested as for two recordings, by
-blocks (`stats.blocks`), so that neighbouring windows that are alike make no change; of the intervals in which it is
-shown, the shortest tell where (narrowest over threshold: Baranowski, Chen and Fryzlewicz, JRSS B 81, 2019).
+The series is examined in intervals of many lengths, each of which overlaps half of the next (seeded binary
+segmentation: Kovács, Bühlmann, Li and Munk, Biometrika 110, 2023). Each interval is split at the point at which the
+means of both parts differ most. The difference is tested by blocks (`stats.blocks`), as for two recordings, so that
+correlated windows do not appear as changes. Of the intervals with a significant difference, the shortest give the
+change points (narrowest over threshold: Baranowski, Chen and Fryzlewicz, JRSS B 81, 2019).
 """
 
 from __future__ import annotations
@@ -20,27 +21,28 @@ from androstep_analysis.stats.blocks import Difference, Scale, Series, mean
 Values = npt.NDArray[np.float64]
 
 LEAST: Final = 20
-"""Windows of a phase, at the least: fewer make no three blocks."""
+"""The least number of windows of a phase. Fewer do not make three blocks."""
 
 LEVEL: Final = 0.01
-"""Of the test, for all intervals together. In series without changes one was found in 5 % at the most, however alike
-neighbours were (correlations up to 0.95)."""
+"""Level of the test, for all intervals together. In simulated series without changes, a change was found in at most 5
+%, for correlations of neighbours up to 0.95."""
 
 _SHORTER: Final = math.sqrt(2)
 
 _CLEAR: Final = 3.0
-"""Standard errors of independent windows: what differs by less is no change, and is not looked at closer."""
+"""In standard errors of independent windows. Smaller differences are not tested further."""
 
 
 def changes(series: Sequence[Values]) -> list[int]:
-    """Where one of several series of the same windows changes: the first window after each change, in order."""
+    """Return the change points of several series of the same windows: the first window after each change, in order."""
     intervals = list(_intervals(len(series[0])))
     limit = LEVEL / max(1, len(intervals) * len(series))
     shown = [
         (begin, end, place)
         for begin, end in intervals
         for place, p in (_cut(one[begin:end]) for one in series)
-        # The best of all places of an interval, of which some few are as good as independent.
+        # Corrects for the choice of the best point of an interval. Neighbouring points are correlated, so the logarithm
+        # suffices.
         if p <= limit / math.log2(end - begin)
     ]
     found: list[int] = []
@@ -51,7 +53,7 @@ def changes(series: Sequence[Values]) -> list[int]:
 
 
 def _intervals(length: int) -> Iterator[tuple[int, int]]:
-    """From the whole series down to twice the shortest phase, each half over the next."""
+    """Yield intervals from the whole series down to twice the shortest phase, each half over the next."""
     size = float(length)
     while size >= 2 * LEAST:
         count = max(1, 2 * math.ceil(length / size) - 1)
@@ -61,7 +63,7 @@ def _intervals(length: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut(values: Values) -> tuple[int, float]:
-    """Where the means before and after differ most, and how probable that is where nothing changes."""
+    """Return the point at which the means before and after differ most, and the p-value of the difference."""
     before = np.arange(LEAST, len(values) - LEAST + 1)
     behind = len(values) - before
     sums = np.cumsum(values)[before - 1]

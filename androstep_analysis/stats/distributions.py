@@ -1,4 +1,4 @@
-"""Tails and quantiles of the normal distribution and of Student's t, to about 1e-13 of their value."""
+"""Tails and quantiles of the normal distribution and of Student's t, with a relative error of about 1e-13."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from statistics import NormalDist
 from typing import Final
 
 FURTHEST: Final = 20.0
-"""Deviations from the mean; nothing is as far: one in 1e89 normal values."""
+"""The largest deviation from the mean that is distinguished: one in 1e89 normal values."""
 
 _MANY: Final = 1000.0
-"""Degrees of freedom, and those for each d², above which the expansion of Fisher and Cornish is exact to 1e-14."""
+"""Degrees of freedom (also divided by d²) above which the expansion of Fisher and Cornish is exact to 1e-14."""
 
 _EXPANSION: Final = (
     (4.0, (1, 1)),
@@ -23,21 +23,21 @@ _EXPANSION: Final = (
 
 
 def deviates(p: float) -> float:
-    """Return how many standard deviations off a normal variable is with probability `p`, both sides together."""
+    """Return the number of standard deviations that a normal variable exceeds with probability `p`, two-sided."""
     return -NormalDist().inv_cdf(p / 2) if p > 0 else math.inf
 
 
 def tail(deviates: float) -> float:
-    """Return the probability that a normal variable is more than so many standard deviations above its mean."""
+    """Return the probability that a normal variable is more than `deviates` standard deviations above its mean."""
     return math.erfc(deviates / math.sqrt(2)) / 2
 
 
 @functools.lru_cache(maxsize=1 << 10)
 def student(deviates: float, freedom: float) -> float:
-    """Return the value that Student's t exceeds as rarely as a normal variable exceeds `deviates`, which is positive.
+    """Return the value that Student's t exceeds with the same probability as a normal variable exceeds `deviates`.
 
-    Newton's method on the logarithms of the value and of its probability: of the tail, or of the middle for a value
-    so small that the tail is nearly a half.
+    `deviates` is positive. This is Newton's method on the logarithms of the value and of its probability. For small
+    values, whose tail is nearly one half, the probability of the middle is used instead of that of the tail.
     """
     far = min(deviates, FURTHEST)
     value = _expansion(far, freedom)
@@ -45,7 +45,7 @@ def student(deviates: float, freedom: float) -> float:
         return value
     is_middle = far < 1
     wanted = math.log(math.erf(far / math.sqrt(2)) if is_middle else 2 * tail(far))
-    if not is_middle and far * far > freedom:  # there the tail is hardly more than a power of the value
+    if not is_middle and far * far > freedom:  # the tail is close to a power of the value there
         power_law = math.log(freedom) * (freedom / 2 - 1) - _log_beta(freedom) + math.log(2)
         value = math.exp((power_law - wanted) / freedom)
     for _ in range(50):
@@ -60,7 +60,7 @@ def student(deviates: float, freedom: float) -> float:
 
 
 def _expansion(far: float, freedom: float) -> float:
-    """Return the value for many degrees of freedom."""
+    """Return the value for many degrees of freedom by the expansion of Fisher and Cornish."""
     square = far * far
     return far + far * sum(
         sum(coefficient * square**at for at, coefficient in enumerate(coefficients)) / divisor / freedom**power

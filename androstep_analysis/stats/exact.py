@@ -1,7 +1,7 @@
-"""Intervals, tests and effect sizes for a few independent repeats, without any assumption about their distribution.
+"""Intervals, tests and effect sizes for a few independent repeats, without assumptions about their distribution.
 
-All of them go by ranks, and their levels are exact for any number of repeats. A bootstrap of so few values is narrower
-than it should be.
+All of them use ranks, and their levels are exact for any number of repeats. A bootstrap of so few values gives
+intervals that are too narrow.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 MISSED: Final = Fraction(1, 20)
-"""How often an interval may miss what it is of, at most."""
+"""The largest probability that an interval does not contain the true value."""
 
 COUNTED: Final = 100
-"""Values of both sides together of which all orders are counted."""
+"""The most values of both sides together for which all permutations are counted."""
 
 Bounds = tuple[float | None, float | None, float | None]
-"""A value and the interval that holds it; None where there is none."""
+"""A value and its interval; None if it cannot be computed."""
 
 
 def rank(count: int) -> tuple[int, float]:
-    """Of `count` values in order, the place (from 1) where the interval of the median begins, and its confidence.
+    """Return the rank (from 1) among `count` values at which the interval of the median begins, and its confidence.
 
-    The interval ends at the same place from the other end. Binomial: the median lies below the j-th least value with
-    the probability that fewer than j of the values lie below the median.
+    The interval ends at the same rank from the other end. The median lies below the j-th least value with the binomial
+    probability that fewer than j of the values lie below the median.
     """
     place, below = 1, Fraction(1, 2**count)
     for candidate in range(2, count // 2 + 1):
@@ -44,14 +44,14 @@ def rank(count: int) -> tuple[int, float]:
 
 
 def ratio(first: Sequence[float], second: Sequence[float]) -> Bounds:
-    """Ratio of the medians, second to first, and the interval that holds it with 95 % confidence.
+    """Return the ratio of the medians, second to first, and its interval with 95 % confidence.
 
-    The interval is that of Moses (1953), on logarithms: from the k-th least to the k-th greatest of the ratios of
-    every value of one side to every one of the other (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
-    2014, §4.3), if the two sides differ by a factor and otherwise have the same distribution, whatever it is.
+    The interval is that of Moses (1953), on logarithms. It runs from the k-th least to the k-th greatest ratio of a
+    value of one side to a value of the other (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 2014,
+    §4.3). It assumes that the distributions of the two sides differ by a factor only.
 
-    None where there is nothing to divide by, or too few values for an interval. Where the ratio of medians lies
-    outside of the interval of Moses, which can happen with two-humped values, the interval is widened to hold it.
+    Returns None if a value is not positive, or if there are too few values for an interval. With bimodal values, the
+    ratio of medians can lie outside of the interval, which is then widened to include it.
     """
     if not first or not second or min(*first, *second) <= 0:
         return None, None, None
@@ -60,7 +60,7 @@ def ratio(first: Sequence[float], second: Sequence[float]) -> Bounds:
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Bounds:
-    """Median of the second less that of the first, and its interval, as `ratio` without logarithms."""
+    """Return the difference of the medians, second minus first, and its interval, as `ratio` without logarithms."""
     if not first or not second:
         return None, None, None
     differences = np.subtract.outer(np.asarray(second, float), np.asarray(first, float))
@@ -77,11 +77,11 @@ def _moses(value: float, every: npt.NDArray[np.float64]) -> Bounds:
 
 @functools.cache
 def moses(nr_first: int, nr_second: int) -> int:
-    """The place k, from 1, of the ratio at which the interval begins; 0 where none reaches the confidence.
+    """Return the rank k, from 1, of the ratio at which the interval begins; 0 if the confidence cannot be reached.
 
-    The largest k with P(U <= k - 1) <= 2.5 %, U being Mann and Whitney's statistic of samples of these sizes.
+    It is the largest k with P(U <= k - 1) <= 2.5 %, where U is Mann and Whitney's statistic of samples of these sizes.
     """
-    # Coefficients of the Gaussian binomial: how many orders of the two samples give each U.
+    # Coefficients of the Gaussian binomial: the number of orders of the two samples with each U.
     counts = [1] + [0] * (nr_first * nr_second)
     for step in range(1, nr_first + 1):
         for at in range(len(counts) - 1, nr_second + step - 1, -1):
@@ -92,7 +92,7 @@ def moses(nr_first: int, nr_second: int) -> int:
 
 
 def _place(counts: Sequence[int]) -> int:
-    """The largest k so that the first k of `counts` are at most 2.5 % of all."""
+    """Return the largest k for which the first k of `counts` are at most 2.5 % of all."""
     total, sums, place = sum(counts), 0, 0
     for count in counts:
         sums += count
@@ -103,16 +103,16 @@ def _place(counts: Sequence[int]) -> int:
 
 
 def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """Mann and Whitney's test, two-sided: of all ways to deal the values to two sides, those that differ as much.
+    """Return the two-sided p-value of Mann and Whitney's test: the share of permutations with as large a difference.
 
-    Ties have the mean of their ranks. All ways are counted; beyond `COUNTED` values the sum of ranks is taken as
-    normal.
+    Ties have the mean of their ranks. All permutations are counted. Beyond `COUNTED` values, the normal approximation
+    of the sum of ranks is used.
     """
     doubled = _doubled_ranks(np.concatenate([first, second]))
     found = int(doubled[len(first) :].sum())
     if len(doubled) > COUNTED:
         return _normal(found, doubled, len(second))
-    # ways[n][s]: how many ways there are to choose n of the values so that their doubled ranks sum up to s.
+    # ways[n][s] is the number of ways to choose n of the values with a sum of doubled ranks of s.
     few = min(len(first), len(second))
     sought = found if few == len(second) else int(doubled.sum()) - found
     ways = np.zeros((few + 1, int(np.sort(doubled)[len(doubled) - few :].sum()) + 1))
@@ -123,14 +123,14 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def cliffs_delta(first: Sequence[float], second: Sequence[float]) -> float:
-    """How much more often a value of the second is the greater one than the smaller one, of all pairs: -1 to 1."""
+    """Return Cliff's delta: the share of pairs with a greater second value minus that with a smaller one, -1 to 1."""
     ordered = np.sort(np.asarray(first, float))
     smaller, not_greater = (np.searchsorted(ordered, second, side) for side in ("left", "right"))
     return float((smaller + not_greater - len(ordered)).sum() / (len(ordered) * len(second)))
 
 
 def attainable(nr_first: int, nr_second: int) -> float:
-    """The least p-value that `rank_test` can give for so many values: all of one side above the other."""
+    """Return the least p-value of `rank_test` for these numbers of values: all of one side are above the other."""
     return 2 / math.comb(nr_first + nr_second, nr_first) if nr_first and nr_second else 1.0
 
 
@@ -138,11 +138,12 @@ def attainable(nr_first: int, nr_second: int) -> float:
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Bounds:
-    """Hodges and Lehmann's estimate of how much greater the second of a pair is, and the interval that holds it.
+    """Return Hodges and Lehmann's estimate of the difference within pairs, second minus first, and its interval.
 
-    The median of the means of every two differences, and from the k-th least to the k-th greatest of them, k from the
-    exact distribution of Wilcoxon's statistic (Tukey; Hollander, Wolfe and Chicken, 2014, §3.2): 95 % confidence if
-    differences are as likely above as below their middle. None where pairs are too few, which is below 6.
+    The estimate is the median of the means of every two differences (Walsh averages). The interval runs from the k-th
+    least to the k-th greatest of them, with k from the exact distribution of Wilcoxon's statistic (Tukey; Hollander,
+    Wolfe and Chicken, 2014, §3.2). It has 95 % confidence if the differences are symmetric. It is None for fewer than 6
+    pairs.
     """
     if not first:
         return None, None, None
@@ -154,7 +155,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Bounds
 
 
 def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Bounds:
-    """The second of a pair over the first, as `paired_difference` on logarithms; None unless all are positive."""
+    """Return the ratio within pairs, as `paired_difference` on logarithms; None unless all values are positive."""
     if not first or min(*first, *second) <= 0:
         return None, None, None
     value, lo, hi = paired_difference([math.log(one) for one in first], [math.log(one) for one in second])
@@ -167,7 +168,7 @@ def _exp(value: float | None) -> float | None:
 
 @functools.cache
 def walsh(nr_pairs: int) -> int:
-    """The place k, from 1, of the mean at which the interval begins; 0 where none reaches the confidence."""
+    """Return the rank k, from 1, of the mean at which the interval begins; 0 if the confidence cannot be reached."""
     counts = [1]
     for step in range(1, nr_pairs + 1):
         counts = [
@@ -178,9 +179,9 @@ def walsh(nr_pairs: int) -> int:
 
 
 def signed_rank_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """Wilcoxon's test of pairs, two-sided: of all ways to exchange the two of each pair, those that differ as much.
+    """Return the two-sided p-value of Wilcoxon's test of pairs: the share of sign changes with as large a difference.
 
-    Pairs without a difference keep their rank and are exchanged without effect (Pratt). All ways are counted.
+    Pairs without a difference keep their rank, and their sign has no effect (Pratt). All combinations are counted.
     """
     differences = np.asarray(second, float) - np.asarray(first, float)
     doubled = _doubled_ranks(np.abs(differences))[differences != 0]
@@ -193,14 +194,17 @@ def signed_rank_test(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rank_biserial(first: Sequence[float], second: Sequence[float]) -> float:
-    """Share of the ranks of pairs whose second is greater, less that of the others: -1 to 1; 0 without a difference."""
+    """Return the rank-biserial correlation: the rank share of pairs that increase minus that of pairs that decrease.
+
+    It lies between -1 and 1, and is 0 without a difference.
+    """
     differences = np.asarray(second, float) - np.asarray(first, float)
     ranks = _doubled_ranks(np.abs(differences))[differences != 0]
     return float((np.sign(differences[differences != 0]) * ranks).sum() / ranks.sum()) if len(ranks) else 0.0
 
 
 def attainable_paired(nr_pairs: int) -> float:
-    """The least p-value that `signed_rank_test` can give for so many pairs."""
+    """Return the least p-value of `signed_rank_test` for this number of pairs."""
     return min(1.0, 2.0 ** (1 - nr_pairs))
 
 
@@ -208,21 +212,21 @@ def attainable_paired(nr_pairs: int) -> float:
 
 
 def _doubled_ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Twice the rank of each value, which is whole also where equal values share the mean of theirs."""
+    """Return twice the rank of each value. Ties share their mean rank, so that the doubled ranks are integers."""
     ordered = np.sort(values)
     below = np.searchsorted(ordered, values, "left")
     return below + np.searchsorted(ordered, values, "right") + 1
 
 
 def _two_sided(ways: npt.NDArray[np.float64], found: int) -> float:
-    """Share of the ways on the side of `found` that is the smaller one, twice."""
+    """Return twice the share of permutations on the smaller side of `found`."""
     total = float(ways.sum())
     below, above = float(ways[: found + 1].sum()), float(ways[found:].sum())
     return min(1.0, 2 * min(below, above) / total)
 
 
 def _normal(found: int, doubled: npt.NDArray[np.int64], chosen: int) -> float:
-    """The same where the sum of ranks is normal, with the mean and variance of drawing without replacement."""
+    """Return the p-value by the normal approximation, with the mean and variance of drawing without replacement."""
     other = len(doubled) - chosen
     variance = chosen * other / len(doubled) * float(doubled.var(ddof=1))
     if variance == 0:

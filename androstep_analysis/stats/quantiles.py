@@ -1,7 +1,7 @@
-"""Quantiles of windows of time, with intervals that know that neighbouring windows are alike.
+"""Quantiles over windows of time, with intervals that take the correlation of neighbouring windows into account.
 
-The interval is Woodruff's (Journal of the American Statistical Association 47, 1952): that of the share of the values
-up to the quantile, by blocks of windows (`stats.blocks`), turned back into values.
+The interval is Woodruff's (Journal of the American Statistical Association 47, 1952). It is the interval of the share
+of the values up to the quantile, by blocks of windows (`stats.blocks`), converted back to values.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ _ONE_DEVIATION = 1.0
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often each value occurred in each window of one recording.
+    """The number of occurrences of each value in each window of one recording.
 
-    Row i says that values up to ``values[i]`` occurred ``counts[i]`` times in window ``windows[i]``, of ``length``
-    windows.
+    In row i, values up to ``values[i]`` occurred ``counts[i]`` times in window ``windows[i]``, of ``length`` windows.
     """
 
     values: npt.NDArray[np.float64]
@@ -35,9 +34,9 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Quantile(Mean):
-    """A quantile, as `Mean` is a mean: `share` is the mean share of the values that do not exceed it.
+    """A quantile with its error. `share` is the mean share of the values that do not exceed it.
 
-    `values` are all values in order, and `upto` the share of all that each and those before it are.
+    `values` are all values in order, and `upto` their cumulative share.
     """
 
     share: Mean
@@ -45,21 +44,21 @@ class Quantile(Mean):
     upto: npt.NDArray[np.float64]
 
     def bounds(self, deviates: float, freedom: float, scale: Scale) -> tuple[float, float]:
-        """The interval of values; infinite above where so few of them cannot limit it."""
+        """Return the interval of values. Its upper end is infinite if there are too few values to limit it."""
         low, high = self.share.bounds(deviates, freedom, Scale.SHARE)
         at_low, at_high = np.searchsorted(self.upto, (low, high))
         return float(self.values[min(at_low, len(self.values) - 1)]), _value(self.values, int(at_high))
 
 
 def quantile(recordings: Sequence[Histogram], level: float) -> Quantile:
-    """Return the quantile of all values (nearest rank). Raises `ValueError` where there are none."""
+    """Return the quantile of all values (nearest rank). Raises `ValueError` without values."""
     values = np.concatenate([one.values for one in recordings])
     counts = np.concatenate([one.counts for one in recordings])
     if not len(values):
         raise ValueError("no values have no quantile")
     distinct, at = np.unique(values, return_inverse=True)
     upto = np.cumsum(np.bincount(at, counts)) / counts.sum()
-    # Sums of shares are not exact: a share that is the level is not to be taken for less.
+    # Tolerate rounding errors in the sums of shares.
     value = float(distinct[min(int(np.searchsorted(upto, level - 1e-12)), len(distinct) - 1)])
     share = blocks.mean([_share(one, value) for one in recordings], is_share=True)
     found = Quantile(
@@ -72,7 +71,7 @@ def quantile(recordings: Sequence[Histogram], level: float) -> Quantile:
 
 
 def _share(one: Histogram, value: float) -> Series:
-    """The share of each window's values that do not exceed `value`, and how many it has."""
+    """Return the share of each window's values that do not exceed `value`, weighted by their number."""
     whole = np.bincount(one.windows, one.counts, one.length).astype(float)
     below = np.bincount(one.windows, np.where(one.values <= value, one.counts, 0.0), one.length).astype(float)
     return Series(np.divide(below, whole, out=np.zeros_like(below), where=whole > 0), whole)

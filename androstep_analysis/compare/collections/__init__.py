@@ -1,4 +1,4 @@
-"""Many captures as one: found below a directory or at an address, and measured one by one, on many cores or a cluster.
+"""Collections of captures, from directories or addresses, that are measured on many cores or a cluster.
 
 >>> collection = androstep.collection("captures/**")
 >>> collection.facts()

@@ -1,4 +1,4 @@
-"""Collections of captures: their facts, a measure of all, and comparisons that grow with their number."""
+"""Collections of captures: their facts, a measure of all, and comparisons of groups with a baseline."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ Executor: TypeAlias = Any
 
 
 def collection(*patterns: str | PathLike[str]) -> Collection:
-    """The captures that paths, patterns and addresses name.
+    """Return the captures that paths, patterns and addresses name.
 
     Parameters
     ----------
     *patterns : path-like
-        Directories, which stand for all captures and released datasets in and below them; patterns with ``*``, ``**``
-        and ``?``; single traces; or addresses that fsspec understands, as ``s3://bucket/captures``.
+        Directories, searched recursively for captures and released datasets; patterns with ``*``, ``**`` and ``?``;
+        single traces; or addresses of fsspec, such as ``s3://bucket/captures``.
 
     Returns
     -------
     Collection
-        None of them is opened yet.
+        The captures, which are not opened yet.
 
     Raises
     ------
     InputError
-        Where one names no capture.
+        If a path, pattern or address names no capture.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def collection(*patterns: str | PathLike[str]) -> Collection:
 
 
 class Collection:
-    """Captures, each opened when it is its turn and by whom it is measured.
+    """Captures that are opened only when they are measured, in the process that measures them.
 
-    Where another machine does that, they have the same paths or addresses there.
+    If that is on another machine, they must have the same paths or addresses there.
     """
 
     def __init__(self, captures: Sequence[Place]) -> None:
@@ -67,20 +67,20 @@ class Collection:
         return f"<Collection of {len(self):,} captures>"
 
     def facts(self, *, jobs: int | None = None, executor: Executor = None) -> pl.DataFrame:
-        """What is known of each capture: table captures, with where it is.
+        """Return the facts of each capture: table captures, with the location of the capture.
 
         Parameters
         ----------
         jobs : int, optional
-            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+            Processes on this machine; by default one for each processor, or fewer if there are few captures.
         executor : optional
-            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+            A `distributed.Client`, or an executor of `concurrent.futures`, that does the work instead.
 
         Returns
         -------
         polars.DataFrame
-            Columns place (String), error (String: why it cannot be opened, else null), and those of table captures,
-            a row for each capture in their order.
+            A row for each capture, in their order. Columns place (String: its location), error (String: the reason why
+            it cannot be opened, else null), and those of table captures.
 
         Examples
         --------
@@ -103,30 +103,30 @@ class Collection:
         jobs: int | None = None,
         executor: Executor = None,
     ) -> pl.DataFrame:
-        """The table of `compare.measure_all` of all captures, and why some are not in it.
+        """Return the table of `compare.measure_all` of all captures, and the reasons why some are missing.
 
         Parameters
         ----------
         measure : str or compare.Measure
-            A name of `compare.measures`, or one's own.
+            A name of `compare.measures`, or a measure of your own.
         window_ns : int, optional
-            Length of a window, in ns; by default there are none.
+            Length of a window, in ns; by default there are no windows.
         jobs : int, optional
-            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+            Processes on this machine; by default one for each processor, or fewer if there are few captures.
         executor : optional
-            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+            A `distributed.Client`, or an executor of `concurrent.futures`, that does the work instead.
 
         Returns
         -------
         polars.DataFrame
-            As `compare.measure_all` gives it, and column error (String): null, or in the only row of a capture why it
-            could not be measured, all but capture (where it is) being null. Where captures are done does not change a
-            bit of it.
+            The table of `compare.measure_all` with column error (String), which is null for measured captures. A
+            capture that could not be measured has a single row with its location in capture and the reason in error;
+            the other columns are null. The result does not depend on `jobs` or `executor`.
 
         Raises
         ------
         InputError
-            Where no capture can be measured.
+            If no capture can be measured.
 
         Examples
         --------
@@ -149,30 +149,30 @@ class Collection:
         jobs: int | None = None,
         executor: Executor = None,
     ) -> tuple[list[Measured], dict[str, str]]:
-        """What the measure gives of each capture by itself, and of those that cannot be measured why.
+        """Return the measure of each capture separately, and the reasons for those that cannot be measured.
 
         Parameters
         ----------
         measure : str or compare.Measure
-            A name of `compare.measures`, or one's own.
+            A name of `compare.measures`, or a measure of your own.
         window_ns : int, optional
-            Length of a window, in ns; by default there are none.
+            Length of a window, in ns; by default there are no windows.
         phases_ns : int, optional
-            Each phase, seen in windows of that length (`compare.phases`), is a capture of its own.
+            Split captures into phases with windows of this length (`compare.phases`). Each phase counts as a capture.
         jobs : int, optional
-            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+            Processes on this machine; by default one for each processor, or fewer if there are few captures.
         executor : optional
-            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+            A `distributed.Client`, or an executor of `concurrent.futures`, that does the work instead.
 
         Returns
         -------
         tuple of list and dict
-            Title, facts and table of each, as `compare.measures.together` puts them together; and by place why not.
+            The measure of each capture, as input of `compare.measures.together`; and the reasons by location.
 
         Raises
         ------
         InputError
-            For windows of what has repetitions.
+            If windows are requested for a measure with repetitions.
 
         Examples
         --------
@@ -194,19 +194,19 @@ class Collection:
         return list(parts.values()), failed
 
     def observed(self, *, jobs: int | None = None, executor: Executor = None) -> tuple[list[Observed], dict[str, str]]:
-        """What `compare.overview` needs of each capture, and of those that cannot be measured why.
+        """Return the data of each capture for `compare.overview`, and the reasons for those that cannot be measured.
 
         Parameters
         ----------
         jobs : int, optional
-            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+            Processes on this machine; by default one for each processor, or fewer if there are few captures.
         executor : optional
-            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+            A `distributed.Client`, or an executor of `concurrent.futures`, that does the work instead.
 
         Returns
         -------
         tuple of list and dict
-            What `compare.observed.observe` gives of each; and by place why not.
+            The result of `compare.observed.observe` for each capture; and the reasons by location.
 
         Examples
         --------
@@ -230,31 +230,31 @@ class Collection:
         jobs: int | None = None,
         executor: Executor = None,
     ) -> pl.DataFrame:
-        """Every group beside the baseline, as `compare.compare` says: as many comparisons as there are groups.
+        """Compare every group with the baseline as in `compare.compare`, one comparison for each other group.
 
-        What could not be measured is left out; `measure` tells it.
+        Captures that could not be measured are left out; `measure` reports them.
 
         Parameters
         ----------
         measure : str or compare.Measure
-            A name of `compare.measures`, or one's own.
+            A name of `compare.measures`, or a measure of your own.
         by : sequence of str
-            Facts: captures that are equal in these are a group.
+            Facts. Captures with equal values of these are a group.
         baseline : str
-            The group that all others are compared with.
+            The group with which all others are compared.
         smallest : float, optional
-            The smallest difference that matters, as a part of the whole.
+            The smallest difference that matters, as in `compare.compare`.
         window_ns : int, optional
-            Length of a window, in ns; by default there are none.
+            Length of a window, in ns; by default there are no windows.
         jobs : int, optional
-            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+            Processes on this machine; by default one for each processor, or fewer if there are few captures.
         executor : optional
-            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+            A `distributed.Client`, or an executor of `concurrent.futures`, that does the work instead.
 
         Returns
         -------
         polars.DataFrame
-            As `compare.compare` gives it.
+            The result of `compare.compare`.
 
         Examples
         --------
@@ -276,25 +276,26 @@ class Collection:
         jobs: int | None = None,
         executor: Executor = None,
     ) -> tuple[Collection, dict[str, str]]:
-        """Make a capture of each source, each where it would lie if directory `out` had the sources' own tree.
+        r"""Make a capture of each source. Directory `out` gets the directory tree of the sources.
 
         Parameters
         ----------
         sources : sequence of path-like
-            Recordings, and directories of such: everything in and below them, but for captures and hidden files.
+            Recordings, and directories that are searched recursively for recordings. Captures and hidden files are
+            skipped.
         out : path-like
-            Captures that are there already stay, so that what was interrupted goes on.
+            The output directory. Existing captures are kept, so that an interrupted run can be continued.
         description : Description, optional
-            What stands in none of the sources, and is true of all.
+            Facts that no source has and that apply to all.
         jobs : int, optional
-            Processes on this machine; by default one for each processor, or fewer where there is little to do.
+            Processes on this machine; by default one for each processor, or fewer if there are few captures.
         executor : optional
-            A `distributed.Client`, or an executor of `concurrent.futures`, where it is done instead.
+            A `distributed.Client`, or an executor of `concurrent.futures`, that does the work instead.
 
         Returns
         -------
         tuple of Collection and dict
-            The captures that are there now, and of each source without one why.
+            The captures that exist now, and for each source without one the reason.
 
         Examples
         --------
@@ -304,7 +305,7 @@ class Collection:
         >>> with tempfile.TemporaryDirectory() as place:
         ...     for app in ("mail", "game"):
         ...         _ = Path(place, f"{app}.csv").write_text(
-        ...             "process,device,rw_flag,sector,size,timestamp\\napp-1,8388608,W,8,8,1.5\\n"
+        ...             "process,device,rw_flag,sector,size,timestamp\napp-1,8388608,W,8,8,1.5\n"
         ...         )
         ...     made, failed = Collection.ingest([place], Path(place, "captures"), jobs=1)
         ...     len(made), failed
@@ -342,7 +343,7 @@ def _measured(
 
 
 def _population(tables: Mapping[str, pl.LazyFrame]) -> dict[str, int]:
-    """Of which requests the numbers of a recording are; empty where it has none."""
+    """Return the numbers of counted requests of a recording; empty if it has no requests."""
     counts = measures.population(tables["requests"]) if "requests" in tables else {}
     return counts if any(counts.values()) else {}
 

@@ -1,4 +1,4 @@
-"""Where captures are: below a directory of this machine, or at an address that fsspec understands."""
+"""Locations of captures: below a directory of this machine, or at an address of fsspec."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _RELEASED = "tables/captures"
 
 
 class Place(NamedTuple):
-    """Where one capture is: a path or address, and of a released dataset its file below ``tables/captures`` and which
-    of those in it."""
+    """The location of a capture: a path or an address.
+
+    In a released dataset, it has the file below ``tables/captures`` and the capture_id.
+    """
 
     address: str
     part: str | None = None
@@ -32,10 +34,10 @@ class Place(NamedTuple):
 
 
 def find(patterns: Sequence[str]) -> list[Place]:
-    """The captures that these paths, patterns and addresses name, each once, in order.
+    """Return the captures that these paths, patterns and addresses name, each once, in order.
 
-    A directory stands for all captures and released datasets in and below it; what lies in a capture is part of it. A
-    file stands for itself, where a pattern without ``**`` names it. Raises `InputError` where one names nothing.
+    A directory is searched recursively for captures and released datasets; captures are not searched themselves. A file
+    is taken as it is, unless the pattern has ``**``. Raises `InputError` if a pattern names nothing.
     """
     found: dict[Place, None] = {}
     for pattern in patterns:
@@ -50,7 +52,7 @@ def find(patterns: Sequence[str]) -> list[Place]:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[compare.Recording]:
-    """What is recorded there. Of an address a copy is made, for as long as it is used."""
+    """Open the capture at a location. An address is copied to a temporary directory for that time."""
     with contextlib.ExitStack() as stack:
         path = Path(place.address)
         if "://" in place.address:
@@ -102,25 +104,25 @@ def _below(directory: Path) -> Iterator[Place]:
 
 
 def _results(directory: Path) -> list[Place]:
-    """A directory without captures stands for itself where it has results of benchmarks or replays."""
+    """Return a directory without captures as one location if it has results of benchmarks or replays."""
     return [Place(str(directory))] if sources.files(directory) != (directory,) else []
 
 
 def _captures(file: Path | IO[bytes]) -> list[str]:
-    """The captures of a file of table captures; that of a release has one."""
+    """Return the captures in a file of table captures. A file of a release has one."""
     return sorted(pl.read_parquet(file, columns=["capture_id"])["capture_id"].unique())
 
 
 def _is_set(path: Path) -> bool:
-    """Whether a directory, or the common name of several files, is one recording: iotrace's, or sets of blktrace's."""
+    """Return whether a directory, or the common name of several files, is one recording of iotrace or blktrace."""
     try:
         return recording.is_one(path) or ingest.files(path) != (path,)
-    except InputError:  # there is nothing of that name
+    except InputError:  # nothing has that name
         return False
 
 
 def recordings(source: Path, into: Path) -> Iterator[tuple[Path, Path]]:
-    """Each recording that a path stands for, and where below `into` its capture belongs."""
+    """Yield each recording at a path, and the path below `into` of its capture."""
     if not (source.exists() or _is_set(source)):
         raise InputError(f"{source}: there is nothing of that name; give a recording, or a directory with some")
     top = source.resolve()
@@ -171,7 +173,7 @@ def _found(filesystem: Any, top: str) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def _copied(place: Place) -> Iterator[Path]:
-    """A copy of the capture, or of its files of a released dataset; gone at the end."""
+    """Copy the capture, or its files of a released dataset, to a temporary directory."""
     with scratch.directory("collection") as directory:
         with _reached(place.address) as (filesystem, source):
             copy = directory / Path(source).name
@@ -188,7 +190,10 @@ def _copied(place: Place) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _reached(address: str) -> Iterator[tuple[Any, str]]:
-    """The filesystem of an address and the path in it. Raises `InputError` for whatever fails while it is asked."""
+    """Yield the filesystem of an address and the path in it.
+
+    Raises `InputError` for all failures while it is in use.
+    """
     try:
         import fsspec
     except ImportError:
