@@ -1,6 +1,7 @@
-"""Devices: phones by adb's protocol (TCP, USB) or by the program adb, and this machine, all used alike.
+"""Talk to the devices that are recorded and measured: Android phones and this machine.
 
-`connect` gives a `Device`. Recording, benchmarks, replays and samples that it makes are captures like all others.
+A phone is reached by adb's protocol over TCP or USB, or through the program adb. `connect` returns a `Device`, which
+works alike for all of them. Its recordings, benchmarks, replays and samples become ordinary captures.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ __all__ = ["Answer", "Device", "DeviceError", "LinkLost", "Session", "connect", 
 
 
 def connect(where: str | None = None, *, patience_s: float = 60) -> Device:
-    """The device that `where` names, when it has answered.
+    """Return the device at an address, after checking that it answers.
 
-    ``local`` is this machine, ``HOST:PORT`` a device on the network, ``usb`` or ``usb:SERIAL`` one on USB, ``adb`` or
-    ``adb:SERIAL`` one by the program adb; by default that of environment variable ANDROSTEP_DEVICE, or the only one
-    on USB or known to adb. `patience_s` is how long a lost link is tried again later. Raises `DeviceError`.
+    The address `where` is ``local`` (this machine), ``HOST:PORT`` (network), ``usb`` or ``usb:SERIAL`` (USB), ``adb``
+    or ``adb:SERIAL`` (through the program adb). The default is the environment variable ANDROSTEP_DEVICE, or else the
+    only device on USB or known to adb. A command is repeated for `patience_s` after the link was lost. Raises
+    `DeviceError`.
     """
     device = Device(addresses.transport(where), patience_s=patience_s)
     try:

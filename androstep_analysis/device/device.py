@@ -1,4 +1,4 @@
-"""A device, and everything that can be recorded and measured on it."""
+"""A device with everything that can be recorded and measured on it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ if TYPE_CHECKING:
 
 
 class Device(Session):
-    """A session with a device that records and measures; what needs it is imported when it is first used."""
+    """A session with a device that can record and measure.
+
+    The modules for that are imported at first use.
+    """
 
     def runner(
         self, name: str, *operands: str, root: bool | None = None, meanwhile: Callable[[], None] | None = None
     ) -> Runner:
-        """Runs one of our probes there (`probe.Runner`), with `operands`, which are the device's, behind the options.
+        """Return a runner (`probe.Runner`) that runs one of our probes on the device.
 
-        As root where the device lets us, unless `root` says. `meanwhile` is called a few times a second; what it raises
-        ends the probe.
+        `operands` follow the options and are paths on the device. The probe runs as root if the device allows it,
+        unless `root` says otherwise. `meanwhile` is called a few times a second; an exception from it ends the probe.
         """
         from androstep_analysis.device.record.probes import runner
 
         return runner(self, name, operands, root=self.has_root if root is None else root, meanwhile=meanwhile)
 
     def doctor(self) -> list[Finding]:
-        """What of recording and measuring works there, and what does not, with what that prevents."""
+        """Check which parts of recording and measuring work on the device."""
         from androstep_analysis.device.record.doctor import examine
 
         return examine(self)
 
     def bench(self, options: Sequence[str] | Mapping[str, Sequence[str]], out: str | PathLike[str]) -> Run:
-        """Runs iobench there, as `runs.bench` does here; its capture is made at `out`."""
+        """Run iobench on the device like `runs.bench`, and make its capture at `out`."""
         from androstep_analysis.device.record.probes import bench
 
         return bench(self, options, Path(out))
@@ -55,15 +58,15 @@ class Device(Session):
         *,
         repeats: int = 1,
     ) -> Run:
-        """Replays a program in a directory of the device, as `runs.replay` does here; its capture is at `out`."""
+        """Replay a program in a directory of the device like `runs.replay`, and make its capture at `out`."""
         from androstep_analysis.device.record.probes import replay
 
         return replay(self, Path(program), directory, Path(out), options, repeats=repeats)
 
     def record(self, **choices: Any) -> Recording | StockRecording:
-        """Records while its block runs: ``with device.record(workload=…, out=…) as recording`` (`Recording`).
+        """Record while a block runs: ``with device.record(workload=…, out=…) as recording`` (`Recording`).
 
-        Where there is no root, the device's own Perfetto records (`StockRecording`).
+        Without root, the device's own Perfetto records (`StockRecording`).
         """
         if self.has_root:
             from androstep_analysis.device.record.recording import Recording
@@ -74,13 +77,13 @@ class Device(Session):
         return StockRecording(self, **choices)
 
     def monitor(self, out: str | PathLike[str], *, hz: int = 10, seconds: int | None = None) -> Monitoring:
-        """Samples counters of kernel and processes while its block runs (`Monitoring`)."""
+        """Sample counters of the kernel and of processes while a block runs (`Monitoring`)."""
         from androstep_analysis.device.record.monitoring import Monitoring
 
         return Monitoring(self, Path(out), hz=hz, seconds=seconds)
 
     def recover(self, out: str | PathLike[str]) -> list[Capture]:
-        """Ends and fetches recordings that a lost link or a killed program left on the device (`recovery.recover`)."""
+        """End and fetch recordings that a lost link or a killed program left on the device (`recovery.recover`)."""
         from androstep_analysis.device.record.recovery import recover
 
         return recover(self, Path(out))

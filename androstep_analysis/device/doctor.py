@@ -1,4 +1,4 @@
-"""Checks of this machine and of captures, each with what it prevents and how to mend it."""
+"""Check this machine and captures, and advise how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from androstep_analysis.common.errors import InputError
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `needed`: without it the library itself does not work as it should."""
+    """The result of one check.
+
+    `advice` says what a failure prevents and how to fix it. `needed` marks checks without which the library itself does
+    not work.
+    """
 
     ok: bool
     what: str
@@ -24,12 +28,12 @@ class Finding:
 
 
 def machine() -> list[Finding]:
-    """What this machine can do: analyse captures (needed), and record them here."""
+    """Check whether this machine can analyse captures (needed) and record."""
     return [*_analysing(), *_recording()]
 
 
 def capture(directory: Path) -> list[Finding]:
-    """Whether every source of a capture directory is there and unchanged. `InputError` if it is no capture."""
+    """Check that every source of a capture is present and unchanged; `InputError` if the directory is no capture."""
     findings = []
     for source in manifest.read(directory).sources:
         try:
@@ -52,7 +56,7 @@ def _analysing() -> Iterator[Finding]:
 def _recording() -> Iterator[Finding]:
     root = os.geteuid() == 0
     yield Finding(root, "root", "" if root else "recording needs root; analysing does not")
-    # Path.is_dir raises where only root may look.
+    # Path.is_dir raises PermissionError in a directory that only root may search.
     tracefs = next((p for p in _TRACEFS if os.access(p / "events" / "block", os.F_OK)), None)
     missing = (
         "cannot record here; mount -t tracefs nodev /sys/kernel/tracing" if root else "only root can look for them"
@@ -70,4 +74,4 @@ def _recording() -> Iterator[Finding]:
 _TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 
 _TOOLS = (("mke2fs", "e2fsprogs", "making the demo's image"), ("losetup", "mount", "loop devices"))
-"""Program, Debian package, what it is for."""
+"""Program, Debian package, purpose."""

@@ -1,4 +1,4 @@
-"""Running a program of probes/ on this machine, with a bar that shows its progress."""
+"""Run a program of probes/ on this machine with a progress bar."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ from androstep_analysis.common.markup import visible
 from androstep_analysis.device import programs
 
 Runner: TypeAlias = Callable[[Sequence[str], Path, Callable[[str], None]], int]
-"""Runs a probe with these options, wherever that is, and brings its records to a path: the options say nothing of
-records. Calls the function with each line that the probe writes to standard error, without its end. Returns the probe's
-exit status. What is raised meanwhile ends the probe as Ctrl-C does, and is raised on when it has cleaned up."""
+"""A function that runs a probe and stores its records.
+
+It is called with the probe's options (without those for the records), the path for the records and a function that gets
+each line of the probe's standard error, without the line's end. It returns the probe's exit status. An exception during
+the run ends the probe like Ctrl-C, and is raised again after the probe has cleaned up.
+"""
 
 _KEPT_HERE = ("-o", "--record")
 
 
 def local(name: str, *operands: str | Path) -> Runner:
-    """`Runner` on this machine, with `operands` behind the options.
+    """Return a `Runner` on this machine that passes `operands` after the options.
 
-    What the probe prints is shown only where it writes no records, as for ``--help``.
+    The probe's standard output is printed only if it writes no records, as with ``--help``.
     """
     return partial(_run_here, name, operands)
 
 
 def record(name: str, options: Sequence[str], path: Path, runner: Runner, *, of: str = "") -> int:
-    """Run a probe by `runner` with a bar that shows its progress, its records kept at `path`; its exit status.
+    """Run a probe by `runner` with a progress bar, store its records at `path` and return its exit status.
 
-    `of` stands beside the bar's name. Raises `InputError` where the options name another place for the records.
+    `of` is appended to the bar's name. Raises `InputError` if the options set the path of the records.
     """
     if given := next((word for word in options if word.startswith(_KEPT_HERE)), None):
         raise InputError(f"{given}: the records are kept in the capture; name that with -o before --")
@@ -50,7 +53,7 @@ def record(name: str, options: Sequence[str], path: Path, runner: Runner, *, of:
 
 
 def this_machine(name: str, options: Sequence[str]) -> dict[str, Any]:
-    """What is known of the machine that a probe ran on, where it is this one (`manifest.FACTS`)."""
+    """Return the facts of this machine (`manifest.FACTS`) for a capture of a probe that ran here."""
     return {
         "device": platform.node() or None,
         "kernel": platform.release(),
@@ -60,13 +63,13 @@ def this_machine(name: str, options: Sequence[str]) -> dict[str, Any]:
 
 
 def progress(name: str, line: str) -> tuple[int, str] | None:
-    """How many per cent are done, and of what, where this is how probe `name` tells of its progress."""
+    """Return the percentage and the activity in a progress line of probe `name`; None for any other line."""
     found = re.fullmatch(rf"{re.escape(name)}: +(\d+) % (.*)", line)
     return None if found is None else (int(found[1]), found[2])
 
 
 def _show(name: str, bar: tqdm[Any]) -> Callable[[str], None]:
-    """Moves the bar by the probe's progress, and passes on everything else that it says."""
+    """Return a function that updates the bar from progress lines, and prints all other lines."""
 
     def show(line: str) -> None:
         if found := progress(name, line):
@@ -95,9 +98,10 @@ def _run_here(
 
 
 def _signals_wait() -> Callable[[], None]:
-    """SIGINT and SIGTERM wait from now on, for what is called where they may come.
+    """Defer SIGINT and SIGTERM; return a function that stops deferring and delivers those received.
 
-    A program that has begun while `Popen` has not yet returned would belong to nobody.
+    Without this, a signal between the start of the program and the return of `Popen` would leave it running without
+    owner.
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
@@ -118,7 +122,7 @@ def _signals_wait() -> Callable[[], None]:
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], output: int) -> Iterator[subprocess.Popen[str]]:
-    """The program at work; it has ended, and removed its files, when this is left by whatever way."""
+    """Run a program; on leaving the block, by exception or not, it has ended and removed its files."""
     begin = _signals_wait()
     try:
         process = subprocess.Popen(
@@ -138,7 +142,7 @@ def _running(command: Sequence[str], output: int) -> Iterator[subprocess.Popen[s
         yield process
     except BaseException:
         process.send_signal(signal.SIGINT)
-        process.stderr.read()  # a full pipe would keep it from ending
+        process.stderr.read()  # the program cannot end while the pipe is full
         raise
     finally:
         process.wait()

@@ -1,6 +1,6 @@
-"""Where the programs of probes/ are, for this machine and for the processors of devices.
+"""Find the programs of probes/ for this machine and for the processors of devices.
 
-A checkout compiles a program when it is first needed, for the processor that needs it.
+A source checkout compiles a program for a processor when it is first needed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from androstep_analysis.common.errors import InputError
 from androstep_analysis.device.transport.notices import notify
 
 VARIABLE = "ANDROSTEP_PROBES"
-"""Names the directory that is searched instead of all others. Like those, it has a directory for every target."""
+"""Environment variable that names the only directory to search, with a subdirectory for each target."""
 
 TARGETS = {
     **dict.fromkeys(("arm64-v8a", "aarch64", "arm64"), "aarch64-linux-musl"),
     **dict.fromkeys(("armeabi-v7a", "armv7l", "armv8l"), "arm-linux-musleabihf"),
     **dict.fromkeys(("x86_64", "amd64", "AMD64"), "x86_64-linux-musl"),
 }
-"""Target of the compiler, by ``ro.product.cpu.abi`` of Android and by ``uname -m``."""
+"""The compiler's target, by ``ro.product.cpu.abi`` of Android and by ``uname -m``."""
 
 _PACKAGE = "androstep_probes"
 _CHECKOUT = Path(__file__).parents[2]
 
 
 def for_this_machine(name: str) -> Path:
-    """The program for this machine: one made by its own compiler, else a static one.
+    """Return the program for this machine: one compiled natively, else a static one.
 
-    Raises `InputError` where there is none, saying how to get it.
+    Raises `InputError` if there is none, with advice on how to get it.
     """
     if platform.system() != "Linux":
         raise InputError(f"{name} runs on Linux and on Android devices, not on {platform.system()}; use one by --on")
@@ -41,9 +41,9 @@ def for_this_machine(name: str) -> Path:
 
 
 def for_processor(name: str, abi: str) -> Path:
-    """The static program for a device's processor, named as in `TARGETS`.
+    """Return the static program for a device's processor, which is named as in `TARGETS`.
 
-    Raises `InputError` where none is built for such processors, or where it is not here.
+    Raises `InputError` if the processor is not supported or the program is missing.
     """
     target = TARGETS.get(abi)
     if target is None:
@@ -63,9 +63,9 @@ def _find(name: str, targets: list[str]) -> Path:
 
 
 def _built(name: str, target: str) -> Path:
-    """Compile one program in the checkout; `InputError` with make's last line where that fails.
+    """Compile one program in the checkout.
 
-    Of two that want it at once, one compiles and the other waits.
+    A lock makes a second process wait until the first has compiled. Raises `InputError` with make's message on failure.
     """
     goal = Path("build", "probes", target, name)
     (_CHECKOUT / "build").mkdir(exist_ok=True)
@@ -73,7 +73,7 @@ def _built(name: str, target: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         notify(f"compiling {name} for {target}, once; this takes about half a minute")
         command = ["make", "--no-print-directory", f"--jobs={os.cpu_count() or 1}", str(goal)]
-        # A make that runs us would share its job slots with this one.
+        # If make runs this program, the child make must not use the parent's job slots.
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
         try:
             done = subprocess.run(
@@ -92,13 +92,13 @@ def _is_checkout() -> bool:
 
 
 def _directories() -> list[Path]:
-    """That of the checkout, and that of the installed package."""
+    """Return the build directory of the checkout and that of the installed package."""
     package = importlib.util.find_spec(_PACKAGE)
     installed = package.submodule_search_locations if package else None
     return [_CHECKOUT / "build" / "probes", *map(Path, installed or ())]
 
 
 def advice() -> str:
-    """What brings the programs of this version."""
+    """Return a sentence on how to get the programs of this version."""
     how = "build it with `make probes`" if _is_checkout() else "`pip install androstep-probes`"
     return f"{how}, or name a directory that has it in {VARIABLE}"

@@ -1,4 +1,4 @@
-"""Running iobench and ioreplay, here or elsewhere, and keeping what came of it as a capture."""
+"""Run iobench and ioreplay, on this machine or on a device, and store their results as captures."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from androstep_analysis.replay.read import PROBE as IOREPLAY
 from androstep_analysis.replay.read import has_no_run
 
 _COMPLAINED = 1
-"""The exit status of a probe that said why it failed."""
+"""Exit status of a probe that printed an error message."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run came to: the probe's exit status (0: all was done, every repetition is valid), and its results.
+    """The result of a run.
 
-    There is no capture where the probe wrote no results.
+    `status` is the probe's exit status: 0 if everything was done and every repetition is valid. `capture` is None if
+    the probe wrote no results.
     """
 
     status: int
@@ -44,15 +45,19 @@ def bench(
     runner: Runner | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Run iobench with `options` and keep its results in the new capture directory `out`.
+    """Run iobench and store its results in a new capture.
 
-    `options` are those behind ``androstep bench … --``; a sweep among them makes a run of each value (`bench.plan`).
-    They may be those of several runs, each with a name that its results get. `runner` says where it runs
-    (`probe.Runner`), by default on this machine; `facts` what is known of the machine (`manifest.FACTS`), by default of
-    this one. A bar shows the progress. The capture holds ``raw/bench.rec``, also where repetitions are invalid; there
-    is none where iobench wrote no results, or where the run was interrupted. Of several runs the first whose status is
-    not 0 is the last; on this machine nothing is measured where iobench refuses the options of any. Raises `InputError`
-    where `out` exists, and for an option that only the caller can give.
+    `options` are the options after ``androstep bench … --``. A sweep among them makes one run for each value
+    (`bench.plan`). A mapping holds the options of several runs by name, and each run's results get that name. `runner`
+    is where iobench runs (`probe.Runner`) and `facts` describes that machine (`manifest.FACTS`); both default to this
+    machine. A progress bar is shown. The new capture directory `out` holds ``raw/bench.rec``, even if repetitions are
+    invalid.
+
+    - No capture is made if iobench wrote no results or was interrupted.
+    - The first run whose status is not 0 is the last.
+    - On this machine all options are checked first: if iobench refuses any of them, nothing is measured.
+
+    Raises `InputError` if `out` exists, and for an option that only the caller may pass.
     """
     capture.refuse_existing(out)
     several = options if isinstance(options, Mapping) else {"bench": options}
@@ -83,7 +88,7 @@ def bench(
 
 
 def _joined(parts: Sequence[Path], whole: Path) -> list[Path]:
-    """Return the records of runs as one file; as one for each where that of a killed iobench is damaged."""
+    """Join the records of several runs into one file; keep separate files if a killed iobench left a damaged one."""
     if len(parts) == 1:
         return [parts[0].rename(whole)]
     if not parts:
@@ -96,17 +101,17 @@ def _joined(parts: Sequence[Path], whole: Path) -> list[Path]:
 
 
 def _checked(asked: Plan, place: Path) -> int:
-    """Return the status of iobench if it refuses the options of a run, before the first is measured; else 0."""
+    """Check the options of all runs with ``--dry-run``; return iobench's status if it refuses one, else 0."""
     return next((status for run in asked.runs if (status := _described(run.words, place / "checked.rec", None))), 0)
 
 
 def described(
     options: Sequence[str] | Mapping[str, Sequence[str]], *, runner: Runner | None = None
 ) -> list[tuple[dict[str, Any], tuple[str, ...]]] | None:
-    """Return what iobench would measure with `options`, without a measurement: for each run a row of table bench_runs
-    of which only what was asked for means something, and the swept options.
+    """Return what iobench would measure with `options`, without measuring.
 
-    None where iobench refuses the options; it has printed why.
+    Each run gives a row of table bench_runs and the names of the swept options. Only the columns of the row that repeat
+    the request are meaningful. None if iobench refuses the options; it has printed the reason.
     """
     several = options.values() if isinstance(options, Mapping) else [options]
     found: list[tuple[dict[str, Any], tuple[str, ...]]] = []
@@ -124,7 +129,7 @@ def _described(words: Sequence[str], path: Path, runner: Runner | None) -> int:
 
 
 def workload(options: Sequence[str] | Mapping[str, Sequence[str]]) -> list[str]:
-    """The words of one or several runs of iobench, as a capture tells them."""
+    """Return the options of one or several runs as the words that a capture stores as its workload."""
     if isinstance(options, Mapping):
         return ["; ".join(" ".join(words) for words in options.values())]
     return list(options)
@@ -140,17 +145,17 @@ def replay(
     runner: Runner | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Replay a program's file in `directory` and keep the results in the new capture directory `out`.
+    """Replay a program file in `directory` and store the results in a new capture.
 
-    `directory` must be empty or not be there; ioreplay empties it again at the end of each of the `repeats`. For a
-    program made from the requests of a device it is the file or block device to write to. `options` are ioreplay's.
-    `runner` says where it runs (`probe.Runner`), by default on this machine; `facts` what is known of the machine
-    (`manifest.FACTS`), by default of this one. A bar shows the progress. The capture holds the program and a file with
-    the results of each repetition in ``raw/``; there is none where ioreplay wrote no results. The first repetition
-    that does not do every operation is the last.
+    `directory` must be empty or absent. ioreplay empties it at the end of each of the `repeats`. For a program made
+    from the requests of a block device, `directory` is the file or block device to write to. `options` are ioreplay's.
+    `runner` is where ioreplay runs (`probe.Runner`) and `facts` describes that machine (`manifest.FACTS`); both default
+    to this machine. A progress bar is shown. The new capture directory `out` holds the program and the results of each
+    repetition in ``raw/``. No capture is made if ioreplay wrote no results. The first repetition that does not do every
+    operation is the last.
 
-    Raises `InputError` where `program` is none, `out` exists, and for an option that only the caller can give, and
-    `ValueError` for no repetitions.
+    Raises `InputError` if `program` is not a replay program, if `out` exists, and for an option that only the caller
+    may pass. Raises `ValueError` if `repeats` is less than 1.
     """
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}: replay once or more")

@@ -1,1 +1,1 @@
-"""Recording, sampling and measuring on a device, what works of that there, and the captures that come of it."""
+"""Record, sample and measure on a device, and check what of that works there."""

@@ -1,4 +1,4 @@
-"""What of recording and measuring works on a device; what does not, what that prevents, and how to mend it."""
+"""Check which parts of recording and measuring work on a device, and how to fix the others."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from androstep_analysis.device.transport.parse import free_bytes
 from androstep_analysis.ingest import record
 
 TOOLS = ("cat", "chmod", "dd", "grep", "kill", "mkdir", "mv", "rm", "tail", "wc")
-"""What the device's shell must have for anything to work."""
+"""Commands that the device's shell must have for anything to work."""
 
 _PROBES = ("iobench", "ioreplay", "iotrace", "extmap", "procmon")
 
 _SCRATCH_BYTES = 256 << 20
-"""Room for the programs and a small benchmark."""
+"""Space for the programs and a small benchmark."""
 
 _MEMORY_BYTES = 64 << 20
-"""Room for some seconds of a recording."""
+"""Space for some seconds of a recording."""
 
 _SKEW_S = 1.0
 _SLOW_S = 0.5
 _LOW_PERCENT = 20
 _WARM_C = 40.0
 _WORN = 9
-"""Of UFS and eMMC: 1 is up to 10 % of the life that the maker promises, 11 all of it."""
+"""Wear level of UFS and eMMC: 1 is up to 10 % of the rated lifetime used, 11 all of it."""
 
 
 @dataclass(frozen=True)
 class Events:
-    """Tracepoints of which any one will do, and what is not known without.
+    """Tracepoints of which one is enough. `prevents` says what is lost without any of them.
 
-    `fs_type`: only where /data is of it; `or_probes`: iotrace sets probes that tell the same, where the kernel can.
+    `fs_type` limits the check to devices whose /data has this type. `or_probes`: iotrace can set kprobes for the same
+    purpose if the kernel supports them.
     """
 
     what: str
@@ -101,7 +102,7 @@ EVENTS = (
     Events("mapped blocks of F2FS", ("f2fs/f2fs_map_blocks",), "files that F2FS moves stay unknown", "f2fs"),
     Events("system calls", ("raw_syscalls/sys_enter",), "no replay program can be made (preset block+fs+syscalls)"),
 )
-"""What iotrace's presets live on (probes/iotrace/presets.c)."""
+"""The events on which iotrace's presets depend (probes/iotrace/presets.c)."""
 
 
 _ALL_EVENTS = sorted({name for events in EVENTS for name in events.any_of})
@@ -124,7 +125,7 @@ _QUERIES = {
 
 
 def examine(device: Session) -> list[Finding]:
-    """All findings, most needed first. Raises `DeviceError` only where no command runs on the device."""
+    """Return all findings, most important first. Raises `DeviceError` only if no command runs on the device."""
     return list(_examined(device))
 
 
@@ -147,7 +148,7 @@ def _examined(device: Session) -> Iterator[Finding]:
     yield from _health(known)
 
 
-# -- the way there, and working there at all --------------------------------------------------------------------------
+# -- connection and basic operation --------------------------------------------------------------------------------
 
 
 def _link(device: Session) -> Finding:
@@ -201,7 +202,7 @@ def _scratch(device: Session) -> Finding:
 
 
 def _probes(device: Session, page_bytes: int | None) -> Iterator[Finding]:
-    """Whether our programs are built for its processor, run there, and are of this version."""
+    """Check that our programs exist for the processor, run on the device, and have this version."""
     pages = "" if page_bytes is None else f", pages of {page_bytes} bytes"
     what = f"processor {device.abi}{pages}"
     version = importlib.metadata.version("androstep")
@@ -274,7 +275,7 @@ def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> It
 
 
 def _memory(lines: Sequence[str]) -> Finding:
-    """Recordings are kept in memory until they are fetched."""
+    """Check the memory for recordings, which stay there until they are fetched."""
     free = max((room for line in lines if (room := free_bytes([line])) is not None), default=None)
     if free is None:
         return Finding(False, "no memory to record into", "name a place on storage that is not recorded, with memory=")
@@ -284,7 +285,7 @@ def _memory(lines: Sequence[str]) -> Finding:
 
 
 def _listing(device: Session, known: Facts) -> Finding:
-    """Whether extmap finds the blocks of a file in /data, which FIEMAP states."""
+    """Check that extmap gets the extents of a file in /data by FIEMAP."""
     fs_type = known.data.fs_type if known.data else "its filesystem"
     failing = "which file a request belongs to stays unknown but for what events state; give an image of the filesystem"
     try:
@@ -296,7 +297,7 @@ def _listing(device: Session, known: Facts) -> Finding:
 
 
 def _extents(device: Session) -> int:
-    """How many extents a new file of 64 KiB has, as extmap states on the device."""
+    """Return the number of extents that extmap lists for a new file of 64 KiB."""
     place = device.new_directory(device.directory)
     records = f"{device.directory}/listing.rec"
     write = f"dd if=/dev/zero of={quoted([f'{place}/file'])} bs=65536 count=1 && sync"
@@ -379,7 +380,7 @@ def _states(known: Facts) -> Iterator[_State]:
 
 
 def _wear(disk: Block) -> Iterator[int]:
-    """Life used in tenths, of eMMC (two numbers in one file) and UFS."""
+    """Yield the used lifetime in tenths, of eMMC (two numbers in one file) and UFS."""
     levels = [text for path, text in disk.attributes.items() if "life_time" in path]
     for word in " ".join(levels).split():
         if re.fullmatch("0x[0-9a-fA-F]{1,2}", word):

@@ -1,4 +1,4 @@
-"""What a recording will tell on the device's kernel: names of files, owners of writes, direct I/O; and why not."""
+"""Check what a recording can report on the device's kernel: file names, owners of writes, direct I/O."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.session.shell import Shell
 
 TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
-"""Where tracefs may be, on Linux 4.1 and later and before."""
+"""Mount points of tracefs, on Linux 4.1 and later, and before."""
 
 _DIRTIED = ("writeback/writeback_dirty_folio", "writeback/writeback_dirty_page")
 _DIRECT = {
     "ext": ("iomap/iomap_dio_rw_begin", "ext4/ext4_direct_IO_enter"),
     "f2fs": ("f2fs/f2fs_direct_IO_enter",),
 }
-"""The events that tell of direct I/O, by how the filesystem's type begins."""
+"""The events for direct I/O, by the prefix of the filesystem's type."""
 _NAMED_BY_F2FS = ("f2fs/f2fs_lookup_end", "f2fs/f2fs_datawrite_start")
 
 _EVENTS = (*_DIRTIED, *(name for events in _DIRECT.values() for name in events), *_NAMED_BY_F2FS)
 
 _FANOTIFY = (5, 17)
-"""The Linux whose fanotify tells inodes with names."""
+"""The Linux version whose fanotify reports inodes with names."""
 
 QUERIES = {
     "mounted": f"for d in {' '.join(TRACEFS)}; do [ -e $d/trace_clock ] && echo $d; done",
@@ -39,12 +39,15 @@ QUERIES = {
 
 
 def examine(shell: Shell) -> list[Finding]:
-    """What a recording will tell, and what not. Raises `DeviceError` only where no command runs there."""
+    """Return the findings for a device. Raises `DeviceError` only if no command runs there."""
     return list(findings(query_all(shell, QUERIES, root=shell.has_root)))
 
 
 def findings(answers: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Those that the answers to `QUERIES` are. Where tracefs is not mounted, only iotrace, which mounts it, sees it."""
+    """Yield the findings from the answers to `QUERIES`.
+
+    If tracefs is not mounted, nothing is known yet: iotrace mounts it for itself.
+    """
     if not answers["mounted"]:
         yield Finding(
             False,
@@ -67,7 +70,7 @@ def findings(answers: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
 
 
 def _names(answers: Mapping[str, Sequence[str]], has_probes: bool, has_f2fs: bool) -> Finding:
-    """Of files that listings and images do not have any more."""
+    """Check whether names of files that are missing from listings and images can be resolved."""
     release = next(iter(answers["release"]), "unknown")
     has_fanotify = bool(answers["fanotify"]) and _version(release) >= _FANOTIFY
     by = {"kprobes": has_probes, "F2FS's events": has_f2fs, "fanotify": has_fanotify}
@@ -89,7 +92,7 @@ def _version(release: str) -> tuple[int, ...]:
 
 
 def _filesystems(lines: Sequence[str]) -> set[str]:
-    """The types of the filesystems on block devices; only that of /data where there is one."""
+    """Return the types of the filesystems on block devices; only that of /data if it is one of them."""
     rows = [line.split(" ", 1) for line in lines if " " in line]
     of_data = {fs_type for fs_type, place in rows if place == "/data"}
     return of_data or {fs_type for fs_type, _ in rows}

@@ -1,4 +1,4 @@
-"""Samples of a device: procmon works there while something runs, and its capture is made here."""
+"""Sample a device with procmon while something runs, and make the capture here."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _BEGIN_S = 0.1
 
 
 class Monitoring:
-    """Samples a device while a ``with`` block runs; afterwards `capture` has the samples, also where the block raised.
+    """Samples a device while a ``with`` block runs.
 
-    `out` is the capture directory to make, `hz` how often counters are read; `seconds` ends it early.
+    Afterwards `capture` holds the samples, even if the block raised. `out` is the new capture directory, `hz` the
+    sampling rate, and `seconds` ends sampling early.
     """
 
     def __init__(self, device: Session, out: Path, *, hz: int = 10, seconds: int | None = None) -> None:
         self.device = device
         self.out = out
         self.capture: Capture | None = None
-        """The samples, when the block has ended."""
+        """The samples, once the block has ended."""
         self._options = ["--hz", str(hz), *([] if seconds is None else ["--time", str(seconds)])]
         self._place = ""
         self._job: Job | None = None
@@ -46,7 +47,7 @@ class Monitoring:
         return self
 
     def _until_sampling(self, job: Job) -> None:
-        """Returns when procmon has read all counters once, and has written that, or has ended."""
+        """Wait until procmon has written its first samples, or has ended."""
         written = f"[ -s {quoted([f'{self._place}/samples.rec'])} ]"
         while job.status is None:
             if self.device.holds(written, root=job.root):
@@ -55,7 +56,7 @@ class Monitoring:
             job.poll()
 
     def wait(self) -> None:
-        """Returns when the time is over, or when Ctrl-C is pressed."""
+        """Wait until the time is over or Ctrl-C is pressed."""
         assert self._job is not None
         with contextlib.suppress(KeyboardInterrupt):
             self._job.wait()

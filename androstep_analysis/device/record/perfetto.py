@@ -1,8 +1,8 @@
-"""The configuration of Perfetto on a phone without root: what a user build of Android lets adb's shell record.
+"""The Perfetto configuration for a phone without root: everything that a user build lets adb's shell record.
 
-The events are those that Android's SELinux policy permits on user builds (AOSP, system/sepolicy, label
-`debugfs_tracing` in private/genfs_contexts; Android 11 to 16), as far as they say something of storage. All fields of
-the configuration are known since Android 11: an older `perfetto` refuses a text with a field that it does not know.
+The events are those related to storage that Android's SELinux policy permits on user builds (AOSP, system/sepolicy,
+label `debugfs_tracing` in private/genfs_contexts; Android 11 to 16). `perfetto` refuses a configuration with an unknown
+field, so only fields that Android 11 knows are used.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 FILESYSTEMS: Final = ("ext4", "f2fs")
-"""Filesystems that have events of their own here."""
+"""Filesystems with events of their own in this configuration."""
 
 LONGEST_S: Final = 3600
-"""The longest recording."""
+"""The longest recording in seconds."""
 
 _EVENTS: Final = (
     *("block/block_rq_issue", "block/block_rq_complete"),
@@ -37,7 +37,7 @@ _OF_FILESYSTEM: Final = {
 
 
 class _Sizes(NamedTuple):
-    """The kernel's buffer of each CPU, how often it is emptied, the service's buffer, how often that is written."""
+    """Kernel buffer of each CPU and the interval to drain it; the service's buffer and the interval to write it."""
 
     kernel_kb: int
     drain_ms: int
@@ -47,21 +47,22 @@ class _Sizes(NamedTuple):
 
 _SHORT_S: Final = 600
 _SHORT: Final = _Sizes(16384, 250, 65536, 2500)
-"""For up to `_SHORT_S`. A thread that drops caches makes about a million events in a second, of 40 bytes in the kernel
-and 25 in the trace: both buffers hold them until they are emptied."""
+"""For up to `_SHORT_S`. A thread that drops caches makes about a million events a second, of 40 bytes in the kernel and
+25 in the trace. Both buffers can hold them until they are drained.
+"""
 _LONG: Final = _Sizes(4096, 250, 32768, 5000)
-"""For hours of ordinary use: less of the phone's memory, and its storage is written to half as often."""
+"""For hours of ordinary use: takes less of the phone's memory, and writes to its storage half as often."""
 
 _LARGEST_BYTES: Final = 4 << 30
 
 
 def events(fs_types: Collection[str] = FILESYSTEMS) -> list[str]:
-    """Return the permitted events, as ``group/name``; of filesystems those of these types."""
+    """Return the permitted events as ``group/name``, with those of the filesystems `fs_types`."""
     return [*_EVENTS, *(name for fs_type in FILESYSTEMS if fs_type in fs_types for name in _OF_FILESYSTEM[fs_type])]
 
 
 def config(fs_types: Collection[str] = FILESYSTEMS, seconds: int = LONGEST_S) -> str:
-    """Return the configuration as the text that ``perfetto --txt -c -`` reads."""
+    """Return the configuration as text for ``perfetto --txt -c -``."""
     return "\n".join(_lines(fs_types, seconds)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Our probes on a device: their progress here while they run there, and their records at the end."""
+"""Run our probes on a device: show their progress here, and fetch their records at the end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from androstep_analysis.replay.read import PROBE as IOREPLAY
 def runner(
     device: Session, name: str, operands: Sequence[str], *, root: bool, meanwhile: Callable[[], None] | None = None
 ) -> Runner:
-    """Runs a probe on the device with these operands behind its options (`probe.Runner`).
+    """Return a runner (`probe.Runner`) that runs a probe on the device with `operands` after its options.
 
-    It goes on while the link is lost. Where the device is another machine, it begins in a directory that is removed.
-    What it prints is shown only where it writes no records, as for ``--help``. `meanwhile` is called a few times a
-    second; what it raises ends the probe.
+    The probe continues while the link is lost. On another machine it runs in a temporary directory. Its standard output
+    is printed only if it writes no records, as with ``--help``. `meanwhile` is called a few times a second; an
+    exception from it ends the probe.
     """
 
     def run(options: Sequence[str], path: Path, progress: Callable[[str], None]) -> int:
@@ -40,7 +40,7 @@ def runner(
         try:
             with device.ending(job):
                 status = job.wait(progress, meanwhile)
-            if status == KILLED:  # which not every shell says
+            if status == KILLED:  # not every shell reports this
                 notify(f"{device.name}: {name} was killed, as when memory is short; run it again")
             if device.holds(f"[ -f {quoted([records])} ]", root=root):
                 device.pull(records, path, root=root)
@@ -56,19 +56,19 @@ def runner(
 
 
 def bench(device: Session, options: Sequence[str] | Mapping[str, Sequence[str]], out: Path) -> Run:
-    """iobench on the device; its capture at `out` says what is known of the device."""
+    """Run iobench on the device and make a capture with the device's facts at `out`."""
     return runs.bench(
         options, out, runner=runner(device, IOBENCH, (), root=device.has_root), facts=facts(device, options)
     )
 
 
 def facts(device: Session, options: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What is known of the device where iobench runs with these options."""
+    """Return the facts of the device for a run of iobench with these options."""
     return device.facts(_directory(options)) | {"workload": " ".join([IOBENCH, *runs.workload(options)])}
 
 
 def replay(device: Session, program: Path, directory: str, out: Path, options: Sequence[str], *, repeats: int) -> Run:
-    """ioreplay on the device; its capture at `out` says what is known of the device."""
+    """Run ioreplay on the device and make a capture with the device's facts at `out`."""
     is_device = programs.read(program).is_device
     there = f"{device.directory}/program.rec"
     device.push(program, there)
@@ -86,7 +86,7 @@ def replay(device: Session, program: Path, directory: str, out: Path, options: S
 
 
 def _directory(options: Sequence[str] | Mapping[str, Sequence[str]]) -> str | None:
-    """Where iobench makes its files; None where its runs differ in that."""
+    """Return the directory in which iobench creates its files; None if the runs use different ones."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-p", "--directory", default=".")
     jobs = options.values() if isinstance(options, Mapping) else [options]

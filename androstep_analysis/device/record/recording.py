@@ -1,7 +1,7 @@
-"""A recording on a device: iotrace works there while something runs, and its capture is made here.
+"""Record a device with iotrace while something runs, and make the capture here.
 
-What is recorded is kept in a directory of the device's memory, and iotrace goes on when the link is lost. Whatever goes
-wrong here, that directory stays until its capture is made; `recovery.recover` fetches it later.
+The recording is stored in a directory in the device's memory, and iotrace continues while the link is lost. The
+directory stays until the capture is made, whatever fails here; `recovery.recover` can fetch it later.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from androstep_analysis.ingest import record, recording
 from androstep_analysis.ingest.ftrace import segments
 
 ABOUT = "about.json"
-"""The file in a recording's directory on the device that states what it is of."""
+"""File in a recording's directory on the device that describes the recording."""
 
 IOTRACE, PROCMON = "iotrace", "procmon"
 
-MEMORY = ("/dev/shm", "/dev")  # a tmpfs on every Android
-"""Where a device has memory to record into: a recording on storage would record itself."""
+MEMORY = ("/dev/shm", "/dev")  # /dev is a tmpfs on every Android
+"""Directories in memory to record into. On storage, a recording would record its own writes."""
 
 _FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "names.rec", "samples.rec")
 _BESIDE = ("after.rec", "names.rec", "samples.rec")
-"""Those without which a capture can be made."""
+"""Optional files: a capture can be made without them."""
 
 _WITHOUT_FILES = "block"
-"""The preset that tells of no files."""
+"""The preset that records nothing about files."""
 
 _FEW_BYTES = 1 << 16
 _BEGIN_S = 0.1
@@ -54,17 +54,20 @@ _FINISH_S = 600.0
 
 
 class Recording:
-    """Records a device while a ``with`` block runs; afterwards `capture` has what was recorded.
+    """Records a device while a ``with`` block runs. Afterwards `capture` holds the recording.
 
-    `out` is the capture directory to make, `workload` its name in table captures (by default the command), `preset`
-    and `trace` (paths or ``MAJ:MIN``) are iotrace's choice of events and of storage devices, `seconds` ends it early.
-    `command` is run and traced on the device, and the block's end waits for it. `monitor_hz` also samples counters of
-    kernel and processes, `readahead` also records which pages are asked for (measure `readahead`). `memory` is a
-    directory of the device to record into, by default in memory. What the block raises is raised on when the capture is
-    made.
+    - `out` is the new capture directory.
+    - `workload` is its name in table captures (default: the command).
+    - `preset` and `trace` (paths or ``MAJ:MIN``) are iotrace's choice of events and of storage devices.
+    - `seconds` ends the recording early.
+    - `command` is run and traced on the device. The end of the block waits for it.
+    - `monitor_hz` also samples counters of the kernel and of processes.
+    - `readahead` also records which pages are requested (measure `readahead`).
+    - `memory` is a directory of the device to record into, by default one in memory.
+    - `segment_s` makes the recording available while it runs, in segments of that many seconds (`segments`).
+    - Without `keeps`, no capture is made at the end, and nothing is left on the device.
 
-    With `segment_s` what was recorded can be had every so many seconds while it goes on (`segments`). Unless it `keeps`
-    what it records, no capture is made at the end, and nothing is left on the device.
+    An exception in the block is raised again after the capture was made.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class Recording:
         self.out = Path(out)
         self.keeps = keeps
         self.capture: Capture | None = None
-        """What was recorded, when the block has ended."""
+        """The recording, once the block has ended."""
         self._preset = preset
         self._about = {"workload": workload or " ".join(command) or None, "recorder": left.process(os.getpid())}
         self._options = [
@@ -127,7 +130,7 @@ class Recording:
             return
         iotrace = self._jobs[IOTRACE]
         for job in self._jobs.values():
-            self.device.forget(job)  # what is recorded is worth more than leaving nothing behind
+            self.device.forget(job)  # keep the recording even if `close` follows
         try:
             if kind is None and self._command:
                 self.wait()
@@ -139,17 +142,17 @@ class Recording:
         self.capture = fetch(self.device, self._directory, self.out)
 
     def wait(self) -> None:
-        """Returns when iotrace has ended by itself, with its command or its time, or when Ctrl-C is pressed."""
+        """Wait until iotrace ends, with its command or its time, or until Ctrl-C is pressed."""
         with contextlib.suppress(KeyboardInterrupt):
             self._jobs[IOTRACE].wait(notify)
 
     def segments(self) -> Fetching:
-        """What there is of the recording by now, each time it is asked."""
+        """Return an object that fetches the new part of the recording at each call."""
         there = place_of(self.out, self._directory)
         return Fetching(self.device, self._jobs[IOTRACE], f"{self._directory}/recording", there)
 
     def add(self, ran: Ran) -> None:
-        """Takes in what a workload did meanwhile: its steps and snapshots become part of the capture."""
+        """Add what a workload did during the recording: its steps and snapshots become part of the capture."""
         there = place_of(self.out, self._directory)
         there.mkdir(parents=True, exist_ok=True)
         ran.files(there)
@@ -167,13 +170,13 @@ class Recording:
         self._until_recording()
 
     def _foretell(self) -> None:
-        """Says what the recording will tell on this kernel and what not, and why."""
+        """Print what the recording can and cannot report on this kernel, and why."""
         for finding in knowledge.examine(self.device):
             why = f" ({finding.advice})" if finding.advice else ""
             notify(f"{self.device.name}: {finding.what}{why}")
 
     def _give_up(self) -> None:
-        """Ends what was begun, and leaves nothing of it on the device."""
+        """End what was started, and remove all of it from the device."""
         for name, job in self._jobs.items():
             self.device.end(job)
             self.device.forget(job)
@@ -183,17 +186,21 @@ class Recording:
 
     def _start(self, name: str, words: Sequence[str]) -> None:
         program = self.device.probe(name)
-        # What the device had still to write of it would be recorded; not every device has the first, nor the second.
+        # Write the program to storage first, so that its writeback is not recorded. Some devices lack fsync(1), and
+        # some a sync with operands.
         word = quoted([program])
         written = f"fsync {word} 2>/dev/null || sync {word} 2>/dev/null || sync"
         self.device.ensure(written, f"write {name}", root=True, timeout_s=_FINISH_S)
         self._jobs[name] = self.device.start([program, *words], root=True, directory=f"{self._directory}/{name}")
 
     def _until_recording(self) -> None:
-        """Returns when iotrace records: it has listed what there is, which a process of its own does, or has ended."""
+        """Wait until iotrace records or has ended.
+
+        It records once the initial listing is complete. The listing is made by a child process.
+        """
         job = self._jobs[IOTRACE]
         listing = quoted([f"{self._directory}/recording/before.rec"])
-        # A command, which begins behind the listing, is a process of iotrace's, too.
+        # A command starts after the listing and is also a child of iotrace.
         alone = "true" if self._command else f'! grep -qs "^PPid:[[:space:]]*{job.pid()}$" /proc/[0-9]*/status'
         complaints: list[str] = []
         while True:
@@ -209,10 +216,10 @@ class Recording:
 
 
 def fetch(device: Session, directory: str, out: Path) -> Capture:
-    """Ends what still runs for the recording in `directory` of the device, and makes its capture at `out`.
+    """End what still runs for the recording in `directory` of the device, and make its capture at `out`.
 
-    The files are first copied beside `out`, and then removed from the device. They stay there where no capture can be
-    made of them. Warns (`LossWarning`) where iotrace was killed or found no room.
+    The files are first copied to a directory next to `out`, and then removed from the device. If no capture can be
+    made, they remain there. Warns (`LossWarning`) if iotrace was killed or ran out of space.
     """
     try:
         known, workload = facts(device), about(device, directory).get("workload")
@@ -234,7 +241,7 @@ def capture_of(there: Path, out: Path, workload: object, facts: Mapping[str, Any
 
 @contextlib.contextmanager
 def kept_on_failure(there: Path) -> Iterator[None]:
-    """Say where a recording is kept of which no capture can be made."""
+    """Print the directory of a recording if making its capture fails."""
     try:
         yield
     except BaseException:
@@ -243,10 +250,10 @@ def kept_on_failure(there: Path) -> Iterator[None]:
 
 
 def unfetched(device: Session) -> list[str]:
-    """Return the directories of the device in which recordings are, whether or not they have ended."""
+    """Return the directories of the device that hold recordings, running or ended."""
     places = dict.fromkeys((*MEMORY, device.scratch))
     names = " ".join(f"{quoted([place])}/{PREFIX}*/{ABOUT}" for place in places)
-    # Others may make directories in /dev/shm, too: what they say in one, such as which process to end, does not count.
+    # Any user can create directories in /dev/shm. Ignore those of other users: their files could name a process to end.
     kept = '[ -e "$d/recording/trace.dat" ] || [ -e "$d/recording/unfinished" ]'
     began = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && {{ {kept}; }} && echo "$d"'
     text = f"for f in {names}; do {began}; done; true"
@@ -254,7 +261,7 @@ def unfetched(device: Session) -> list[str]:
 
 
 def _traced(known: Facts, there: Path) -> str | None:
-    """Where a filesystem is mounted that the recording in `there` is of: /data if that is one."""
+    """Return the mount point of a recorded filesystem: /data if it was recorded."""
     told = recording.known(there)
     traced = {row["dev"] for row in told.devices if row.get("traced") is not False}
     if known.data is not None and known.data.dev in traced:
@@ -263,7 +270,7 @@ def _traced(known: Facts, there: Path) -> str | None:
 
 
 def _copied(device: Session, directory: str, out: Path) -> Path:
-    """The directory here with all files of a recording, which has ended and is no more on the device."""
+    """Finish the recording, copy all of its files to a local directory, and remove it from the device."""
     for name in (IOTRACE, PROCMON):
         if _has(device, f"{directory}/{name}", "-d"):
             job = Job(device, f"{directory}/{name}", root=True)
@@ -289,7 +296,7 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
 
 
 def _join_segments(there: Path) -> None:
-    """Makes trace.dat of the segments that were fetched before the end, and of what came behind them."""
+    """Join the segments fetched earlier and the rest into trace.dat."""
     earlier = sorted(path for path in there.iterdir() if segments.is_one(path.name))
     if earlier:
         segments.join([*earlier, there / "trace.dat"], there / "joined", is_whole=True)
@@ -299,7 +306,7 @@ def _join_segments(there: Path) -> None:
 
 
 def _drop_if_empty(path: Path) -> None:
-    """Removes a file without records, as the device leaves it on a full disk: no capture could be made of it."""
+    """Remove a file without records, as left by a full disk. No capture could be made with it."""
     if not path.exists() or path.stat().st_size > _FEW_BYTES:
         return
     try:
@@ -310,12 +317,12 @@ def _drop_if_empty(path: Path) -> None:
 
 
 def _has(device: Session, path: str, kind: str) -> bool:
-    """Whether the device has a file (``-f``) or directory (``-d``)."""
+    """Return whether the device has a file (``-f``) or directory (``-d``)."""
     return device.holds(f"[ {kind} {quoted([path])} ]", root=True)
 
 
 def about(device: Session, directory: str) -> dict[str, Any]:
-    """Return what was stated when the recording began: its workload, and the process that records (`process`)."""
+    """Return the description of a recording: its workload, and the process that records (`process`)."""
     text = device.query(f"cat {quoted([f'{directory}/{ABOUT}'])}", root=device.has_root).text
     try:
         stated = json.loads(text)
@@ -325,7 +332,7 @@ def about(device: Session, directory: str) -> dict[str, Any]:
 
 
 def fetch_later(device: Session, directory: str) -> str:
-    """Return what to say of a recording that could not be fetched."""
+    """Return a message on how to fetch a recording later."""
     until = " until it restarts" if directory.startswith(MEMORY) else ""
     return (
         f"the recording is kept in {directory} on the device{until}; fetch it with "
@@ -334,9 +341,9 @@ def fetch_later(device: Session, directory: str) -> str:
 
 
 def place_of(out: Path, directory: str) -> Path:
-    """Return where the files of a recording are until its capture is made of them.
+    """Return the local directory of a recording's files until its capture is made.
 
-    No two recordings have the same: what was left of another cannot get into the capture.
+    Each recording has its own, so that remains of another recording cannot get into the capture.
     """
     return out.with_name(f"{out.name}.{directory.rpartition('/')[2]}")
 

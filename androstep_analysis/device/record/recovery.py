@@ -1,4 +1,4 @@
-"""Recordings that are still on a device: the link was lost for long, this program was killed, or a probe was."""
+"""Recover recordings that are still on a device because the link, this program or a probe failed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from androstep_analysis.device.transport import DeviceError
 
 
 def recover(device: Session, out: Path) -> list[Capture]:
-    """Captures of all recordings in the device's memory: at `out`, and where there are more at ``out-2``, ``out-3``, ….
+    """Make captures of all recordings on the device: at `out`, and further ones at ``out-2``, ``out-3``, ….
 
-    Recordings that still run are ended, but for those of programs that are at work on this machine. Raises
-    `DeviceError` where there is none.
+    Running recordings are ended, except those of programs that still run on this machine. Raises `DeviceError` if there
+    is no recording.
     """
     device.remove_left()
     kind = recording if device.has_root else stock

@@ -1,4 +1,4 @@
-"""Segments of a recording under way, fetched while iotrace goes on (``iotrace --segment``)."""
+"""Fetch segments of a running recording (``iotrace --segment``)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from androstep_analysis.ingest.ftrace import segments
 TASKS, NAMES = "tasks.rec", "names.rec"
 
 _TICKS_PER_S = 100
-"""USER_HZ, the unit of times in /proc, on all processors that Android runs on."""
+"""USER_HZ, the unit of times in /proc, on all processors that Android supports."""
 
 _SPENT = slice(11, 15)
-"""The CPU time of a process and of its children that ended, behind its name in /proc/PID/stat."""
+"""Fields in /proc/PID/stat after the name: CPU time of the process and of its children that have ended."""
 
 
 @dataclass(frozen=True)
 class Segments:
-    """What there is of a recording under way.
+    """The available part of a running recording.
 
-    `new` are the segments that ended since the last time, in order, in `directory`, where ``recording.json``,
-    ``before.rec``, ``tasks.rec`` (all threads, when the last segment ended) and ``names.rec`` (as far as it is written)
-    are beside them. `spent_s` is the CPU time that iotrace took on the device so far.
+    `new` are the segments completed since the last call, in order, in `directory`. That directory also has
+    ``recording.json``, ``before.rec``, ``tasks.rec`` (all threads at the end of the last segment) and ``names.rec`` (as
+    far as written). `spent_s` is the CPU time of iotrace on the device so far.
     """
 
     directory: Path
@@ -35,9 +35,9 @@ class Segments:
 
 
 class Fetching:
-    """Fetches the segments of the recording that iotrace, `job`, makes in a directory of the device into `there`.
+    """Fetches the segments of the recording that iotrace (`job`) writes to a directory of the device.
 
-    Where that directory can be read here, the segments are used where they are.
+    They are copied to `there`, or used in place if that directory can be read locally.
     """
 
     def __init__(self, device: Session, job: Job, recording: str, there: Path) -> None:
@@ -47,7 +47,7 @@ class Fetching:
         self._last = ""
 
     def fetch(self) -> Segments:
-        """What there is by now; `DeviceError` where iotrace has ended, with what it said."""
+        """Return what is new; raise `DeviceError` with iotrace's messages if it has ended."""
         said = self._job.poll()
         if self._job.status is not None:
             reason = "; ".join(said) or self._job.errors() or self._job.status
@@ -66,7 +66,7 @@ class Fetching:
         return Segments(self._there, [self._there / name for name in new], ticks / _TICKS_PER_S)
 
     def _copy(self, new: list[str]) -> None:
-        """Copies what is new, and removes segments from the device, which has them in memory."""
+        """Copy what is new, and remove the segments from the device's memory."""
         self._there.mkdir(parents=True, exist_ok=True)
         whole = [] if self._last or not new else ["recording.json", "before.rec"]
         for name in [*whole, *new]:
@@ -74,7 +74,7 @@ class Fetching:
         if new:
             self._said(f"rm -f {quoted(new)}")
             (self._there / TASKS).write_bytes(self._said(f"cat {TASKS}"))
-        # It grows at its end, and is not to be copied whole each time.
+        # names.rec only grows, so only its new part is copied.
         names = self._there / NAMES
         held = names.stat().st_size if names.exists() else 0
         with names.open("ab") as file:

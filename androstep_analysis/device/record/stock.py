@@ -1,8 +1,8 @@
-"""A recording on a phone without root: its own Perfetto records, and its capture is made here.
+"""Record a phone without root with its own Perfetto, and make the capture here.
 
-The recording goes on when the link is lost. What is known of it is in a directory of the device until its capture is
-made, the trace where Android lets Perfetto write it. Perfetto's SELinux domain may not read the files of adb's shell
-(AOSP, system/sepolicy, private/perfetto.te), so that it gets its configuration, and gives its output, through pipes.
+The recording continues while the link is lost. Its description is in a directory of the device until the capture is
+made; the trace is where Android lets Perfetto write it. Perfetto's SELinux domain may not read the files of adb's shell
+(AOSP, system/sepolicy, private/perfetto.te). Therefore its configuration and its output go through pipes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from androstep_analysis.device.workloads import Ran
 from androstep_analysis.ingest.recording import FILE_NAME
 
 TRACES: Final = "/data/misc/perfetto-traces"
-"""Where Perfetto may write on Android, and adb's shell may read and remove."""
+"""Directory on Android in which Perfetto may write, and adb's shell may read and delete."""
 
 _NO_PERFETTO: Final = "and no perfetto that would record without"
 
 _POLL_S: Final = 0.5
 _START_S: Final = 90.0
-"""Perfetto itself waits for its data sources for 30 s."""
+"""Perfetto itself waits 30 s for its data sources."""
 _END_S: Final = 600.0
 
 _SAID: Final = {
@@ -53,15 +53,15 @@ _SAID: Final = {
     "storage of applications": "dumpsys diskstats",
     "bytes by user": "dumpsys storaged",
 }
-"""What adb's shell may ask a phone. Properties that identify a phone, such as its serial number, are left out."""
+"""Queries that adb's shell may run. Properties that identify a phone, such as its serial number, are left out."""
 
 
 class StockRecording:
-    """Records a phone without root while a ``with`` block runs; afterwards `capture` has what was recorded.
+    """Records a phone without root while a ``with`` block runs. Afterwards `capture` holds the recording.
 
-    `out` is the capture directory to make, `workload` its name in table captures (by default the command). `command` is
-    run on the device, and the block's end waits for it. `seconds` ends the recording early; it ends by itself after
-    `perfetto.LONGEST_S`. `needing_root` are options of `Recording` that nothing but root can meet.
+    `out` is the new capture directory, `workload` its name in table captures (default: the command). `command` is run
+    on the device, and the end of the block waits for it. `seconds` ends the recording early; it ends by itself after
+    `perfetto.LONGEST_S`. `needing_root` are options of `Recording` that are impossible without root.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StockRecording:
         self.device = device
         self.out = Path(out)
         self.capture: Capture | None = None
-        """What was recorded, when the block has ended."""
+        """The recording, once the block has ended."""
         self._about = {"workload": workload or " ".join(command) or None, "recorder": left.process(os.getpid())}
         self._command = list(command)
         self._seconds = perfetto.LONGEST_S if seconds is None else seconds
@@ -121,7 +121,7 @@ class StockRecording:
         self.capture = fetch(self.device, self._directory, self.out)
 
     def wait(self) -> None:
-        """Return when the command or the time has ended, or Ctrl-C is pressed."""
+        """Wait until the command or the time has ended, or until Ctrl-C is pressed."""
         with contextlib.suppress(KeyboardInterrupt):
             if self._job is not None:
                 if status := self._job.wait(notify):
@@ -131,7 +131,7 @@ class StockRecording:
                     time.sleep(_POLL_S)
 
     def add(self, ran: Ran) -> None:
-        """Take in what a workload did meanwhile: its steps and snapshots become part of the capture."""
+        """Add what a workload did during the recording: its steps and snapshots become part of the capture."""
         there = place_of(self.out, self._directory)
         there.mkdir(parents=True, exist_ok=True)
         ran.files(there)
@@ -154,10 +154,10 @@ class StockRecording:
 
 
 def fetch(device: Session, directory: str, out: Path) -> Capture:
-    """End the recording of `directory` of the device where it still runs, and make its capture at `out`.
+    """End the recording in `directory` of the device if it still runs, and make its capture at `out`.
 
-    The files are first copied beside `out`, and then removed from the device. They stay there where no capture can be
-    made of them.
+    The files are first copied to a directory next to `out`, and then removed from the device. If no capture can be
+    made, they remain there.
     """
     try:
         there, workload = _copied(device, directory, out)
@@ -171,7 +171,7 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
 
 
 def unfetched(device: Session) -> list[str]:
-    """Return the directories of the device that belong to recordings, whether or not they have ended."""
+    """Return the directories of the device that belong to recordings, running or ended."""
     own = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && [ -e "{TRACES}/${{d##*/}}" ] && echo "$d"'
     text = f"for f in {quoted([device.scratch])}/{PREFIX}*/{ABOUT}; do {own}; done; true"
     return device.ensure(text, "look for recordings").decode("utf-8", "replace").splitlines()
@@ -186,9 +186,9 @@ def _said(device: Session) -> dict[str, list[str]]:
 
 
 def _start(device: Session, directory: str, config: str) -> None:
-    """Start Perfetto; once, also where this is done again because the answer was lost."""
+    """Start Perfetto. A retry after a lost answer does not start it again."""
     trace = quoted([_trace(directory)])
-    # Since Android 12 it can return when all data sources have begun.
+    # Since Android 12 perfetto can wait for all data sources before it returns.
     waits = 'case "$(perfetto --help 2>&1)" in *--background-wait*) b=--background-wait;; *) b=--background;; esac'
     run = f'printf %s {quoted([config])} | perfetto "$b" --txt -c - -o {trace} 2>&1 | cat >"$D/said.new"'
     once = f'if mkdir "$D/begun" 2>/dev/null; then {waits}; {run}; mv "$D/said.new" "$D/said"; fi'
@@ -200,13 +200,13 @@ def _start(device: Session, directory: str, config: str) -> None:
 
 
 def _pid(said: str) -> int | None:
-    """Return the process that Perfetto printed, on a line of its own."""
+    """Return the process id that Perfetto printed on a line of its own."""
     found = re.search(r"^\d{1,9}\s*$", said, re.MULTILINE | re.ASCII)
     return None if found is None else count(found[0].strip().encode())
 
 
 def _running(directory: str) -> str:
-    """Return a condition for the shell: the process of this number is still the Perfetto that writes the trace."""
+    """Return a shell condition: Perfetto's process id still belongs to the Perfetto that writes this trace."""
     pid = f'p=$(grep -xE "[0-9]+" {quoted([f"{directory}/said"])} | head -n 1)'
     name = quoted([directory.rpartition("/")[2]])
     return f'{{ {pid}; [ -n "$p" ] && grep -q {name} "/proc/$p/cmdline" 2>/dev/null; }}'
@@ -217,7 +217,7 @@ def _is_running(device: Session, directory: str) -> bool:
 
 
 def _end(device: Session, directory: str) -> None:
-    """End Perfetto and return when its trace is whole."""
+    """End Perfetto and wait until its trace is complete."""
     device.query(f'{_running(directory)} && kill -TERM "$p"')
     deadline = time.monotonic() + _END_S
     while _is_running(device, directory):
@@ -232,7 +232,7 @@ def _remove(device: Session, directory: str) -> None:
 
 
 def _copied(device: Session, directory: str, out: Path) -> tuple[Path, object]:
-    """Return the directory here with the recording, which is no more on the device, and its workload."""
+    """Copy the recording to a local directory, and remove it from the device; return directory and workload."""
     stated = about(device, directory)
     _end(device, directory)
     after = _said(device)
@@ -247,7 +247,7 @@ def _copied(device: Session, directory: str, out: Path) -> tuple[Path, object]:
 
 
 def _described(known: Facts) -> dict[str, Any]:
-    """Return what is known of the device, in the form of the recording.json that iotrace writes."""
+    """Return the facts of the device in the form of the recording.json that iotrace writes."""
     devices = list(_devices(known.blocks))
     block_devices = {row["dev"] for row in devices}
     mounts = [
@@ -265,7 +265,7 @@ def _described(known: Facts) -> dict[str, Any]:
 
 
 def _devices(blocks: Mapping[str, Block]) -> Iterator[dict[str, Any]]:
-    """The block devices whose sizes the phone states to its shell."""
+    """Yield the block devices whose sizes are readable without root."""
     for block in blocks.values():
         parent = blocks.get(block.parent or "")
         if block.nr_sectors:

@@ -1,4 +1,4 @@
-"""A device that one talks to: commands, files and programs on it, what it is, and nothing left behind."""
+"""A session with a device: commands, files, programs and facts. `close` leaves nothing behind."""
 
 from __future__ import annotations
 

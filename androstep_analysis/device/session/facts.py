@@ -1,7 +1,8 @@
-"""What a device says of itself: system, processor, storage, filesystems, applications, screen, heat and clocks.
+"""Read the facts of a device: system, processor, storage, filesystems, applications, screen, heat and clocks.
 
-Everything is read by two commands, one for the clocks alone. What a device does not state, or states in another form
-than expected, is left out: nothing in it can make reading fail, and nothing in it is run or taken for a path here.
+One command reads everything but the clocks, which take one of their own. Facts that are missing or have an unexpected
+form are left out. The device is not trusted: nothing it says can make reading fail, is executed, or is used as a local
+path.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from androstep_analysis.device.session.shell import Shell
 from androstep_analysis.device.transport.parse import integer
 
 USERS_APART = 100_000
-"""Android's users have each so many of Linux' (AID_USER_OFFSET); packages are listed with those of the first."""
+"""Number of Linux user ids of each Android user (AID_USER_OFFSET). Packages are listed with the first user's."""
 
 DATA = "/data"
-"""Where Android mounts what applications write."""
+"""Mount point of application data on Android."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A mounted filesystem: number of the device as ``MAJ:MIN``, place, type, what it is made from, options of both."""
+    """A mounted filesystem: device number as ``MAJ:MIN``, mount point, type, source, and all options."""
 
     dev: str
     path: str
@@ -37,10 +38,10 @@ class Mount:
 
 @dataclass(frozen=True)
 class Block:
-    """A block device: a disk, a partition (`parent` is its disk), or one mapped onto `slaves`; sizes in sectors of 512.
+    """A block device: a disk, a partition (`parent` is its disk), or one mapped onto `slaves`.
 
-    `label` is the name of the partition or the mapping; `attributes` what sysfs says of a disk's model, by its path
-    below the disk (``device/model``), and of its health (``health_descriptor/eol_info``).
+    Sizes are in sectors of 512 bytes. `label` is the name of the partition or mapping. `attributes` has the sysfs
+    attributes of a disk's model and health, by path below the disk (``device/model``, ``health_descriptor/eol_info``).
     """
 
     name: str
@@ -54,14 +55,14 @@ class Block:
 
     @property
     def model(self) -> str | None:
-        """Vendor, model and revision of UFS and SCSI; the name of eMMC. Mere numbers, as of virtio, are no names."""
+        """Vendor, model and revision (UFS, SCSI) or name (eMMC). Plain numbers, as of virtio, are left out."""
         parts = [self.attributes.get(f"device/{name}", "").strip() for name in ("vendor", "model", "rev", "name")]
         return " ".join(part for part in parts if part and not part.startswith("0x")) or None
 
 
 @dataclass(frozen=True)
 class Package:
-    """An installed application: user for Android's first user, and file, where the device states it."""
+    """An installed application: its name, and if stated its user id for Android's first user and its file."""
 
     name: str
     uid: int | None
@@ -70,9 +71,10 @@ class Package:
 
 @dataclass(frozen=True)
 class Clock:
-    """The device's clocks, and how far from ours: what to add to our time to get the device's, in seconds.
+    """The device's clocks, and their offset from ours.
 
-    `doubt_s` is half of what the query took: the offset may be wrong by so much.
+    `offset_s` is the device's time minus our time in seconds. `doubt_s` is its maximum error: half of the query's
+    duration.
     """
 
     realtime_s: float
@@ -83,15 +85,15 @@ class Clock:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a device states. Empty or None is what it does not."""
+    """The facts of a device. A missing fact is empty or None."""
 
     properties: Mapping[str, str]
     host: str | None
-    """Its name in networks; every Android has the same."""
+    """Host name. It is the same on every Android device."""
     kernel: str | None
     machine: str | None
     page_bytes: int | None
-    """Size of the kernel's pages."""
+    """Size of the kernel's pages in bytes."""
     is_root: bool
     mounts: tuple[Mount, ...]
     blocks: Mapping[str, Block]
@@ -107,7 +109,7 @@ class Facts:
     throttling: int | None
     """Android's thermal status: 0 none, 1 light, 2 moderate, 3 severe, …"""
     temperatures_c: Mapping[str, float]
-    """By the name of the thermal zone, and where several have one name by ``name.N``."""
+    """Temperature by name of the thermal zone. Further zones of the same name are called ``name.N``."""
     clock: Clock | None
 
     @property
@@ -117,16 +119,16 @@ class Facts:
 
     @cached_property
     def data(self) -> Mount | None:
-        """What is mounted on /data, or where that is no mount on ``/``."""
+        """The mount that holds /data: its own, or else the root filesystem."""
         return self.mount_of(DATA)
 
     def mount_of(self, path: str) -> Mount | None:
-        """What is mounted over a path; of several in one place the last is on top."""
+        """Return the mount that holds a path. Of several at one mount point the last one counts."""
         over = [mount for mount in self.mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
         return max(reversed(over), key=lambda mount: len(mount.path), default=None)
 
     def disks_of(self, dev: str) -> list[Block]:
-        """The disks beneath a block device, by its number: through mappings and partitions."""
+        """Return the disks below a block device (``MAJ:MIN``), through mappings and partitions."""
         by_dev = {block.dev: block for block in self.blocks.values()}
         waiting = [by_dev[dev]] if dev in by_dev else []
         seen: dict[str, Block] = {}
@@ -140,13 +142,13 @@ class Facts:
         return [block for block in seen.values() if block.parent is None and not block.slaves]
 
     def model_of(self, mount: Mount) -> str | None:
-        """Model of the disk beneath a filesystem."""
+        """Return the model of the disk below a filesystem."""
         models = [disk.model for disk in self.disks_of(mount.dev)]
         return next((model for model in models if model), None)
 
     @property
     def encryption(self) -> str | None:
-        """How /data is encrypted: none, fbe (each file), metadata (that and the filesystem), or block (the device)."""
+        """Encryption of /data: none, fbe (each file), metadata (fbe and the filesystem) or block (the device)."""
         state, kind = self.properties.get("ro.crypto.state"), self.properties.get("ro.crypto.type")
         if state == "unencrypted":
             return "none"
@@ -159,9 +161,10 @@ class Facts:
         return kind or None
 
     def package_of(self, uid: int, process: str | None = None) -> str | None:
-        """The package of a user: that of a process' name where several share the user, otherwise None then.
+        """Return the package of a user id.
 
-        The same choice as the recorders make.
+        If several packages share the user, the process' name decides; None if it matches none of them. The recorders
+        make the same choice.
         """
         named = [package.name for package in self._packages_by_user.get(uid % USERS_APART, [])]
         wanted = re.split("[: ]", process, maxsplit=1)[0] if process else None
@@ -178,9 +181,10 @@ class Facts:
         return by_user
 
     def manifest(self, place: str | None = DATA) -> dict[str, Any]:
-        """`manifest.FACTS`; None for what is unknown, and for what only a recording knows.
+        """Return `manifest.FACTS`. Unknown facts, and facts that only a recording knows, are None.
 
-        Those of storage are of the filesystem that a path without links lies in; `place` None is in none.
+        The storage facts describe the filesystem that holds `place`, a path without symbolic links. If `place` is None,
+        there are none.
         """
         stated = self.properties.get
         mount = None if place is None else self.mount_of(place)
@@ -202,12 +206,12 @@ class Facts:
         }
 
     def stated(self, place: str | None = DATA) -> dict[str, Any]:
-        """`manifest` without what is unknown."""
+        """Return `manifest` without the unknown facts."""
         return {name: value for name, value in self.manifest(place).items() if value is not None}
 
 
 def facts(shell: Shell) -> Facts:
-    """Queries the device. Raises `DeviceError` only where no command runs there."""
+    """Query the facts of a device. Raises `DeviceError` only if no command runs there."""
     answers = query_all(shell, _QUERIES, root=shell.has_root)
     blocks = _blocks(answers["blocks"], answers["slaves"])
     properties = _properties(answers["properties"])
@@ -235,7 +239,7 @@ def facts(shell: Shell) -> Facts:
 
 
 def clock(shell: Shell) -> Clock | None:
-    """The device's clocks, queried three times; the answer that came fastest is kept."""
+    """Query the device's clocks three times, and return the answer with the smallest error."""
     best: Clock | None = None
     for _ in range(_CLOCK_TRIES):
         began, began_mono = time.time(), time.monotonic()
@@ -245,7 +249,7 @@ def clock(shell: Shell) -> Clock | None:
         if realtime is None:
             return None
         uptime = _seconds(lines[1].split(" ")[0]) if len(lines) > 1 else None
-        # A date without fractions is on average half a second older than it says.
+        # A date in whole seconds is on average half a second early.
         whole = not _HAS_FRACTION.fullmatch(lines[0])
         read = Clock(
             realtime, uptime, realtime + (0.5 if whole else 0) - (began + took / 2), took / 2 + (0.5 if whole else 0)
@@ -264,7 +268,7 @@ _DISK_FILES = (
     *("device/life_time", "device/pre_eol_info"),
 )
 _BENEATH_UFS = "device/../../.."
-"""From a logical unit to its controller."""
+"""Path from a logical unit of UFS to its controller."""
 
 _QUERIES: dict[str, str] = {
     "properties": "getprop",
@@ -279,7 +283,7 @@ _QUERIES: dict[str, str] = {
             *(f"/sys/block/*/{path}" for path in _DISK_FILES),
             *(f"/sys/block/*/*/{path}" for path in ("dev", "size", "start", "uevent")),
             f"/sys/block/*/{_BENEATH_UFS}/health_descriptor/*",
-            "/dev/null",  # where nothing is found grep must not read its input
+            "/dev/null",  # without a file grep would read standard input
         ]
     ),
     "slaves": "printf '%s\\n' /sys/block/*/slaves/*",
@@ -292,10 +296,10 @@ _QUERIES: dict[str, str] = {
     "thermal": "dumpsys thermalservice",
     "zones": "grep -s '' /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp /dev/null",
 }
-"""The query for each part; sysfs by one grep, which is one process and not thousands."""
+"""Shell command for each query. A single grep reads all of sysfs, instead of thousands of processes."""
 
 
-# -- what devices say -------------------------------------------------------------------------------------------------
+# -- parsers of the answers --------------------------------------------------------------------------------------------
 
 
 def _line(lines: list[str]) -> str | None:
@@ -303,26 +307,26 @@ def _line(lines: list[str]) -> str | None:
 
 
 def _host(lines: list[str]) -> str | None:
-    """Its name; the kernel's own is that of who has got none."""
+    """Return the host name; "(none)" is the kernel's default."""
     name = _line(lines)
     return None if name == "(none)" else name
 
 
 def _page_bytes(lines: list[str]) -> int | None:
-    """Of getconf, in bytes, or where there is none of the kernel: ``KernelPageSize: 16 kB``."""
+    """Return the page size from getconf in bytes, or from smaps as ``KernelPageSize: 16 kB``."""
     stated = re.fullmatch(r"(?:KernelPageSize:)?\s*([0-9]{1,9})( kB)?", _line(lines) or "", re.ASCII)
     size = int(stated[1]) * (1024 if stated[2] else 1) if stated else 0
     return size if 0 < size < 1 << 31 else None
 
 
 def _properties(lines: list[str]) -> dict[str, str]:
-    """``[name]: [value]``; a value may go on over more lines."""
+    """Parse ``[name]: [value]``. A value may span several lines."""
     lines_of_one = re.finditer(r"^\[([^\[\]\n]+)\]: \[(.*?)\]$", "\n".join(lines), re.MULTILINE | re.DOTALL)
     return {match[1]: match[2] for match in lines_of_one}
 
 
 def _mounts(lines: list[str]) -> Iterator[Mount]:
-    """Of proc(5): … MAJ:MIN ROOT PLACE OPTIONS [TAGS…] - TYPE SOURCE OPTIONS. The last of one place is on top."""
+    """Parse mountinfo, see proc(5): … MAJ:MIN ROOT MOUNTPOINT OPTIONS [TAGS…] - TYPE SOURCE OPTIONS."""
     for line in lines:
         of_place, is_parted, of_filesystem = line.partition(" - ")
         first, second = of_place.split(" "), of_filesystem.split(" ")
@@ -332,15 +336,15 @@ def _mounts(lines: list[str]) -> Iterator[Mount]:
 
 
 def _unescaped(text: str) -> str:
-    """What mountinfo writes with ``\\040`` and the like."""
+    r"""Decode octal escapes of mountinfo such as ``\040``."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _below(lines: list[str], top: str) -> Iterator[tuple[list[str], str]]:
-    """The parts of a file's path below `top`, and a line in it, from each line of grep."""
+    """Parse ``path:value`` lines of grep; yield the path's parts below `top`, and the value."""
     for line in lines:
         path, colon, value = line.partition(":")
-        # Names in sysfs of SCSI have colons, but what is queried is reached by others.
+        # SCSI names in sysfs contain colons, but the queried paths do not go through them.
         if colon and path.startswith(f"{top}/"):
             yield path.removeprefix(f"{top}/").split("/"), value
 
@@ -384,7 +388,7 @@ def _blocks(lines: list[str], slaves: list[str]) -> dict[str, Block]:
 
 
 def _packages(lines: list[str], listed: list[str]) -> tuple[Package, ...]:
-    """Of pm, ``package:FILE=NAME uid:N``, and of Android's own list, ``NAME N …``, where that can be read."""
+    """Merge pm's list, ``package:FILE=NAME uid:N``, with packages.list, ``NAME N …``, if that is readable."""
     users: dict[str, int] = {}
     for line in listed:
         name, _, rest = line.partition(" ")
@@ -412,7 +416,7 @@ def _users(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _screen(lines: list[str]) -> tuple[int, int] | None:
-    """An override stands behind the physical size, and holds."""
+    """Return the last size: an override follows the physical size and takes precedence."""
     matches = [re.search(r"size: ([0-9]{1,6})x([0-9]{1,6})", line, re.ASCII) for line in lines]
     sizes = [(int(match[1]), int(match[2])) for match in matches if match]
     return sizes[-1] if sizes else None
@@ -424,7 +428,7 @@ def _last_integer(lines: list[str]) -> int | None:
 
 
 def _colons(lines: list[str]) -> dict[str, str]:
-    """``name: value``; the first of a name holds, which is of the service and not of its history."""
+    """Parse ``name: value``. The first value of a name counts, because later ones belong to the history."""
     values: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -439,7 +443,10 @@ def _charging(battery: Mapping[str, str]) -> bool | None:
 
 
 def _temperatures(lines: list[str]) -> dict[str, float]:
-    """Zones state thousandths of a degree, and on some kernels degrees; what no phone has is no temperature."""
+    """Return degrees Celsius by zone. Zones report millidegrees, or on some kernels degrees.
+
+    Values that are impossible for a phone are dropped.
+    """
     zones: dict[str, dict[str, str]] = {}
     for (zone, *below), value in _below(lines, "/sys/class/thermal"):
         zones.setdefault(zone, {})["/".join(below)] = value
@@ -464,6 +471,6 @@ def _scaled(text: str | None, divisor: int) -> float | None:
 
 
 def _seconds(text: str) -> float | None:
-    """A time of date or of /proc; a date that knows no fractions writes other characters in their place."""
+    """Parse the time of date or /proc/uptime. A date without %N support prints other characters for the fraction."""
     match = re.match(r"([0-9]{1,12})(\.[0-9]+)?", text, re.ASCII)
     return float(match[0]) if match else None

@@ -1,8 +1,8 @@
-"""Programs that run on a device for long: detached from the link, so that they go on when it is lost.
+"""Run long programs on a device, detached from the link, so that they continue if the link is lost.
 
-Each has a directory on the device with ``pid``, ``output`` and ``errors`` (what it writes) and, from its end,
-``status``. Their progress is queried by short commands, which can be repeated after a link was lost: by
-``begun`` and ``sent-TERM`` the device knows what it has done already.
+Each job has a directory on the device with the files ``pid``, ``output``, ``errors`` and, once it has ended,
+``status``. Short commands query its progress, and can be repeated after the link was lost: the files ``begun`` and
+``sent-TERM`` record which actions were already carried out.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from androstep_analysis.device.transport.parse import count
 
 _POLL_S = 15.0
 _STATUS_S = 5.0
-"""How long a program's shell has, on a busy device, to write the status of a program that has ended."""
+"""How long the job's shell may take to write the status of an ended program on a busy device."""
 
 _LINE_BYTES = 1 << 20
-"""What is longer without a line's end is a line."""
+"""Longer data without a line end counts as a line."""
 
 _OFTEN_S, _SELDOM_S = 0.05, 0.5
-"""How long to wait between polls: at first, and at most. Each costs the device a few processes."""
+"""Seconds between polls: the first and the longest interval. Each poll costs the device a few processes."""
 
 KILLED = 128 + 9
-"""The status of a program that was killed with its shell, or with the device."""
+"""Status of a program that was killed together with its shell, or by a restart of the device."""
 
 
 class Job:
-    """A program at work on a device, or its remains: what is in `directory` says all."""
+    """A running or ended program on a device. Its whole state is in `directory`."""
 
     def __init__(self, shell: Shell, directory: str, *, root: bool) -> None:
         self.shell = shell
         self.directory = directory
         self.root = root
         self.status: int | None = None
-        """Exit status (128 + n by signal n), when it is known to have ended."""
+        """Exit status (128 + n if signal n ended it), once the program is known to have ended."""
         self._seen = 0
         self._partial = b""
 
     def start(self, words: Sequence[str]) -> None:
-        """Starts a program; its directory is there already, and nothing else uses it.
+        """Start a program. Its directory must exist, and must not be used by anything else.
 
-        May be called again where the answer was lost: the program starts once.
+        May be called again if the answer was lost: the program starts only once.
         """
-        # The inner shell becomes the program, so that its number is the program's.
+        # The inner shell execs the program, so that both have the same pid.
         become = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
         ended = 'echo $? >"$0/status.new" && mv "$0/status.new" "$0/status"'
         run = f'sh -c {quoted([become])} "$0" "$@" >"$0/output" 2>"$0/errors"; {ended}'
-        # The link ends when nobody has the terminal open that adbd made for it. A subshell of mksh, Android's shell,
-        # keeps what its redirections replaced, so that another program is run, and mksh itself opens /dev/tty, which
-        # there is none of in a session of its own.
+        # adbd ends the link when the last process closes the terminal that it allocated. A subshell of mksh, Android's
+        # shell, keeps the descriptors that its redirections replaced, so a separate program is run. mksh itself opens
+        # /dev/tty, which does not exist in a session of its own (setsid).
         named = quoted(["sh", "-c", run, self.directory, *words])
         line = f"$(command -v setsid) {named} </dev/null >/dev/null 2>&1 3>&- & shell=$!"
         once = f'shell=$$; if mkdir "$D/begun"; then {line}; elif [ ! -d "$D/begun" ]; then exit 1; fi'
-        # Returns when the number is known, or nobody is left to write it: a signal sent before would reach nothing.
+        # Wait until the pid is written, or until the shell that writes it is gone: a signal sent earlier would be lost.
         is_known = '[ -e "$D/pid" ] || [ -e "$D/status" ]'
         until = f'until {is_known} || ! kill -0 "$shell" 2>/dev/null; do sleep 0.05; done'
         full = 'echo "nothing can be written to $D; make room there" >&2; false'
@@ -63,7 +63,7 @@ class Job:
         self.shell.ensure(text, "start a program", root=self.root)
 
     def poll(self) -> list[str]:
-        """The lines it wrote to standard error since the last call; sets `status` when it has ended."""
+        """Return the new lines of standard error since the last call; set `status` if the program has ended."""
         ended = 'read s <status && echo $s || { [ ! -d "/proc/${p:-none}" ] && echo gone || echo; }'
         rest = f"[ ! -e errors ] || tail -c +{self._seen + 1} errors"
         text = f"cd {quoted([self.directory])} || exit; p=; read p <pid; {ended}; {rest}"
@@ -82,7 +82,7 @@ class Job:
         return [line.decode("utf-8", "backslashreplace").rstrip("\r") for line in whole]
 
     def _settle(self, state: bytes) -> None:
-        """Takes what the device says of the end. Between a program's end and its status there is a moment."""
+        """Set `status` from the reported state. The status file may appear shortly after the program's end."""
         self.status = count(state)
         if state == b"gone":
             deadline = time.monotonic() + _STATUS_S
@@ -93,9 +93,9 @@ class Job:
                 self.status = KILLED
 
     def wait(self, line: Callable[[str], None] | None = None, meanwhile: Callable[[], None] | None = None) -> int:
-        """Its exit status, when it ends; calls `line` with each line that it writes to standard error until then.
+        """Wait until the program ends and return its exit status.
 
-        Calls `meanwhile` a few times a second, whether or not it writes anything.
+        `line` is called with each line of standard error. `meanwhile` is called a few times a second.
         """
         pause = _OFTEN_S
         while self.status is None:
@@ -110,16 +110,17 @@ class Job:
         return self.status
 
     def pid(self) -> int:
-        """Its process."""
+        """Return the process id."""
         pid = count(self._text("pid"))
         if pid is None:
             raise DeviceError(f"{self.shell.name}: a program could not be started ({self.errors()})")
         return pid
 
     def end(self, signal: str = "TERM") -> None:
-        """Tells it to end, unless it has ended. Shells start background programs with SIGINT ignored: hence SIGTERM.
+        """Send a signal to the program unless it has ended.
 
-        Each signal is sent once, also where the answer was lost: by a second, iotrace breaks off what it does at last.
+        The default is SIGTERM, because shells start background programs with SIGINT ignored. Each signal is sent only
+        once, even if the answer was lost: at a second signal iotrace aborts its final work.
         """
         sent = f"sent-{signal}"
         text = (
@@ -129,11 +130,11 @@ class Job:
         self.shell.query(text, root=self.root)
 
     def output(self) -> str:
-        """What it has written to standard output."""
+        """Return its standard output so far."""
         return self._text("output").decode("utf-8", "replace")
 
     def errors(self) -> str:
-        """What it has written to standard error."""
+        """Return its standard error so far."""
         return self._text("errors").decode("utf-8", "replace").strip()
 
     def _text(self, name: str) -> bytes:

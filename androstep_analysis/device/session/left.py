@@ -1,4 +1,4 @@
-"""What a program that was killed left on a device: which program that was, and whether it is at work."""
+"""Identify the program that left files on a device, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from androstep_analysis.device.transport.parse import integer
 
 
 def process(pid: int) -> str | None:
-    """Return what no other process is called, on any machine: boot, process id and time of its start.
+    """Return a unique name of a process across machines: boot id, process id and start time.
 
-    None where there is no such process, or no /proc.
+    None if there is no such process, or no /proc.
     """
     try:
         began = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
@@ -22,15 +22,15 @@ def process(pid: int) -> str | None:
 
 
 def is_at_work(name: object) -> bool:
-    """Return whether the process of this name (`process`) is another one that is alive on this machine."""
+    """Return whether the process of this name (`process`) is alive on this machine and is not this one."""
     pid = _pid(name)
     return pid is not None and pid != os.getpid() and process(pid) == name
 
 
 def was_killed(name: str) -> bool:
-    """Return whether the process of this name (`process`) was one of this machine that is no more.
+    """Return whether the process of this name (`process`) ran on this machine and has ended.
 
-    False where that cannot be known: of other machines, and from before this one was restarted.
+    False if that is unknown: for other machines, and for processes from before the last restart.
     """
     pid, boot = _pid(name), _boot()
     return pid is not None and boot is not None and name.startswith(f"{boot} ") and process(pid) != name

@@ -1,4 +1,4 @@
-"""A directory of a device as a place to measure: what filesystem it is in, on what, with how much room."""
+"""Describe a directory of a device as a place to measure: filesystem, disk, free space."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from androstep_analysis.device.transport import DeviceError, quoted
 from androstep_analysis.device.transport.parse import free_bytes
 
 _NO_DIRECTORY, _NOT_WRITABLE = 3, 4
-"""Statuses of the query."""
+"""Exit statuses of the query."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A directory in which files can be made; `free_bytes` is None where the device does not tell.
+    """A writable directory of a device.
 
-    `device` is what the device calls itself; `kind` what the filesystem lies on, in words; `model` the disk's, where it
-    has one. `others` is where filesystems of the device that lie on disks and may be written are mounted.
+    `free_bytes` is None if unknown. `device` is the device's own name, `kind` describes the storage in words, `model`
+    is the disk's if it has one. `others` lists the mount points of the device's writable filesystems on disks.
     """
 
     device: str | None
@@ -34,10 +34,10 @@ class Place:
 
 
 def place(shell: Shell, facts: Facts, directory: str) -> Place:
-    """What a directory of the device is, in which a directory is made and removed again to prove that it can be.
+    """Describe a directory, after creating and removing a subdirectory to check that it is writable.
 
-    "" is the directory that this program runs in, and on another machine the one that any of its users may use. Raises
-    `DeviceError` where it is none, where nothing can be made in it, and where it lies in memory.
+    "" is the current directory on this machine, and the scratch directory on other devices. Raises `DeviceError` if it
+    is no directory, is not writable, or is in memory.
     """
     directory = directory or ("." if shell.is_here else shell.scratch)
     inside = directory if directory.startswith("/") else f"./{directory}"
@@ -69,7 +69,7 @@ def place(shell: Shell, facts: Facts, directory: str) -> Place:
 
 
 def _on_disks(facts: Facts) -> Iterator[str]:
-    """Where filesystems of block devices are mounted that may be written, each once."""
+    """Yield the mount points of writable filesystems on block devices, each once."""
     for path in dict.fromkeys(mount.path for mount in facts.mounts):
         mount = facts.mount_of(path)
         if mount is not None and _disks(mount, facts) and "ro" not in mount.options.split(","):
@@ -77,13 +77,13 @@ def _on_disks(facts: Facts) -> Iterator[str]:
 
 
 def _disks(mount: Mount, facts: Facts) -> list[Block]:
-    """The disks of a filesystem: by its device's number, or where that is none (Btrfs), by the name of its source."""
+    """Return a filesystem's disks by device number, or for Btrfs, whose number is anonymous, by its source."""
     source = facts.blocks.get(mount.source.removeprefix("/dev/"))
     return facts.disks_of(mount.dev) or (facts.disks_of(source.dev) if source is not None else [])
 
 
 def _kind(disk: Block) -> str:
-    """What a disk is, by its driver's name and what sysfs says."""
+    """Return the kind of a disk from its driver's name and its sysfs attributes."""
     said = disk.attributes
     driver = re.match("[a-z]*", disk.name)
     name = driver[0] if driver else ""

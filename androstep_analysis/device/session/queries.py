@@ -1,4 +1,4 @@
-"""Many queries of a device in one command, and its answer to each."""
+"""Run many queries on a device in one command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from androstep_analysis.device.session.shell import Shell
 
 
 def query_all(shell: Shell, queries: Mapping[str, str], *, root: bool) -> dict[str, list[str]]:
-    """The lines that each shell text writes, but for empty ones, by the name of the query.
+    """Run several shell commands at once; return the non-empty output lines of each by name.
 
-    What they write to standard error, and their exit status, is dropped. Raises `DeviceError` only where no command
-    runs there. The answers cannot be mistaken for one another: a random token stands between them.
+    Standard error and exit status are dropped. A random token separates the outputs, so that they cannot be confused.
+    Raises `DeviceError` only if no command runs on the device.
     """
     token = secrets.token_hex(16)
     texts = (f"printf '\\n%s %s\\n' {token} {name}; {{ {text}; }} 2>/dev/null" for name, text in queries.items())

@@ -1,4 +1,4 @@
-"""A session with a device: files and programs there besides commands, and nothing left behind."""
+"""A session with a device: files and programs in addition to commands. `close` leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from androstep_analysis.device.transport.notices import notify
 _END_S = 60.0
 
 _BEGUN_BY = ".begun-by"
-"""The link in a program's directory on a device whose target names its process (`left.process`).
+"""Symbolic link in a session's directory on the device. Its target names the session's process (`left.process`).
 
-A link takes no block of data, which would be written back into what is recorded there.
+A symbolic link has no data block that could be written back during a recording.
 """
 
 
 class Session(Shell):
-    """What this program does and keeps on a device; a context manager that ends and removes all that again."""
+    """The files and programs of this process on a device; a context manager that ends and removes them."""
 
     def __init__(self, transport: Transport, **choices: Any) -> None:
         super().__init__(transport, **choices)
@@ -41,9 +41,9 @@ class Session(Shell):
         self._numbered = 0
 
     def facts(self, directory: str | None = DATA) -> dict[str, Any]:
-        """What is known of the device (`manifest.FACTS`); of its storage, what holds the directory.
+        """Return the facts of the device (`manifest.FACTS`). Storage facts describe what holds `directory`.
 
-        A relative one is of where programs run (`place`). Where it is still to be made, what is above it counts.
+        A relative directory is relative to where programs run (`place`). If it does not exist yet, its parent counts.
         """
         place = None
         if directory is not None:
@@ -55,51 +55,52 @@ class Session(Shell):
         return facts(self).stated(place)
 
     def place(self, directory: str = "") -> Place:
-        """What a directory of the device is as a place to measure (`place.place`)."""
+        """Describe a directory of the device as a place to measure (`place.place`)."""
         return place(self, facts(self), directory)
 
     # -- files -----------------------------------------------------------------------------------------------------
 
     def push(self, source: str | PathLike[str], target: str, *, mode: int = 0o644, root: bool = False) -> None:
-        """Copies a file to the device, where it is whole or not there (`Transfer.push`)."""
+        """Copy a file to the device and verify it (`Transfer.push`). A partial copy is never visible."""
         Transfer(self, self.hasher, root).push(Path(source), target, mode)
 
     def pull(self, source: str, target: str | PathLike[str], *, root: bool = False) -> None:
-        """Copies a file from the device, where it is whole or not there (`Transfer.pull`)."""
+        """Copy a file from the device and verify it (`Transfer.pull`). A partial copy is never visible."""
         Transfer(self, self.hasher, root).pull(source, Path(target))
 
     @cached_property
     def hasher(self) -> Hasher:
-        """How files are compared with their copies."""
+        """The command that verifies copies."""
         return hasher(self)
 
     # -- programs --------------------------------------------------------------------------------------------------
 
     def probe(self, name: str) -> str:
-        """The path on the device of one of our programs, which is copied there when it is first used."""
+        """Return the path on the device of one of our programs; copy it there at first use."""
         target = f"{self.directory}/{name}"
         self.push(programs.for_processor(name, self.abi), target, mode=0o755)
         return target
 
     def start(self, words: Sequence[str], *, root: bool = False, directory: str | None = None) -> Job:
-        """Starts a program that goes on when the link is lost; `close` ends it.
+        """Start a program that continues if the link is lost. `close` ends it.
 
-        `directory`, which must be new, gets what it writes; by default one that is removed with the rest.
+        Its output goes to `directory`, which must be new. The default is one that is removed with the session.
         """
         if directory is None:
             self._numbered += 1
             directory = f"{self.directory}/job-{self._numbered}"
         self._make_directory(directory, root=root)
         job = Job(self, directory, root=root)
-        self._jobs.append(job)  # before it starts: who loses the answer does not know whether it runs
+        self._jobs.append(job)  # before it starts: if the answer is lost, it may be running
         with self.ending(job):
             job.start(words)
         return job
 
     def stream(self, words: Sequence[str], line: Callable[[str], None], *, root: bool = False) -> int:
-        """Runs a program that goes on when the link is lost, calling `line` with each line of its standard error.
+        """Run a program that continues if the link is lost, and return its exit status.
 
-        Its exit status. What is raised meanwhile ends it by SIGTERM, and is raised on when it has ended.
+        `line` is called with each line of standard error. An exception ends the program by SIGTERM, and is raised again
+        after the program has ended.
         """
         job = self.start(words, root=root)
         try:
@@ -110,7 +111,7 @@ class Session(Shell):
 
     @contextlib.contextmanager
     def ending(self, job: Job) -> Iterator[Job]:
-        """A program at work; what is raised inside ends it by SIGTERM, and is raised on when it has ended."""
+        """Guard a running job: an exception in the block ends it by SIGTERM, and is raised again afterwards."""
         try:
             yield job
         except BaseException:
@@ -118,7 +119,7 @@ class Session(Shell):
             raise
 
     def end(self, job: Job, signals: Sequence[str] = ("TERM", "KILL")) -> None:
-        """Ends a program: by the first signal, or where it does not end in a minute by the next."""
+        """End a program by the first signal, or by the next one if it still runs after a minute."""
         for signal in signals:
             job.end(signal)
             deadline = time.monotonic() + _END_S
@@ -129,7 +130,7 @@ class Session(Shell):
                 return
 
     def forget(self, job: Job) -> None:
-        """Leaves a program to itself: `close` will not end it."""
+        """Stop tracking a program, so that `close` does not end it."""
         if job in self._jobs:
             self._jobs.remove(job)
 
@@ -141,7 +142,7 @@ class Session(Shell):
         return made
 
     def remove_left(self) -> None:
-        """Remove what programs of this machine have left on the device when they were killed."""
+        """Remove directories on the device that killed programs of this machine left behind."""
         names = f"{quoted([self.scratch])}/{PREFIX}*/{_BEGUN_BY}"
         own = 'd=${f%/*}; [ -L "$f" ] && [ -O "$d" ] && [ ! -L "$d" ] && by=$(readlink "$f") && echo "$by $d"'
         found = self.query(f"for f in {names}; do {own}; done; true").text
@@ -150,7 +151,7 @@ class Session(Shell):
                 self._remove_left(f"{self.scratch}/{name}")
 
     def _remove_left(self, directory: str) -> None:
-        """End the programs that were copied to a directory and have a directory of a job in it, and remove it."""
+        """End the programs that run from a directory according to its job subdirectories, and remove it."""
         running = 'read -r p <"$f" && case "$(readlink "/proc/$p/exe")" in "$D"/*) kill "$p"; esac'
         text = f'D={quoted([directory])}; for f in "$D"/*/pid; do [ ! -f "$f" ] || {{ {running}; }}; done; rm -rf "$D"'
         self.query(text, root=self.has_root)

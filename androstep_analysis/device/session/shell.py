@@ -1,4 +1,4 @@
-"""The shell of a device: commands, also as root, that are tried again when the link was lost, and directories."""
+"""Run commands on a device, also as root, with retries while the link is lost, and manage directories there."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from androstep_analysis.device.transport.parse import count
 T = TypeVar("T")
 
 PREFIX = "androstep-"
-"""Begins the name of each directory that is made on a device."""
+"""Prefix of the name of each directory that is made on a device."""
 
 _PATIENCE_S = 60.0
 _AGAIN_S = 1.0
 
 _SU = ("su -c", "su 0 sh -c", "su root sh -c")
-"""Magisk and its like; debuggable builds of Android; others. A command as one word follows."""
+"""Command prefixes for root: Magisk and similar, debuggable builds of Android, others. One word follows."""
 
 
 class Shell:
-    """Runs commands on a device, and keeps a directory there; a context manager that removes that again.
+    """Runs commands on a device and has a directory there, which the context manager removes.
 
-    `patience_s` is how long a lost link is tried again before it is an error. Every method raises `DeviceError` with
-    one sentence where the device fails, and its `LinkLost` where it does not answer.
+    A command is retried for `patience_s` while the link is lost. Every method raises `DeviceError` with a one-sentence
+    message if the device fails, and its subclass `LinkLost` if the device does not answer.
     """
 
     def __init__(self, transport: Transport, *, patience_s: float = _PATIENCE_S) -> None:
@@ -52,30 +52,30 @@ class Shell:
 
     @property
     def name(self) -> str:
-        """How the device is named for `connect`."""
+        """The device's address, as for `connect`."""
         return self._transport.name
 
     @property
     def scratch(self) -> str:
-        """The directory of the device that any of its users may make files and run programs in."""
+        """A directory of the device in which all its users may create files and run programs."""
         return self._transport.scratch
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine, and relative paths mean what they mean here."""
+        """Whether the device is this machine, so that relative paths are valid on both sides."""
         return self._transport.is_here
 
     # -- commands --------------------------------------------------------------------------------------------------
 
     def sh(self, words: Sequence[str], *, root: bool = False, timeout_s: float = 60) -> Answer:
-        """Runs a program with exactly these words, without input, to its end.
+        """Run a program with exactly these words, without input, to its end.
 
-        A failure of the program is no error but an `Answer.status`. With `root`, by su where the shell is not root.
+        A failing program raises nothing; see `Answer.status`. `root` uses su if the shell is not root.
         """
         return self.script(quoted(words), root=root, timeout_s=timeout_s)
 
     def script(self, text: str, *, root: bool = False, timeout_s: float = 60) -> Answer:
-        """Runs a text for the device's shell; make every name in it with `transport.quoted`."""
+        """Run a text in the device's shell. Quote every name in it with `transport.quoted`."""
         user = None
         if root:
             if not self.has_root:
@@ -84,7 +84,7 @@ class Shell:
         return self._framed(text, user, timeout_s)
 
     def checked(self, text: str, purpose: str, *, root: bool = False, timeout_s: float = 60) -> bytes:
-        """The output of a text for the shell that has to work; raises `DeviceError` naming `purpose` otherwise."""
+        """Run a shell text that must succeed and return its output; otherwise raise `DeviceError` with `purpose`."""
         answer = self.script(text, root=root, timeout_s=timeout_s)
         if answer.status:
             raise DeviceError(f"{self.name}: cannot {purpose}: {answer.complaint}")
@@ -98,13 +98,13 @@ class Shell:
         return answer
 
     def _run(self, text: str, user: str | None, timeout_s: float) -> tuple[Answer | None, bytes]:
-        """The answer, None where it did not come whole, and all that came."""
+        """Return the answer, or None if it is incomplete, and the raw output."""
         frame = framed(text, user)
         raw = self._transport.run(frame.line, timeout_s=timeout_s)
         return frame.answer(raw), raw
 
     def patiently(self, action: Callable[[], T]) -> T:
-        """What `action` returns; does it again for `patience_s` as long as the link is lost."""
+        """Call `action` and return its result; repeat it for `patience_s` while the link is lost."""
         deadline: float | None = None
         while True:
             try:
@@ -120,24 +120,24 @@ class Shell:
                 time.sleep(min(_AGAIN_S, max(0.0, deadline - now)))
 
     def query(self, text: str, *, root: bool = False, timeout_s: float = 60) -> Answer:
-        """`script` for what may be done twice: again, while the link is lost."""
+        """Run `script` with retries while the link is lost. The text must be safe to run twice."""
         return self.patiently(lambda: self.script(text, root=root, timeout_s=timeout_s))
 
     def ensure(self, text: str, purpose: str, *, root: bool = False, timeout_s: float = 60) -> bytes:
-        """`checked` for what may be done twice: again, while the link is lost."""
+        """Run `checked` with retries while the link is lost. The text must be safe to run twice."""
         return self.patiently(lambda: self.checked(text, purpose, root=root, timeout_s=timeout_s))
 
     def holds(self, condition: str, *, root: bool = False) -> bool:
-        """Whether a text for the shell, such as a test, ends with status 0."""
+        """Return whether a shell condition, such as a test, has exit status 0."""
         return self.query(condition, root=root).status == 0
 
     def answers(self) -> None:
-        """Raises `DeviceError` unless commands run there."""
+        """Raise `DeviceError` unless commands run on the device."""
         assert self._user >= 0
 
     @cached_property
     def _user(self) -> int:
-        """The number of the user that commands run as."""
+        """The user id of commands."""
         answer = self._framed("id -u", None, 30)
         user = count(answer.output)
         if user is None:
@@ -146,23 +146,23 @@ class Shell:
 
     @cached_property
     def _su(self) -> str | None:
-        """What runs a command as root; None where the shell is root, or nothing works."""
+        """The command prefix that gives root; None if the shell is root, or if no prefix works."""
         if self._user == 0:
             return None
         for way in _SU:
             answer, _ = self.patiently(partial(self._run, "id -u", way, 30))
-            if answer is not None and count(answer.output) == 0:  # who is refused gets no answer: nothing was run
+            if answer is not None and count(answer.output) == 0:  # a refused su runs nothing: no answer
                 return way
         return None
 
     @cached_property
     def has_root(self) -> bool:
-        """Whether commands can run as root: the shell is root, or su lets it."""
+        """Whether commands can run as root, directly or by su."""
         return self._user == 0 or self._su is not None
 
     @cached_property
     def abi(self) -> str:
-        """The processor, by ``ro.product.cpu.abi`` or, where there are no properties, ``uname -m``."""
+        """The processor: ``ro.product.cpu.abi``, or ``uname -m`` if there are no properties."""
         text = 'a=$(getprop ro.product.cpu.abi 2>/dev/null); [ -n "$a" ] && echo "$a" || uname -m'
         return self.query(text).text.strip()
 
@@ -170,7 +170,7 @@ class Shell:
 
     @property
     def directory(self) -> str:
-        """A directory on the device for this program alone; `close` removes it."""
+        """A directory on the device for this program alone. `close` removes it."""
         if self._directory is None:
             self._directory = self._begin_directory()
         return self._directory
@@ -179,30 +179,30 @@ class Shell:
         return self.new_directory(self.scratch)
 
     def new_directory(self, place: str, *, root: bool = False) -> str:
-        """Makes a directory with a new name in `place`, for its owner only."""
+        """Make a directory with a random name in `place`, for its owner only."""
         directory = f"{place}/{PREFIX}{secrets.token_hex(8)}"
         self._make_directory(directory, root=root)
         return directory
 
     def _make_directory(self, directory: str, *, root: bool) -> None:
-        """Makes a directory that nobody else has: one of ours that is there was made, and the answer lost."""
+        """Make a private directory. If we already own one of this name, an earlier attempt's answer was lost."""
         word, place = quoted([directory]), directory.rpartition("/")[0]
         text = f"umask 077; mkdir {word} || {{ [ -d {word} ] && [ -O {word} ]; }}"
         self.ensure(text, f"make a directory in {place}", root=root)
 
     def remove(self, directory: str, *, root: bool = False) -> None:
-        """Removes a directory that `new_directory` made, with all that is in it."""
+        """Remove a directory that `new_directory` made, with its contents."""
         assert directory.rpartition("/")[2].startswith(PREFIX)
         self.ensure(f"rm -rf {quoted([directory])}", f"remove {directory}", root=root)
 
     def copy_in(self, source: Path, target: str) -> None:
-        """Copies a file to the device, unverified."""
+        """Copy a file to the device without verification."""
         self._transport.push(source, target)
 
     def close(self) -> None:
-        """Ends and removes what was started and put there, and closes the connection.
+        """End and remove everything that was started and stored on the device, and close the connection.
 
-        What the device does not let us remove, because it does not answer, is stated.
+        If the device does not answer, a notice names what may remain.
         """
         try:
             self._clean_up()

@@ -1,9 +1,9 @@
-"""Files to and from a device, proved to be the same there and here; a lost link is taken up where it broke.
+"""Copy files to and from a device, verified by hash and resumed after the link was lost.
 
-Both sides hash what they have: with sha256, or on devices without a sha256sum (before Android 8) with md5, which finds
-every accident as well. A file is read from the device in pieces by dd, not by adb's sync service, which knows no
-offsets and no sizes of 4 GiB; each piece is kept when its hash is right. What is not yet whole is called ``.part``, on
-either side, and is renamed when the hash of the whole is right.
+Both sides hash the data with sha256. Devices without sha256sum (before Android 8) use md5, which detects accidental
+damage as well. Files are read in pieces by dd, because adb's sync service has no offsets and no sizes of 4 GiB or more.
+A piece is stored if its hash matches. An incomplete file is called ``.part`` on either side, and is renamed when the
+hash of the whole file matches.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _BLOCK_BYTES = 1 << 20
 _TRIES = 3
 _PIECE_S = 120.0
 _HASHED_BYTES_PER_S = 10e6
-"""No device hashes slower than this."""
+"""A lower bound of the speed at which devices hash."""
 
 _SUMS = [(f"{box}{algorithm}sum", algorithm) for algorithm in ("sha256", "md5") for box in ("", "toybox ", "busybox ")]
 
 
 @dataclass(frozen=True)
 class Hasher:
-    """The command that hashes its input on a device, and the name of its algorithm in hashlib."""
+    """The command that hashes its input on a device, and the algorithm's name in hashlib."""
 
     command: str
     algorithm: str
 
     def of(self, path: Path) -> Any:
-        """The hash, as of hashlib, of a file here."""
+        """Return the hash object of a local file."""
         with path.open("rb") as file:
             return hashlib.file_digest(file, self.algorithm)
 
 
 def hasher(shell: Shell) -> Hasher:
-    """The best that the device has and that gives the right answer there; `DeviceError` where it has none."""
+    """Return the best hash command that works correctly on the device; `DeviceError` if there is none."""
     trials = "; ".join(f"echo $(printf abc | {command} 2>/dev/null)" for command, _ in _SUMS)
     answers = shell.query(trials).text.splitlines()
     for (command, algorithm), answer in zip(_SUMS, answers, strict=False):
@@ -58,16 +58,16 @@ def hasher(shell: Shell) -> Hasher:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Copies files to and from a device, with the rights of root there where `root` says so."""
+    """Copies files to and from a device; `root` accesses the device's files as root."""
 
     shell: Shell
     hasher: Hasher
     root: bool
 
     def push(self, source: Path, target: str, mode: int) -> None:
-        """Copies a file to absolute path `target` on the device, unless the same is there already.
+        """Copy a file to the absolute path `target` on the device, unless the same file is there already.
 
-        Raises `DeviceError` where it cannot be written, or arrives otherwise than it was sent three times.
+        Raises `DeviceError` if it cannot be written, or is damaged in three attempts.
         """
         if not source.is_file():
             raise DeviceError(f"{source}: no such file; nothing was copied to {self.shell.name}")
@@ -96,10 +96,10 @@ class Transfer:
         )
 
     def pull(self, source: str, target: Path) -> None:
-        """Copies a file of the device to `target`, which it replaces when it is whole.
+        """Copy a file of the device to `target`, which is replaced once the copy is complete.
 
-        Goes on with ``target.part`` where a call before was broken off. Raises `DeviceError` for what is no file on the
-        device, cannot be read, does not fit here, or changes meanwhile.
+        An earlier ``target.part`` is continued. Raises `DeviceError` if the source is not a readable file, does not fit
+        here, or changes during the copy.
         """
         name = self.shell.name
         size = self._size(source)
@@ -121,14 +121,14 @@ class Transfer:
                 done += len(piece)
                 bar.update(len(piece))
             file.flush()
-            os.fsync(file.fileno())  # the device's own may be removed when this is here
+            os.fsync(file.fileno())  # the caller may now delete the device's copy
         if self._hash(source, size) != digest.hexdigest():
             part.unlink()
             raise DeviceError(f"{name}: {source} changed while it was copied; end what writes it, and try again")
         part.replace(target)
 
     def _kept(self, source: str, file: IO[bytes], size: int) -> int:
-        """How many bytes of a part are those of the device's file; the rest of it is cut off."""
+        """Truncate a partial copy to the pieces that match the device's file, and return their length."""
         held = min(file.seek(0, os.SEEK_END), size) // PIECE_BYTES * PIECE_BYTES
         if held:
             file.seek(0)
@@ -141,7 +141,7 @@ class Transfer:
         return held
 
     def _piece(self, source: str, offset: int, length: int) -> bytes:
-        """A piece of a file, from the start of a block of dd to the end of one or of the file."""
+        """Read a piece that starts and ends at a dd block, or ends at the end of the file."""
         dd = _dd(source, offset, length)
         text = f"{dd}; {dd} | {self.hasher.command} >&2"
         for _ in range(_TRIES):
@@ -164,12 +164,12 @@ class Transfer:
         return size
 
     def _hash(self, path: str, size: int) -> str | None:
-        """The hash of a file on the device; None where there is none that can be read."""
+        """Return the hash of a file on the device; None if it cannot be read."""
         word = quoted([path])
         return self._hash_of_output(f"[ -f {word} ] && {self.hasher.command} <{word}", size)
 
     def _hash_of_output(self, text: str, size: int) -> str | None:
-        """The hash that a text for the shell writes, of so many bytes."""
+        """Return the hash that a shell text computes of `size` bytes."""
         timeout_s = 60 + size / _HASHED_BYTES_PER_S
         words = self.shell.query(text, root=self.root, timeout_s=timeout_s).text.split()
         return words[0] if words else None
@@ -178,7 +178,7 @@ class Transfer:
         self.shell.ensure(f"chmod {mode:o} {quoted([target])}", f"set the rights of {target}", root=self.root)
 
     def _refuse_without_room(self, size: int) -> None:
-        """Raises `DeviceError` where the device says that it has no room: adb-shell waits for ever then."""
+        """Raise `DeviceError` if the file does not fit: adb-shell would wait forever on a full device."""
         place = self.shell.directory
         free = free_bytes(self.shell.query(f"df -k {quoted([place])}").text.splitlines())
         if free is not None and free < size:
@@ -188,12 +188,12 @@ class Transfer:
             )
 
     def _move(self, source: str, target: str) -> None:
-        """Moves a file there, at once or the second time, when the answer was lost and it is no more at `source`."""
+        """Move a file on the device. If the source is gone, an earlier attempt succeeded and its answer was lost."""
         text = f"[ ! -e {quoted([source])} ] || mv -f {quoted([source, target])}"
         self.shell.ensure(text, f"write {target}", root=self.root, timeout_s=_PIECE_S)
 
     def _discard(self, stage: str, part: str) -> None:
-        """Removes what is half copied, where the device still answers: the sentence of what went wrong stands."""
+        """Remove partial copies; ignore a lost link, so that the original error is reported."""
         with contextlib.suppress(LinkLost):
             self.shell.script(f"rm -f {quoted([stage])}")
             self.shell.script(f"rm -f {quoted([part])}", root=self.root)

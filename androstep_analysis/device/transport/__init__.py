@@ -1,4 +1,4 @@
-"""How commands and files get to a device: what every way there can do, and nothing more."""
+"""The interface of all connections to a device: run a command, copy a file."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from typing import Protocol
 from androstep_analysis.common.errors import InputError
 
 MOST_BYTES = 120_000
-"""The longest command: the kernel takes no argument of 128 KiB or more, and a shell gets its command as one."""
+"""The longest command in bytes: a shell gets it as one argument, which the kernel limits to 128 KiB."""
 
 MOST_ANSWER_BYTES = 32 << 20
-"""The longest answer: a device must not be able to fill this machine's memory. What is longer is pulled as a file."""
+"""The largest output of one command in bytes. It keeps a device from filling this machine's memory.
+
+Larger output must go to a file that is pulled.
+"""
 
 
 class DeviceError(InputError):
-    """The device, or the way to it, failed: not there, refused, lost, full, without rights.
+    """The device or the connection failed: not found, refused, lost, full, or permission denied.
 
-    One sentence that names the device, what was tried and what to do.
+    The message is one sentence that names the device, what was tried and what to do.
     """
 
 
 class LinkLost(DeviceError):
-    """The device does not answer any more, or not yet again; what runs there goes on. The same may work later."""
+    """The device does not answer at present. Its programs keep running, and a retry may succeed."""
 
 
 def too_long(name: str) -> DeviceError:
-    """What to raise for an answer of more than `MOST_ANSWER_BYTES` from the device of this name."""
+    """Return the error for a command of device `name` that wrote more than `MOST_ANSWER_BYTES`."""
     return DeviceError(
         f"{name}: the answer to one command is longer than {MOST_ANSWER_BYTES >> 20} MiB; have the command write a "
         "file, and pull that"
@@ -38,9 +41,9 @@ def too_long(name: str) -> DeviceError:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command on the device came to: its exit status (128 + n by signal n) and what it wrote.
+    """The result of a command on the device: its exit status (128 + n if signal n ended it) and its output.
 
-    Of `errors` the last 64 KiB are kept, without NULs.
+    `errors` holds the last 64 KiB of standard error, without NUL bytes.
     """
 
     status: int
@@ -49,50 +52,50 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The output as text; bytes that are no UTF-8 become replacement characters."""
+        """The output as text. Bytes that are not UTF-8 become replacement characters."""
         return self.output.decode("utf-8", "replace")
 
     @property
     def complaint(self) -> str:
-        """What it wrote to standard error as text, or the exit status where it wrote nothing."""
+        """Standard error as text, or the exit status if that is empty."""
         return self.errors.decode("utf-8", "replace").strip() or f"exit status {self.status}"
 
 
 class Transport(Protocol):
-    """One way to one device.
+    """A connection to a device.
 
-    Every method raises `LinkLost` when the device does not answer, and `DeviceError` for what will not work later
-    either. After `LinkLost` the next call connects anew.
+    Every method raises `LinkLost` if the device does not answer, and `DeviceError` for failures that a retry cannot
+    fix. After `LinkLost` the next call connects again.
     """
 
     @property
     def name(self) -> str:
-        """The device as a user names it: serial number, address and port, ``local``."""
+        """The device's name for the user: serial number, address and port, or ``local``."""
 
     @property
     def scratch(self) -> str:
-        """The directory of the device that any of its users may make files and run programs in."""
+        """A directory of the device in which all its users may create files and run programs."""
 
     @property
     def is_here(self) -> bool:
-        """Whether the device is this machine, and relative paths mean what they mean here."""
+        """Whether the device is this machine, so that relative paths are valid on both sides."""
 
     def run(self, line: str, *, timeout_s: float) -> bytes:
-        """Runs a line of the device's shell to its end, without input; all that it wrote, both streams mixed.
+        """Run a shell command line to its end without input, and return its output and errors mixed.
 
-        `frame.framed` makes lines in whose answers exit status and errors can be told apart. Raises `DeviceError` for
-        more than `MOST_ANSWER_BYTES`.
+        `frame.framed` makes command lines that report exit status and errors separately. Raises `DeviceError` for more
+        than `MOST_ANSWER_BYTES`.
         """
 
     def push(self, source: Path, target: str) -> None:
-        """Copies a file to the device, unverified (`Session.push` verifies)."""
+        """Copy a file to the device without verification (`Session.push` verifies)."""
 
     def close(self) -> None:
-        """Ends the connection; nothing is removed from the device, and what runs there goes on."""
+        """End the connection. Files and programs on the device remain."""
 
 
 def quoted(words: Sequence[str]) -> str:
-    """A line for the device's shell that runs exactly these words, whatever is in them; `ValueError` for a NUL."""
+    """Return a shell command line that runs exactly these words; `ValueError` if one contains NUL."""
     if any("\0" in word for word in words):
         raise ValueError("a word for the device's shell has a NUL")
     return shlex.join(words)

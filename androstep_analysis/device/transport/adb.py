@@ -1,4 +1,4 @@
-"""Devices by the program adb, where it is installed: what it knows, it reaches (USB beside others, encrypted Wi-Fi)."""
+"""Reach devices through the program adb, if it is installed: USB shared with other programs, encrypted Wi-Fi."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CONNECT_S = 20.0
 _SERVER_PORT = 5037
 _SERVER_S = 1.0
 _LINE_BYTES = 60_000
-"""adb's server takes no line of 64 KiB or more."""
+"""adb's server refuses a command of 64 KiB or more."""
 
 _PUSH_BYTES_PER_S = 1e6
-"""The slowest link that a push may take without being taken for lost."""
+"""The speed of a copy in bytes per second, below which the link counts as lost."""
 
 _FINAL = ("unauthorized", "more than one device", "no permissions", "No space left", "unknown host service")
-"""What adb says of failures that waiting does not mend."""
+"""Messages of adb about failures that a retry cannot fix."""
 
 
 class Adb:
-    """`Transport` by the program adb."""
+    """`Transport` through the program adb."""
 
     scratch = "/data/local/tmp"
     is_here = False
@@ -51,12 +51,12 @@ class Adb:
         self._adb("push", str(source.absolute()), target, timeout_s=60 + source.stat().st_size / _PUSH_BYTES_PER_S)
 
     def close(self) -> None:
-        """The connection is adb's server's, which other programs use, too."""
+        """Do nothing: the connection belongs to adb's server, which other programs share."""
 
     def _adb(self, *words: str, timeout_s: float) -> bytes:
-        """What adb prints when it is run for the device; words are passed as they are, not through a shell."""
+        """Run adb for this device and return its output. Words reach adb as they are, without a shell."""
         if self._lost and self._serial is not None and ":" in self._serial:
-            called("connect", self._serial, timeout_s=_CONNECT_S)  # adb does so by itself only on USB
+            called("connect", self._serial, timeout_s=_CONNECT_S)  # adb reconnects by itself only on USB
         which = [] if self._serial is None else ["-s", self._serial]
         self._lost = True
         done = called(*which, *words, timeout_s=timeout_s)
@@ -71,14 +71,20 @@ class Adb:
 
 
 def serials() -> list[str]:
-    """The serial numbers of what adb's server is connected to; none where no server runs, and none is started."""
+    """Return the serial numbers of the devices connected to adb's server; none if no server runs.
+
+    No server is started.
+    """
     done = called("devices", timeout_s=_CONNECT_S) if shutil.which("adb") and _server_runs() else None
     lines = done.stdout.decode("utf-8", "replace").splitlines()[1:] if done else []
     return sorted(line.split("\t")[0] for line in lines if line.endswith("\tdevice"))
 
 
 def _server_runs() -> bool:
-    """Whether adb's server is there: any command of adb would start it, and it takes the devices on USB for itself."""
+    """Return whether adb's server runs.
+
+    Any adb command would start the server, which then claims the devices on USB.
+    """
     named = os.environ.get("ADB_SERVER_SOCKET", f"tcp:{os.environ.get('ANDROID_ADB_SERVER_PORT', _SERVER_PORT)}")
     kind, _, place = named.partition(":")
     host, _, port = place.rpartition(":")
@@ -95,7 +101,7 @@ def _server_runs() -> bool:
 
 
 def called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] | None:
-    """adb at its end; None where it did not end in time."""
+    """Run adb to its end; return None if it did not end in time."""
     adb = shutil.which("adb")
     if adb is None:
         raise DeviceError("there is no program adb; install it (apt-get install adb), or name the device HOST:PORT")

@@ -1,7 +1,10 @@
-"""Devices by adb's own protocol, over TCP (`tcp`) or USB (`usb`), without adb: adb-shell with its gaps closed.
+"""Reach devices by adb's own protocol over TCP (`tcp`) or USB (`usb`), without the program adb.
 
-adb-shell (0.4.4) knows no exit status (`frame.framed` brings it), and after a time-out it takes the answer to one
-question for that to the next: therefore every failure ends the connection, and the next call makes a new one.
+The protocol is implemented by adb-shell. Version 0.4.4 has two gaps that are closed here:
+
+- It does not report the exit status. `frame.framed` adds it.
+- After a time-out it takes the answer to one command for the answer to the next. Therefore every failure ends the
+  connection, and the next call makes a new one.
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ from androstep_analysis.device.transport.notices import notify
 
 _CONNECT_S = 10.0
 _ACCEPT_S = 60.0
-"""How long somebody may take to allow this computer on the device's screen."""
+"""How long the user may take to allow this computer on the device's screen, in seconds."""
 _PUSH_S = 60.0
 _MOST_READS = 1 << 17
-"""Reads of the link for one answer: adb-shell keeps a KiB of each, however few bytes it brought."""
+"""Limit of reads from the link for one answer: adb-shell keeps 1 KiB for each, however few bytes it brought."""
 
 _QUOTED = 200
-"""Characters of what a device said that are part of a sentence."""
+"""How many characters of a device's message an error message may quote."""
 
 _FAILURES = (
     *(OSError, ValueError, KeyError, struct.error),
@@ -36,15 +39,15 @@ _FAILURES = (
     *(exceptions.InvalidChecksumError, exceptions.InvalidCommandError, exceptions.InvalidResponseError),
     *(exceptions.UsbReadFailedError, exceptions.UsbWriteFailedError, exceptions.AdbCommandFailureException),
 )
-"""What adb-shell raises for a connection that cannot be used any more, and for answers that no device gives."""
+"""What adb-shell raises for a broken connection, and for invalid data from the device."""
 
 
 @BaseTransport.register
 class _Bounded:
-    """A link of which one command takes in no more than an answer may have.
+    """A link that limits the data that one command may read.
 
-    What a device sends says itself how long it is, in 32 bits, and adb-shell keeps all of it, also packets of streams
-    that nobody opened.
+    A packet states its own length in 32 bits, and adb-shell stores all of it, even packets of streams that were never
+    opened.
     """
 
     def __init__(self, name: str, link: BaseTransport) -> None:
@@ -53,7 +56,7 @@ class _Bounded:
         self.begin_answer()
 
     def begin_answer(self) -> None:
-        """What is read from now on is the answer to another command."""
+        """Reset the limits, because the next read belongs to a new command."""
         self._left_bytes, self._left_reads = MOST_ANSWER_BYTES, _MOST_READS
 
     def bulk_read(self, numbytes: int, transport_timeout_s: float | None) -> bytes:
@@ -96,7 +99,7 @@ class AdbProtocol:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[AdbDevice]:
-        """The device, connected; the connection has ended where anything went wrong."""
+        """Connect if necessary and yield the device; close the connection after any exception."""
         try:
             if self._device is None:
                 self._device = self._connect()

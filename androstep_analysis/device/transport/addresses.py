@@ -1,4 +1,4 @@
-"""What `connect` can be given: how a device is named, and the transport that reaches it."""
+"""Map device addresses to transports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ VARIABLE = "ANDROSTEP_DEVICE"
 
 
 def transport(address: str | None) -> Transport:
-    """The transport that `address` names, not yet connected: by default that of the variable, or the only one."""
+    """Return the transport for `address`, not yet connected.
+
+    The default address is the environment variable ANDROSTEP_DEVICE, or else the only device found.
+    """
     address = address or os.environ.get(VARIABLE) or _only()
     kind, _, serial = address.partition(":")
     if kind == "local" and not serial:
@@ -30,9 +33,9 @@ def transport(address: str | None) -> Transport:
 
 
 def reachable() -> list[str]:
-    """What `connect` can be given without an address: this machine, devices on USB, and those known to adb's server."""
+    """Return all addresses found: this machine, devices on USB, and devices known to adb's server."""
     by_adb = adb.serials()
-    on_usb = [serial for serial in _on_usb() if serial not in by_adb]  # adb's server holds those that it knows
+    on_usb = [serial for serial in _on_usb() if serial not in by_adb]  # adb's server has claimed those it knows
     return ["local", *(f"usb:{serial}" for serial in on_usb), *(f"adb:{serial}" for serial in by_adb)]
 
 
@@ -47,13 +50,13 @@ def _only() -> str:
 def _on_usb() -> list[str]:
     try:
         serials: list[str] = _usb().serials()
-    except DeviceError:  # a machine without libusb or adb-shell has other devices
+    except DeviceError:  # without libusb or adb-shell, devices can still be reached in other ways
         return []
     return serials
 
 
 def _usb() -> ModuleType:
-    """Module `usb`; adb-shell opens libusb when it is imported."""
+    """Import module `usb`, which fails without libusb."""
     try:
         from androstep_analysis.device.transport import usb
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A way from this machine to a service of the device, such as the debugging socket of a browser."""
+"""Forward a local port to a service of the device, such as a browser's debugging socket."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _ADB_S = 20.0
 
 @contextlib.contextmanager
 def forwarded(name: str, service: str) -> Iterator[tuple[str, int]]:
-    """Address and port here whose connections arrive at `service` there; they end with the block.
+    """Yield a local address and port that is forwarded to `service` on the device until the block ends.
 
-    `name` is the device's, as for `connect`, `service` as adb names it: ``tcp:PORT`` or ``localabstract:NAME``. Raises
-    `DeviceError` for devices that are reached without the program adb: nothing else forwards.
+    `name` is the device's address, as for `connect`. `service` is named as in adb: ``tcp:PORT`` or
+    ``localabstract:NAME``. Raises `DeviceError` for devices that are not reached through the program adb, because the
+    other transports cannot forward.
     """
     if _SERVICE.fullmatch(service) is None:
         raise DeviceError(f"{service!r} is no service; give tcp:PORT or localabstract:NAME")
@@ -39,7 +40,7 @@ def forwarded(name: str, service: str) -> Iterator[tuple[str, int]]:
     try:
         yield "127.0.0.1", int(port)
     finally:
-        with contextlib.suppress(DeviceError):  # a device that is gone has taken it along
+        with contextlib.suppress(DeviceError):  # a disconnected device has dropped the forwarding
             _adb(name, [*which, "forward", "--remove", f"tcp:{port}"])
 
 

@@ -1,9 +1,10 @@
-"""Commands for the device's shell of which exit status, output and errors can be told apart, over any transport.
+"""Frame shell commands so that exit status, output and errors can be told apart over any transport.
 
-A line that `framed` makes writes a random token before and behind the output, then the errors and the exit status.
-What a command writes cannot be taken for the token, which it does not know; an answer without it did not come whole.
-It needs no protocol but bytes, no file on the device, and only sh, printf and tail, and so it works for old devices,
-through su, and on a full disk.
+A framed command line writes a random token before and after the output, then the errors and the exit status. The
+command does not know the token and so cannot write it by accident. An answer without the last token is incomplete.
+
+The device needs only sh, printf and tail, and no file. Therefore framing also works on old devices, through su, and on
+a full disk.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from androstep_analysis.device.transport import MOST_BYTES, Answer, DeviceError,
 from androstep_analysis.device.transport.parse import count
 
 _ERROR_BYTES = 65536
-"""How much of the errors is kept: a shell without printf of its own passes them as one argument."""
+"""How many bytes of standard error are kept. A shell without builtin printf passes them as one argument."""
 
 
 @dataclass(frozen=True)
 class Framed:
-    """A line for the device's shell, and the token in its answer."""
+    """A command line for the device's shell, and the token in its answer."""
 
     line: str
     token: str
 
     def answer(self, raw: bytes) -> Answer | None:
-        """The answer in what came back; None where it is not all there. What stands before it is left out."""
+        """Parse the raw output; None if it is incomplete. Anything before the first token is ignored."""
         begin, middle, end = (f"{self.token}{mark}".encode() for mark in "bme")
         _, has_begun, rest = raw.partition(begin)
         output, is_parted, rest = rest.rpartition(middle)
@@ -39,19 +40,20 @@ class Framed:
 
 
 def framed(command: str, user: str | None = None) -> Framed:
-    """`command` (a text for sh) in a frame; run by another user where `user` starts a line that does (``su -c``).
+    """Frame `command`, a text for sh.
 
-    Errors come by a command substitution, output by descriptor 3. Raises `DeviceError` for a command that is too long
-    or that the protocol has no bytes for.
+    `user` is the start of a command line that runs a command as another user, such as ``su -c``. Standard error comes
+    through a command substitution, standard output through descriptor 3. Raises `DeviceError` for a command that is too
+    long or not UTF-8.
     """
     token = secrets.token_hex(16)
-    # The command stands on lines of its own, in a subshell: neither a comment nor `exit` in it reaches the frame.
+    # The command is on lines of its own and in a subshell, so that a comment or `exit` in it cannot affect the frame.
     line = (
         f"printf %s {token}b; {{ e=$({{ ( :\n{command}\n) 2>&1 >&3 3>&- </dev/null; printf x%d $?; }}"
         f' | tail -c {_ERROR_BYTES}); }} 3>&1; printf %s {token}m"$e"{token}e'
     )
     if user is not None:
-        # Its output goes to a pipe: su gives a terminal, which changes line ends, to whoever has one.
+        # The pipe keeps su from allocating a terminal, which would change line ends.
         line = f"{user} {quoted([line])} </dev/null 2>&1 | cat"
     try:
         size = len(line.encode())

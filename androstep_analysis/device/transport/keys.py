@@ -1,4 +1,4 @@
-"""The key that this computer shows to devices: the one that adb uses, made where there is none."""
+"""The RSA key with which this computer authenticates to devices. It is shared with adb."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from adb_shell.auth.sign_pythonrsa import PythonRSASigner
 from androstep_analysis.device.transport import DeviceError
 
 _TOKEN_BYTES = 20
-"""TOKEN_SIZE of adb (packages/modules/adb/adb.h): a token stands for a SHA-1."""
+"""TOKEN_SIZE of adb (packages/modules/adb/adb.h): a token has the length of a SHA-1."""
 
 
 class Signer:
-    """Signs the tokens of devices, and nothing of another length, which adb-shell would hand on as it comes."""
+    """Signs the tokens of devices. Data of any other length, which adb-shell would pass through, is refused."""
 
     def __init__(self, key: PythonRSASigner) -> None:
         self._key = key
 
     def Sign(self, data: bytes) -> bytes:
-        """Sign a token; raise `ConnectionError` where it is none."""
+        """Sign a token; raise `ConnectionError` if the data has another length."""
         if len(data) != _TOKEN_BYTES:
             raise ConnectionError(f"an authentication token of {len(data):,} bytes instead of {_TOKEN_BYTES}")
         return bytes(self._key.Sign(data))
 
     def GetPublicKey(self) -> str:
-        """Return the public key, as a device that does not know it yet shows it."""
+        """Return the public key, which a device that does not know it shows to its user."""
         return str(self._key.GetPublicKey())
 
 
 def signer() -> Signer:
-    """Signs with ``~/.android/adbkey``, so that a device which trusts adb here trusts this library, too.
+    """Return a signer with ``~/.android/adbkey``, so that devices that trust adb here trust this library.
 
-    Makes the key where it is missing, readable for its owner only. Raises `DeviceError` where it cannot be used.
+    The key is created if it is missing, readable by its owner only. Raises `DeviceError` if it cannot be used.
     """
     path = Path.home() / ".android" / "adbkey"
     try:
@@ -54,9 +54,12 @@ def signer() -> Signer:
 
 
 def _make(path: Path) -> None:
-    """Both files of a new key; of two who make one at once, the first does. A key never lacks its public part."""
+    """Create both files of a new key. The public key is linked first, so that a key never lacks it.
+
+    If two processes create a key at once, the first one wins.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="new-key-", dir=path.parent) as place:  # for its owner only
+    with tempfile.TemporaryDirectory(prefix="new-key-", dir=path.parent) as place:  # mode 0700
         new = Path(place) / "adbkey"
         keygen(str(new))
         new.chmod(0o600)

@@ -15,7 +15,7 @@ from androstep_analysis.device.transport.process import communicate
 
 
 class Local:
-    """`Transport` to this machine: commands run as this user, in the directory that this program runs in."""
+    """`Transport` to this machine: commands run as the current user in the current directory."""
 
     name = "local"
     is_here = True
@@ -29,7 +29,7 @@ class Local:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # without a terminal: su asks nobody, and Ctrl-C is for this program
+            start_new_session=True,  # no terminal: su cannot prompt, and Ctrl-C reaches only this program
         ) as process:
             try:
                 return communicate(process, self.name, timeout_s)[0]
@@ -47,4 +47,4 @@ class Local:
             raise DeviceError(f"local: {target}: cannot be written ({error.strerror}); make room there") from None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""

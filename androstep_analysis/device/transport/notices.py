@@ -1,4 +1,4 @@
-"""Sentences for the user while something is at work."""
+"""Messages for the user while something runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from androstep_analysis.common.markup import visible
 
 
 def notify(sentence: str) -> None:
-    """Writes a sentence to standard error, beside bars that show progress."""
+    """Print a sentence to standard error without breaking progress bars."""
     with tqdm.external_write_mode(file=sys.stderr):
         print(f"androstep: {visible(sentence)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a program writes that speaks for a device: no more than an answer may have, and no longer than it may take."""
+"""Read the output of a local process within limits of size and time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _READ_BYTES = 1 << 16
 
 
 def communicate(process: subprocess.Popen[bytes], name: str, timeout_s: float) -> tuple[bytes, bytes]:
-    """Standard output and standard error, where each is a pipe, of a process that has ended then.
+    """Read the pipes of a process until it ends; return standard output and standard error.
 
-    Raises `subprocess.TimeoutExpired`, and `DeviceError` for the device `name` where it writes more than
-    `MOST_ANSWER_BYTES`; it is the caller's to end it then.
+    Raises `subprocess.TimeoutExpired`, and `DeviceError` for the device `name` after more than `MOST_ANSWER_BYTES`. The
+    caller must then kill the process.
     """
     deadline = time.monotonic() + timeout_s
     left_bytes = MOST_ANSWER_BYTES

@@ -1,4 +1,4 @@
-"""Devices that listen on the network, as after ``adb tcpip 5555``."""
+"""Reach devices that listen on the network, as after ``adb tcpip 5555``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from androstep_analysis.device.transport.adb_protocol import AdbProtocol
 
 
 def device(address: str) -> AdbProtocol:
-    """The device at ``HOST:PORT``; connects when it is first used."""
+    """Return the device at ``HOST:PORT``. It connects at first use."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
         raise DeviceError(f"{address}: is no address; give HOST:PORT, as 192.168.1.20:5555")
@@ -22,9 +22,9 @@ def device(address: str) -> AdbProtocol:
 
 @BaseTransport.register
 class _Socket:
-    """A connection that fails as soon as the other end is gone, and writes all or fails.
+    """A TCP connection that fails as soon as the peer closes it, and always writes all data or fails.
 
-    adb-shell's own waits for a time-out instead, and takes the part of a packet that the socket took for the whole.
+    adb-shell's own class waits for a time-out instead, and reports a partial write as complete.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -34,7 +34,7 @@ class _Socket:
     def connect(self, transport_timeout_s: float | None) -> None:
         self._socket = socket.create_connection(self._address, timeout=transport_timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A cable that was pulled ends no connection: the kernel asks whether the other end is there.
+        # Keepalive detects a peer that vanished without closing the connection, such as a pulled cable.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, option):

@@ -1,4 +1,4 @@
-"""Devices on USB, without adb."""
+"""Reach devices on USB without the program adb."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from androstep_analysis.device.transport.adb_protocol import AdbProtocol
 
 
 def device(serial: str | None = None) -> AdbProtocol:
-    """The device of this serial number, or the only one; connects when it is first used."""
+    """Return the device with this serial number, or the only one. It connects at first use."""
     return AdbProtocol("usb" if serial is None else f"usb:{serial}", partial(_link, serial))
 
 
 def serials() -> list[str]:
-    """The serial numbers of all devices on USB that offer adb; those that this user may not open are left out."""
+    """Return the serial numbers of all devices on USB that offer adb and that this user may open."""
     opened = []
     for transport in UsbTransport.find_all_adb_devices():
         try:
@@ -43,7 +43,7 @@ def _link(serial: str | None) -> BaseTransport:
 
 @BaseTransport.register
 class _Usb:
-    """adb-shell's transport, whose failures to open a device become one sentence."""
+    """adb-shell's USB transport with readable error messages."""
 
     def __init__(self, transport: UsbTransport) -> None:
         self._transport = transport

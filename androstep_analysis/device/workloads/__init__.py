@@ -1,10 +1,10 @@
-"""Workloads: what is done on a device while it is recorded, with the times of every step.
+"""Workloads: actions on a device during a recording, with the times of each step.
 
 >>> with connect("adb") as device, device.record(out="capture") as recording:
 ...     recording.add(Pages(("https://example.org/",)).run(device))
 
-Each has a name, and `run` does it on a device and returns `Ran`: table `steps`, and snapshots of the GUI where it takes
-any. Times are read on the device itself.
+A workload has a name. Its `run` carries it out on a device and returns `Ran`: table `steps`, and snapshots of the GUI
+if it takes any. Times are read on the device.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ KINDS: Final = ("pages", "script", "install")
 
 
 class Workload(Protocol):
-    """Something that is done on a device."""
+    """A sequence of actions on a device."""
 
     @property
     def name(self) -> str:
-        """What it is called in results."""
+        """Its name in results."""
 
     def run(self, device: Session) -> Ran:
-        """Does it, to its end; raises `DeviceError` where the device fails."""
+        """Run the workload to its end; raise `DeviceError` if the device fails."""
 
 
 def parse(text: str) -> Workload:
-    """The workload that ``KIND:FILE`` names on a command line.
+    """Return the workload that ``KIND:FILE`` names on a command line.
 
-    ``pages:FILE`` (addresses, one in each line), ``script:FILE`` (TOML), ``install:PATH`` (a package, or a directory of
-    packages). Raises `InputError` for anything else.
+    The kinds are ``pages:FILE`` (addresses, one in each line), ``script:FILE`` (TOML) and ``install:PATH`` (a package,
+    or a directory of packages). Raises `InputError` for anything else.
     """
     kind, _, name = text.partition(":")
     path = Path(name)

@@ -1,4 +1,4 @@
-"""Starting what an intent names, as the framework's own ``am`` does, and what it says of that."""
+"""Start an activity by an intent, with the framework's command ``am``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from androstep_analysis.device.workloads.log import Log
 
 
 def start(log: Log, what: str, label: str, intent: Sequence[str]) -> None:
-    """A step that starts an activity and ends when the framework says that its window was drawn."""
+    """Log a step that starts an activity and ends when the framework reports that its window was drawn."""
     done = log.stamped(["am", "start", "-W", *intent])
     output = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}"
-    if done.answer.status or "Error" in output:  # am ends with 0 where it could not start anything, too
+    if done.answer.status or "Error" in output:  # am exits with 0 even if it could not start the activity
         log.add(what, label, done.begin_ns, done.end_ns, outcome="failed", detail=output.strip()[:1000])
     else:
         outcome = "timeout" if "Status: timeout" in output else "completed"

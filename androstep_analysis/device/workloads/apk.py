@@ -1,4 +1,4 @@
-"""The name of the package in an Android package file, read from its binary manifest.
+"""Read the package name from the binary manifest of an Android package file.
 
 The manifest is a tree of chunks (ResourceTypes.h of Android's androidfw): a pool of strings, then elements, of which
 the first is ``manifest``.
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def package(path: Path) -> str:
-    """The package's name; `InputError` where the file is no Android package."""
+    """Return the package's name; `InputError` if the file is no Android package."""
     shown = printable(str(path))
     try:
         with zipfile.ZipFile(path) as archive, archive.open(_MANIFEST) as member:
@@ -38,7 +38,7 @@ def package(path: Path) -> str:
 
 
 def _package(data: bytes) -> str:
-    """The attribute ``package`` of the first element."""
+    """Return the attribute ``package`` of the first element."""
     kind, header, size = struct.unpack_from("<HHI", data)
     if kind != _XML or len(data) > _MAX_BYTES:
         raise ValueError("no binary XML")
@@ -79,7 +79,7 @@ def _strings(chunk: bytes) -> list[str]:
 
 
 def _utf8(chunk: bytes, place: int) -> str:
-    """A string with its length in characters and then in bytes in front, each of one byte or two."""
+    """Read a string that is preceded by its length in characters and in bytes, each of one byte or two."""
     place += 2 if chunk[place] & 0x80 else 1
     length = chunk[place]
     place += 1

@@ -1,8 +1,8 @@
-"""The device's clocks: commands tell CLOCK_REALTIME to the nanosecond, recordings are in CLOCK_BOOTTIME.
+"""Relate the device's clocks: commands read CLOCK_REALTIME in nanoseconds, recordings use CLOCK_BOOTTIME.
 
-A shell has no command that tells CLOCK_BOOTTIME but ``/proc/uptime``, in steps of 10 ms. Read many times between two
-readings of ``date`` each, it still tells how the two clocks lie to each other: every reading bounds that, and all
-bounds together leave little more than the time that ``date`` takes to start.
+The only access to CLOCK_BOOTTIME from a shell is ``/proc/uptime``, in units of 10 ms. It is read many times, each time
+between two readings of ``date``. Every reading bounds the offset of the clocks. Together the bounds leave an
+uncertainty of little more than the time that ``date`` takes to start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from androstep_analysis.device.session import Session
 from androstep_analysis.device.transport import DeviceError
 
 STEP_NS = 10_000_000
-"""In what steps /proc/uptime is stated, rounded down (fs/proc/uptime.c)."""
+"""Resolution of /proc/uptime, which rounds down (fs/proc/uptime.c)."""
 
 _EXCHANGES = 40
 _SCRIPT = (
@@ -25,23 +25,27 @@ _SCRIPT = (
 
 @dataclass(frozen=True)
 class Relation:
-    """CLOCK_BOOTTIME minus CLOCK_REALTIME, no less than `lo_ns` and no more than `hi_ns`."""
+    """CLOCK_BOOTTIME minus CLOCK_REALTIME, between `lo_ns` and `hi_ns`."""
 
     lo_ns: int
     hi_ns: int
 
     @property
     def offset_ns(self) -> int:
-        """The middle of what it may be."""
+        """The middle of the range."""
         return (self.lo_ns + self.hi_ns) // 2
 
     @property
     def error_ns(self) -> int:
-        """How far from the truth the middle may be."""
+        """The largest error of the middle."""
         return self.hi_ns - self.offset_ns
 
     def with_other(self, other: Relation) -> Relation:
-        """What both say; where they exclude each other the clock was set between them, and either may be true."""
+        """Return the intersection of both ranges.
+
+        If they do not overlap, the clock was set between them and either may be true: return the range that covers
+        both.
+        """
         lo, hi = max(self.lo_ns, other.lo_ns), min(self.hi_ns, other.hi_ns)
         if lo <= hi:
             return Relation(lo, hi)
@@ -49,10 +53,10 @@ class Relation:
 
 
 def bounded(readings: Sequence[int], coarse: Sequence[int], step_ns: int = STEP_NS) -> Relation:
-    """What readings of a fine clock tell of a coarse one, each of which was read between two of the fine.
+    """Return the offset of a coarse clock from a fine one, from alternating readings.
 
-    A coarse reading of `c` stands for a time in ``[c, c + step_ns)``. `ValueError` where they exclude each other: one
-    of the clocks was set meanwhile.
+    Each coarse reading was taken between two fine ones. A coarse reading `c` means a time in ``[c, c + step_ns)``.
+    Raises `ValueError` if the bounds contradict each other, because one of the clocks was set.
     """
     lo = max(one - after for one, after in zip(coarse, readings[1:], strict=True))
     hi = min(one + step_ns - before for one, before in zip(coarse, readings, strict=False))
@@ -62,7 +66,7 @@ def bounded(readings: Sequence[int], coarse: Sequence[int], step_ns: int = STEP_
 
 
 def relation(device: Session) -> Relation:
-    """How the device's clocks lie to each other now; raises `DeviceError` where its commands do not tell."""
+    """Measure the offset of the device's clocks; raise `DeviceError` if its commands do not print the time."""
     lines = device.ensure(_SCRIPT, "read the device's clocks").split()
     try:
         fine = [int(line) for line in lines[::2]]
@@ -76,7 +80,7 @@ def relation(device: Session) -> Relation:
 
 
 def _parts(uptime: bytes) -> list[bytes]:
-    """Seconds and hundredths of a reading of /proc/uptime."""
+    """Split a reading of /proc/uptime into seconds and hundredths."""
     parts = uptime.split(b".")
     if len(parts) != 2 or len(parts[1]) != 2:
         raise ValueError(f"{uptime[:20]!r} is no time since the start")

@@ -1,4 +1,4 @@
-"""A page of a browser, by its debugging port (Chrome DevTools Protocol): what it loads and when that is done."""
+"""Control a page of a browser over its debugging port (Chrome DevTools Protocol) and time its loads."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _MOST_SECONDS = 1 << 32
 _MAX_BYTES = 16 << 20
 _MAX_MESSAGE_BYTES = 64 << 20
 _MAX_WAITING = 4
-"""Messages that are read before they are wanted: a browser must not be able to fill this machine's memory."""
+"""Messages to buffer. A browser must not be able to fill this machine's memory."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """How the loading of a page went: times of the device's CLOCK_REALTIME, by the browser itself.
+    """Times of a page load in the device's CLOCK_REALTIME, as the browser reports them.
 
-    `end_ns` is None where the page was not loaded in time. `error` is the browser's own word for why there is no page.
+    `end_ns` is None if the page did not load in time. `error` is the browser's error code if there is no page.
     """
 
     begin_ns: int | None
@@ -41,7 +41,7 @@ class Load:
 
 @contextlib.contextmanager
 def first_page(host: str, port: int) -> Iterator[Page]:
-    """The first page of the browser whose debugging port is `host`:`port`; raises `DeviceError` where it goes away."""
+    """Yield the first page of the browser with debugging port `host`:`port`; `DeviceError` if it is closed."""
     try:
         from websockets.exceptions import ConnectionClosed, WebSocketException
         from websockets.sync.client import connect
@@ -71,7 +71,7 @@ def first_page(host: str, port: int) -> Iterator[Page]:
 
 
 class Page:
-    """A page of a browser, by a connection to its debugging socket."""
+    """A page of a browser, connected by its debugging socket."""
 
     def __init__(self, link: ClientConnection) -> None:
         self._socket = link
@@ -82,7 +82,10 @@ class Page:
         self._frame = str(_inner(self.call("Page.getFrameTree"), "frameTree", "frame").get("id"))
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """What the browser answers; `DeviceError` where it refuses or does not answer. Events are left out."""
+        """Call a method and return its result; `DeviceError` if the browser refuses or does not answer.
+
+        Events that arrive before the answer are dropped.
+        """
         number = self._send(method, parameters)
         deadline = time.monotonic() + _ANSWER_S
         while (message := self._next(deadline)) is not None:
@@ -107,12 +110,12 @@ class Page:
         return message if isinstance(message, dict) else {}
 
     def load(self, url: str, timeout_s: float) -> Load:
-        """Loads a page, until its event ``load``, which comes when all that it consists of is there."""
+        """Load a page and wait for its event ``load``, which follows the last of its resources."""
         deadline = time.monotonic() + timeout_s
         number = self._send("Page.navigate", {"url": url})
         watch = _Watch(self._frame)
         while (message := self._next(deadline)) is not None:
-            if message.get("id") == number:  # which comes when the server has answered
+            if message.get("id") == number:  # arrives once the server has answered
                 if error := _result("Page.navigate", message).get("errorText"):
                     return Load(watch.realtime_ns(watch.begin), None, str(error)[:200])
             else:
@@ -124,9 +127,9 @@ class Page:
 
 
 class _Watch:
-    """The events of one navigation, which begins with the request for the page.
+    """Follows the events of one navigation, which begins with the request for the page.
 
-    The browser's own times are seconds of CLOCK_MONOTONIC; a request is reported with both that and CLOCK_REALTIME.
+    The browser's times are seconds of CLOCK_MONOTONIC. A request is reported with both that and CLOCK_REALTIME.
     """
 
     def __init__(self, frame: str) -> None:
@@ -137,21 +140,21 @@ class _Watch:
         self._loader: object = object()
 
     def see(self, event: dict[str, Any]) -> None:
-        """Takes in an event."""
+        """Process an event."""
         parameters = _inner(event, "params")
         stamp, wall = _seconds(parameters.get("timestamp")), _seconds(parameters.get("wallTime"))
         loader = parameters.get("loaderId")
         if parameters.get("frameId") != self._frame or stamp is None:
             return
         if event.get("method") == "Network.requestWillBeSent":
-            # The request for a page bears the number of what it loads.
+            # The request for the page itself has the loader's id as its own.
             if self.begin is None and parameters.get("requestId") == loader and wall is not None:
                 self.begin, self._wall, self._loader = stamp, wall - stamp, loader
         elif (event.get("method"), parameters.get("name"), loader) == ("Page.lifecycleEvent", "load", self._loader):
             self.end = stamp
 
     def realtime_ns(self, stamp: float | None) -> int | None:
-        """CLOCK_REALTIME at a time of the browser; None before the navigation has begun."""
+        """Convert a time of the browser to CLOCK_REALTIME; None before the navigation has begun."""
         return None if stamp is None or self.begin is None else round((stamp + self._wall) * 1e9)
 
 
@@ -161,14 +164,14 @@ def _seconds(value: Any) -> float | None:
 
 
 def _result(method: str, message: dict[str, Any]) -> dict[str, Any]:
-    """What a message answers; `DeviceError` where it refuses."""
+    """Return the result in a message; raise `DeviceError` if it is an error."""
     if "error" in message:
         raise DeviceError(f"the browser refused {method}: {str(message['error'])[:200]}")
     return _inner(message, "result")
 
 
 def _inner(message: dict[str, Any], *path: str) -> dict[str, Any]:
-    """The object that lies there in a message; empty where there is none."""
+    """Return a nested object of a message, or an empty one if it is missing."""
     inner: Any = message
     for name in path:
         inner = inner.get(name) if isinstance(inner, dict) else None
@@ -176,7 +179,7 @@ def _inner(message: dict[str, Any], *path: str) -> dict[str, Any]:
 
 
 def _path(host: str, port: int) -> str:
-    """The path of the first page's debugging socket."""
+    """Return the path of the first page's debugging socket."""
     pages = [target for target in _requested(host, port, "GET", "/json/list") if target.get("type") == "page"]
     if not pages:
         pages = _requested(host, port, "PUT", "/json/new?about:blank")
@@ -193,8 +196,8 @@ def _requested(host: str, port: int, method: str, path: str) -> list[dict[str, A
     try:
         connection.connect()
         link = connection.sock
-        limit.start()  # `timeout` is that of one read, and an answer may come byte by byte
-        # A browser answers only those who name it by an address.
+        limit.start()  # `timeout` limits one read, and an answer may come byte by byte
+        # Browsers accept only an address as host name.
         connection.request(method, path, headers={"Host": f"{host}:{port}"})
         answer = json.loads(connection.getresponse().read(_MAX_BYTES))
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
@@ -210,6 +213,6 @@ def _requested(host: str, port: int, method: str, path: str) -> list[dict[str, A
 
 
 def _end(link: socket.socket) -> None:
-    """Have whoever reads from the link find its end."""
+    """Shut down a socket, so that its reader sees the end of the data."""
     with contextlib.suppress(OSError):
         link.shutdown(socket.SHUT_RDWR)

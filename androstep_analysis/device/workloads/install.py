@@ -1,4 +1,4 @@
-"""Installation of apps, one after the other (Kim et al.: AppInstall), with the times to copy and to install apart."""
+"""Install apps one after the other (Kim et al.: AppInstall), timing the copy and the installation separately."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MAX_PACKAGES = 1000
 
 @dataclass(frozen=True)
 class Install:
-    """Copies each of `packages` to the device, verified, and installs it; `repeats` times over, removed in between.
+    """Copies each of `packages` to the device, verified, and installs it, `repeats` times.
 
-    With `streamed`, the installer reads the package from its input, as ``adb install`` lets it do, instead of the file
-    itself. Afterwards no package is left that was not there before; one that is there already is refused, because it
-    would be replaced.
+    Packages are uninstalled between repeats and at the end. A package that is installed already is refused, because it
+    would be replaced. With `streamed`, the installer reads the package from its standard input, as with ``adb
+    install``.
     """
 
     packages: tuple[Path, ...]
@@ -31,7 +31,7 @@ class Install:
     streamed: bool = False
 
     def run(self, device: Session) -> Ran:
-        """Installs the packages on a device."""
+        """Install the packages on a device."""
         names = {path: apk.package(path) for path in self.packages}
         if len(set(names.values())) < len(names) or not names or self.repeats < 1:
             raise InputError("give each package once, one at least, and a number of repeats of 1 or more")
@@ -64,7 +64,7 @@ class Install:
 
 
 def packages(path: Path) -> tuple[Path, ...]:
-    """The package at `path`, or those in a directory, in order of name; `InputError` where there is none."""
+    """Return the package at `path`, or those in a directory, sorted by name; `InputError` if there is none."""
     files = tuple(sorted(path.glob("*.apk"))) if path.is_dir() else (path,)
     if not 0 < len(files) <= _MAX_PACKAGES or not all(one.is_file() for one in files):
         raise InputError(
@@ -75,7 +75,7 @@ def packages(path: Path) -> tuple[Path, ...]:
 
 @contextlib.contextmanager
 def _removed_afterwards(log: Log, names: list[str]) -> Iterator[None]:
-    """Removes those packages at the end, whatever comes in between."""
+    """Uninstall these packages after the block, even if it raised."""
     try:
         yield
     finally:
@@ -90,7 +90,7 @@ def _uninstall(log: Log, name: str) -> None:
 
 
 def _judge(log: Log, what: str, label: str, done: Stamped) -> None:
-    """A step of the package manager, which says ``Success`` and may end with 0 where it had none."""
+    """Log a step of the package manager, which may exit with 0 on failure, so ``Success`` must be printed."""
     output = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}".strip()
     failed = done.answer.status != 0 or "Success" not in output.split()
     detail = output[:1000] if failed else None

@@ -1,4 +1,4 @@
-"""The log of a workload at work: its steps with times read on the device itself, and what the screen showed."""
+"""Log the steps of a running workload with times read on the device, and snapshots of its GUI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from androstep_analysis.perceived import archive, tables
 from androstep_analysis.perceived.gui import Snapshot
 
 COMMAND_S = 600.0
-"""How long a command may take before the device is taken for lost: a large package on a slow phone takes minutes."""
+"""Time limit of a command in seconds. A large package takes minutes on a slow phone."""
 
 _NOW = "date +%s%N"
 _STAMPS = re.compile(rb"\n([0-9]{15,19}) ([0-9]{1,3}) ([0-9]{15,19})\n?\Z")
@@ -26,14 +26,14 @@ _STAMPS = re.compile(rb"\n([0-9]{15,19}) ([0-9]{1,3}) ([0-9]{15,19})\n?\Z")
 
 @dataclass(frozen=True)
 class Ran:
-    """What a workload did: table `steps`, and the snapshots of the GUI that it took, in the device's CLOCK_BOOTTIME."""
+    """The result of a workload: table `steps` and snapshots of the GUI, in the device's CLOCK_BOOTTIME."""
 
     steps: pl.DataFrame
     snapshots: tuple[Snapshot, ...]
     realtime_offset_ns: int
 
     def files(self, directory: Path) -> list[Path]:
-        """Writes steps.json, and gui.zip where there are snapshots, into a directory; sources of a capture."""
+        """Write steps.json, and gui.zip if there are snapshots, to a directory as sources of a capture."""
         made = [directory / "steps.json"]
         tables.write(self.steps, made[0], self.realtime_offset_ns)
         if self.snapshots:
@@ -44,7 +44,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Stamped:
-    """A command's answer, and when it began and ended by the device's CLOCK_REALTIME."""
+    """A command's answer with its begin and end in the device's CLOCK_REALTIME."""
 
     answer: Answer
     begin_ns: int
@@ -53,7 +53,7 @@ class Stamped:
 
 @dataclass
 class Log:
-    """Steps under construction. Times are of the device's CLOCK_REALTIME until `ran` turns them into CLOCK_BOOTTIME."""
+    """The steps so far. Times are in the device's CLOCK_REALTIME until `ran` converts them to CLOCK_BOOTTIME."""
 
     device: Session
     workload: str
@@ -65,7 +65,7 @@ class Log:
         self._before = relation(self.device)
 
     def stamped(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float = COMMAND_S) -> Stamped:
-        """Runs a program on the device, with `stdin`, a file there, as its input."""
+        """Run a program on the device; `stdin` is a file there."""
         line = quoted(words) + (f" <{quoted([stdin])}" if stdin is not None else "")
         text = f'b=$({_NOW}); {line}; s=$?; e=$({_NOW}); printf "\\n%s %s %s\\n" "$b" "$s" "$e"'
         answer = self.device.script(text, timeout_s=timeout_s)
@@ -76,7 +76,7 @@ class Log:
         return Stamped(of_program, int(stamps[1]), int(stamps[3]))
 
     def now_ns(self) -> int:
-        """The device's CLOCK_REALTIME."""
+        """Return the device's CLOCK_REALTIME."""
         return int(self.device.checked(_NOW, "read the device's clock"))
 
     def add(
@@ -90,13 +90,13 @@ class Log:
         detail: str | None = None,
         bytes: int | None = None,
     ) -> None:
-        """Another step."""
+        """Append a step."""
         row = {"what": what, "label": label, "ts_ns": begin_ns, "end_ns": end_ns, "outcome": outcome}
         number = {"workload": self.workload, "repeat": self.repeat, "number": len(self._rows)}
         self._rows.append({**number, **row, "detail": detail, "bytes": bytes})
 
     def command(self, what: str, label: str, words: Sequence[str]) -> Stamped:
-        """Runs a program on the device as a step that fails where the program does."""
+        """Run a program on the device and log it as a step, which fails if the program does."""
         done = self.stamped(words)
         failed = done.answer.status != 0
         detail = done.answer.complaint[:1000] if failed else None
@@ -104,16 +104,16 @@ class Log:
         return done
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Another snapshot of the GUI."""
+        """Append a snapshot of the GUI."""
         self._snapshots.append(snapshot)
 
     def ran(self) -> Ran:
-        """All of it, when the workload has ended."""
+        """Return the result once the workload has ended."""
         clocks = self._before.with_other(relation(self.device))
         names = schema.table("steps").polars
         rows = pl.DataFrame([{**row, "error_ns": clocks.error_ns} for row in self._rows], schema=names)
         shifted = rows.with_columns(pl.col("ts_ns", "end_ns") + clocks.offset_ns)
-        # How the clocks lie to each other shifts all times alike: between steps and snapshots nothing is uncertain.
+        # The error of the clocks' offset shifts all times alike: steps and snapshots are exact to each other.
         offset_ns = clocks.offset_ns
         snapshots = tuple(Snapshot(one.ts_ns + offset_ns, one.end_ns + offset_ns, one.xml) for one in self._snapshots)
         return Ran(schema.conform(shifted, "steps"), snapshots, -clocks.offset_ns)

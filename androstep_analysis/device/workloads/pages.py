@@ -1,4 +1,4 @@
-"""Page loads, one after the other (Kim et al.: WebBench), each until the browser itself says that it is loaded."""
+"""Load pages one after the other (Kim et al.: WebBench), each until the browser reports that it is loaded."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from androstep_analysis.device.workloads.log import Log, Ran
 
 CHROME = "com.android.chrome"
 SOCKET = "localabstract:chrome_devtools_remote"
-"""The debugging socket of Chrome on a phone, which adb may use where USB debugging is allowed."""
+"""The debugging socket of Chrome on a phone, accessible by adb once USB debugging is allowed."""
 
 _MAX_PAGES = 10_000
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Loads each of `urls`, `repeats` times over, with `pause_s` in between (Luo et al.: 4 s).
+    """Loads each of `urls`, `repeats` times, with `pause_s` in between (Luo et al.: 4 s).
 
-    `signal` says when a page is loaded. ``devtools``: the browser's own event ``load``, by its debugging socket
-    `service`; what is not loaded after `timeout_s` is stopped, and is in the table as not completed. ``displayed``: the
-    framework's statement that the browser's window was drawn, which may be long before the page is there; for browsers
-    without such a socket. `browser` is the package that is started on a phone, None where it runs already.
+    `signal` selects the end of a load:
+
+    - ``devtools``: the browser's event ``load``, through its debugging socket `service`. A load is stopped after
+      `timeout_s`, and is in the table as not completed.
+    - ``displayed``: the framework's report that the browser's window was drawn, possibly long before the page is
+      loaded.
+      It is for browsers without a debugging socket.
+
+    `browser` is the package to start on a phone, or None if it runs already.
     """
 
     urls: tuple[str, ...]
@@ -50,7 +55,7 @@ class Pages:
             raise InputError("no page is to be loaded; give addresses, repeats, and times that are not negative")
 
     def run(self, device: Session) -> Ran:
-        """Loads the pages on a device."""
+        """Load the pages on a device."""
         log = Log(device, self.name)
         if self.browser is not None:
             _view(log, "start", "about:blank", self.browser)
@@ -84,13 +89,13 @@ class Pages:
 
 
 def _view(log: Log, what: str, url: str, browser: str | None) -> None:
-    """Starts the browser on a page, until its window was drawn."""
+    """Open a page in the browser and wait until its window was drawn."""
     package = [] if browser is None else ["-p", browser]
     activity.start(log, what, url, ["-a", "android.intent.action.VIEW", "-d", url, *package])
 
 
 def read(path: Path) -> tuple[str, ...]:
-    """The addresses in a text file, one in each line; lines that begin with ``#`` and empty ones are left out."""
+    """Read addresses from a text file, one in each line, without empty lines and lines that begin with ``#``."""
     shown = printable(str(path))
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""What the device shows, by ``uiautomator dump``: taken with times, until it is stable."""
+"""Capture the device's GUI with ``uiautomator dump`` until it is stable."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _DUMP_S = 60.0
 
 
 def dump(log: Log) -> Snapshot | None:
-    """A snapshot of the GUI, which is also kept in the log; None where the device gave none.
+    """Take a snapshot of the GUI and log it; None if the device gave none.
 
-    uiautomator does so while the screen does not come to rest within 10 s, and for what an app protects.
+    uiautomator fails if the screen does not come to rest within 10 s, and for contents that an app protects.
     """
     target = f"{log.device.directory}/window.xml"
     done = log.stamped(["uiautomator", "dump", target], timeout_s=_DUMP_S)
@@ -27,7 +27,7 @@ def dump(log: Log) -> Snapshot | None:
 
 
 def until_stable(log: Log, timeout_s: float, settle_ns: int = SETTLE_NS) -> None:
-    """A step that ends when the GUI has been the same for `settle_ns` and shows no background work, or in time-out."""
+    """Log a step that ends once the GUI is unchanged for `settle_ns` without background work, or at the time-out."""
     begin = log.now_ns()
     state: str | None = None
     since = begin
@@ -48,7 +48,7 @@ def until_stable(log: Log, timeout_s: float, settle_ns: int = SETTLE_NS) -> None
 
 
 def _digest(snapshot: Snapshot) -> str | None:
-    """The state, None while it is busy or is none."""
+    """Return the digest of the state; None if it is busy or cannot be parsed."""
     try:
         state = gui.parse(snapshot.xml)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Scripted interaction: inputs to a device one after the other, each waited for, with the GUI watched."""
+"""Run scripted interaction: send inputs to a device one after the other, and watch its GUI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_S = 3600.0
 
 @dataclass(frozen=True)
 class Step:
-    """One line of a script: what is done (`what` of table `steps`), with what, and how it is called in results."""
+    """One line of a script: the action (`what` of table `steps`), its value, and its name in results."""
 
     what: str
     value: Any
@@ -29,14 +29,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its steps, done `repeats` times. Screen lock, rotation and all other settings stay as they are."""
+    """Steps that are done `repeats` times. Screen lock, rotation and all other settings are left unchanged."""
 
     name: str
     steps: tuple[Step, ...]
     repeats: int = 1
 
     def run(self, device: Session) -> Ran:
-        """Does the steps on a device; one that fails is in the table, and the others go on."""
+        """Do the steps on a device. A failed step is recorded in the table, and the next one follows."""
         log = Log(device, self.name)
         for log.repeat in range(self.repeats):
             for step in self.steps:
@@ -45,7 +45,7 @@ class Script:
 
 
 def read(path: Path) -> Script:
-    """The script in a TOML file (docs/perceived.md); `InputError` that names the step where it is none."""
+    """Read a script from a TOML file (docs/perceived.md); `InputError` that names the invalid step."""
     shown = printable(str(path))
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -70,7 +70,7 @@ def read(path: Path) -> Script:
 
 
 def _step(number: int, row: Any) -> Step:
-    """A step; `ValueError` with what is wrong."""
+    """Parse a step; `ValueError` says what is wrong with it."""
     if not isinstance(row, Mapping):
         raise ValueError(f"step {number} is no table")
     kinds = [name for name in row if name != "label"]
@@ -87,7 +87,7 @@ def _step(number: int, row: Any) -> Step:
 
 
 def _are_numbers(*counts: int) -> Callable[[Any], bool]:
-    """Whether a value is a list of whole numbers that a screen may have, of one of these lengths."""
+    """Return a check for lists of screen coordinates, with one of these lengths."""
     return lambda value: (
         isinstance(value, list)
         and len(value) in counts
@@ -123,7 +123,7 @@ _VALID: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def _start(log: Log, step: Step) -> None:
-    """Starts a component (``package/.Activity``), or what the launcher starts of a package."""
+    """Start a component (``package/.Activity``), or the package's launcher activity."""
     launcher = ["-a", "android.intent.action.MAIN", "-c", "android.intent.category.LAUNCHER", "-p", step.value]
     activity.start(log, "start", step.label, ["-n", step.value] if "/" in step.value else launcher)
 
@@ -131,7 +131,7 @@ def _start(log: Log, step: Step) -> None:
 def _input(*words: str) -> Callable[[Log, Step], None]:
     def act(log: Log, step: Step) -> None:
         values = step.value if isinstance(step.value, list) else [step.value]
-        # `input text` takes %s for a blank: its own shell would part words there.
+        # `input text` takes %s for a space, because its own shell would split words there.
         texts = [str(value).replace(" ", "%s") if step.what == "text" else str(value) for value in values]
         log.command(step.what, step.label, ["input", *words, *texts])
 
