@@ -1,4 +1,4 @@
-"""Datasets: captures released for others, checked, and fetched (docs/datasets.md)."""
+"""Release captures as datasets, verify them, and fetch them (docs/datasets.md)."""
 
 from androstep_analysis.datasets.documents import Description
 from androstep_analysis.datasets.fetch import fetch

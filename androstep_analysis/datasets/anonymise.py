@@ -1,8 +1,8 @@
-"""Names replaced by keyed hashes, and times moved, in the tables of a release.
+"""Anonymise the tables of a release: replace names by keyed hashes, and move times.
 
-The treatment of every column stands in columns.toml. Hashes are HMAC-SHA-256 with a key that is derived from the key
-file and the name and version of the release: the same name has the same hash in a whole release, and another in the
-next. Who has the key file can tell which name a hash is of; nobody else can, however short the name is.
+columns.toml states the treatment of every column. Hashes are HMAC-SHA-256. Their key is derived from the key file and
+from the name and version of the release: a name has the same hash throughout a release, and a different one in the next
+release. Only the owner of the key file can test which name a hash belongs to, however short the name is.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ from androstep_analysis.datasets import columns
 from androstep_analysis.replay import names
 
 KEY_BYTES = 16
-"""A key file has at least as many bytes."""
+"""Minimum size of a key file."""
 
 _APPS = 10000
-"""Android gives each app one of as many user ids, from this number on, in each of several ranges (AIDs of
-android_filesystem_config.h: apps, SDK sandboxes, shared groups, isolated processes)."""
+"""Number of user ids of apps, and the first of them.
+
+Android assigns each app one of these ids in each of several ranges (AIDs of android_filesystem_config.h: apps, SDK
+sandboxes, shared groups, isolated processes).
+"""
 
 _PER_USER = 100000
 
 
 class Anonymiser:
-    """Replaces names in the tables of one release, and remembers which there were."""
+    """Replaces names in the tables of one release, and remembers the originals."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -47,7 +50,7 @@ class Anonymiser:
 
     @classmethod
     def of_release(cls, key_file: Path, name: str, version: str) -> Anonymiser:
-        """That of the release with this name and version; `InputError` where the key file is too short."""
+        """Return the anonymiser for the release `name`, `version`; `InputError` if the key file is too short."""
         secret = key_file.read_bytes()
         if len(secret) < KEY_BYTES:
             raise InputError(
@@ -56,14 +59,14 @@ class Anonymiser:
         return cls(hmac.digest(secret, canonical_json([name, version]).encode(), "sha256"))
 
     def capture(self, found: Capture, frames: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-        """The tables of a capture with their names replaced; its sources and mounts are remembered as names too."""
+        """Return the tables of a capture with replaced names. Its sources and mounts are remembered as names too."""
         self._public.update(found.format.lower().split(", "))
         for path in (*(source.path for source in found.manifest.sources), *(m["path"] for m in found.manifest.mounts)):
             self.value(path, "path")
         return {name: self.table(frame, name) for name, frame in frames.items()}
 
     def table(self, frame: pl.DataFrame, name: str) -> pl.DataFrame:
-        """The rows of table `name` with its names replaced."""
+        """Return the rows of table `name` with replaced names."""
         treated = {c: t for c, t in columns.treatments(name).items() if t in columns.HASHED}
         for column in columns.of_treatment(name, "keep"):
             self._public.update(word.lower() for word in frame[column].drop_nulls().unique() if word.isidentifier())
@@ -72,7 +75,7 @@ class Anonymiser:
         return frame.with_columns(*changed, *users)
 
     def value(self, text: str, treatment: str) -> str:
-        """One text, treated like a column of `columns.HASHED`."""
+        """Replace one text, treated like a column of `columns.HASHED`."""
         new = self._replaced(pl.Series([text]), treatment)[0]
         if new != text:
             self._remember(text, treatment)
@@ -80,10 +83,10 @@ class Anonymiser:
 
     @property
     def originals(self) -> set[str]:
-        """What was replaced: names and texts whole, and their parts.
+        """The replaced names and texts, and their parts.
 
-        One that is also a value of a column that is kept, such as a directory ``getrandom`` beside a call of that name,
-        is not among them, if it is a single word: it is in the release as that value.
+        A single word is left out if it is also a value of a column that is not replaced, because the release contains
+        it as that value. An example is a directory ``getrandom`` and the system call of that name.
         """
         return {name for name in self._names if name.lower() not in self._public}
 
@@ -141,14 +144,14 @@ class Anonymiser:
         return canonical_json({self._path(name): self._digest(digest) for name, digest in json.loads(text).items()})
 
     def _users(self, column: pl.Series) -> pl.Series:
-        """User ids with the number of the app exchanged for another; those of the system are the same everywhere."""
+        """Return user ids with the app's number permuted. Ids of the system are the same on all devices and stay."""
         own = column % _APPS
         exchange = pl.Series(_exchange(self._key)).gather(own.fill_null(0).clip(0))
         is_app = (column >= 0) & (column % _PER_USER >= _APPS)
         return pl.select(pl.when(is_app).then(column - own + exchange).otherwise(column).cast(column.dtype)).to_series()
 
     def record(self) -> dict[str, Any]:
-        """What was done, JSON-ready: without the key, and without any name."""
+        """Return what was done as JSON data, without the key and without any name."""
         return {
             "method": "HMAC-SHA-256, 16 hexadecimal digits (64 for digests), with a key of this release",
             "names_replaced": len(self.originals),
@@ -162,12 +165,12 @@ class Anonymiser:
 
 @functools.cache
 def _exchange(key: bytes) -> list[int]:
-    """The numbers of apps in an order that follows from the key."""
+    """Return the numbers of apps in an order derived from the key."""
     return sorted(range(_APPS), key=lambda app: hmac.digest(key, app.to_bytes(4, "big"), "sha256"))
 
 
 def _pieces(text: str, treatment: str) -> set[str]:
-    """The names in an original text that must not survive either."""
+    """Return the names within an original text that must not survive either."""
     if treatment == "digests":
         stated: dict[str, str] = json.loads(text)
         return {*stated, *stated.values(), *_parts("/".join(stated))}
@@ -178,13 +181,13 @@ def _pieces(text: str, treatment: str) -> set[str]:
 
 
 def _parts(path: str) -> set[str]:
-    """The parts of a path that are replaced, also without the suffixes that are kept."""
+    """Return the parts of a path that are replaced, also without the suffixes that are not replaced."""
     parts = {part for part in path.split("/") if part not in ("", ".", "..") and not columns.kept().fullmatch(part)}
     return parts | {names.split(part)[0] for part in parts}
 
 
 def names_of(captures: Iterable[str | PathLike[str]]) -> set[str]:
-    """The names in these captures that an anonymised release of them must not tell."""
+    """Return the names in these captures that an anonymised release of them must not contain."""
     hidden = Anonymiser(bytes(KEY_BYTES))
     for path in captures:
         found = capture.open(path)
@@ -193,13 +196,13 @@ def names_of(captures: Iterable[str | PathLike[str]]) -> set[str]:
 
 
 def frames(found: Capture) -> dict[str, pl.DataFrame]:
-    """The tables of a capture, read, and table `captures` with its row."""
+    """Read the tables of a capture, and add table `captures` with its row."""
     facts = pl.DataFrame([found.facts], schema=schema.table("captures").polars)
     return {"captures": facts} | {name: table.collect() for name, table in found.tables.items()}
 
 
 def shifted(frame: pl.DataFrame, table: str, clock_ns: int, wall_ns: int) -> pl.DataFrame:
-    """The rows of a table with all its points in time moved back by as much."""
+    """Return the rows of a table with all points in time moved back by the same amount."""
     clock = [pl.col(column) - clock_ns for column in columns.of_treatment(table, "time")]
     wall = [pl.col(column) - wall_ns for column in columns.of_treatment(table, "wall")]
     return frame.with_columns(*clock, *wall)

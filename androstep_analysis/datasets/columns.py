@@ -1,4 +1,4 @@
-"""What becomes of each column of each table in a release: columns.toml, read."""
+"""Read columns.toml, which states the treatment of each column of each table in a release."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from androstep_analysis.replay import names
 FILE = Path(__file__).with_name("columns.toml")
 
 HASHED = ("path", "words", "whole", "constants", "version", "digest", "digests")
-"""The treatments of text in which names are replaced."""
+"""The treatments of text that replace names."""
 
 SIGNS = r"[\s,;=|'\"]+"
-"""What stands between the names of a column treated as words."""
+"""Separators between the names in a column treated as words."""
 
 _TOKEN = "[0-9a-f]{16}"
 
 
 @functools.cache
 def rules() -> dict[str, Any]:
-    """The contents of columns.toml."""
+    """Return the contents of columns.toml."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 @functools.cache
 def treatments(table: str) -> Mapping[str, str]:
-    """Column to treatment. `KeyError` where columns.toml lacks a column that needs one (`needing`): it might tell."""
+    """Return column to treatment for a table.
+
+    Raises `KeyError` if columns.toml lacks a column that needs a treatment (`needing`), because it might reveal a name.
+    """
     listed = rules()["columns"].get(table, {})
     found = {column: treatment for treatment, columns in listed.items() for column in columns}
     if unlisted := [column for column in needing(schema.table(table)) if column not in found]:
@@ -40,17 +43,17 @@ def treatments(table: str) -> Mapping[str, str]:
 
 
 def needing(table: schema.Table) -> list[str]:
-    """The columns of a table that columns.toml must list: text, times and users."""
+    """Return the columns of a table that columns.toml must list: text, times and user ids."""
     return [c.name for c in table.columns if c.dtype in ("string", "list<string>") or c.unit == "ns" or c.name == "uid"]
 
 
 def of_treatment(table: str, *wanted: str) -> list[str]:
-    """The columns of the table with one of these treatments."""
+    """Return the columns of the table with one of these treatments."""
     return [column for column, treatment in treatments(table).items() if treatment in wanted]
 
 
 def hashed(table: str) -> list[str]:
-    """The columns in which names are replaced; none of a table that this version does not know."""
+    """Return the columns whose names are replaced; none for a table that this version does not know."""
     return of_treatment(table, *HASHED) if table in schema.names() else []
 
 
@@ -58,32 +61,32 @@ _KEPT_WORDS = ("directories", "packages", "threads", "filesystems", "mount_optio
 
 
 def kept_words() -> list[str]:
-    """The parts of names that are kept, without the patterns."""
+    """Return the parts of names that are not replaced, without the patterns."""
     kept = rules()["kept"]
     return [word for words in _KEPT_WORDS for word in kept[words]]
 
 
 @functools.cache
 def kept() -> re.Pattern[str]:
-    """Matches a whole part of a path that is kept."""
+    """Return a pattern for a whole part of a path that is not replaced."""
     return re.compile(_kept())
 
 
 @functools.cache
 def constant() -> re.Pattern[str]:
-    """Matches one constant of the kernel's, or a number."""
+    """Return a pattern for one constant of the kernel, or a number."""
     return re.compile(_constant())
 
 
 @functools.cache
 def version() -> re.Pattern[str]:
-    """Matches the version number that a text begins with."""
+    """Return a pattern for the version number at the start of a text."""
     return re.compile(rules()["kept"]["version"])
 
 
 @functools.cache
 def anonymised_form(treatment: str) -> str:
-    """A regular expression for what a column of this treatment (of `HASHED`) holds once it is anonymised."""
+    """Return a regular expression for the anonymised values of a column of this treatment (of `HASHED`)."""
     part = rf"(?:{_TOKEN}(?i:{names.suffixes()})|{_kept()}|\.|\.\.|)"
     path = rf"{part}(?:/{part})*"
     words = rf"(?:{path})(?:{SIGNS}(?:{path}))*"

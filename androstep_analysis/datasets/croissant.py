@@ -1,6 +1,6 @@
-"""Croissant metadata of a release: what a dataset's files and columns are, for search engines and loaders.
+"""Croissant metadata of a release, which describes files and columns for search engines and loaders.
 
-Version 1.1 of mlcommons.org/croissant, as JSON-LD. Fields come from the schemas.
+The format is version 1.1 of mlcommons.org/croissant, as JSON-LD. Fields come from the schemas.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CONTEXT: Mapping[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-"""The context that the specification recommends (its appendix 1)."""
+"""The JSON-LD context that the specification recommends (its appendix 1)."""
 
 _TYPES = {
     "int64": "cr:Int64",
@@ -71,10 +71,10 @@ _TYPES = {
 
 
 def metadata(about: Mapping[str, Any], tables: Sequence[schema.Table], files: Sequence[Mapping[str, Any]]) -> Any:
-    """The contents of croissant.json.
+    """Return the contents of croissant.json.
 
-    `about` has the properties of the dataset by their names in schema.org; those that are None are left out. `files`
-    are the Parquet files (path, bytes, sha256).
+    `about` has the properties of the dataset by their names in schema.org; None is left out. `files` are the Parquet
+    files (path, bytes, sha256).
     """
     return {
         "@context": dict(CONTEXT),

@@ -1,4 +1,4 @@
-"""The documents of a release that people read: README.md, CITATION.cff and LICENSE."""
+"""Write the documents of a release for readers: README.md, CITATION.cff and LICENSE."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ LICENCES = (
     *("ODbL-1.0", "ODC-By-1.0", "PDDL-1.0", "CDLA-Permissive-1.0", "CDLA-Sharing-1.0", "GFDL-1.3-or-later"),
     *("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "GPL-2.0-only", "GPL-3.0-or-later", "0BSD"),
 )
-"""SPDX identifiers of licences for data; all are also among those of the Citation File Format 1.2.0."""
+"""SPDX identifiers of licences for data. All of them are valid in the Citation File Format 1.2.0."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What its makers say of a release.
+    """The description of a release by its authors.
 
-    `version` is MAJOR.MINOR.PATCH, `licence` one of `LICENCES`, `published` a day (YYYY-MM-DD); a creator is a name, or
-    ``Family, Given``. Raises `InputError` for what is not so.
+    `version` is MAJOR.MINOR.PATCH, `licence` one of `LICENCES`, `published` a day (YYYY-MM-DD). A creator is a name or
+    ``Family, Given``. Raises `InputError` for invalid values.
     """
 
     name: str = "AndroStep captures"
@@ -54,18 +54,18 @@ class Description:
 
     @property
     def licence_url(self) -> str | None:
-        """Where the text of the licence is."""
+        """Address of the text of the licence."""
         return None if self.licence is None else f"https://spdx.org/licenses/{self.licence}.html"
 
 
 _DAY = r"\d{4}-(?:0[1-9]|1[012])-(?:0[1-9]|[12]\d|3[01])"
 
 _NAMELESS = "Anonymous"
-"""The author that a citation names where nobody is to be named: the Citation File Format wants one."""
+"""Author in the citation if none is given: the Citation File Format requires one."""
 
 
 def citation(described: Description) -> str:
-    """CITATION.cff (Citation File Format 1.2.0). Every text is a JSON string, which is YAML."""
+    """Return CITATION.cff (Citation File Format 1.2.0). Texts are JSON strings, which are valid YAML."""
     lines = [
         "cff-version: 1.2.0",
         f"message: {_quoted('If you use this dataset, please cite it as below.')}",
@@ -86,14 +86,14 @@ def citation(described: Description) -> str:
 
 
 def cite_as(described: Description) -> str:
-    """The dataset as a list of references names it."""
+    """Return the reference to the dataset for a bibliography."""
     year = "" if described.published is None else f" ({described.published[:4]})"
     parts = [f"{'; '.join(described.creators or (_NAMELESS,))}{year}: {described.name}", f"version {described.version}"]
     return ", ".join([*parts, described.url] if described.url else parts)
 
 
 def licence(described: Description) -> str:
-    """LICENSE: the licence by its SPDX identifier, and where its text is; that there is none, where none was given."""
+    """Return the file LICENSE: the SPDX identifier and the address of its text, or that there is no licence."""
     if described.licence is None:
         return (
             "No licence was given for this dataset: nobody but its makers may copy it or build on it, except where\n"
@@ -107,13 +107,13 @@ def licence(described: Description) -> str:
 
 
 def creators(described: Description) -> list[dict[str, str]]:
-    """The creators for Croissant."""
+    """Return the creators for Croissant."""
     kinds = {True: "sc:Person", False: "sc:Organization"}
     return [{"@type": kinds["," in creator], "name": creator.strip()} for creator in described.creators or (_NAMELESS,)]
 
 
 def description(captures: int, anonymised: bool) -> str:
-    """What the dataset is, in two sentences."""
+    """Return a description of the dataset in two sentences."""
     number = "one capture" if captures == 1 else f"{captures} captures"
     names = " Names are replaced by keyed hashes." if anonymised else ""
     return (
@@ -130,7 +130,7 @@ def readme(
     anonymised: bool,
     shifted: bool,
 ) -> str:
-    """README.md: what the release holds, counted from its own tables (which begin with column capture_id)."""
+    """Return README.md, with figures counted from the release's own tables (whose first column is capture_id)."""
     captures = tables["captures"].collect()
     rows = {name: table.select(pl.len()).collect().item() for name, table in tables.items()}
     parts = [
@@ -153,7 +153,7 @@ def readme(
 
 
 def _captures(captures: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list[list[str]]:
-    """A row for each capture; its requests are counted as `androstep summary` does."""
+    """Return a row for each capture. Requests are counted as in `androstep summary`."""
     lines = []
     for row in captures.select(_DESCRIBING).iter_rows():
         moved = {"read": 0.0, "write": 0.0}
@@ -170,13 +170,13 @@ def _captures(captures: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> lis
 
 
 _WIDTH = 70
-"""Characters of a text that a cell shows."""
+"""Limit of characters in a table cell."""
 
 _DESCRIBING = ("capture_id", "device", "android_release", "kernel", "fs_type", "workload")
 
 
 def _block_types(captures: Sequence[str], io: pl.LazyFrame) -> str:
-    """Requests and bytes of all captures together, each counted by itself (`measures.block_types`)."""
+    """Return requests and bytes by block type, summed over the captures (`measures.block_types` for each)."""
     dimensions = ["op", "block_type", "metric"]
     counted = pl.concat([measures.block_types(io.filter(pl.col("capture_id") == capture)) for capture in captures])
     added = counted.filter(pl.col("metric").is_in(["count", "bytes"])).group_by(dimensions).agg(pl.col("value").sum())
@@ -195,7 +195,7 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that stands on one line of Markdown as it is, whatever it says."""
+    """Escape text for a table cell in Markdown."""
     return re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", html.escape(visible(text)))
 
 

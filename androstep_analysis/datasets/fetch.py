@@ -1,7 +1,10 @@
-"""Datasets by name: those of the repository, and releases from the network, a mirror or the cache.
+"""Fetch datasets by name: those of the repository, and releases from the network, a mirror or the cache.
 
-Environment: ANDROSTEP_DATASETS names a directory or an address (http, https, file) with the archives, which is asked
-first; ANDROSTEP_DATASETS_CACHE the directory where they are kept; ANDROSTEP_OFFLINE=1 lets nothing use the network.
+Environment variables:
+
+- ANDROSTEP_DATASETS: a directory or an address (http, https, file) with the archives, which is tried first.
+- ANDROSTEP_DATASETS_CACHE: the directory of the cache.
+- ANDROSTEP_OFFLINE=1: do not use the network.
 """
 
 from __future__ import annotations
@@ -35,18 +38,18 @@ CACHE = "ANDROSTEP_DATASETS_CACHE"
 OFFLINE = "ANDROSTEP_OFFLINE"
 
 _TIMEOUT_S = 60
-"""The longest time without a byte."""
+"""Time limit without any data, in seconds."""
 
 _LEAST_BYTES_PER_S = 10_000
-"""A download that is slower than this on average, beyond the first `_TIMEOUT_S`, is given up."""
+"""A download with a lower average speed is aborted, after the first `_TIMEOUT_S`."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset that the registry names.
+    """A dataset in the registry.
 
-    Either `place` is its directory in the repository, or `file` is the name of an archive of a release of `bytes` with
-    this `sha256`, to be had at `urls`, which unpacks to at most `unpacked_bytes`.
+    Either `place` is its directory in the repository, or `file` is the name of a release's archive with `bytes` and
+    `sha256`, available at `urls`. The archive unpacks to at most `unpacked_bytes`.
     """
 
     name: str
@@ -63,7 +66,7 @@ class Entry:
 
 
 def entries(registry: Path = REGISTRY) -> dict[str, Entry]:
-    """The datasets of a registry by name; `InputError` where it is damaged."""
+    """Return the datasets of a registry by name; `InputError` if it is damaged."""
     try:
         raw = json.loads(registry.read_text(encoding="utf-8"))
         return {name: _entry(name, row) for name, row in raw["datasets"].items()}
@@ -86,9 +89,9 @@ def _entry(name: str, row: dict[str, Any]) -> Entry:
 
 
 def fetch(name: str, *, registry: Path = REGISTRY) -> Path:
-    """The directory of a dataset: in the repository, or of a release that is unpacked in the cache and verified.
+    """Return the directory of a dataset: in the repository, or of a verified release in the cache.
 
-    `InputError` for a name that the registry does not have, and where the dataset is not to be had or is not whole.
+    Raises `InputError` for an unknown name, and if the dataset is unavailable or damaged.
     """
     known = entries(registry)
     if name not in known:
@@ -101,7 +104,7 @@ def fetch(name: str, *, registry: Path = REGISTRY) -> Path:
         try:
             _unpack(entry, _archive(entry), unpacked)
         except OSError:
-            if not unpacked.exists():  # else another process has unpacked it meanwhile
+            if not unpacked.exists():  # else another process has unpacked it
                 raise
     if problems := verify(unpacked).problems:
         raise InputError(f"{unpacked}: not as it was released ({problems[0]}); remove the directory and fetch it again")
@@ -121,7 +124,7 @@ def _in_repository(entry: Entry, place: str) -> Path:
 
 
 def _unpack(entry: Entry, archive: Path, directory: Path) -> None:
-    """Unpacks a release, which may lie in a directory of its own in the archive."""
+    """Unpack a release, which may be in a single top-level directory of the archive."""
     with staged_directory(directory) as staged:
         unpack(archive, staged, entry.unpacked_bytes)
         inside = list(staged.iterdir())
@@ -136,7 +139,7 @@ def _unpack(entry: Entry, archive: Path, directory: Path) -> None:
 
 
 def _archive(entry: Entry) -> Path:
-    """The archive in the cache, brought there first where it is not."""
+    """Return the archive in the cache; fetch it if it is missing."""
     cache = _cache()
     assert entry.file is not None and entry.sha256 is not None
     kept = cache / entry.file
@@ -167,7 +170,7 @@ def _archive(entry: Entry) -> Path:
 
 
 def _copy(source: Path, target: Path, entry: Entry) -> None:
-    """Copy a file; `InputError` where it is another than expected."""
+    """Copy a file; `InputError` if its size or digest is not the expected one."""
     if not source.is_file():
         raise FileNotFoundError("no such file")
     if (size := source.stat().st_size) != entry.bytes:
@@ -177,7 +180,7 @@ def _copy(source: Path, target: Path, entry: Entry) -> None:
 
 
 def _download(url: str, target: Path, entry: Entry) -> None:
-    """Download a file; `ValueError` or `OSError` where it is another than expected, or comes too slowly."""
+    """Download a file; `ValueError` or `OSError` if it is not the expected one or arrives too slowly."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError("neither http nor https")
     print(f"androstep: fetching {entry.name} {entry.version}: {entry.bytes:,} bytes, {entry.licence}", file=sys.stderr)
@@ -198,7 +201,7 @@ def _download(url: str, target: Path, entry: Entry) -> None:
 
 
 def _urls(entry: Entry) -> Iterator[str]:
-    """Where the archive may be, the mirror first."""
+    """Yield the addresses of the archive, the mirror first."""
     mirror = os.environ.get(MIRROR)
     if mirror:
         yield f"{mirror.rstrip('/')}/{entry.file if _is_path(mirror) else quote(str(entry.file))}"
@@ -206,7 +209,7 @@ def _urls(entry: Entry) -> Iterator[str]:
 
 
 def _local(url: str) -> Path | None:
-    """The file that an address names; None for one in the network."""
+    """Return the local file of an address; None for a network address."""
     if _is_path(url):
         return Path(url)
     parts = urlsplit(url)

@@ -1,7 +1,8 @@
-"""What lies in a Parquet file apart from the values that a reader gives: pages as they are, and everything around them.
+"""Read the raw pages and metadata of a Parquet file, so that they can be searched for names.
 
-A dictionary may hold values that no row has, and footers, page headers and indexes repeat values. Page headers are
-Thrift's compact protocol (apache/parquet-format, README and parquet.thrift; apache/thrift, thrift-compact-protocol).
+A Parquet reader returns only the values of rows. A dictionary page may hold values that no row uses, and footers, page
+headers and indexes repeat values. Page headers use Thrift's compact protocol (apache/parquet-format, README and
+parquet.thrift; apache/thrift, thrift-compact-protocol).
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _STRUCT = 12
 
 @dataclass(frozen=True)
 class Parts:
-    """`texts` are the decompressed pages of the columns of texts, `around` is the file without the bodies of pages."""
+    """`texts` are the decompressed pages of text columns; `around` is the file without the bodies of pages."""
 
     texts: tuple[bytes, ...]
     around: bytes
 
 
 def read(path: Path) -> Parts:
-    """The parts of a Parquet file; `InputError` where it is damaged."""
+    """Split a Parquet file into its parts; `InputError` if it is damaged."""
     data = path.read_bytes()
     texts: list[bytes] = []
     around: list[bytes] = []
@@ -52,7 +53,7 @@ def read(path: Path) -> Parts:
 
 
 def _chunks(path: Path) -> Iterator[tuple[int, int, str, bool]]:
-    """Start, end and codec of each column chunk, and whether it holds text."""
+    """Yield start, end and codec of each column chunk, and whether it holds text."""
     metadata = pq.read_metadata(path)
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
@@ -63,7 +64,7 @@ def _chunks(path: Path) -> Iterator[tuple[int, int, str, bool]]:
 
 
 def _body(body: bytes, header: dict[int, int], codec: str) -> bytes:
-    """The contents of a page; those of version 2 begin with levels that are never compressed."""
+    """Decompress a page. Pages of version 2 begin with levels, which are never compressed."""
     levels = header.get(_V2_LEVELS, 0) if header[1] == _DATA_PAGE_V2 else 0
     if codec == "UNCOMPRESSED" or not header.get(_V2_COMPRESSED, 1):
         return body
@@ -72,7 +73,7 @@ def _body(body: bytes, header: dict[int, int], codec: str) -> bytes:
 
 
 def _codec(name: str) -> pa.Codec:
-    """The decompressor that Parquet calls `name`; `ValueError` for one that is not known."""
+    """Return the decompressor for Parquet's codec `name`; `ValueError` if it is unsupported."""
     codecs = {
         "ZSTD": pa.Codec("zstd"),
         "GZIP": pa.Codec("gzip"),
@@ -86,11 +87,14 @@ def _codec(name: str) -> pa.Codec:
 
 
 _V2_LEVELS, _V2_COMPRESSED = -1, -2
-"""Keys, beside the numbers of PageHeader's fields, for what `_page_header` tells of a page of version 2."""
+"""Keys that `_page_header` adds to the field numbers for pages of version 2."""
 
 
 def _page_header(data: bytes, place: int) -> tuple[dict[int, int], int]:
-    """The numbers of a PageHeader by field (1 type, 2 size, 3 size as it lies there), and where the body begins."""
+    """Return the integer fields of a PageHeader and the offset of the page's body.
+
+    Field 1 is the type, 2 the uncompressed size, 3 the compressed size.
+    """
     fields, place = _struct(data, place)
     header = {number: value for number, value in fields.items() if isinstance(value, int)}
     second = fields.get(8)
@@ -104,7 +108,7 @@ def _page_header(data: bytes, place: int) -> tuple[dict[int, int], int]:
 
 
 def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, object], int]:
-    """The fields of a struct by number: integers, truths and structs; of others only the number."""
+    """Parse a struct into its fields by number. Values are integers, booleans and structs; other types are None."""
     if depth > 8:
         raise ValueError("structs in structs without end")
     fields: dict[int, object] = {}

@@ -1,4 +1,4 @@
-"""The tables of a release: how they are written as Parquet, and how they are read again."""
+"""Write and read the tables of a release as Parquet."""
 
 from __future__ import annotations
 
@@ -20,38 +20,46 @@ DIRECTORY = "tables"
 CAPTURE = schema.Column("capture_id", "string", None, False, "Capture that the row is of (table captures).")
 
 MISSING = "unknown"
-"""The word for a fact that is not known. Not Hive's own word for null: where a column has no other value, pyarrow
-refuses to open the table."""
+"""Partition value for an unknown fact.
+
+Hive's own word for null is not used: pyarrow cannot open a table if one of its columns has no other value.
+"""
 
 PARTITIONS = {"capture_device": "device", "capture_release": "android_release", "capture_workload": "workload"}
-"""Columns that the names of directories tell, and the facts that they tell. Not by the names of the facts: tables
-bench_runs, replay_runs and commands have columns of these names, with another meaning."""
+"""Partition columns and their facts.
+
+The columns are not named like the facts, because tables bench_runs, replay_runs and commands have columns of these
+names with another meaning.
+"""
 
 _ROWS_IN_GROUP = 1 << 20
 _LONGEST = 100
-"""Bytes of a value in the name of a directory: filesystems take 255 for a name, and Windows little more for a path."""
+"""Limit of bytes of a value in a directory name.
+
+Filesystems allow 255 for a name, and Windows little more for a path.
+"""
 
 
 def released(table: schema.Table) -> schema.Table:
-    """The table as releases have it: which capture a row is of comes first."""
+    """Return the table's schema in releases: column capture_id comes first."""
     others = tuple(column for column in table.columns if column.name != CAPTURE.name)
     return schema.Table(table.name, table.version, table.description, (CAPTURE, *others))
 
 
 def arrow(table: schema.Table) -> pa.Schema:
-    """The columns of a released table as its files have them: enums are strings, and there is no metadata."""
+    """Return the Arrow schema of a released table's files: enums are strings, and there is no metadata."""
     plain = [(c.name, pa.string() if c.dtype == "enum" else c.arrow, c.nullable) for c in released(table).columns]
     return pa.schema([pa.field(name, dtype, nullable) for name, dtype, nullable in plain])
 
 
 def place(table: str, facts: dict[str, object]) -> Path:
-    """Where in a release the rows of a capture with these facts are."""
+    """Return the path in a release for the rows of a capture with these facts."""
     directories = [f"{column}={_value(facts[fact])}" for column, fact in PARTITIONS.items()]
     return Path(DIRECTORY, table, *directories, f"part-{facts['capture_id']}.parquet")
 
 
 def _value(fact: object) -> str:
-    """A fact as the name of a directory: percent-encoded (RFC 3986), and ended by a hash where it is too long."""
+    """Encode a fact as a directory name: percent-encoded (RFC 3986), and shortened with a hash if it is too long."""
     if fact is None or fact == "":
         return MISSING
     text = str(fact)
@@ -62,7 +70,7 @@ def _value(fact: object) -> str:
 
 
 def write(frame: pl.DataFrame, name: str, capture_id: str, path: Path) -> None:
-    """Write the rows of one capture (in the schema of table `name`): equal rows in any order give equal bytes."""
+    """Write the rows of one capture (in the schema of table `name`). Equal rows in any order give equal bytes."""
     columns = released(schema.table(name))
     plain = frame.with_columns(pl.col(pl.Enum).cast(pl.String), pl.lit(capture_id).alias(CAPTURE.name))
     order = [
@@ -75,7 +83,7 @@ def write(frame: pl.DataFrame, name: str, capture_id: str, path: Path) -> None:
 
 
 def options(table: schema.Table) -> dict[str, Any]:
-    """How Parquet is written, all of it: what is left open may change with the writer's version."""
+    """Return all options of the Parquet writer. Defaults might change with its version."""
     return {
         "version": "2.6",
         "data_page_version": "1.0",
@@ -92,9 +100,10 @@ _INTEGERS = ("int64", "int32", "uint32")
 
 
 def tables(directory: str | PathLike[str]) -> dict[str, pl.LazyFrame]:
-    """The tables of a release by name, in the types of the schemas, each with column capture_id first.
+    """Return the tables of a release by name, in the types of the schemas, with column capture_id first.
 
-    Table `captures` tells device, Android release and workload of each. `InputError` where the directory is no release.
+    Table `captures` has device, Android release and workload of each capture. Raises `InputError` if the directory is
+    not a release.
     """
     root = Path(directory)
     if not (root / DIRECTORY).is_dir():
@@ -107,7 +116,7 @@ def _scan(root: Path, name: str) -> pl.LazyFrame:
     files = sorted(root.rglob("*.parquet"))
     rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
     present = rows.collect_schema()
-    # Earlier releases have not all columns of today.
+    # Earlier releases lack columns that were added since.
     return rows.select(
         (pl.col(c.name) if c.name in present or not c.nullable else pl.lit(None)).cast(c.polars).alias(c.name)
         for c in released(schema.table(name)).columns

@@ -1,4 +1,7 @@
-"""Releases: captures as a dataset that anyone can open, check and cite, the same bytes whenever it is made again."""
+"""Release captures as a dataset that anyone can open, verify and cite.
+
+Making a release again gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from androstep_analysis.datasets.anonymise import Anonymiser
 from androstep_analysis.datasets.documents import Description
 
 VERSION = 1
-"""Version of the form of releases."""
+"""Version of the release format."""
 
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
@@ -41,12 +44,16 @@ def release(
     shift_times: bool = False,
     raw: bool = False,
 ) -> Path:
-    """Make directory `out` a release of these captures (directories or files that `androstep.open` takes).
+    """Make directory `out` a release of these captures (directories or files that `androstep.open` accepts).
 
-    With `key_file` (at least `anonymise.KEY_BYTES` random bytes) names are replaced by hashes; those in `allow` are
-    replaced too, and not searched for. With `shift_times` each capture's first event is at 0; with `raw` the sources
-    are copied too. The directory appears only when everything is in it. Raises `InputError` where a capture is given
-    twice, where `raw` would undo `key_file`, and where a name to be replaced survives.
+    - `key_file` (at least `anonymise.KEY_BYTES` random bytes) replaces names by hashes. Names in `allow` are replaced
+      too,
+      but the result is not searched for them.
+    - `shift_times` moves each capture's first event to time 0.
+    - `raw` also copies the sources.
+
+    The directory appears once it is complete. Raises `InputError` for a duplicate capture, if `raw` would undo
+    `key_file`, and if a name that should be replaced survives.
     """
     out = Path(out)
     capture.refuse_existing(out)
@@ -84,7 +91,7 @@ def _refuse_doubled(opened: Sequence[tuple[Path, Capture]]) -> None:
 
 
 def _capture(found: Capture, directory: Path, hidden: Anonymiser | None, shift_times: bool) -> dict[str, Any]:
-    """Writes the tables of a capture; what provenance.json tells of it."""
+    """Write the tables of a capture, and return its entry in provenance.json."""
     frames = anonymise.frames(found)
     if shift_times:
         wall_ns = _earliest_wall_ns(frames)
@@ -99,7 +106,7 @@ def _capture(found: Capture, directory: Path, hidden: Anonymiser | None, shift_t
 
 
 def _earliest_wall_ns(frames: dict[str, pl.DataFrame]) -> int:
-    """The earliest time in CLOCK_REALTIME in the tables; 0 where there is none."""
+    """Return the earliest time in CLOCK_REALTIME in the tables; 0 if there is none."""
     found = [frame[column].min() for name, frame in frames.items() for column in columns.of_treatment(name, "wall")]
     return min((time for time in found if isinstance(time, int)), default=0)
 
@@ -107,7 +114,7 @@ def _earliest_wall_ns(frames: dict[str, pl.DataFrame]) -> int:
 def _provenance(
     found: Capture, capture_id: str, rows: dict[str, int], hidden: Anonymiser | None, shift_times: bool
 ) -> dict[str, Any]:
-    """What the tables of a capture were made from. Where names are hidden, digests are replaced by keyed ones."""
+    """Describe the sources of a capture's tables. Anonymised releases have keyed digests."""
 
     def digest(text: str) -> str:
         return text if hidden is None else hidden.value(text, "digest")
@@ -135,7 +142,7 @@ def _provenance(
 
 
 def _keep_raw(path: Path, found: Capture, directory: Path) -> None:
-    """Copies the sources of a capture, under their own names made safe, numbered where two have the same."""
+    """Copy the sources of a capture under their own names, with unsafe characters encoded."""
     place = directory / "raw" / found.manifest.capture_id
     place.mkdir(parents=True)
     for source in sorted(found.manifest.sources, key=lambda source: (source.role, source.sha256)):
@@ -146,7 +153,7 @@ def _keep_raw(path: Path, found: Capture, directory: Path) -> None:
 
 
 def _refuse_collisions(directory: Path) -> None:
-    """Devices or workloads that differ only in upper and lower case would share a directory on some filesystems."""
+    """Refuse devices or workloads that differ only in case and would share a directory on some filesystems."""
     seen: dict[str, str] = {}
     for path in sorted(directory.rglob("*")):
         name = path.relative_to(directory).as_posix()
@@ -162,7 +169,7 @@ def _documents(
     hidden: Anonymiser | None,
     shift_times: bool,
 ) -> None:
-    """Writes everything that explains the tables."""
+    """Write everything that explains the tables."""
     released = parquet.tables(directory)
     schemas = {name: schema.table(name) for name in released}
     (directory / "schemas").mkdir()
@@ -203,7 +210,7 @@ def _documents(
 
 
 def _seal(directory: Path, described: Description) -> None:
-    """Writes what the files are, and gives all of them the same rights whatever the umask is."""
+    """Write the manifest and checksums, and set all file modes independently of the umask."""
     files = _files(directory)
     rows = {
         name: {"version": schema.table(name).version, "rows": table.select(pl.len()).collect().item()}
@@ -223,14 +230,14 @@ def _seal(directory: Path, described: Description) -> None:
 
 
 def sums(files: Sequence[dict[str, Any]], manifest_sha256: str) -> str:
-    """SHA256SUMS, in the format of `sha256sum`: of the manifest, and of every file that it lists."""
+    """Return SHA256SUMS, in the format of `sha256sum`, for the manifest and every file in it."""
     return "".join(
         f"{row['sha256']}  {row['path']}\n" for row in ({"path": MANIFEST, "sha256": manifest_sha256}, *files)
     )
 
 
 def _files(directory: Path) -> list[dict[str, Any]]:
-    """Path, bytes and sha256 of every file, by path."""
+    """Return path, bytes and sha256 of every file, sorted by path."""
     paths = {path.relative_to(directory).as_posix(): path for path in directory.rglob("*") if path.is_file()}
     return [
         {"path": name, "bytes": path.stat().st_size, "sha256": manifest.sha256(path)}
@@ -247,7 +254,7 @@ def _refuse_survivors(directory: Path, originals: Collection[str]) -> None:
 
 
 _TOLD = 5
-"""Survivors that a sentence tells of."""
+"""Limit of surviving names in an error message."""
 
 ALLOWING = "a name that lies there by chance is not searched for with --allow NAME"
 

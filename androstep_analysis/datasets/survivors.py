@@ -1,15 +1,20 @@
-"""Whether a release still tells a name that it was to replace.
+"""Search a release for names that should have been replaced.
 
-Three searches that do not trust what made the release. (1) Every value of a column in which names are replaced must
-have the form of a replaced name, however short the name was. (2) In everything that is text, as documents, names of
-files, values and statistics of the other columns, names of at least `SHORTEST` characters are searched as parts of
-words. (3) In bytes that are no text, as dictionaries and pages after decompression, footers and indexes, those of at
-least `SHORTEST_IN_BYTES`. Names are searched in UTF-8, UTF-16 and as hexadecimal digits and base64, in upper and lower
-case alike.
+There are three searches, which do not rely on the code that made the release:
 
-A path is not searched where a part of it is, of at least `SHORTEST_IN_BYTES` characters: one cannot lie there without
-the other. Three coincidences tell nothing: a short name that lies within a hash, and, in (2) and (3), a word that every
-release contains (`vocabulary`), such as `cache`, and a number of fewer than `SHORTEST_IN_BYTES` digits.
+1. Every value of an anonymised column must have the form of a replaced name, however short the name was.
+2. All text (documents, file names, values and statistics of the other columns) is searched for names of at least
+   `SHORTEST` characters, also as parts of words.
+3. Binary data (decompressed dictionaries and pages, footers, indexes) is searched for names of at least
+   `SHORTEST_IN_BYTES` characters.
+
+Names are searched in UTF-8, UTF-16, hexadecimal and base64, without regard to case. A path is not searched if one of
+its parts has at least `SHORTEST_IN_BYTES` characters, because that part is searched. Three kinds of hits are
+coincidences and are ignored:
+
+- a short name within a hash,
+- in 2 and 3, a word that every release contains (`vocabulary`), such as `cache`,
+- in 2 and 3, a number of fewer than `SHORTEST_IN_BYTES` digits.
 """
 
 from __future__ import annotations
@@ -37,10 +42,10 @@ SHORTEST = 4
 SHORTEST_IN_BYTES = 8
 
 _NO_COINCIDENCE = re.compile("[0-9a-f]{12}")
-"""So many hexadecimal digits of a name do not come about in a hash by themselves: hashes are not left out for it."""
+"""A name with this many hexadecimal digits cannot occur in a hash by chance, so hashes are searched for it."""
 
 _SMALL_NUMBER = re.compile(rf"[0-9]{{1,{SHORTEST_IN_BYTES - 1}}}")
-"""What sizes, counts and dates of any release contain by themselves."""
+"""Numbers that occur in any release as sizes, counts and dates."""
 
 _HASHES = re.compile(rb"(?<![0-9A-Fa-f])(?:[0-9a-f]{16}|[0-9a-f]{64})(?![0-9A-Fa-f])")
 
@@ -52,7 +57,7 @@ _BATCH_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class _Place:
-    """A part of a release: what it is called, and what lies there."""
+    """A part of a release: its name for messages, and its data."""
 
     name: str
     data: bytes
@@ -61,7 +66,7 @@ class _Place:
 
 @functools.cache
 def vocabulary() -> str:
-    """The text that every release contains, whatever it was made from, in lower case."""
+    """Return all text that every release contains regardless of its captures, in lower case."""
     own = Path(__file__).parent
     fixed = [
         *sorted(path for path in schema.directory().iterdir() if path.is_file()),
@@ -72,7 +77,7 @@ def vocabulary() -> str:
 
 
 def survivors(directory: Path, originals: Collection[str]) -> Iterator[str]:
-    """A sentence for each place where one of these names survives in a release; `InputError` for a damaged file."""
+    """Yield a sentence for each part of a release that contains one of these names; `InputError` for a damaged file."""
     searched = {
         name
         for name in originals
@@ -90,7 +95,7 @@ def survivors(directory: Path, originals: Collection[str]) -> Iterator[str]:
 
 
 def unlike_anonymised(directory: Path) -> Iterator[str]:
-    """A sentence for each column of a release in which a value has not the form of a replaced name (search 1)."""
+    """Yield a sentence for each column with a value that does not have the form of a replaced name (search 1)."""
     for path in sorted(directory.rglob("*.parquet")):
         place = path.relative_to(directory)
         table = _table(place)
@@ -101,12 +106,12 @@ def unlike_anonymised(directory: Path) -> Iterator[str]:
 
 
 def _table(place: Path) -> str:
-    """The table that a file with this path in a release is of; nothing for a file that lies elsewhere."""
+    """Return the table of a file from its path in the release; "" for other files."""
     return place.parts[1] if place.parts[0] == parquet.DIRECTORY and len(place.parts) > 2 else ""
 
 
 def _places(directory: Path) -> Iterator[_Place]:
-    """Everything that a release holds."""
+    """Yield every part of a release."""
     for path in sorted(directory.rglob("*")):
         name = path.relative_to(directory).as_posix()
         yield _Place(f"the name of {name}", unquote_to_bytes(os.fsencode(name)))
@@ -123,7 +128,7 @@ def _places(directory: Path) -> Iterator[_Place]:
 
 
 def _texts(path: Path, names: Collection[str]) -> dict[str, pl.Series]:
-    """The distinct values of those of these columns that hold text; `InputError` for a damaged file."""
+    """Return the distinct values of those of the columns `names` that hold text; `InputError` for a damaged file."""
     try:
         wanted = [name for name in pq.read_schema(path).names if name in names]
         table = pl.read_parquet(path, columns=wanted, glob=False)
@@ -134,7 +139,7 @@ def _texts(path: Path, names: Collection[str]) -> dict[str, pl.Series]:
 
 
 def _statistics(path: Path) -> Iterator[bytes]:
-    """The texts in a footer: names, key-value metadata, least and largest values."""
+    """Yield the texts in a footer: names, key-value metadata, minima and maxima."""
     metadata = pq.read_metadata(path)
     yield str(metadata.created_by).encode()
     for key, value in (metadata.metadata or {}).items():
@@ -148,7 +153,7 @@ def _statistics(path: Path) -> Iterator[bytes]:
 
 
 def _forms(names: Collection[str]) -> dict[str, str]:
-    """What is searched for, in characters that stand for bytes and in lower case, to the name it is a form of."""
+    """Return the search strings for all names, in lower case with a character for each byte, to the original name."""
     forms: dict[str, str] = {}
     for name in names:
         cases = {name} if name.isascii() else {name, name.lower(), name.upper()}
@@ -164,7 +169,7 @@ def _forms(names: Collection[str]) -> dict[str, str]:
 
 
 def _base64(data: bytes) -> Iterator[bytes]:
-    """What base64 of anything with these bytes in it contains, at each of the three ways in which it can lie."""
+    """Yield the base64 text that any data containing these bytes must contain, for each of the three alignments."""
     for before in range(3):
         text = base64.b64encode(b"\0" * before + data)
         first = (0, 2, 3)[before]
@@ -172,7 +177,7 @@ def _base64(data: bytes) -> Iterator[bytes]:
 
 
 def _found(places: Sequence[_Place], forms: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each of these places and each name of which a form lies there."""
+    """Yield a sentence for each part and each name that occurs in it in any form."""
     texts = [place.data.lower() for place in places]
     for data, has_hash in ((texts, True), ([_HASHES.sub(b" ", text) for text in texts], False)):
         searched = [form for form in forms if bool(_NO_COINCIDENCE.search(form)) == has_hash]

@@ -1,4 +1,4 @@
-"""Archives of datasets, unpacked as if anyone had made them: files and directories only, inside of one directory."""
+"""Unpack archives of datasets safely: only files and directories, only inside the target directory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from androstep_analysis.common.errors import InputError, printable
 
 _MOST_FILES = 1_000_000
 _MOST_PARTS, _MOST_PART_BYTES = 100, 255
-"""Directories in one another, and bytes of a name in one: what every filesystem has room for."""
+"""Limits that every filesystem supports: nested directories, and bytes of a name."""
 
 
 def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
     """Unpack a tar (plain, gzip, bzip2, xz) or zip archive into an empty directory.
 
-    `InputError` for links and devices, for names that lead out of the directory or come twice, for more than
-    `most_bytes`, and for a damaged archive. Owners, rights and times in the archive are not taken over.
+    Raises `InputError` for links and devices, for names that leave the directory or occur twice, for more than
+    `most_bytes`, and for a damaged archive. Owners, modes and times in the archive are ignored.
     """
     left = most_bytes
     try:
@@ -57,20 +57,21 @@ def _safe(name: str, archive: Path) -> PurePosixPath:
 
 
 Content = Iterator[bytes] | None
-"""What is in a file, in pieces; None for a directory."""
+"""The contents of a file in pieces; None for a directory."""
 
 
 def _members(archive: Path, most_bytes: int) -> Iterator[tuple[str, Content]]:
-    """Name and content of each member."""
+    """Yield name and content of each member."""
     with _readable(archive):
         yield from _zip(archive) if zipfile.is_zipfile(archive) else _tar(archive, most_bytes)
 
 
 @contextlib.contextmanager
 def _readable(archive: Path) -> Iterator[None]:
-    """What Python's readers of archives raise becomes one sentence: any exception may come of a damaged archive.
+    """Convert any exception of Python's archive readers to `InputError`: a damaged archive may raise any of them.
 
-    What happens outside of them, where a member is written, is no business of this: it does not reach a generator.
+    Exceptions of the consumer, which writes the member, do not pass through here, because they do not reach a
+    generator.
     """
     try:
         yield
@@ -88,7 +89,7 @@ def _pieces(content: IO[bytes], archive: Path) -> Iterator[bytes]:
 
 
 def _tar(archive: Path, most_bytes: int) -> Iterator[tuple[str, Content]]:
-    # Headers and padding are half of an archive of small files.
+    # Headers and padding may be half of an archive of small files.
     with archive.open("rb") as packed, tar.plain(packed) as opened:
         members = tar.Tar(opened, 2 * most_bytes + (1 << 24))
         for member in members:
@@ -106,7 +107,7 @@ def _zip(archive: Path) -> Iterator[tuple[str, Content]]:
             if member.is_dir():
                 yield member.filename, None
             elif member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                # Of the others zipfile unpacks without bound whatever a piece comes to.
+                # For other methods zipfile decompresses without a limit, whatever the piece size.
                 raise InputError(f"{archive}: {member.filename!r} is not deflated; pack it as zip does by default")
             else:
                 with packed.open(member) as content:

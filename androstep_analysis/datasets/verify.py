@@ -1,4 +1,4 @@
-"""Whether a release is what its makers left: every byte, every file, every schema and every row."""
+"""Verify a release: every byte, file, schema and row must be as published."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from androstep_analysis.datasets import anonymise, parquet, survivors
 from androstep_analysis.datasets.release import ANONYMISATION, MANIFEST, SUMS, VERSION, sums
 
 _DEEPEST = 16
-"""Directories in each other that are looked into; releases have five."""
+"""Limit of nested directories. Releases have five."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found, in sentences. Without `problems` the release is whole; `notes` say what could not be checked."""
+    """The result of a verification.
+
+    Without `problems` the release is intact. `notes` list what could not be checked.
+    """
 
     files: int
     problems: tuple[str, ...]
@@ -39,8 +42,8 @@ def verify(
 ) -> Verification:
     """Check a release: digests, missing and extra files, links, schemas, rows, and the form of replaced names.
 
-    With captures in `without`, it is also searched for their names (`survivors`) but those in `allow`. Nothing outside
-    of the directory is read. Raises `InputError` where the directory is no release at all.
+    `without` lists captures for whose names the release is searched (`survivors`), except those in `allow`. Nothing
+    outside the directory is read. Raises `InputError` if the directory is not a release.
     """
     root = Path(directory)
     if not root.is_dir():
@@ -66,7 +69,7 @@ def verify(
 
 
 def _walk(root: Path) -> Iterator[tuple[str, str | None]]:
-    """What lies in the directory, by path from it: None for a file, else a sentence on what it is."""
+    """Yield each path below the directory, with None for a regular file, else a sentence about the problem."""
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -88,7 +91,7 @@ def _walk(root: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _collisions(names: Sequence[str]) -> list[str]:
-    """Names that are one on a filesystem without upper and lower case, or with another form of Unicode."""
+    """Report names that are equal on a filesystem that ignores case or normalises Unicode."""
     seen: dict[str, str] = {}
     problems = []
     paths = {str(path) for name in names for path in (PurePosixPath(name), *PurePosixPath(name).parents)}
@@ -100,7 +103,7 @@ def _collisions(names: Sequence[str]) -> list[str]:
 
 
 def _listed(root: Path) -> dict[str, str]:
-    """Path to sha256, as SHA256SUMS tells."""
+    """Read SHA256SUMS: path to digest."""
     lines = _text(root / SUMS).splitlines()
     listed = {}
     for number, line in enumerate(lines, 1):
@@ -117,7 +120,7 @@ def _listed(root: Path) -> dict[str, str]:
 
 
 def _differences(root: Path, listed: Mapping[str, str], found: set[str]) -> list[str]:
-    """Files that are missing, too many or changed."""
+    """Report missing, extra and changed files."""
     problems = [f"{name}: missing; fetch the release again" for name in sorted({*listed, SUMS} - found)]
     problems += [f"{name}: not part of the release; remove it" for name in sorted(found - listed.keys() - {SUMS})]
     for name in sorted(listed.keys() & found):
@@ -127,7 +130,7 @@ def _differences(root: Path, listed: Mapping[str, str], found: set[str]) -> list
 
 
 def _contents(root: Path, listed: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Notes and problems on what the files say, once each is as it was listed."""
+    """Check the contents of files whose digests match; return notes and problems."""
     if MANIFEST not in listed:
         return [], [f"{SUMS}: does not list {MANIFEST}; fetch the release again"]
     try:
@@ -154,7 +157,7 @@ def _contents(root: Path, listed: Mapping[str, str]) -> tuple[list[str], list[st
 
 
 def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Notes and problems on the tables: their schemas and rows."""
+    """Check the schemas and rows of the tables; return notes and problems."""
     notes, problems = [], []
     parts = [PurePosixPath(name) for name in listed if name.startswith(f"{parquet.DIRECTORY}/")]
     problems += [f"{part}: of no table that {MANIFEST} tells of" for part in parts if part.parts[1] not in stated]
@@ -177,7 +180,7 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
 
 
 def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> int:
-    """The number of rows of a file; `problems` gets a sentence where it is more or other than its schema says."""
+    """Return the number of rows of a file; append to `problems` if it deviates from its schema."""
     try:
         metadata = pq.read_metadata(path)
         columns = metadata.schema.to_arrow_schema()

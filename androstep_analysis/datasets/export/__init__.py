@@ -1,6 +1,7 @@
-"""Captures in the formats of other tools, a module each; docs/export.md says what each is for and what it cannot hold.
+"""Export captures to the formats of other tools, one module for each.
 
-Every target has a function ``write(capture, file)`` that writes to a binary file piece by piece.
+docs/export.md explains the purpose and the limits of each format. Every module has a function ``write(capture, file)``
+that writes to a binary file in batches.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ Write = Callable[..., None]
 
 @dataclass(frozen=True)
 class Target:
-    """One format: what it is for, what is lost, and its function; `is_text` where a terminal can show it.
+    """An export format: its purpose, what is lost, and its function.
 
-    `rows_of` is the table it is made of; `options` are the arguments of the function beside the capture and the file.
+    `is_text` is false for binary formats. `rows_of` is the table that is exported. `options` are the function's
+    arguments after the capture and the file.
     """
 
     purpose: str
@@ -91,9 +93,9 @@ TARGETS = {
         msr.write,
     ),
 }
-"""Name of each format in `androstep export --to`, and the format."""
+"""The formats by their name in `androstep export --to`."""
 
 
 def write(capture: Capture, target: str, file: BinaryIO, **options: Any) -> None:
-    """Write `capture` in the format `target` (one of `TARGETS`; `KeyError` for others) to a file opened for bytes."""
+    """Write `capture` in the format `target` (one of `TARGETS`, else `KeyError`) to a binary file."""
     TARGETS[target].write(capture, file, **options)

@@ -1,4 +1,4 @@
-"""Tables piece by piece, and lines of text."""
+"""Read tables in batches, and format lines of text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import polars as pl
 from androstep_analysis.common import units
 
 BATCH_ROWS = 1 << 17
-"""Rows in memory at once."""
+"""Number of rows in memory at once."""
 
 
 def batches(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """The rows of `table` in order, up to `BATCH_ROWS` at a time; nothing for an empty table."""
+    """Yield the rows of `table` in order, up to `BATCH_ROWS` at a time; nothing for an empty table."""
     return iter(table.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True))
 
 
@@ -27,25 +27,25 @@ def write_lines(lines: pl.Series, file: BinaryIO) -> None:
 
 
 def one_field(text: pl.Expr) -> pl.Expr:
-    """Text without what would break a line or steer a terminal: every such character becomes ``?``."""
+    """Replace each control or line-breaking character by ``?``."""
     return text.str.replace_all(r"[\p{C}\p{Zl}\p{Zp}]", "?")
 
 
 def decimal(value: pl.Expr, width: int = 0) -> pl.Expr:
-    """An integer as text, padded with spaces to `width` characters on the left."""
+    """Format an integer, padded with spaces on the left to `width` characters."""
     return value.cast(pl.String).str.pad_start(width)
 
 
 def zeros(value: pl.Expr, width: int) -> pl.Expr:
-    """An integer as text of `width` digits."""
+    """Format an integer with leading zeros to `width` digits."""
     return value.cast(pl.String).str.pad_start(width, "0")
 
 
 def major(dev: pl.Expr) -> pl.Expr:
-    """Major number of a `dev` column's value."""
+    """Return the major number of a `dev` column's value."""
     return dev // (1 << units.MINOR_BITS)
 
 
 def minor(dev: pl.Expr) -> pl.Expr:
-    """Minor number of a `dev` column's value."""
+    """Return the minor number of a `dev` column's value."""
     return dev % (1 << units.MINOR_BITS)

@@ -1,8 +1,8 @@
-"""The text blkparse prints by default (blktrace: blkparse_fmt.c, ``process_default``), from table block_events.
+"""Export the text that blkparse prints by default (blktrace: blkparse_fmt.c, ``process_default``).
 
-What the table does not hold cannot be printed: sequence numbers are counted anew for each CPU, unplugs have no number
-of requests, requeues have error 0, and a thread without a name is called ``(null)``, as blkparse does. Events that
-blkparse has no letter for (merges of requests) have no line; a summary is not printed.
+The source is table block_events, which lacks some fields: sequence numbers are counted anew for each CPU, unplugs have
+no number of requests, requeues have error 0, and a thread without a name is called ``(null)``, as in blkparse. Events
+without a letter in blkparse (merges of requests) have no line. No summary is printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LETTERS = {
 """blkparse's letter of each action."""
 
 _WRAP_NS = 1_266_874_889_709_551_616
-"""2^64 ns as blkparse prints it: it takes times before the start for unsigned and cuts the seconds to 32 bits."""
+"""2^64 ns as blkparse prints it: times before the start become unsigned, and seconds are truncated to 32 bits."""
 
 _NO_SECTOR = (1 << 64) - 1
 
@@ -56,7 +56,7 @@ def _action() -> pl.Expr:
 
 
 def _letter() -> pl.Expr:
-    """Letters of the action; a plug that a timer pulled is told by the recorder's own name only."""
+    """Return the letters of the action. Only the recorder's event name identifies an unplug by timer."""
     letter = _action().replace_strict(LETTERS, default=None, return_dtype=pl.String)
     return pl.when(pl.col("event") == "UT").then(pl.lit("UT")).otherwise(letter)
 
@@ -98,7 +98,7 @@ def _tail() -> pl.Expr:
         .then(name)
         .when(act == "A")
         .then(pl.format("{} + {} {}", sector, length.fill_null(0), came_from))
-        .when(act == "X")  # the place of the cut, of which blkparse prints 32 bits
+        .when(act == "X")  # the sector of the split, of which blkparse prints 32 bits
         .then(pl.format("{} / {} {}", sector, (pl.col("sector") + length).fill_null(0) % (1 << 32), name))
         .when(act.is_in(["C", "R"]))
         .then(

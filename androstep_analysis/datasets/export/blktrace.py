@@ -1,8 +1,8 @@
-"""blktrace's binary stream (include/uapi/linux/blktrace_api.h, version 7), as ``blktrace -o -`` writes it.
+"""Export blktrace's binary stream (include/uapi/linux/blktrace_api.h, version 7), like ``blktrace -o -``.
 
-All CPUs are in one stream, in order of time. fio replays it, ``blkparse -i -`` prints it, btt takes what blkparse makes
-of it. Letters of rwbs that blktrace has no bit for are lost, and so is what table block_events does not keep: sequence
-numbers are counted anew for each CPU, unplugs have no number of requests, requeues no error.
+All CPUs are in one stream, in order of time. fio replays it, ``blkparse -i -`` prints it, and btt reads blkparse's
+result. Letters of rwbs without a bit in blktrace are lost, and so is what table block_events does not hold: sequence
+numbers are counted anew for each CPU, unplugs have no number of requests, and requeues no error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _COMM_BYTES = 16
 def write(capture: Capture, file: BinaryIO) -> None:
     """Write a record per block event, and the name of a thread before its first event under that name.
 
-    Times at or below 0 are moved with all others so that they begin at 1: blkparse takes 0 for no time.
+    If times begin at or below 0, all are moved to begin at 1, because blkparse treats 0 as missing.
     """
     events = capture.block_events.filter(pl.col("action").cast(pl.String).is_in(list(ACTIONS)))
     printed: dict[int, int] = {}
@@ -81,12 +81,12 @@ def write(capture: Capture, file: BinaryIO) -> None:
 
 
 def _name_before() -> pl.Expr:
-    """What the thread was called in its event before."""
+    """Return the thread's name in its previous event."""
     return pl.col("comm").forward_fill().shift(1).over("tid")
 
 
 def _bytes(rows: pl.DataFrame) -> bytes:
-    """The records of the events, each behind that of its thread's name where it has a new one."""
+    """Return the records of the events. A record with the thread's name precedes an event if the name is new."""
     events = np.zeros((rows.height, 2), _RECORD)
     lengths = np.zeros((rows.height, 2), np.int64)
     _fill_names(rows, events[:, 0], lengths[:, 0])
@@ -126,7 +126,7 @@ def _fill_events(rows: pl.DataFrame, records: npt.NDArray[Any], lengths: npt.NDA
     records["error"] = (-rows["error"].to_numpy()).astype(np.uint16)
     pdu_bytes = action.replace_strict(_PDU_BYTES, default=0, return_dtype=pl.Int64).to_numpy()
     records["pdu_bytes"] = pdu_bytes
-    pdu = np.zeros((rows.height, 2), ">u8")  # numbers in payloads are big-endian
+    pdu = np.zeros((rows.height, 2), ">u8")  # payloads are big-endian
     old_dev = rows["old_dev"].fill_null(0).to_numpy().astype(np.uint64)
     is_remap = (action == "remap").to_numpy()
     both = old_dev << np.uint64(32) | rows["dev"].to_numpy().astype(np.uint64)
@@ -137,7 +137,7 @@ def _fill_events(rows: pl.DataFrame, records: npt.NDArray[Any], lengths: npt.NDA
 
 
 def _flags(letters: pl.Series) -> npt.NDArray[np.int64]:
-    """The bits that blktrace has for operation and flags."""
+    """Return blktrace's bits for operation and flags."""
     distinct = letters.unique(maintain_order=True).fill_null("")
     bits = [_bits(rwbs.meaning(text)) for text in distinct.to_list()]
     return letters.fill_null("").replace_strict(distinct, bits, return_dtype=pl.Int64).to_numpy()

@@ -1,7 +1,7 @@
-"""The averages that btt prints by default (blktrace: btt/output.c), from table block_events.
+"""Export the averages that btt prints by default (blktrace: btt/output.c), from table block_events.
 
-Left out are plugs, active periods, and the ranges of activity, of which btt makes figures. Medians are those of the
-distances: btt's, which come of the shape of its tree, may be others.
+Plugs, active periods and ranges of activity are omitted. Medians are exact; btt's depend on the shape of its tree and
+may differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from androstep_analysis.common import units
 from androstep_analysis.measures import bio_steps, parts
 
 _MAPPED: Final = (9, 253, 254)
-"""Majors that btt takes for those of md and device-mapper, whatever the kernel gave them to (virtio disks: 254)."""
+"""Major numbers that btt treats as md and device-mapper.
+
+The kernel may assign them to other drivers (virtio disks: 254).
+"""
 
 _NS: Final = 1e9
 
@@ -24,13 +27,14 @@ _OVERHEAD: Final = ("Q2G", "G2I", "Q2M", "I2D", "D2C")
 
 
 def write(capture: Capture, file: BinaryIO) -> None:
-    """Write the tables; nothing where the capture has no block events.
+    """Write the tables; write nothing if the capture has no block events.
 
-    In memory are the bios that are not complete, and each distance of a seek with its count.
+    Memory holds the incomplete bios, and a count for each distance of a seek.
     """
     sums, distances = _counted(capture.block_events)
     if sums:
-        # As they come, also those of which btt leaves out what came before their first bio.
+        # Devices are in order of their first event. btt does so even if it ignores that event because it precedes the
+        # device's first bio.
         first = bio_steps.events(capture.block_events).group_by("dev").agg(pl.col("ts_ns").min()).sort("ts_ns", "dev")
         devices = first.collect()["dev"].to_list()
         file.write("".join(f"{line}\n" for line in _lines(sums, distances, devices)).encode())
@@ -40,11 +44,11 @@ Sums = dict[tuple[int, str], dict[str, int]]
 """n, min, max and total by device and step."""
 
 Distances = dict[tuple[int, str], list[tuple[int, int]]]
-"""Each distance with its count, in order, by device and kind of seek."""
+"""Each seek distance with its count, sorted, by device and kind of seek."""
 
 
 def _counted(block_events: pl.LazyFrame) -> tuple[Sums, Distances]:
-    """All that is printed, in one pass."""
+    """Compute all figures in one pass."""
     by, value = ["dev", "step"], pl.col("value").abs()
     sums: Sums = {}
     counts: pl.DataFrame | None = None
@@ -111,7 +115,7 @@ def _of_all(step: str) -> str:
 
 
 def _average(title: str, sums: Sums, devices: Sequence[int], step: str) -> Iterator[str]:
-    """A line of a step, unless no device has it."""
+    """Yield the line of a step, unless no device has it."""
     found = {"n": 0, "total": 0}
     for dev in devices:
         if (dev, step) in sums:
@@ -153,7 +157,7 @@ def _count(sums: Sums, dev: int, step: str) -> int:
 
 
 def _queued(sums: Sums, dev: int) -> int:
-    """Bios that were queued, at the least as many as requests were issued, as btt has it."""
+    """Return the number of queued bios, or of issued requests if that is larger, as btt does."""
     queued, issued = _count(sums, dev, bio_steps.ACTIVE), _count(sums, dev, "D2D seek")
     return max(queued, issued) if queued else 0
 
@@ -205,7 +209,7 @@ def _seeks(distances: Distances, devices: Sequence[int], step: str) -> Iterator[
 
 
 def _median(of: Sequence[tuple[int, int]]) -> int:
-    """The least distance that at least half of the seeks did not exceed."""
+    """Return the smallest distance that at least half of the seeks did not exceed."""
     wanted = sum(n for _, n in of) // 2
     for distance, n in of:
         wanted -= n
@@ -215,7 +219,7 @@ def _median(of: Sequence[tuple[int, int]]) -> int:
 
 
 Modes = tuple[list[int], int]
-"""The distances that are as frequent as no other, and their count."""
+"""The most frequent distances, and their count."""
 
 
 def _modes(of: Sequence[tuple[int, int]]) -> Modes:
@@ -243,7 +247,7 @@ def _seek_lines(title: str, count: int, mean: float, median: int, modes: Modes) 
 
 
 def _overall(count: int, mean: float, median: int, modes: Sequence[Modes]) -> Iterator[str]:
-    """All devices: their modes with the counts of those that are a mode of several added up."""
+    """Yield the line for all devices. A distance that is a mode of several devices has the sum of their counts."""
     known: dict[int, int] = {}
     for values, most in modes:
         for value in values:

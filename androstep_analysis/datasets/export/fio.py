@@ -1,9 +1,10 @@
-"""fio's iolog: the requests as fio replays them (fio(1), "trace file format"; iolog.c).
+"""Export to fio's iolog, for replay with fio (fio(1), "trace file format"; iolog.c).
 
-Version 2 is read by fio 1.17 and later. Its `wait` states the time since fio started, in milliseconds: that is what
-fio does (`read_iolog_get` compares with `mtime_since_genesis`), though its manual speaks of microseconds since the
-last wait. Version 3 came with fio 3.31: each line has its time in microseconds, and fio waits as long as two lines are
-apart, but not before the second line where the first has time 0, so that times here start at 1.
+fio 1.17 and later read version 2. Its `wait` is the time since fio started, in milliseconds: `read_iolog_get` compares
+it with `mtime_since_genesis`, although the manual says microseconds since the last wait.
+
+Version 3 came with fio 3.31. Each line has its time in microseconds, and fio waits for the difference between two
+lines. It does not wait before the second line if the first has time 0, so times start at 1 here.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from androstep_analysis.common import units
 from androstep_analysis.datasets.export.batches import batches, major, minor, write_lines
 
 ACTIONS = {"read": "read", "write": "write", "discard": "trim", "secure_erase": "trim", "flush": "sync"}
-"""fio's action of each operation; others have none."""
+"""fio's action of each operation. Other operations are omitted."""
 
 MAX_BYTES = 1 << 30
-"""A longer request becomes several lines of this length: fio reads lengths of 32 bits."""
+"""Longer requests are split into lines of this length, because fio parses lengths as 32 bits."""
 
 
 def write_v2(capture: Capture, file: BinaryIO) -> None:
@@ -46,7 +47,7 @@ def _write(capture: Capture, file: BinaryIO, version: int) -> None:
     file.write("".join(f"{at}{name} {action}\n" for name in files for action in ("add", "open")).encode())
     waited_ms, latest_ns = 0, first_ns
     for batch in batches(requests):
-        # The order is that of the table; a time that goes back is one that fio need not wait for.
+        # Keep the table's order. fio does not wait for a time that goes back.
         times = pl.max_horizontal(pl.col("time_ns").cum_max(), pl.lit(latest_ns)) - first_ns
         rows = _cut(batch.with_columns(since_ns=times))
         lines = _lines_v2(rows, waited_ms) if version == 2 else _lines_v3(rows)
@@ -58,7 +59,7 @@ def _write(capture: Capture, file: BinaryIO, version: int) -> None:
 
 
 def _replayable(requests: pl.LazyFrame) -> pl.LazyFrame:
-    """Columns dev, action, offset, bytes (Int64), time_ns of the requests that fio has an action for."""
+    """Return columns dev, action, offset, bytes (Int64), time_ns of the requests that have an action in fio."""
     op = pl.col("op").cast(pl.String)
     is_placed = pl.col("sector").is_not_null() & (pl.col("nr_sectors") > 0)
     return requests.filter(op.is_in(list(ACTIONS)) & (is_placed | (op == "flush"))).select(
@@ -71,7 +72,7 @@ def _replayable(requests: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _cut(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with those longer than `MAX_BYTES` cut."""
+    """Split rows longer than `MAX_BYTES`."""
     parts = pl.int_ranges(0, pl.max_horizontal(1, (pl.col("bytes") + MAX_BYTES - 1) // MAX_BYTES))
     each = rows.with_columns(part=parts).explode("part")
     start = pl.col("part") * MAX_BYTES
@@ -81,7 +82,7 @@ def _cut(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _name() -> pl.Expr:
-    """What the log calls a device: a name that nothing has, so that no replay writes to a disk by mistake."""
+    """Return the device's name in the log. No such file exists, so that a replay cannot write to a disk by mistake."""
     return pl.format("/replay_redirect/{}:{}", major(pl.col("dev")), minor(pl.col("dev")))
 
 

@@ -1,12 +1,15 @@
-"""MobiGen's scripts, for mobibench -g (Jeong et al., 2013): a line for each call it can replay, grouped by thread.
+"""Export MobiGen's scripts for mobibench -g (Jeong et al., 2013): a line for each replayable call, by thread.
 
-The lines are as MobiGen's cleaner wrote them (ingest/syscalls/mobigen.py states what that is): of a path that is
-not opened read-only only the first two parts, ``nil`` for each that there is not, and before the first read or write of
-a descriptor number an ``open`` that nobody made. A script that was read gives its own lines again, but for paths that
-it did not tell. In other recordings only descriptors that were never opened get such an open, since mobibench fails
-without it, and what is known to be no file is left out.
+The lines follow MobiGen's cleaner (described in ingest/syscalls/mobigen.py):
 
-mobibench unlinks the paths of a script as they are: never run it where they mean anything.
+- A path that is not opened read-only is cut to its first two parts, with ``nil`` for each missing part.
+- An artificial ``open`` precedes the first read or write of a descriptor number.
+
+A capture of a MobiGen script gives the same lines again, except for paths that it lacks. For other recordings, only
+descriptors without an open get an artificial one, because mobibench fails without it; descriptors known not to be files
+are omitted.
+
+mobibench unlinks the paths of a script as they are: never run it where these paths are in use.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ NAMES = {
     **dict.fromkeys(("unlink", "unlinkat"), "unlink"),
     **{name: name for name in ("close", "fsync", "fdatasync")},
 }
-"""The calls that a script can hold, and how it names them."""
+"""The calls that a script can hold, and their names there."""
 
 _MOVES = ("read", "write", "pread", "pwrite")
 _OF_PATHS = ("access", "stat64", "lstat64", "unlink")
@@ -44,11 +47,11 @@ _CREAT_FLAGS = "O_WRONLY|O_CREAT|O_TRUNC"
 
 
 def lines(capture: Capture) -> pl.DataFrame:
-    """A row for each line of the script, in its order.
+    """Return a row for each line of the script, in order.
 
-    Columns: thread Int32 (from 0, in the order of their first calls; a script keeps its own numbers), us Int64 (since
-    the first call), call, fd Int32, path, flags, offset Int64, result Int64 (-1: it failed), inserted Boolean (nobody
-    made the call). Raises `InputError` for a recording without times, and for one with no call that a script can hold.
+    The columns are thread Int32 (from 0, in the order of their first calls; a script keeps its own numbers), us Int64
+    (since the first call), call, fd Int32, path, flags, offset Int64, result Int64 (-1: it failed), inserted Boolean
+    (an artificial open). Raises `InputError` for a recording without times, and for one without any replayable call.
     """
     is_script = capture.format == mobigen.FORMAT
     calls = _calls(capture.syscalls)
@@ -73,7 +76,7 @@ def lines(capture: Capture) -> pl.DataFrame:
 
 
 def _calls(syscalls: pl.LazyFrame) -> pl.DataFrame:
-    """The calls that a script can hold, in the order of the recording."""
+    """Return the calls that a script can hold, in the order of the recording."""
     words = pl.col("flags").fill_null("")
     call, name = pl.col("call"), pl.col("call").replace_strict(NAMES, default=None, return_dtype=pl.String)
     of_directory = (call == "unlinkat") & words.str.contains("AT_REMOVEDIR")
@@ -105,14 +108,14 @@ def _calls(syscalls: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _path() -> pl.Expr:
-    """The path of a call from the root, as far as that is known."""
+    """Return the path of a call from the root, as far as it is known."""
     path = pl.col("path")
     from_directory = pl.concat_str(pl.col("fd_path"), pl.lit("/"), path)
     return pl.coalesce("result_path", pl.when(path.str.starts_with("/")).then(path), from_directory, path)
 
 
 def _with_inserted(calls: pl.DataFrame, is_script: bool) -> pl.DataFrame:
-    """The calls with the opens of descriptors that mobibench would not know."""
+    """Add an open for each descriptor that mobibench would not know."""
     opened = calls.filter((pl.col("call") == "open") & (pl.col("result") >= 0))["result"].cast(pl.Int32)
     unknown = pl.lit(True) if is_script else pl.col("fd").is_in(opened.implode()).not_()
     inserted = (
@@ -133,7 +136,7 @@ def _with_inserted(calls: pl.DataFrame, is_script: bool) -> pl.DataFrame:
 
 
 def write(capture: Capture, file: BinaryIO) -> None:
-    """Write `lines` as MobiGen's cleaner did."""
+    """Write `lines` in the format of MobiGen's cleaner."""
     write_lines(lines(capture).select(_line()).to_series(), file)
 
 
@@ -156,7 +159,7 @@ def _quoted() -> pl.Expr:
 
 
 def _opened_path() -> pl.Expr:
-    """A path as the cleaner wrote it: split at slashes with its quotes, of which one stands before the root."""
+    """Format a path like the cleaner, which split it at slashes including its quotes."""
     parts = _quoted().str.split("/")
     first, second = (parts.list.get(number, null_on_oob=True).fill_null("nil") for number in (1, 2))
     cut = (

@@ -1,9 +1,11 @@
-"""MOST's own output, for scripts that read `.po` files.
+"""Export to the output of MOST, for scripts that read `.po` files.
 
-The lines are those of the AndroStep paper's Table 2 (Jeong et al., ME 2013) as MOST's user program wrote them: time,
-action, flags, sector, sectors, thread, name, block type, path. Differences from the original, all on purpose: the
-block type is what held at the time of the request and is empty where it is unknown (MOST wrote M); the thread number
-has no file class added; a path has one leading slash.
+The lines are those of Table 2 of the AndroStep paper (Jeong et al., ME 2013) as MOST's user program wrote them: time,
+action, flags, sector, sectors, thread, name, block type, path. There are three intentional differences:
+
+- The block type is the one at the time of the request. It is empty if it is unknown (MOST wrote M).
+- The file class is not added to the thread number.
+- A path has a single leading slash.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ from androstep_analysis.datasets.export.batches import batches, decimal, one_fie
 from androstep_analysis.link import intervals
 
 LETTERS = {action: letter for action, letter in blkparse.LETTERS.items() if action not in ("plug", "unplug")}
-"""blkparse's letter of each action that a line can state; plugs, unplugs and merges of requests have no sectors."""
+"""blkparse's letter of each action with sectors. Plugs, unplugs and merges of requests have none."""
 
 BLOCK_TYPES = {"data": "D", "directory": "D", "journal": "J", "metadata": "M"}
-"""The paper counts directory entries as data; what is free or unknown has no letter."""
+"""The paper counts directory entries as data. Free and unknown blocks have no letter."""
 
 
 def lines(capture: Capture) -> pl.DataFrame:
-    """One row per block event: ts_ns Int64, action, rwbs, sector Int64, nr_sectors Int64, tid Int32, comm, block_type
-    (D, J, M or null), path. A `.po` trace gives back what it said itself."""
+    """Return one row per block event.
+
+    The columns are ts_ns Int64, action, rwbs, sector Int64, nr_sectors Int64, tid Int32, comm, block_type (D, J, M or
+    null) and path. A `.po` trace keeps its own block types and paths.
+    """
     events = (
         capture.block_events.filter(pl.col("action").cast(pl.String).is_in(list(LETTERS)))
         .with_columns(action=pl.col("action").cast(pl.String).replace_strict(LETTERS))
@@ -48,7 +53,7 @@ def lines(capture: Capture) -> pl.DataFrame:
 
 
 def _mapped(events: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
-    """block_type and path of each event's first sector, by the first request to be completed that holds it."""
+    """Return block_type and path of each event's first sector, from the first completed request that contains it."""
     pieces = io.filter(pl.col("nr_sectors") > 0)
     placed = events.with_row_index("at").filter(pl.col("nr_sectors") > 0, pl.col("sector").is_not_null())
     done = pieces.select(pl.coalesce("complete_ns", "issue_ns", "queue_ns")).to_series().to_numpy()
@@ -75,7 +80,7 @@ def _mapped(events: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
 
 
 def write(capture: Capture, file: BinaryIO) -> None:
-    """Write `lines` in the columns of MOST's README (``%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C``)."""
+    r"""Write `lines` in the columns of MOST's README (``%5T.%9t\t%a\t%d\t%8S\t%4n\t%4p\t%20C``)."""
     for part in batches(lines(capture).lazy()):
         write_lines(part.select(_line()).to_series(), file)
 

@@ -1,4 +1,4 @@
-"""Counting as the MOST Viewer did, for comparing with results of MOST (`export.most` writes its lines)."""
+"""Count like the MOST Viewer, to compare with results of MOST (`export.most` writes its lines)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from androstep_analysis.link.evidence import filetype
 
 
 def counts(table: pl.DataFrame) -> dict[str, dict[str, dict[str, dict[str, int]]]]:
-    """`block_types` and `file_types` as the MOST Viewer counted completion lines (definitions.toml, most).
+    """Return block and file types as the MOST Viewer counted completion lines (definitions.toml, most).
 
-    Takes the table that `export.most.lines` gives.
-
-    ``{"block_types": {"R"|"W": {"D"|"J"|"M": {"count", "kb"}}}, "file_types": {"R"|"W": {class: …}}}``; a direction N
-    stands only where a line has it.
+    The input is the table of `export.most.lines`. The result is ``{"block_types": {"R"|"W": {"D"|"J"|"M": {"count",
+    "kb"}}}, "file_types": {"R"|"W": {class: …}}}``. Direction N is present only if a line has it.
     """
     done = table.filter(pl.col("action") == "C").with_columns(
         direction=_direction(), kb=pl.col("nr_sectors") // 2, file_class=filetype.most_viewer_class(pl.col("path"))
@@ -29,7 +27,7 @@ def counts(table: pl.DataFrame) -> dict[str, dict[str, dict[str, dict[str, int]]
 
 
 def _direction() -> pl.Expr:
-    """R, W or N of a line; where the flags say neither, what the line before had."""
+    """Return direction R, W or N of a line. If the flags say neither, the previous line's direction is used."""
     rwbs = pl.col("rwbs")
     said = (
         pl.when(rwbs.str.contains("R", literal=True))
@@ -55,7 +53,7 @@ def _count(
 
 
 def viewer_tables(counted: dict[str, dict[str, dict[str, dict[str, int]]]]) -> dict[str, str]:
-    """The eight data files of the MOST Viewer from `counts`: file name to content.
+    """Return the eight data files of the MOST Viewer from `counts`: file name to content.
 
     For block types and file types each: 1 counts, 2 their percentages, 3 KB, 4 their percentages (of each direction).
     """
@@ -76,7 +74,7 @@ def viewer_tables(counted: dict[str, dict[str, dict[str, dict[str, int]]]]) -> d
 
 
 def _percentages(row: list[int]) -> list[str]:
-    """Shares of the row's sum as Python 2 printed a float: 12 significant digits, at least one after the point."""
+    """Format shares of the row's sum like a float in Python 2: 12 significant digits, at least one decimal."""
     total = sum(row)
     if not total:
         return ["0"] * len(row)

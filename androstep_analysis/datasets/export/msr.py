@@ -1,4 +1,4 @@
-"""CSV of the MSR Cambridge traces (SNIA IOTTA, Narayanan et al., FAST 2008), which many simulators read.
+"""Export to the CSV of the MSR Cambridge traces (SNIA IOTTA, Narayanan et al., FAST 2008), for simulators.
 
 A row is ``Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`` without a header line: Windows file time (100
 ns since 1601), the machine, the disk, Read or Write, bytes, bytes, and 100 ns.
@@ -20,9 +20,9 @@ UNIX_EPOCH = 116_444_736_000_000_000
 
 
 def write(capture: Capture, file: BinaryIO) -> None:
-    """Write reads and writes in order of issue; disks are numbered in order of `dev`.
+    """Write reads and writes in order of issue. Disks are numbered in order of `dev`.
 
-    Where the capture does not know the time of day, the clock of its recording counts from 1970.
+    If the capture does not know the time of day, its clock is counted from 1970.
     """
     is_carried = pl.col("op").cast(pl.String).is_in(["read", "write"]) & pl.col("sector").is_not_null()
     requests = measures.counted(capture.requests).filter(is_carried & (pl.col("nr_sectors") > 0))
@@ -47,6 +47,6 @@ def write(capture: Capture, file: BinaryIO) -> None:
 
 
 def _host(capture: Capture) -> str:
-    """The device's name, without what would end a cell."""
+    """Return the device's name with characters replaced that would end a cell."""
     name = capture.facts["device"] or "unknown"
     return "".join("_" if character in ',"' or not character.isprintable() else character for character in name)

@@ -1,6 +1,6 @@
-"""oracleGeneral, the binary trace of cache simulators (libCacheSim: traceReader/customizedReader/oracle).
+"""Export to oracleGeneral, a binary trace of cache simulators (libCacheSim: traceReader/customizedReader/oracle).
 
-`ingest.block.oraclegeneral` has the layout of its records, and reads them.
+`ingest.block.oraclegeneral` reads it and describes its records.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from androstep_analysis.datasets.export.batches import batches
 from androstep_analysis.ingest.block.oraclegeneral import RECORD_BYTES
 
 BLOCK_BITS = 40
-"""An object is a block's number, with the number of its device or file above these bits."""
+"""An object id has the block's number in these bits, and the number of its device or file above them."""
 
 MAX_SPACES = 1 << (64 - BLOCK_BITS)
 
 USES = 1 << 20
-"""Uses written at once."""
+"""Number of uses written at once."""
 
 
 def write(
@@ -42,10 +42,10 @@ def write(
 ) -> None:
     """Write the uses of blocks of `block_bytes` by reads and writes (or only those of `op`), in order of issue.
 
-    Objects are blocks of a device, or with ``objects="files"`` blocks of a file, wherever they lie; what is of no known
-    file stays a block of its device. A block that is used in part is used. `file` must be open for reading and
-    writing and able to seek: a record is completed when its block is used again. Memory grows with the number of
-    different blocks (32 bytes each at most).
+    An object is a block of a device, or with ``objects="files"`` a block of a file wherever it is stored; blocks
+    without known file remain blocks of their device. A partial use counts as a use. A record is completed at the next
+    use of its block, so `file` must be readable, writable and seekable. Memory grows with the number of different
+    blocks (32 bytes each at most).
     """
     pieces = _pieces(capture, objects, op, block_bytes)
     first_ns, uses = pieces.select(pl.col("time_ns").min(), pl.col("blocks").sum()).collect().row(0)
@@ -55,7 +55,7 @@ def write(
         raise InputError("oracleGeneral is completed as it is written; give a file with -o")
     try:
         file.truncate(uses * RECORD_BYTES)
-        if hasattr(os, "posix_fallocate"):  # else a full disk ends this process while it writes
+        if hasattr(os, "posix_fallocate"):  # without this, a full disk would kill the process with SIGBUS
             os.posix_fallocate(file.fileno(), 0, uses * RECORD_BYTES)
     except OSError as error:
         raise InputError(
@@ -67,7 +67,7 @@ def write(
             reuse = _Reuse()
             for times, blocks in _uses(pieces, first_ns):
                 reuse.add(start, times, blocks, block_bytes)
-                if hasattr(mmap, "MADV_DONTNEED"):  # the pages stay in the file's cache, not in this process
+                if hasattr(mmap, "MADV_DONTNEED"):  # keeps the pages in the page cache only
                     records.madvise(mmap.MADV_DONTNEED)
         finally:
             del start
@@ -103,7 +103,7 @@ class _Reuse:
 
 
 def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) -> pl.LazyFrame:
-    """Columns space (number of the device or file), block (first), blocks (count), time_ns of each piece."""
+    """Return columns space (number of the device or file), block (first), blocks (count), time_ns of each piece."""
     is_used = pl.col("op").cast(pl.String).is_in([op] if op else ["read", "write"])
     placed = measures.counted(capture.io).filter(is_used & pl.col("sector").is_not_null() & (pl.col("bytes") > 0))
     is_file = pl.lit(objects == "files") & pl.col("ino").is_not_null() & pl.col("file_offset_bytes").is_not_null()
@@ -129,7 +129,7 @@ def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) ->
 
 
 def _uses(pieces: pl.LazyFrame, first_ns: int) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]]:
-    """Time (seconds since the first) and object of each use, in parts of about `USES`."""
+    """Yield time (seconds since the first) and object of each use, about `USES` at a time."""
     for batch in batches(pieces):
         counts = batch["blocks"].to_numpy()
         ends = np.cumsum(counts)
@@ -137,7 +137,7 @@ def _uses(pieces: pl.LazyFrame, first_ns: int) -> Iterator[tuple[npt.NDArray[np.
         first = batch["space"].to_numpy().astype(np.uint64) << np.uint64(BLOCK_BITS) | batch["block"].to_numpy().astype(
             np.uint64
         )
-        # A cut at every USES blocks: a discard may be as long as the device, so a row may be of several parts.
+        # Split at every USES blocks: a discard may cover the whole device, so one row may fill several parts.
         for begin in range(0, int(ends[-1]), USES):
             number = np.arange(begin, min(begin + USES, int(ends[-1])))
             row = np.searchsorted(ends, number, "right")

@@ -1,10 +1,12 @@
-"""A Perfetto trace of requests and their pieces (google/perfetto: protos/perfetto/trace; numbers of fields as of v55).
+"""Export a Perfetto trace of requests and their pieces (google/perfetto: protos/perfetto/trace, fields as of v55).
 
-Slices on a device's tracks are requests, from issue to completion; the counter beside them is how many are with the
-driver. Slices on the tracks of a process, one for each file, are pieces of requests that the process owns, from
-queueing to completion; arrows lead from them to their requests. An owner of whom only the name is known has such tracks
-under that name, and what no process owns tracks of its own. Every column of tables requests and io is an argument of
-its slice. What was never completed is an instant.
+- Requests are slices on the tracks of their device, from issue to completion. A counter next to them shows the number
+  of requests at the driver.
+- Pieces are slices on the tracks of their owner process, one for each file, from queueing to completion. Arrows lead
+  from pieces to their requests.
+- An owner of whom only the name is known has tracks under that name. Pieces without owner have separate tracks.
+- Every column of tables requests and io is an argument of its slice.
+- A request or piece that never completed is an instant.
 """
 
 from __future__ import annotations
@@ -37,9 +39,8 @@ _ROOTS = ("block devices", "filesystem", "owners known by name", "owner unknown"
 def write(capture: Capture, file: BinaryIO) -> None:
     """Write slices and counters of all requests and pieces.
 
-    Times are those of the capture's clock. Where they begin below 0 (blkparse's text of events from before the start)
-    all are moved, so that they begin at 0; the arguments ``queue_ns``, ``issue_ns`` and ``complete_ns`` are as in the
-    tables.
+    Times are those of the capture's clock. If they begin below 0 (blkparse's text of events from before the start), all
+    are moved to begin at 0. The arguments ``queue_ns``, ``issue_ns`` and ``complete_ns`` are as in the tables.
     """
     trace = _Trace(capture, file)
     for requests, pieces in _together(capture):
@@ -49,7 +50,7 @@ def write(capture: Capture, file: BinaryIO) -> None:
 
 
 def _together(capture: Capture) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Requests with all their pieces, part by part; both tables are in order of request_id."""
+    """Yield batches of requests with all their pieces. Both tables are sorted by request_id."""
     pieces = batches(measures.counted(capture.io))
     held = capture.io.collect_schema().to_frame()
     for requests in batches(measures.counted(capture.requests)):
@@ -121,7 +122,7 @@ class _Trace:
         self._begin(capture)
 
     def _begin(self, capture: Capture) -> None:
-        """The packets that all others rely on: clocks, categories, the tracks at the top."""
+        """Write the initial packets: clocks, categories, the top-level tracks."""
         clock = _CLOCKS.get(capture.about["clock"])
         defaults = _message(59, _number(58, clock or _CLOCKS["boot"]))
         categories = b"".join(
@@ -139,7 +140,7 @@ class _Trace:
             self._new_track(name, _bytes(2, name.encode()))
 
     def add_pieces(self, io: pl.DataFrame) -> None:
-        """Slices of pieces, on tracks by owner and file."""
+        """Write slices of pieces, on tracks by owner and file."""
         if io.is_empty():
             return
         rows = io.with_columns(
@@ -174,7 +175,7 @@ class _Trace:
         label: str,
         process_name: str | None,
     ) -> int:
-        """The tracks of a file below its owner: a process, a name alone, the filesystem, or nobody known."""
+        """Return the track group of a file below its owner: a process, a bare name, the filesystem, or unknown."""
         called = name if pid is None else comm
         key = (pid, is_filesystem and pid is None, called, label)
         if key not in self._groups:
@@ -194,7 +195,7 @@ class _Trace:
         return self._parents[key]
 
     def _process(self, pid: int, comm: str | None, name: str | None) -> int:
-        """The track of a process; one that had the number of another before has a track of its own, by its name."""
+        """Return the track of a process. A later process with a reused pid gets a track of its own."""
         key = ("process", pid, comm)
         if key not in self._parents:
             first = ("process", pid)
@@ -206,7 +207,7 @@ class _Trace:
         return self._parents[key]
 
     def add_requests(self, requests: pl.DataFrame, io: pl.DataFrame) -> None:
-        """Slices of requests, on tracks by device, and how many each device had at a time."""
+        """Write slices of requests, on tracks by device, and the queue depth of each device."""
         facts = io.group_by("request_id", maintain_order=True).agg(
             pl.len().alias("pieces"), *(_common(name) for name in _OF_PIECES)
         )
@@ -239,7 +240,7 @@ class _Trace:
         return self._groups[key]
 
     def end(self) -> None:
-        """What is known only when all requests are: the counters' last values."""
+        """Write the last values of the counters."""
         for dev, depth in self._depths.items():
             self._counters(dev, *depth.rest())
 
@@ -286,13 +287,13 @@ class _Trace:
             self._file.write(self._out[:count].data)
 
     def _argument(self, values: pl.Series) -> tuple[npt.NDArray[np.int64], int]:
-        """A column as integers, and its kind in native/export/perfetto.c: 0 integer, 1 number of a text, 2 Boolean."""
+        """Return a column as integers, and its kind in native/export/perfetto.c: 0 integer, 1 text id, 2 Boolean."""
         if isinstance(values.dtype, pl.String | pl.Enum):
             return self._interned(values.cast(pl.String), self._texts, field=29), 1
         return _int64(values.cast(pl.Int64)), 2 if values.dtype == pl.Boolean else 0
 
     def _interned(self, texts: pl.Series, known: dict[str, int], field: int) -> npt.NDArray[np.int64]:
-        """The number of each text, from 1, and `_NONE` for null; new texts are written as interned data."""
+        """Return the id of each text, from 1, and `_NONE` for null; write new texts as interned data."""
         distinct = texts.drop_nulls().unique(maintain_order=True).to_list()
         new = [text for text in distinct if text not in known]
         for text in new:
@@ -333,27 +334,27 @@ class _Trace:
 
 
 _TRACKS_OF_THEIR_OWN = 0x5DEECE66D
-"""Keeps the numbers of parents apart from those of lanes."""
+"""Keeps the ids of parent tracks distinct from those of lanes."""
 
 _OF_PIECES = ("block_type", "path", "file_type", "owner_pid", "owner_comm", "owner_package")
-"""What a request tells of its pieces, where all of them agree."""
+"""Columns of a request's pieces that become arguments of the request if all pieces agree."""
 
 
 def _common(name: str) -> pl.Expr:
-    """The value that all pieces of a request have; null where they differ."""
+    """Return the value that all pieces of a request share; null if they differ."""
     value = pl.col(name)
     return pl.when(value.n_unique() == 1).then(value.first()).alias(name)
 
 
 class _Depth:
-    """Requests that a device had at a time: issued and not yet completed. Those that never were do not count."""
+    """The queue depth of a device: requests issued and not yet completed. Those that never completed do not count."""
 
     def __init__(self) -> None:
         self._pending = np.empty(0, np.int64)
         self._depth = 0
 
     def add(self, requests: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Times and depths that no later request can change (they are in order of issue)."""
+        """Return times and depths that no later request can change (requests are in order of issue)."""
         both = requests.drop_nulls(["issue_ns", "complete_ns"])
         if both.is_empty():
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -364,7 +365,7 @@ class _Depth:
         return self._changed(issued, ends[is_over])
 
     def rest(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The completions after the last issue."""
+        """Return the completions after the last issue."""
         ends, self._pending = self._pending, np.empty(0, np.int64)
         return self._changed(np.empty(0, np.int64), ends)
 
@@ -381,19 +382,19 @@ class _Depth:
 
 
 def _first_ns(capture: Capture) -> int:
-    """Time of the first thing to be shown."""
+    """Return the earliest time in the trace."""
     times = ("queue_ns", "issue_ns", "complete_ns")
     first = [table.select(pl.min_horizontal(pl.col(times).min())) for table in (capture.requests, capture.io)]
     return min((table.collect().item() or 0 for table in first), default=0)
 
 
 def _dev(column: str) -> pl.Expr:
-    """``MAJ:MIN`` of a device."""
+    """Format a device as ``MAJ:MIN``."""
     return pl.format("{}:{}", major(pl.col(column)), minor(pl.col(column))).alias(column)
 
 
 def _label() -> pl.Expr:
-    """What a track of pieces is called: the path, else all that is known of the blocks."""
+    """Return the name of a track of pieces: the path, or else what is known about the blocks."""
     later = pl.when(pl.col("incarnation") > 0).then(pl.format(", file {} with that number", pl.col("incarnation") + 1))
     block_type = pl.col("block_type").cast(pl.String)
     subtype = pl.col("subtype").cast(pl.String)
@@ -409,7 +410,7 @@ def _label() -> pl.Expr:
 
 
 def _title() -> pl.Expr:
-    """What a slice of a piece is called: what was done, to blocks of which type, and what of its names is inferred."""
+    """Return the name of a piece's slice: operation, block type, and marks for inferred names."""
     columns = ("map_source", "owner_via")
     said = ["op", "block_type"]
     likely = {"file": is_inferred(["path"], columns) | is_inferred(["ino"], columns)}
@@ -421,14 +422,14 @@ def _title() -> pl.Expr:
 
 
 def _numbered(rows: pl.DataFrame, keys: pl.DataFrame, numbers: Sequence[int]) -> npt.NDArray[np.uint32]:
-    """For each row the number that goes with its key."""
+    """Return for each row the number of its key."""
     table = keys.with_columns(number_of=pl.Series(numbers, dtype=pl.UInt32))
     joined = rows.select(keys.columns).join(table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
     return joined["number_of"].to_numpy()
 
 
 def _int64(values: pl.Series) -> npt.NDArray[np.int64]:
-    """The values, `_NONE` for null."""
+    """Return the values as Int64, with `_NONE` for null."""
     return np.ascontiguousarray(values.fill_null(_NONE).to_numpy(), np.int64)
 
 
@@ -451,4 +452,4 @@ def _bytes(field: int, value: bytes) -> bytes:
 
 
 _message = _bytes
-"""A message within a message is its bytes."""
+"""A nested message is encoded like bytes."""

@@ -47,8 +47,10 @@ class _Sizes(NamedTuple):
 
 _SHORT_S: Final = 600
 _SHORT: Final = _Sizes(16384, 250, 65536, 2500)
-"""For up to `_SHORT_S`. A thread that drops caches makes about a million events a second, of 40 bytes in the kernel and
-25 in the trace. Both buffers can hold them until they are drained.
+"""For up to `_SHORT_S`.
+
+A thread that drops caches makes about a million events a second, of 40 bytes in the kernel and 25 in the trace. Both
+buffers can hold them until they are drained.
 """
 _LONG: Final = _Sizes(4096, 250, 32768, 5000)
 """For hours of ordinary use: takes less of the phone's memory, and writes to its storage half as often."""
