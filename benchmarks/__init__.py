@@ -1,8 +1,8 @@
-"""Measure AndroStep beside the programs that people use today.
+"""Compare AndroStep with other programs for the same tasks.
 
-``make benchmarks`` or ``python -m benchmarks [NAME ...]`` runs all benchmarks, or those that are named, and prints one
-table. A benchmark is a generator of `paired.Row` in one of the modules here; `__main__.BENCHMARKS` lists them all.
-Recordings, loop devices and closed forms are those of the tests (``tests/support``).
+``make benchmarks`` or ``python -m benchmarks [NAME ...]`` runs all or the named benchmarks and prints one table. A
+benchmark is a generator of `paired.Row` in one of the modules here; `__main__.BENCHMARKS` lists them all. Recordings,
+loop devices and closed forms come from the tests (``tests/support``).
 """
 
 import sys

@@ -28,7 +28,10 @@ BENCHMARKS: dict[str, Callable[..., Iterator[Row]]] = {
         *(cache, flash, intervals, events, advice),
     )
 }
-"""Each yields rows and takes its size as its only argument; the default is that of the published table."""
+"""The benchmarks. Each yields rows and takes its size as its only argument.
+
+The default size is that of the published table.
+"""
 
 
 def cells(row: Row) -> tuple[str, str, str, str]:
@@ -56,7 +59,7 @@ def main(names: list[str]) -> None:
                 pytest.skip("needs root")
             for row in BENCHMARKS[name]():
                 print(f"| {' | '.join(cells(row))} |", flush=True)
-        except pytest.skip.Exception as missing:  # which helpers of the tests raise, too
+        except pytest.skip.Exception as missing:  # also raised by helpers of the tests
             print(f"| {name} | – | – ({missing}) | – |", flush=True)
 
 

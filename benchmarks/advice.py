@@ -1,4 +1,4 @@
-"""Carry out two findings of `androstep advise`, and compare what was predicted to be saved with what is saved."""
+"""Carry out two findings of `androstep advise`, and compare the predicted savings with the measured ones."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from benchmarks.paired import Row, compared, probe
 
 
 def _syncs(capture: Capture) -> int:
-    """Return how often the workload called fsync or fdatasync."""
+    """Return the number of fsync and fdatasync calls of the workload."""
     is_sync = pl.col("call").is_in(["fsync", "fdatasync"]) & pl.col("comm").str.contains("python")
     return capture.syscalls.filter(is_sync).collect().height
 
 
 def _reads(capture: Capture) -> int:
-    """Return how many requests read the file of workload `pieces`."""
+    """Return the number of requests that read the file of workload `pieces`."""
     is_read = (pl.col("path") == "/large") & (pl.col("op") == "read")
     return capture.io.filter(is_read).collect()["request_id"].n_unique()
 
 
 FINDINGS: dict[str, tuple[str, str, Callable[[Capture], int]]] = {
-    # A WAL that is synced by each transaction, which trigger `journals` is about, is what `rollback` advises.
+    # Trigger `rollback` advises a WAL, which is the workload of trigger `journals`.
     "rollback": ("journals", "saved_times", _syncs),
     "pieces": ("pieces", "saved_requests", _reads),
 }
-"""Of each trigger the workload that does as advised, the column of the prediction, and what is counted."""
+"""By trigger: the workload that follows the advice, the column of the prediction, and the function that counts."""
 
 
 @needs("root")

@@ -1,4 +1,4 @@
-"""Compare `measures.miss_ratio` with libCacheSim, and a sample of the blocks with all of them."""
+"""Compare `measures.miss_ratio` with libCacheSim, and a sample of the blocks with all blocks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CACHE_BYTES = tuple(1 << power for power in range(20, 31, 2))
 SAMPLES = (0.1, 0.01, 0.001)
 
 POLICIES: dict[Policy, str] = {"lru": "LRU", "fifo": "FIFO", "arc": "ARC"}
-"""Ours and libCacheSim's. Its S3-FIFO is not among them: in 2024 it was revised, and ours is that of the paper."""
+"""Our policies and libCacheSim's. S3-FIFO is left out: libCacheSim revised it in 2024, and ours follows the paper."""
 
 
 def cache(requests: int = 2_000_000) -> Iterator[Row]:
-    """Compare the misses of the demo, and of so many reads of one block each, whose blocks are Zipf-distributed."""
+    """Compare the miss ratios of the demo, and of `requests` reads of one block each with Zipf-distributed blocks."""
     demo = androstep.open(recordings.DEMO)
     made = Capture("Zipf", demo.manifest, demo.tables | {"io": _zipf(requests).lazy()}, demo.about)
     with tempfile.TemporaryDirectory() as name:
@@ -52,9 +52,9 @@ def cache(requests: int = 2_000_000) -> Iterator[Row]:
 
 
 def _samples(title: str, capture: Capture) -> Iterator[Row]:
-    """Yield the miss ratio of the size at which a sample of the blocks is furthest off."""
+    """Yield the miss ratio of a sample of the blocks, at the cache size with the largest error."""
     whole = _misses(capture, "lru")
-    # Sizes that all requests miss, or only the first of each block, are no test of a sample.
+    # Skip cache sizes at which every request misses, or only the first of each block.
     telling = [at for at, ratio in enumerate(whole) if whole[-1] < ratio < 1] or [0]
     for share in SAMPLES:
         sampled = _misses(capture, "lru", share)
@@ -64,7 +64,7 @@ def _samples(title: str, capture: Capture) -> Iterator[Row]:
 
 
 def _simulated(trace: Path, policy: str) -> list[float]:
-    """Return the miss ratios by libCacheSim, which simulates each size."""
+    """Return the miss ratios of libCacheSim, which simulates each size."""
     assert libcachesim is not None
     kind, each = libcachesim.TraceType.ORACLE_GENERAL_TRACE, libcachesim.ReaderInitParam(ignore_obj_size=True)
     reader = libcachesim.TraceReader(str(trace), kind, each)

@@ -1,4 +1,4 @@
-"""Count the right answers that are lost without each kind of event that iotrace records."""
+"""Count the correct answers that are lost without each kind of event that iotrace records."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ BLOCK_EVENTS = (
     *("block_bio_queue", "block_bio_remap", "block_split", "block_rq_insert", "block_rq_issue", "block_rq_complete"),
     *("block_rq_requeue", "block_rq_merge"),
 )
-"""Events of the block layer that iotrace records: probes/iotrace/presets.c."""
+"""Events of the block layer that iotrace records (probes/iotrace/presets.c)."""
 
 WORTH_A_ROW = 0.5
-"""Blocks in a hundred that an event must decide."""
+"""Smallest difference to report, in per cent of the blocks."""
 
 
 @needs("corpus")
 def events(recordings: Sequence[str] = truth.RECORDINGS) -> Iterator[Row]:
-    """Take each kind of event out of recordings of the corpus, whose truth is known, and link what is left.
+    """Remove one kind of event at a time from recordings with known truth in the corpus, and link the rest.
 
-    The image from before is known where there is one. Answers are about written blocks: their file, the file of those
-    that were deleted, its name, the owner, and the type of the block.
+    The image from before the recording is used if there is one. The answers are about written blocks: their file, the
+    file if it was deleted, its name, the owner, and the type of the block.
     """
     for name in recordings:
         directory = corpus.path(f"kernel/{name}")
@@ -49,7 +49,7 @@ def _recording(directory: Path) -> Iterator[Row]:
     images = link.Images(before=truth.image(directory, "before", dev))
 
     def right(staging: Staging) -> dict[str, float]:
-        """Return how many of a hundred blocks have the right answer, by question; inferred answers do not count."""
+        """Return the percentage of blocks with a correct answer, by question; inferred answers do not count."""
         linked = requests.link(staging.block)
         io = link.tables(staging, linked, images, Spool(), mounts={dev: truth.MOUNTS[bool(on_host)]})["io"].collect()
         answers = truth.answered(io, written, fs_type)
@@ -77,7 +77,7 @@ def _recording(directory: Path) -> Iterator[Row]:
 
 
 def _as_iotrace(staging: Staging, fs_type: str) -> Staging:
-    """Return the recording with the events that iotrace records: for ext4 and F2FS no pages of bios."""
+    """Return the recording with only the events that iotrace records: no pages of bios on ext4 and F2FS."""
     event = pl.col("event")
     is_idle = (event == "jbd2_handle_stats") & (pl.col("nr_blocks") == 0)
     is_needless = (event == "bio_page") & pl.lit(fs_type in ("ext4", "f2fs"))

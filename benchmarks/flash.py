@@ -16,27 +16,27 @@ from support.whatif_oracles import amplification, hot_and_cold, hot_or_cold, hyb
 from benchmarks.paired import Row, compared
 
 SPARE = (0.07, 0.1, 0.2, 0.28)
-"""Parts of the capacity in use that the device has in addition."""
+"""Spare capacity of the device, relative to the capacity in use."""
 
 LARGE = 1024
-"""Pages of a block that the closed form for hot and cold data takes as large."""
+"""Pages of a block, large enough for the closed form for hot and cold data."""
 
 HOT, SHARE = 0.2, 0.8
-"""The part of the data that is hot, and the part of the writes that go there."""
+"""The share of the data that is hot, and the share of writes that go there."""
 
 WRITES = 16
-"""Writes of each page in use, on average; the first half of them fill the device."""
+"""Mean number of writes of each page in use. The first half of them fill the device."""
 
 
 def flash(blocks: int = 1000) -> Iterator[Row]:
-    """Yield the amplification of devices with so many blocks in use."""
+    """Yield the write amplification of devices with this many blocks in use."""
     for title, points in _series(blocks):
         for spare, simulated, known in points:
             yield compared(f"{title}, {100 * spare:.0f} % to spare", simulated, "closed form", known)
 
 
 def _series(blocks: int) -> Iterator[tuple[str, list[tuple[float, float, float]]]]:
-    """Yield a title, and the spare part, the simulated and the known amplification of each device."""
+    """Yield a title, and the spare share, the simulated and the exact amplification of each device."""
     draw = np.random.default_rng(1)
     for pages in (16, 64):
         in_use = blocks * pages
@@ -58,7 +58,7 @@ def _series(blocks: int) -> Iterator[tuple[str, list[tuple[float, float, float]]
 
 
 def _drawn() -> Figure:
-    """Draw lines for what is known and points for what is simulated."""
+    """Draw lines for closed forms and points for simulations."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     ax = figure.subplots()
     for title, points in _series(1000):

@@ -1,8 +1,8 @@
-"""Count how often the intervals of `androstep compare` hold the truth, and how often a difference is reported.
+"""Measure how often the intervals of `androstep compare` cover the truth, and how often differences are reported.
 
-Recordings of which the truth is known are made of four traces of a phone in the corpus: windows of 10 s, drawn in runs
-of five on average as a stationary bootstrap does (Politis and Romano 1994). The mean of the whole trace is the truth.
-For false differences the values of a second trace are bent until its mean is that of the first: shares to a power,
+Recordings with known truth are drawn from four traces of a phone in the corpus: windows of 10 s in runs of five on
+average, like a stationary bootstrap (Politis and Romano 1994). The mean of the whole trace is the truth. For false
+differences, the values of a second trace are transformed until its mean equals that of the first: shares by a power,
 rates by a factor.
 """
 
@@ -35,16 +35,16 @@ WINDOW_NS = 10**10
 RUN = 5
 MEASURES = {"mix": ("bytes_ratio",), "locality": ("bytes_ratio", "count_ratio"), "rate": ("bandwidth",)}
 LENGTHS = (10, 100, 1000)
-"""Windows of a recording."""
+"""Number of windows in a recording."""
 
 RESAMPLES = 499
 WORST = 10
-"""Per cent of the kinds of recording that are reported by themselves."""
+"""Percentile of the kinds of recording that is reported separately."""
 
 
 @needs("corpus")
 def intervals(simulations: int = 100) -> Iterator[Row]:
-    """Compare the method of `androstep compare` with a bootstrap of blocks, and with windows taken as independent."""
+    """Compare the method of `androstep compare` with a block bootstrap, and with independent windows."""
     found = _populations()
     with ProcessPoolExecutor() as pool:
         for length in LENGTHS:
@@ -56,7 +56,7 @@ def intervals(simulations: int = 100) -> Iterator[Row]:
 
 
 def _rows(what: str, of_kinds: Iterator[Mapping[str, float]], worst: int | None = None) -> Iterator[Row]:
-    """Yield the mean of all kinds of recording and, where asked for, where their worst part begins."""
+    """Yield the mean over all kinds of recording and, if `worst` is set, that percentile of them."""
     kinds = list(of_kinds)
     rates = {method: [kind[method] for kind in kinds if not math.isnan(kind[method])] for method in kinds[0]}
     ours = rates.pop("blocks")
@@ -79,7 +79,7 @@ def _populations() -> dict[tuple[str, ...], Population]:
             rows = measured.filter(pl.col("metric").is_in(metrics), pl.col("weight") > 0)
             for key, part in rows.group_by(["metric", *dimensions(rows)], maintain_order=True):
                 series = Series(part["value"].to_numpy(), part["weight"].to_numpy())
-                # Random writes are what is left of the other shares; what never or always was has no spread.
+                # Skip random writes (determined by the other shares) and constant values (no spread).
                 if not {"random", "write"} <= set(key) and series.values.std() > 0 and part.height > 60:
                     scale = Scale.SHARE if part["unit"][0] == "1" else Scale.POSITIVE
                     found[app, measure, *map(str, key)] = series, scale
@@ -100,7 +100,7 @@ def _truth(series: Series) -> float:
 
 
 def _bent(series: Series, to: float, scale: Scale) -> Series | None:
-    """Return the windows with values bent so that their mean is `to`; None where no power does it."""
+    """Return the windows with values transformed to mean `to`; None if no power achieves it."""
     if scale is not Scale.SHARE:
         return Series(series.values * to / _truth(series), series.weights)
     low, high = 1e-3, 1e3
@@ -112,7 +112,7 @@ def _bent(series: Series, to: float, scale: Scale) -> Series | None:
 
 
 def _drawn(draw: np.random.Generator, series: Series, length: int) -> Series:
-    """Return a recording of so many windows like these."""
+    """Draw a recording of `length` windows."""
     begins = draw.random(length) < 1 / RUN
     begins[0] = True
     at = np.arange(length)
@@ -122,7 +122,7 @@ def _drawn(draw: np.random.Generator, series: Series, length: int) -> Series:
 
 
 def _covered(population: Population, length: int, simulations: int) -> dict[str, float]:
-    """Return the share of the intervals of 95 % that hold the truth, by method; NaN where a method gives none."""
+    """Return the share of 95 % intervals that cover the truth, by method; NaN if a method gives none."""
     series, scale = population
     draw, truth = np.random.default_rng(length), _truth(series)
     hits: dict[str, list[bool]] = {"blocks": [], "independent windows": [], "bootstrap of blocks": []}
@@ -133,7 +133,7 @@ def _covered(population: Population, length: int, simulations: int) -> dict[str,
             if bounds is not None:
                 hits[method].append(bounds[0] <= truth <= bounds[1])
         middle, error, studentised = _bootstrap(draw, one)
-        # Not between two values: one of them may be infinite.
+        # No interpolation between two quantiles: one of them may be infinite.
         far = np.sort(np.where(np.isnan(studentised), np.inf, np.abs(studentised)))[math.ceil(0.95 * RESAMPLES) - 1]
         if math.isfinite(far) and error > 0:
             hits["bootstrap of blocks"].append(bool(abs(middle - truth) <= far * error))
@@ -166,7 +166,7 @@ def _independent(series: Series) -> Mean:
 
 
 def _bootstrap(draw: np.random.Generator, series: Series) -> tuple[float, float, Values]:
-    """Return mean, error and studentised resamples of blocks on a circle (Götze and Künsch 1996)."""
+    """Return mean, error and studentised resamples of a circular block bootstrap (Götze and Künsch 1996)."""
     weighted, windows = series.values * series.weights, len(series.values)
     middle = _truth(series)
     length, _ = dependence(weighted - middle * series.weights)

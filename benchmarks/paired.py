@@ -1,4 +1,4 @@
-"""Run contenders in turn and compare what they took."""
+"""Run contenders alternately and compare their results."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 Command = Sequence[str | Path]
 Measure = Callable[[], float]
-"""Runs a contender once and returns what it took."""
+"""Runs a contender once and returns its time, size or other cost."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table. `theirs` and `ratio` are None where the peer is missing.
+    """A row of the table. `theirs` and `ratio` are None if the peer is missing.
 
     `ratio` is the peer's value divided by ours: for times and sizes, a ratio above 1 is in our favour.
     """
@@ -53,7 +53,7 @@ def compared(what: str, ours: float, peer: str, theirs: float) -> Row:
 def in_turn(what: str, ours: Measure, peers: Mapping[str, Measure | None]) -> Iterator[Row]:
     """Yield a row for each peer: medians over `ROUNDS` rounds, and the median of the ratios within the rounds.
 
-    The first to run changes from round to round, so that caches and clock rates favour nobody. A peer that is None is
+    The order rotates from round to round, so that caches and clock rates favour no contender. A peer that is None is
     missing on this machine.
     """
     contenders: dict[str | None, Measure] = {None: ours}
@@ -75,14 +75,14 @@ def in_turn(what: str, ours: Measure, peers: Mapping[str, Measure | None]) -> It
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return how long a function takes."""
+    """Return the run time of a function in seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def run(command: Command, cwd: Path | None = None, stdin: Path | None = None) -> str:
-    """Run a program and return what it printed; raises where it fails."""
+    """Run a program and return its output; exit with its message if it fails."""
     with Path(stdin or os.devnull).open("rb") as file:
         done = subprocess.run(command, cwd=cwd, stdin=file, capture_output=True, text=True, errors="replace")
     if done.returncode:
@@ -91,20 +91,20 @@ def run(command: Command, cwd: Path | None = None, stdin: Path | None = None) ->
 
 
 def peak_mib(command: Command) -> float:
-    """Run a program and return its greatest memory as the kernel counted it (``ru_maxrss``).
+    """Run a program and return its peak memory as counted by the kernel (``ru_maxrss``).
 
-    A small program starts it: the kernel's count begins with the memory of the process that calls exec.
+    A small program starts it, because the kernel's count begins with the memory of the process that calls exec.
     """
     return int(run((sys.executable, "-c", LAUNCHER, *command))) / 1024
 
 
 def where(program: str, measure: Measure) -> Measure | None:
-    """Return the measure if the program it runs is installed."""
+    """Return the measure if the program that it runs is installed."""
     return measure if shutil.which(program) else None
 
 
 def probe(name: str) -> Path:
-    """Return the native build of a probe; skips the benchmark where it is not built."""
+    """Return the native build of a probe; skip the benchmark if it is not built."""
     if not (PROBES / name).exists():
         pytest.skip(f"{name}: make probes TARGET=native")
     return PROBES / name

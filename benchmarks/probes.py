@@ -1,4 +1,4 @@
-"""Measure what recording, sampling and watching cost, and compare iobench and ioreplay with fio."""
+"""Measure the cost of recording, sampling and watching, and compare iobench and ioreplay with fio."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RECORDED = {
         ("file", "--rw=read", "--bs=4k", "--size=16m", "--cache=warm"),
     ),
 }
-"""What is recorded: options of iotrace and of iobench."""
+"""The recorded workloads: options of iotrace and of iobench."""
 
 BESIDE_FIO = {
     "cached random reads": ("--rw=randread", "--cache=warm"),
@@ -49,7 +49,7 @@ BESIDE_FIO = {
     "buffered writes": ("--rw=write",),
     "buffered random writes": ("--rw=randwrite",),
 }
-"""Jobs of 4 KiB an operation that stay in the page cache: with others it is the device that takes the time."""
+"""Jobs of 4 KiB per operation that stay in the page cache. For other jobs the device would dominate the time."""
 
 CAT = """
 while :; do
@@ -76,12 +76,12 @@ os.sync()
 print((used.user + used.system) / n * 1e6)
 """
 WRITES_PER_S = 52_000
-"""Each is about two events: the page is dirtied and later written."""
+"""Rate of writes. Each causes about two events: the page is dirtied and later written back."""
 
 
 @contextlib.contextmanager
 def _filesystem() -> Iterator[loops.Mounted]:
-    """Mount an ext4 on a loop device over a file in memory, which costs little beside what is measured."""
+    """Mount an ext4 on a loop device over a file in memory, whose own cost is small."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         loops.make_ext4(Path(name) / "image", nr_mib=512)
         with loops.mounted(Path(name) / "image", "noatime") as mounted:
@@ -89,7 +89,7 @@ def _filesystem() -> Iterator[loops.Mounted]:
 
 
 def _us_per_operation(command: Command, results: Path) -> float:
-    """Run iobench, and return the microseconds of an operation or a transaction."""
+    """Run iobench, and return the microseconds per operation or transaction."""
     results.unlink(missing_ok=True)
     run((*command, "--record", results))
     rates = bench.measures(bench.read(results).tables).filter(pl.col("metric").is_in(["iops", "tps"]))
@@ -98,7 +98,7 @@ def _us_per_operation(command: Command, results: Path) -> float:
 
 @needs("root")
 def recording(seconds: float = 1.0) -> Iterator[Row]:
-    """Compare workloads that iotrace records with the same that are not recorded."""
+    """Compare workloads while iotrace records them with the same workloads unrecorded."""
     with _filesystem() as mounted, tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         results = Path(name) / "run.rec"
         for what, (options, words) in RECORDED.items():
@@ -115,7 +115,7 @@ def _recorded(recorder: Command, work: Command, results: Path) -> float:
 
 
 def sampling(processes: int = 2000) -> Iterator[Row]:
-    """Compare procmon with a shell that copies the same files, without those of processes, ten times a second."""
+    """Compare procmon with a shell that copies the same files, except those of processes, ten times a second."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name, contextlib.ExitStack() as stack:
         for _ in range(processes):
             sleeping = stack.enter_context(subprocess.Popen(["sleep", "infinity"]))
@@ -145,7 +145,7 @@ def sampling(processes: int = 2000) -> Iterator[Row]:
 
 @needs("root")
 def watching(seconds: float = 20.0) -> Iterator[Row]:
-    """Compare what `androstep top` shows with what the kernel counted, and a workload with and without it."""
+    """Compare the bytes in `androstep top` with the kernel's count, and a workload with and without it."""
     with _filesystem() as mounted, connect("local") as local:
         words = [sys.executable, "-c", WRITES, str(mounted.top), str(seconds), str(WRITES_PER_S)]
         moments = []
@@ -175,9 +175,9 @@ def _written(path: str) -> int:
 
 @needs("root")
 def iobench(seconds: float = 1.0) -> Iterator[Row]:
-    """Compare iobench with fio, which runs the job that ``androstep bench -- --to-fio`` prints.
+    """Compare iobench with fio running the job that ``androstep bench -- --to-fio`` prints.
 
-    Both run on one CPU: on several the time depends on which CPU wakes which.
+    Both run on one CPU: on several, the time would depend on which CPU wakes the other.
     """
     with _filesystem() as mounted, tempfile.TemporaryDirectory(dir="/dev/shm") as name, _one_cpu():
         results, job = Path(name) / "run.rec", Path(name) / "job.fio"
@@ -206,11 +206,11 @@ def _one_cpu() -> Iterator[None]:
 
 @needs("root")
 def replaying(seconds: float = 5.0) -> Iterator[Row]:
-    """Replay the first seconds of the demo's requests with ioreplay and fio; the time that was recorded is exact."""
+    """Replay the first seconds of the demo's requests with ioreplay and fio. The recorded duration is the target."""
     demo = androstep.open(recordings.DEMO)
     assert demo.first_ns is not None
     cut = demo.window(demo.first_ns, demo.first_ns + int(seconds * 1e9))
-    # fio before 3.34 does no discards, and those of a program are holes in its file.
+    # fio before 3.34 does no discards, and a program's discards become holes in its file.
     both = cut.requests.filter(pl.col("op").cast(pl.String).is_in(["read", "write", "flush"]))
     part = Capture(cut.title, cut.manifest, cut.tables | {"requests": both}, cut.about)
     recorded_s = both.select(pl.col("queue_ns").max() - pl.col("queue_ns").min()).collect().item() / 1e9

@@ -1,4 +1,4 @@
-"""Read traces, and link block events to requests, beside the programs that do it today."""
+"""Read traces, and link block events to requests, compared with existing programs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from benchmarks.paired import Command, Measure, Row, compared, in_turn, run, sec
 BLKPARSE_LINE = r"^ *([0-9]+),([0-9]+) +([0-9]+) +[0-9]+ +([0-9]+\.[0-9]{9}) +([0-9]+) +([A-Z]+) +([A-Z]+) +(.*)$"
 
 TRACE_PROCESSOR = Path(os.environ.get("ANDROSTEP_TRACE_PROCESSOR", ROOT / "build" / "peers" / "trace-processor"))
-"""The files that tests/support/trace_processor.mjs runs; its first lines say where they come from."""
+"""The files that tests/support/trace_processor.mjs runs; its first lines state their origin."""
 
 
 def readers(events: int = 1_000_000) -> Iterator[Row]:
-    """Read traces of about so many events into Parquet.
+    """Read traces of about `events` events into Parquet.
 
-    Our readers give every column its meaning, sort the rows and name the threads. blkparse and trace-cmd print text,
-    btt prints averages, and trace processor loads its own tables in memory. pyarrow writes the tables that our reader
-    has made, by its own defaults: a reader that writes Parquet with one thread cannot be faster.
+    Our readers decode every column, sort the rows and resolve thread names. blkparse and trace-cmd print text, btt
+    prints averages, and trace processor loads its own tables in memory. pyarrow writes our reader's tables with its
+    defaults: no reader that writes Parquet with one thread can be faster.
     """
     with tempfile.TemporaryDirectory() as name:
         at = Path(name)
@@ -73,20 +73,20 @@ def _read(title: str, trace: Path, peers: Mapping[str, Measure | None]) -> Itera
 
 
 def _split(text: Path, target: Path) -> None:
-    """Do what one writes without a reader: split lines by a regular expression, and give no column a meaning."""
+    """Do the minimum without a reader: split lines by a regular expression into text columns."""
     lines = pl.scan_csv(text, has_header=False, separator="\x1f", quote_char=None, new_columns=["line"])
     lines.select(pl.col("line").str.extract_groups(BLKPARSE_LINE)).unnest("line").sink_parquet(target)
 
 
 def _trace_processor(trace: Path) -> float:
-    """Return the seconds that trace processor takes for loading, without the start of its engine."""
+    """Return the seconds that trace processor takes to load, without the start of its engine."""
     script = ROOT / "tests" / "support" / "trace_processor.mjs"
     done = subprocess.run(["node", script, TRACE_PROCESSOR, trace], capture_output=True, text=True, check=True)
     return float(done.stderr.split()[-2])
 
 
 def linking(events: int = 1_000_000) -> Iterator[Row]:
-    """Link block events to requests, and to all tables that follow, beside btt, which links them for its averages."""
+    """Link block events to requests, and to all derived tables, compared with btt, which links for its averages."""
     with tempfile.TemporaryDirectory() as name:
         at = Path(name)
         blocks = recordings.block_events(events)
@@ -105,7 +105,7 @@ def linking(events: int = 1_000_000) -> Iterator[Row]:
 
 
 def _btt(directory: Path, stream: Path, *, is_merged: bool) -> None:
-    """Run btt on what ``blkparse -d`` makes of a stream, which it needs."""
+    """Run btt on the output of ``blkparse -d``, which it requires."""
     if not is_merged:
         run(("blkparse", "-q", "-O", "-i", "-", "-d", "merged"), directory, stream)
     run(("btt", "-i", "merged", "-o", "btt"), directory)

@@ -1,4 +1,4 @@
-"""Make large recordings of the small ones that the repository has: the same events again and again, each time later."""
+"""Make large recordings by repeating the events of the repository's small ones with later times."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from benchmarks import ROOT
 
 DEMO = ROOT / "datasets" / "demo"
 PERFETTO = ROOT / "tests" / "data" / "perfetto_compact.pftrace.xz"
-"""Perfetto 56 on Linux 6.18: six of ten events are the scheduler's, which name threads and make no rows."""
+"""Perfetto 56 on Linux 6.18. Six of ten events are the scheduler's, which name threads and make no rows."""
 
 GAP_NS = 1000
 """Time between the last event of one repetition and the first of the next."""
 
 CPU_TABLE = b"flyrecord\0"
-"""What precedes the offsets of the CPUs in a trace.dat."""
+"""The bytes before the table of CPU offsets in a trace.dat."""
 
 
 def block_events(events: int) -> Capture:
-    """Return the demo with about so many block events, as iotrace records them."""
+    """Return the demo with about `events` block events, as iotrace records them."""
     demo = androstep.open(DEMO)
     once = demo.block_events.collect()
     span = once.select(pl.col("ts_ns").max() - pl.col("ts_ns").min()).item() + GAP_NS
@@ -44,7 +44,7 @@ def exported(capture: Capture, target: str, path: Path) -> Path:
 
 
 def tracedat(path: Path, events: int) -> Path:
-    """Write a trace.dat of about so many events and return its path."""
+    """Write a trace.dat of about `events` events and return its path."""
     container = tracedat_file.open_container(source.load(DEMO / "raw" / "trace.dat.zst"))
     census = binary.census(container, binary.formats(container))
     assert census.first_ns is not None and census.last_ns is not None
@@ -62,7 +62,7 @@ def tracedat(path: Path, events: int) -> Path:
         file.write((data[:table] + np.array(table_rows, np.uint64).tobytes()).ljust(table_rows[0], b"\0"))
         for pages in of_cpus:
             for number in range(copies):
-                # Each page begins with the time of its first record; the others count from there.
+                # Each page begins with the time of its first record. The other times are relative to it.
                 later = pages.copy()
                 later[:: buffer.page_bytes // 8] += np.uint64(number * span)
                 file.write(later.tobytes())
@@ -70,7 +70,7 @@ def tracedat(path: Path, events: int) -> Path:
 
 
 def perfetto(path: Path, events: int) -> Path:
-    """Write a Perfetto trace of about so many events and return its path."""
+    """Write a Perfetto trace of about `events` events and return its path."""
     trace = perfetto_messages.Trace()
     trace.ParseFromString(lzma.decompress(PERFETTO.read_bytes()))
     bundles = [packet for packet in trace.packet if packet.HasField("ftrace_events")]
@@ -85,7 +85,7 @@ def perfetto(path: Path, events: int) -> Path:
                 bundle = packet.ftrace_events
                 for event in bundle.event:
                     event.timestamp += span
-                # Of a column of times only the first is absolute.
+                # Only the first of a column of times is absolute.
                 for column in (bundle.compact_sched.switch_timestamp, bundle.compact_sched.waking_timestamp):
                     if column:
                         column[0] += span

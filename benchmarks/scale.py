@@ -1,4 +1,4 @@
-"""Measure what larger recordings and more captures cost."""
+"""Measure how cost grows with larger recordings and more captures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ androstep.collection(*sys.argv[1:]).measure("locality", jobs=1)
 """
 
 TIMES = 4
-"""How many times as large the larger of two inputs is."""
+"""Size ratio of the larger to the smaller input."""
 
 
 def memory(events: int = 1_000_000) -> Iterator[Row]:
     """Compare the peak memory of commands for a trace.dat and for one that is four times as long.
 
-    Half of the events are the block layer's, the others ext4's and the page cache's.
+    Half of the events are the block layer's; the rest are from ext4 and the page cache.
     """
     with tempfile.TemporaryDirectory() as name:
         at = Path(name)
@@ -45,7 +45,7 @@ def memory(events: int = 1_000_000) -> Iterator[Row]:
 
 
 def captures(count: int = 100) -> Iterator[Row]:
-    """Compare the peak memory of measuring so many captures of 10,000 requests, and a quarter of them."""
+    """Compare the peak memory of measuring `count` captures of 10,000 requests, and a quarter of them."""
     with tempfile.TemporaryDirectory() as name:
         at = Path(name)
         (at / "traces").mkdir()
@@ -59,7 +59,7 @@ def captures(count: int = 100) -> Iterator[Row]:
 
 
 def _csv(path: Path, seed: int, requests: int = 10_000) -> None:
-    """Write a trace of writes, half of which go on where the last one ended."""
+    """Write a trace of writes, half of which are sequential to the previous one."""
     draw = np.random.default_rng(seed)
     steps = np.where(draw.random(requests) < 0.5, 8, draw.integers(0, 10**6, requests) * 8)
     columns = {"process": "app-1", "device": 8388608, "rw_flag": "W", "sector": np.cumsum(steps), "size": 8}

@@ -1,14 +1,14 @@
-"""Record what datasets/bench and datasets/replay hold of filesystems anew, on a machine that does nothing else.
+"""Record the filesystem results of datasets/bench and datasets/replay again, on an idle machine.
 
     make probes
     python datasets/idle.py [--disk DIRECTORY]
 
-Needs root and what the record.py of both need. Each place is a step. Before it the machine has to be idle: while others
-work, the step waits, and after ten minutes ends with one sentence. Steps that are done stay in build/idle/ and are not
-done again: start the same command again after it was stopped. When all are done, they replace the files in
-datasets/bench and datasets/replay, and build/idle/ is removed. About twenty minutes.
+Needs root and what the record.py of both need. Each place is a step. A step starts once the machine is idle; if that
+takes more than ten minutes, the program ends with a message. Completed steps are stored in build/idle/ and are not
+repeated: run the same command again to continue. At the end they replace the files in datasets/bench and
+datasets/replay, and build/idle/ is removed. Takes about twenty minutes.
 
-bench/ext4_peers is left as it is: it compares tools, in turns.
+bench/ext4_peers is not recorded again: it compares tools alternately, so that a busy machine matters less.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DATASETS = Path(__file__).resolve().parent
 STAGE = DATASETS.parent / "build" / "idle"
 
 BUSY = 0.05
-"""The share of CPU time, waiting for storage included, from which on others are said to work."""
+"""Share of CPU time, including waits for storage, above which the machine counts as busy."""
 LOOK_S = 3.0
 PATIENCE_S = 600.0
 
@@ -39,7 +39,7 @@ PROGRAMS = {
     **{"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.f2fs": "f2fs-tools"},
     **{"mkfs.nilfs2": "nilfs-tools", "qemu-system-x86_64": "qemu-system-x86"},
 }
-"""What is needed, and the package of Debian that has it: a step must not fail after twenty minutes for want of it."""
+"""Required programs and their Debian packages. They are checked first, so that no step fails after twenty minutes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """Every place of both datasets but `KEPT`."""
+    """Return every place of both datasets except `KEPT`."""
     every = [Step(name, place) for name in ("bench", "replay") for place in manifest(DATASETS / name)["places"]]
     return [step for step in every if step.place not in KEPT]
 
@@ -75,7 +75,7 @@ def manifest(directory: Path) -> dict[str, Any]:
 
 
 def ticks(text: str) -> tuple[int, int]:
-    """CPU time since the start in which something was done or waited for, and all of it, as /proc/stat has it."""
+    """Return the busy CPU time, including waits for I/O, and the total since boot, from /proc/stat."""
     counts = [int(word) for word in text.splitlines()[0].split()[1:9]]
     return sum(counts) - counts[3], sum(counts)
 
@@ -85,13 +85,13 @@ def stat() -> str:
 
 
 def busy_share(before: str, after: str) -> float:
-    """The share of CPU time between two readings of /proc/stat that was not idle."""
+    """Return the share of CPU time between two readings of /proc/stat that was not idle."""
     (busy, total), (later_busy, later_total) = ticks(before), ticks(after)
     return (later_busy - busy) / max(1, later_total - total)
 
 
 def looks() -> Iterator[float]:
-    """How busy the machine is, again and again."""
+    """Yield the busy share of the machine repeatedly."""
     while True:
         before = stat()
         time.sleep(LOOK_S)
@@ -99,7 +99,7 @@ def looks() -> Iterator[float]:
 
 
 def wait_until_idle(shares: Iterator[float], clock: Callable[[], float] = time.monotonic) -> None:
-    """Returns once others do nothing; ends the program with one sentence when that takes too long."""
+    """Wait until the machine is idle; exit with a message if that takes too long."""
     subprocess.run(["sync"], check=True)
     begun, said = clock(), False
     for share in shares:
@@ -119,12 +119,12 @@ def wait_until_idle(shares: Iterator[float], clock: Callable[[], float] = time.m
 
 
 def prepare() -> None:
-    """Checks that all programs are there, and begins the directory of steps with what record.py reads from it."""
+    """Check that all programs are installed, and create the directory of steps with the files that record.py reads."""
     if absent := sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)}):
         sys.exit(f"programs are missing: install {', '.join(absent)}")
     for name in ("bench", "replay"):
         (STAGE / name).mkdir(parents=True, exist_ok=True)
-    # What was recorded of the app stays: replays are of that program.
+    # The recording of the app is reused, because replays are of its program.
     kept = {key: value for key, value in manifest(DATASETS / "replay").items() if key != "places"}
     if not (STAGE / "replay" / "recorded.json").exists():
         (STAGE / "replay" / "recorded.json").write_text(json.dumps({"places": {}, **kept}))
@@ -143,7 +143,7 @@ def record(todo: Sequence[Step], disk: Path) -> None:
 
 
 def replace(todo: Sequence[Step]) -> None:
-    """Puts what was recorded in place of what was there."""
+    """Replace the old results by the new ones."""
     for step in todo:
         old = DATASETS / step.dataset / step.place
         shutil.rmtree(old)

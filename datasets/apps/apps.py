@@ -1,4 +1,4 @@
-"""The apps that are recorded: a browser and its site, an installer, a messenger. Each is a workload with its steps."""
+"""The recorded apps: a browser with its site, an installer, a messenger. Each is a workload with steps."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _LOAD_S = 120.0
 
 
 class Site:
-    """A site of this machine, the same with each seed: pages with a style sheet, scripts and pictures, all cacheable.
+    """A site on this machine, determined by its seed: pages with a style sheet, scripts and pictures, all cacheable.
 
-    `count` pages are /page-00 and so on. About 350 KB in 13 files each, as in Luo et al. (18 MB in 740 files for 50).
+    The `count` pages are called /page-00 and so on. Each has about 350 KB in 13 files, as in Luo et al. (18 MB in 740
+    files for 50).
     """
 
     def __init__(self, count: int, seed: int = 1) -> None:
@@ -91,7 +92,7 @@ class Site:
 
 
 def _picture(chance: random.Random, side: int) -> bytes:
-    """A PNG of noise, `side` pixels square."""
+    """Return a PNG of noise, `side` pixels square."""
     rows = b"".join(b"\0" + chance.randbytes(3 * side) for _ in range(side))
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)),
@@ -106,7 +107,7 @@ def _picture(chance: random.Random, side: int) -> bytes:
 
 @contextmanager
 def browser(profile: Path, environment: Mapping[str, str]) -> Iterator[int]:
-    """A browser without a window whose profile is in `profile`, and the port of its debugging socket."""
+    """Run a headless browser with this profile directory; yield the port of its debugging socket."""
     process = subprocess.Popen(
         [CHROMIUM, f"--user-data-dir={profile}", *QUIET],
         env={**os.environ, **environment},
@@ -129,7 +130,7 @@ def browser(profile: Path, environment: Mapping[str, str]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Web:
-    """A browser with a new profile below `directory` loads the pages of a site."""
+    """A browser with a new profile below `directory` that loads the pages of a site."""
 
     site: Site
     name: str
@@ -138,7 +139,7 @@ class Web:
     pause_s: float = 0
 
     def run(self, device: Device) -> Ran:
-        """Loads them; the label of a step is the page's path."""
+        """Load the pages. The label of a step is the page's path."""
         urls = tuple(self.site.address + page for page in self.site.pages)
         with browser(self.directory / "profile", self.environment) as port:
             pages = Pages(urls, self.name, pause_s=self.pause_s, timeout_s=_LOAD_S, browser=None, service=f"tcp:{port}")
@@ -150,7 +151,7 @@ class Web:
 
 @dataclass(frozen=True)
 class Packages:
-    """dpkg installs packages, one after the other, into a new root below `directory`."""
+    """dpkg, which installs packages one after the other into a new root below `directory`."""
 
     packages: Sequence[Path]
     name: str
@@ -158,7 +159,7 @@ class Packages:
     environment: Mapping[str, str]
 
     def run(self, device: Device) -> Ran:
-        """Installs them."""
+        """Install the packages."""
         root = self.directory / "installed"
         for part in ("updates", "info"):
             (root / "var/lib/dpkg" / part).mkdir(parents=True)
@@ -176,14 +177,14 @@ class Packages:
 
 @dataclass(frozen=True)
 class Messages:
-    """The messenger sends its messages; each run has a directory of its own below `directory`."""
+    """The messenger, which sends its messages. Each run has a new directory below `directory`."""
 
     name: str
     directory: Path
     environment: Mapping[str, str]
 
     def run(self, device: Device) -> Ran:
-        """Sends them."""
+        """Send the messages."""
         own = self.directory / f"messenger-{len(list(self.directory.glob('messenger-*')))}"
         own.mkdir()
         log = Log(device, self.name)

@@ -1,10 +1,10 @@
-"""A messenger's work for fifty messages, by real SQLite: `apps.Messages` runs it.
+"""Do a messenger's work for fifty messages with real SQLite. `apps.Messages` runs it.
 
     python datasets/apps/messenger.py DIRECTORY
 
-As on Android, the rollback journal is truncated. Each message is two transactions (the message, its conversation), and
-every tenth comes with a picture of 64 KiB, which is not synced. Prints when each was begun and done, in ns of
-CLOCK_REALTIME. No work of the CPU is put in that would stand for a real app's.
+The rollback journal is truncated, as on Android. Each message is two transactions (the message and its conversation).
+Every tenth message has a picture of 64 KiB, which is not synced. The output is the begin and end of each message, in ns
+of CLOCK_REALTIME. A real app's CPU work is not simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PICTURE_BYTES = 64 << 10
 
 
 def main() -> None:
-    """Do it."""
+    """Send the messages and print their times."""
     directory, chance = Path(sys.argv[1]), random.Random(1)
     database = sqlite3.connect(directory / "messages.db", isolation_level=None)
     database.execute("PRAGMA journal_mode = TRUNCATE")

@@ -1,11 +1,11 @@
-"""Record the data of this directory: apps at work on several storage devices and configurations, and iobench there.
+"""Record the data of this directory: apps on several storage devices and configurations, and iobench there.
 
     make probes
     python datasets/apps/record.py -o DIR [--disk DIRECTORY] [--only PART ...]
 
-Needs root, loop devices, /dev/fuse, e2fsprogs, dpkg, Chromium, and apt with its lists (packages are downloaded, and so
-is libeatmydata, which takes fsync() out of an app; nothing is installed on this machine). Takes a quarter of an hour.
-recorded.json gets when, how and under what load each part was made, and the sha256 of its files.
+Needs root, loop devices, /dev/fuse, e2fsprogs, dpkg, Chromium, and apt with its lists. Packages are downloaded, and so
+is libeatmydata, which disables an app's fsync(); nothing is installed on this machine. Takes a quarter of an hour.
+recorded.json gets the time, the method, the load and the sha256 of the files of each part.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PACKAGES = (
     *("fonts-dejavu-core", "fonts-inconsolata", "fonts-lato", "fonts-liberation", "fonts-noto-mono"),
     *("fonts-open-sans", "libjs-d3", "libjs-prototype", "libjs-sphinxdoc", "libjs-underscore"),
 )
-"""Ten without scripts of their own, which would want more than dpkg in their root."""
+"""Ten packages without maintainer scripts, which would need more than dpkg in their root."""
 NO_SYNC = "libeatmydata1"
 
 HZ = 10
@@ -58,7 +58,7 @@ NO_JOURNAL = ("-O", "^has_journal")
 
 @dataclass(frozen=True)
 class Configuration:
-    """One of Luo et al.: whether the app's fsync() works, and what mkfs.ext4 is told."""
+    """A configuration of Luo et al.: whether the app's fsync() works, and options of mkfs.ext4."""
 
     syncs: bool = True
     mkfs: tuple[str, ...] = ()
@@ -80,9 +80,9 @@ KEPT = {
     "steps": pl.lit(True),
     "samples": (pl.col("scope") == "system") & pl.col("counter").is_in([f"stat.{state}" for state in _CPU]),
 }
-"""The tables that are kept of a recording, and which rows: the rest also tells what else this machine did."""
+"""The tables and rows to keep of a recording. The rest contains other activity of this machine."""
 CHANGED = "extents"
-"""What `whatif` needs beside them."""
+"""The further table that `whatif` needs."""
 
 TABLE2 = {
     "sequential": "file --direct 1 --size 32m --bs 1m --sweep rw=read,write --runtime 2s --repeats 3 -q "
@@ -90,7 +90,7 @@ TABLE2 = {
     "random": "file --direct 1 --size 32m --bs 4k --sweep rw=randread,randwrite --number_ios 64 --repeats 3 -q "
     "--interval 10000",
 }
-"""Kim et al., Table 2: sequential and random I/O of a file, by CrystalDiskMark there."""
+"""Kim et al., Table 2: sequential and random I/O of a file. They used CrystalDiskMark."""
 
 FIGURE2 = {
     "sqlite": "sqlite -T 1 -n 100 -j TRUNCATE --sweep sqlite-op=insert,update,delete --sweep synchronous=OFF,FULL "
@@ -98,7 +98,7 @@ FIGURE2 = {
     "random": "file --size 8m --bs 4k --sweep rw=randread,randwrite --fsync 1 --number_ios 256 --repeats 5 -q "
     "--interval 10000",
 }
-"""Luo et al., Figure 2; OFF is their SQLITE_NO_SYNC."""
+"""Luo et al., Figure 2. OFF is their SQLITE_NO_SYNC."""
 
 
 # -- places -----------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ FIGURE2 = {
 
 @contextmanager
 def mounted(kind: str, disk: Path, mkfs: Sequence[str] = ()) -> Iterator[tuple[str, Path]]:
-    """A device of this kind, and where a new ext4 on it is mounted."""
+    """Make a device of this kind with a new ext4; yield its path and mount point."""
     with (
         KINDS[kind](disk) as device,
         tempfile.TemporaryDirectory(prefix="androstep-apps-", dir="/dev/shm") as name,
@@ -120,13 +120,13 @@ def mounted(kind: str, disk: Path, mkfs: Sequence[str] = ()) -> Iterator[tuple[s
 
 
 def number(path: str) -> int:
-    """A device's number, as column dev has it."""
+    """Return a device's number as in column dev."""
     node = Path(path).stat().st_rdev
     return os.major(node) << 20 | os.minor(node)
 
 
 def downloaded(names: Sequence[str], directory: Path) -> list[Path]:
-    """These packages of Debian, from wherever apt gets them."""
+    """Download Debian packages with apt."""
     done = subprocess.run(["apt-get", "download", *names], cwd=directory, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"apt-get download: {done.stderr.strip()}; run apt-get update, or see which package there is no more")
@@ -134,7 +134,7 @@ def downloaded(names: Sequence[str], directory: Path) -> list[Path]:
 
 
 def without_sync(directory: Path) -> dict[str, str]:
-    """The environment in which fsync() and its kin do nothing."""
+    """Return the environment in which fsync() and similar calls do nothing."""
     (package,) = downloaded([NO_SYNC], directory)
     places.run("dpkg-deb", "--extract", package, directory)
     return {"LD_PRELOAD": str(next(directory.rglob("libeatmydata.so")))}
@@ -145,7 +145,7 @@ def without_sync(directory: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Task:
-    """A workload of a recording, which of its repetitions this is, and where its files are."""
+    """A workload of a recording, its repetition, and the directory of its files."""
 
     workload: Workload
     repeat: int
@@ -153,7 +153,7 @@ class Task:
 
 
 def recorded(tasks: Sequence[Task], devices: Sequence[str], out: Path, *more: str) -> None:
-    """Does them one after the other, and keeps `KEPT` of the recording, and these tables."""
+    """Run the tasks one after the other; keep `KEPT` and the tables `more` of the recording."""
     with tempfile.TemporaryDirectory(prefix="androstep-apps-", dir="/dev/shm") as scratch, connect("local") as device:
         with device.record(trace=devices, monitor_hz=HZ, out=Path(scratch) / "capture") as recording:
             done = []
@@ -168,7 +168,7 @@ def recorded(tasks: Sequence[Task], devices: Sequence[str], out: Path, *more: st
 
 
 def warmed(tasks: Sequence[Task]) -> None:
-    """Does the first task of each app once, so that what it runs is in this machine's memory."""
+    """Run the first task of each app once, so that its programs are in the page cache."""
     with connect("local") as device:
         for task in {type(task.workload): task for task in reversed(tasks)}.values():
             task.workload.run(device)
@@ -176,9 +176,9 @@ def warmed(tasks: Sequence[Task]) -> None:
 
 
 def cleared(top: Path) -> None:
-    """Makes what an app left durable, and then removes it: the next run finds its place empty.
+    """Sync and then remove the files of an app, so that the next run starts in an empty directory.
 
-    The messenger's files stay, or nothing would tell afterwards which blocks were theirs.
+    The messenger's files remain, because they are needed to attribute their blocks afterwards.
     """
     places.run("sync", "--file-system", top)
     for path in top.iterdir():
@@ -188,7 +188,7 @@ def cleared(top: Path) -> None:
 
 
 def keep(capture: Capture, out: Path, names: Sequence[str]) -> None:
-    """Writes these tables, without names of this machine's directories and ports."""
+    """Write these tables without names of this machine's directories and ports."""
     if lost := capture.manifest.lost_events:
         print(f"  {lost} events were lost", flush=True)
     for name in names:
@@ -201,7 +201,7 @@ def keep(capture: Capture, out: Path, names: Sequence[str]) -> None:
 
 
 def record_kim(disk: Path, out: Path) -> dict[str, Any]:
-    """A browser and an installer on each device."""
+    """Record a browser and an installer on each device."""
     with ExitStack() as stack:
         packages = downloaded(
             PACKAGES, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="androstep-apps-")))
@@ -220,7 +220,7 @@ def record_kim(disk: Path, out: Path) -> dict[str, Any]:
 
 
 def sizes(packages: Sequence[Path]) -> list[dict[str, str | int]]:
-    """Name, version and bytes of packages, as their files say."""
+    """Return name, version and bytes of packages from their files."""
     found = []
     for path in packages:
         name, version = places.run("dpkg-deb", "--show", "--showformat", "${Package} ${Version}", path).split()
@@ -229,7 +229,7 @@ def sizes(packages: Sequence[Path]) -> list[dict[str, str | int]]:
 
 
 def record_luo(disk: Path, out: Path) -> dict[str, Any]:
-    """A browser, a messenger and an installer in each configuration, in turns."""
+    """Record a browser, a messenger and an installer alternately in each configuration."""
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="androstep-apps-")))
         packages, environment = downloaded(PACKAGES, scratch), without_sync(scratch)
@@ -252,7 +252,7 @@ def record_luo(disk: Path, out: Path) -> dict[str, Any]:
 
 
 def record_paused(disk: Path, out: Path) -> dict[str, Any]:
-    """Page loads with pauses, and nothing else."""
+    """Record page loads with pauses."""
     with mounted("disk", disk) as (path, top), Site(PAUSED_PAGES) as site:
         recorded([Task(Web(site, "web", top, {}, PAUSE_S), 0, top)], [path], out)
         return {"devices": {"disk": number(path)}}
@@ -262,7 +262,7 @@ def record_paused(disk: Path, out: Path) -> dict[str, Any]:
 
 
 def record_table2(disk: Path, out: Path) -> dict[str, Any]:
-    """iobench on a file of each device."""
+    """Run iobench on a file of each device."""
     for kind in KIM_DEVICES:
         with mounted(kind, disk) as (_, top):
             measured(TABLE2, top, out, kind)
@@ -270,7 +270,7 @@ def record_table2(disk: Path, out: Path) -> dict[str, Any]:
 
 
 def record_figure2(disk: Path, out: Path) -> dict[str, Any]:
-    """iobench with and without the filesystem's journal."""
+    """Run iobench with and without the filesystem's journal."""
     for name, mkfs in (("default", ()), ("no_journal", NO_JOURNAL)):
         with mounted("disk", disk, mkfs) as (_, top):
             measured(FIGURE2, top, out, name)
@@ -278,7 +278,7 @@ def record_figure2(disk: Path, out: Path) -> dict[str, Any]:
 
 
 def measured(experiments: Mapping[str, str], top: Path, out: Path, where: str) -> None:
-    """Each experiment as WHERE-EXPERIMENT.rec.xz."""
+    """Run each experiment and store it as WHERE-EXPERIMENT.rec.xz."""
     for name, words in experiments.items():
         places.measure([IOBENCH], [*shlex.split(words), "-p", str(top)], out / f"{where}-{name}.rec")
     places.pack(out)
@@ -300,7 +300,7 @@ def stop(signal_number: int, _frame: object) -> None:
 
 
 def main() -> None:
-    """Record each part and say how it was done."""
+    """Record each part and describe it in recorded.json."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory for the results")
     parser.add_argument("--disk", type=Path, default=Path("/var/tmp"), help="directory on the disk to measure")

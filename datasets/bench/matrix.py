@@ -1,14 +1,14 @@
-"""Run one benchmark of iobench on several filesystems and kernels, each in a virtual machine, and draw what it came to.
+"""Run one benchmark of iobench on several filesystems and kernels, each in a virtual machine, and plot the results.
 
     make probes
     python datasets/bench/matrix.py -o DIR [--filesystems ext4 f2fs ...] [--kernels amd64-6.1 ...] [-- OPTION ...]
 
-What stands behind `--` are options as behind `androstep bench --`; by default SQLite's transactions in every journal
-mode. DIR gets KERNEL-FILESYSTEM.rec, and rate.png and written.png: operations per second, and bytes that the device
-wrote for each.
-Without acceleration every instruction is emulated: of the rates only the proportions mean something, of the bytes all.
+The options after `--` are those after `androstep bench --`. The default is SQLite's transactions in every journal mode.
+DIR gets KERNEL-FILESYSTEM.rec, and two plots: rate.png (operations per second) and written.png (bytes that the device
+wrote per operation).
 
-Needs what tests/harness/guest.py needs, no root, and a minute for each guest. What is in DIR is kept.
+Without acceleration every instruction is emulated. Rates are then only meaningful relative to each other; bytes are
+exact. Needs what tests/harness/guest.py needs, no root, and a minute for each guest. Existing results in DIR are kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUILDS = {"amd64": "x86_64-linux-musl", "arm64": "aarch64-linux-musl"}
 DEFAULT = shlex.split("sqlite -T 1 -n 60 -d update --sweep journal-mode=DELETE,TRUNCATE,PERSIST,WAL --repeats 6 -q")
 
 SERIES = ("journal_mode", "sync_mode", "synchronous", "threads", "block_bytes", "test")
-"""What a sweep varies: the first of these that differs is told apart by colour."""
+"""Parameters of a sweep. The first one that varies is shown by colour."""
 
 SCRIPT = """set -x
 mount -t {fs_type} -o noatime /dev/vda /mnt || return
@@ -44,7 +44,7 @@ mount -t {fs_type} -o noatime /dev/vda /mnt || return
 
 
 def measure(fs_type: str, wanted: kernel.Wanted, options: Sequence[str], path: Path) -> None:
-    """iobench on a new filesystem in a guest of this kernel."""
+    """Run iobench on a new filesystem in a guest of this kernel."""
     iobench = PROBES / BUILDS[wanted.architecture] / "iobench"
     command, parts = places.measure_in_guest([*options, "-p", "/mnt"], "result.rec")
     script = SCRIPT.format(fs_type=fs_type, command=command)
@@ -56,7 +56,7 @@ def measure(fs_type: str, wanted: kernel.Wanted, options: Sequence[str], path: P
 
 
 def draw(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
-    """The figures: a group for each filesystem, and kernel where there are several."""
+    """Plot the results: a group for each filesystem, and for each kernel if there are several."""
     runs = tables["bench_runs"]
     series = next((name for name in SERIES if runs[name].n_unique() > 1), "test")
     place = pl.col("fs_type")
@@ -75,7 +75,7 @@ def draw(tables: Mapping[str, pl.DataFrame], out: Path) -> None:
 
 
 def main() -> None:
-    """Measure what is not there, and draw all of it."""
+    """Measure what is missing, and plot all of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="directory of the results")
     parser.add_argument("--filesystems", nargs="+", choices=guest.MKFS, default=["ext4", "f2fs", "exfat", "vfat"])

@@ -3,12 +3,12 @@
     make probes
     python datasets/bench/record.py -o DIR [--disk DIRECTORY] [--only PLACE ...]
 
-Needs root, loop devices, mkfs of each filesystem, and fio; F2FS is measured in a virtual machine without acceleration
-and needs what tests/harness/guest.py needs. Takes ten minutes. DIR gets PLACE/EXPERIMENT.rec.xz, and
-recorded.json with the commands, the machine's load when each place was begun, and the sha256 of each file.
+Needs root, loop devices, mkfs of each filesystem, and fio. F2FS is measured in a virtual machine without acceleration
+and needs what tests/harness/guest.py needs. Takes ten minutes. DIR gets PLACE/EXPERIMENT.rec.xz, and recorded.json with
+the commands, the machine's load at the start of each place, and the sha256 of each file.
 
-The images of `disk` lie in DIRECTORY, and the loop device reads and writes them past the page cache; that of `memory`
-lies in /dev/shm: another device under the same filesystem.
+The images of `disk` are in DIRECTORY, and the loop device accesses them with direct I/O. The image of `memory` is in
+/dev/shm: another device under the same filesystem.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from androstep_analysis import runs
 from androstep_analysis.bench import write_fio_job
 
 STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname().machine}-linux-musl" / "iobench"
-"""The build for devices: the same program on the host and in the guest."""
+"""The build for devices: host and guest run the same program."""
 
 ROUNDS = 9
-"""The fewest of which the interval of the median leaves out the least and the greatest (96 %)."""
+"""Smallest number whose interval of the median excludes the minimum and the maximum (96 %)."""
 
 ALWAYS = f"--repeats {ROUNDS} --interval 10000 -q"
 
@@ -52,23 +52,26 @@ EXPERIMENTS = {
     "--sweep synchronous=OFF,NORMAL,FULL,EXTRA",
     "sqlite_threads": "sqlite -T 1 -n 160 -j DELETE --sweep numjobs=1..32",
 }
-"""What iobench is asked for: the sync modes, threads, journal modes and levels of SQLite that Mobibench's papers
-compare, and the rate by record size."""
+"""Options of iobench.
+
+These are the sync modes, threads, journal modes and synchronous levels of SQLite that Mobibench's papers compare, and
+the rate by record size.
+"""
 
 
 PEERS = {
     "reads": "file --size 64m --sweep rw=read,randread --sweep mode=buffered,mmap,direct -q",
     "writes": "file --size 32m --sweep rw=write,randwrite --sweep mode=buffered,mmap,osync,direct -q",
 }
-"""What iobench and fio are both asked for: the common modes by which Mobibench's papers compare it with IOzone."""
+"""Options for both iobench and fio: the common modes by which Mobibench's papers compare it with IOzone."""
 
 COMPARED = ("modes", "journal_modes")
-"""What is measured everywhere; to measure everything everywhere would make too large a data set."""
+"""The experiments in every place. All experiments everywhere would make the data set too large."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where files are measured: a filesystem, on what its device lies, and which experiments are made there."""
+    """A filesystem to measure, the storage below it, and its experiments."""
 
     fs_type: str
     backing: str
@@ -91,7 +94,7 @@ def words(experiment: str) -> str:
 
 
 def record_here(place: Place, scratch: Path, out: Path) -> None:
-    """The experiments of one filesystem of this machine."""
+    """Run the experiments on one filesystem of this machine."""
     with (
         tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as name,
         places.mounted(place.mkfs, Path(name), past_cache=place.backing == "disk") as top,
@@ -102,7 +105,7 @@ def record_here(place: Place, scratch: Path, out: Path) -> None:
 
 
 def record_peers(place: Place, scratch: Path, out: Path) -> None:
-    """iobench and fio in turns on one filesystem of this machine, so that both see the same neighbours."""
+    """Run iobench and fio alternately on one filesystem of this machine, so that both see the same load."""
     with (
         tempfile.TemporaryDirectory(prefix="androstep-bench-", dir=scratch) as name,
         places.mounted(place.mkfs, Path(name)) as top,
@@ -116,8 +119,10 @@ def record_peers(place: Place, scratch: Path, out: Path) -> None:
 
 
 def by_fio(jobs: str, scratch: Path) -> str:
-    """What fio prints (JSON) of the jobs of a job file, each in a run of its own: together, it would lay out the files
-    of all before the first, which removes them."""
+    """Return fio's JSON output for the jobs of a job file, each run separately.
+
+    In a common run fio would lay out the files of all jobs before the first job, which removes them.
+    """
     path = scratch / "jobs.fio"
     path.write_text(jobs + "\n")
     sections = re.findall(r"(?m)^\[(.+)\]$", jobs)
@@ -126,7 +131,7 @@ def by_fio(jobs: str, scratch: Path) -> str:
 
 
 def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
-    """A guest for each experiment: a guest must end within guest.PATIENCE_S."""
+    """Run each experiment in a guest of its own, because a guest must end within guest.PATIENCE_S."""
     for experiment in place.experiments:
         command, parts = places.measure_in_guest([*shlex.split(words(experiment)), "-p", "/mnt"], f"{experiment}.rec")
         script = f"set -x\nmount -t {place.fs_type} -o noatime /dev/vda /mnt && {command} && umount /mnt || return\n"
@@ -136,7 +141,7 @@ def record_in_guest(place: Place, scratch: Path, out: Path) -> None:
 
 
 def main() -> None:
-    """Record each place and say how it was done."""
+    """Record each place and describe it in recorded.json."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory for the results")
     parser.add_argument("--disk", type=Path, default=Path("/var/tmp"), help="directory on the disk to measure")

@@ -3,10 +3,10 @@
     make probes
     python datasets/demo/record.py -o DIR
 
-Needs root, Linux from 5.8 on with tracefs and loop devices, and e2fsprogs, util-linux and coreutils. Everything happens
-on an image file of its own (on tmpfs where /dev/shm is one) behind a loop device; on every way out, also SIGINT,
-SIGTERM and SIGHUP, all of that is taken away again. DIR is written only after a recording that succeeded: capture.json,
-and in raw/ the images and what iotrace wrote, compressed, and without what concerns other processes (redact.py).
+Needs root, Linux 5.8 or later with tracefs and loop devices, and e2fsprogs, util-linux and coreutils. Everything
+happens on an image file (on tmpfs if /dev/shm is one) behind a loop device. All of that is removed at exit, also after
+SIGINT, SIGTERM and SIGHUP. DIR is written only after a successful recording: capture.json, and in raw/ the images and
+iotrace's files, compressed and without data of other processes (redact.py).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:  # see main
 
 IMAGE_BYTES = 64 << 20
 PROGRAM = Path(__file__).parents[2] / f"build/probes/{os.uname().machine}-linux-musl/iotrace"
-"""The one for phones, which is static: it runs where there is nothing else."""
+"""The static build for phones, which runs in an otherwise empty root directory."""
 
-# As on Android, whatever the host's mke2fs.conf says: no flex_bg, 64bit or metadata_csum.
+# Features as on Android, independent of the host's mke2fs.conf: no flex_bg, 64bit or metadata_csum.
 FEATURES = (
     "none,has_journal,ext_attr,dir_index,filetype,extent,sparse_super,large_file,huge_file,"
     "uninit_bg,dir_nlink,extra_isize"
@@ -47,13 +47,16 @@ MKFS = [
 MOUNT_OPTIONS = "noatime,nosuid,nodev,noauto_da_alloc,discard"
 NOBODYS_GROUP = 65534
 IOTRACES_GROUP = 65533
-"""Nothing else is of it: who is of another group may not be traced, even with fewer capabilities (ptrace(2))."""
+"""A group that no other process has.
+
+Processes of another group may not be traced, even with fewer capabilities (ptrace(2)).
+"""
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 class RecordError(RuntimeError):
-    """The recording could not be made; the message says why."""
+    """The recording failed; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Device:
 
 
 def run(*command: str | Path) -> str:
-    """Run a command; its standard output, or `RecordError` with what it said."""
+    """Run a command and return its standard output; `RecordError` with its message on failure."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
@@ -77,10 +80,10 @@ def run(*command: str | Path) -> str:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let the stop signals in.
+    """Unblock the stop signals within the block.
 
-    They are held back everywhere else, so that they can only arrive where everything that was acquired is already
-    registered for release.
+    They are blocked elsewhere, so that they can only arrive when everything that was acquired is registered for
+    release.
     """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     try:
@@ -95,7 +98,7 @@ def stop(number: int, _frame: object) -> None:
 
 @contextmanager
 def directory(path: Path) -> Iterator[Path]:
-    """A directory that is empty again when it is removed: a mount that is stuck in it is never deleted into."""
+    """Make a directory that must be empty when it is removed, so that nothing is deleted in a mount that is stuck."""
     path.mkdir()
     try:
         yield path
@@ -123,9 +126,9 @@ def loop_device(image: Path) -> Iterator[Device]:
 
 @contextmanager
 def small_world(root: Path, program: Path) -> Iterator[None]:
-    """What iotrace needs below `root`, as its root directory: it then records nothing of this machine's other mounts.
+    """Prepare `root` as the root directory of iotrace, which then sees none of this machine's other mounts.
 
-    Its /proc has only what the reader may trace (see `iotrace`), not the other processes and their command lines.
+    Its /proc shows only the processes that the reader may trace (see `iotrace`), not others and their command lines.
     """
     with ExitStack() as cleanup:
         for name, fs_type, options in (
@@ -142,11 +145,11 @@ def small_world(root: Path, program: Path) -> Iterator[None]:
 
 @contextmanager
 def iotrace(root: Path) -> Iterator[int]:
-    """iotrace at work on the filesystem at /data, its PID; afterwards `root`/recording holds what it wrote."""
+    """Run iotrace on the filesystem at /data and yield its PID; afterwards `root`/recording holds its files."""
     command = (
-        # The name of the machine would become that of the device.
+        # The host name would become the device's name in the capture.
         *("unshare", "--uts", "sh", "-euc", 'echo demo > /proc/sys/kernel/hostname; exec "$@"', "sh"),
-        # Who may trace other processes sees them in any /proc.
+        # With CAP_SYS_PTRACE it would see all processes in any /proc.
         *("setpriv", "--bounding-set", "-sys_ptrace", "--regid", str(IOTRACES_GROUP), "--clear-groups"),
         *("chroot", root, "/iotrace", "-o", "/recording", "--device", "/data"),
     )
@@ -162,7 +165,7 @@ def iotrace(root: Path) -> Iterator[int]:
 
 
 def wait_until_begun(process: subprocess.Popen[str], listing: Path) -> None:
-    """Wait until iotrace, which records already, is done with its first listing of the files."""
+    """Wait until iotrace, which records already, has finished its first listing of the files."""
     while not is_whole(listing):
         if process.poll() is not None:
             raise failure(process)
@@ -176,7 +179,7 @@ def is_whole(listing: Path) -> bool:
 
     try:
         return record.read(listing).complete
-    except InputError:  # it is not there, or hardly begun
+    except InputError:  # missing or just begun
         return False
 
 
@@ -186,7 +189,7 @@ def failure(process: subprocess.Popen[str]) -> RecordError:
 
 
 def run_workload(root: Path, rounds: int) -> None:
-    """All apps at once; whatever happens, none of them is left when this returns."""
+    """Run all apps at once; all of them have ended when this returns or raises."""
     script = Path(__file__).with_name("workload.py")
     apps: dict[str, subprocess.Popen[bytes]] = {}
     try:
@@ -210,7 +213,7 @@ def compress(source: Path, to: Path) -> None:
 
 
 def keep(path: Path, kept: Path, role: str, device: Device | None = None) -> Source:
-    """Keep a file of the recording as `kept`, compressed if that has the suffix; what the manifest says of it."""
+    """Store a file of the recording as `kept`, compressed if it has suffix .zst, and return its manifest entry."""
     from androstep_analysis.common import manifest
 
     (compress if kept.suffix == ".zst" else shutil.copyfile)(path, kept)
@@ -219,14 +222,14 @@ def keep(path: Path, kept: Path, role: str, device: Device | None = None) -> Sou
 
 
 def keep_recording(sources: Sequence[Source], raw: Path) -> Iterator[Source]:
-    """Keep what iotrace wrote: what people read as it is, the rest compressed."""
+    """Store the files of iotrace: JSON as it is, the rest compressed."""
     for source in sources:
         path = Path(source.path)
         yield keep(path, raw / (path.name if path.suffix == ".json" else f"{path.name}.zst"), source.role)
 
 
 def record(stage: Path, raw: Path, program: Path, rounds: int) -> Manifest:
-    """Record into the directory `raw`, with everything that is temporary in `stage`; the manifest."""
+    """Record into the directory `raw`, with temporary files in `stage`; return the manifest."""
     from redact import redact
 
     from androstep_analysis.ingest import recording
@@ -248,7 +251,7 @@ def record(stage: Path, raw: Path, program: Path, rounds: int) -> Manifest:
 
         with mounted(device.node, data, "ext4", MOUNT_OPTIONS), iotrace(root) as tracer:
             run_workload(root, rounds)
-            # From here on nothing changes, so that the trace has everything that leads to the image after.
+            # From here on nothing changes, so that the trace contains everything that leads to the image after.
             run("mount", "-o", "remount,ro", data)
         after = keep(image, raw / "after.img.zst", "image_after", device)
 
@@ -281,8 +284,8 @@ def main() -> None:
     if os.geteuid():
         sys.exit("record.py needs root for loop devices and tracefs; run it with sudo")
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    # Not before: this import starts threads, and one that does not hold the signals back lets them in for all. Nor
-    # after the handlers: polars puts its own on SIGINT, with which a wait goes on.
+    # Not before: this import starts threads, and a thread that does not block the signals receives them for the
+    # process. Not after the handlers: polars installs its own for SIGINT, after which a wait would continue.
     from androstep_analysis.common import manifest
 
     for number in STOP_SIGNALS:

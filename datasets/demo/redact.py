@@ -1,8 +1,8 @@
-"""Take the rest of the machine out of a trace.dat: names and programs of all but the recorder's processes.
+"""Remove other processes from a trace.dat: keep names and programs of the recorder's processes only.
 
-Events of tasks and the table of names are of the whole machine, and any thread can do something to the device: the
-kernel takes memory back in the thread that asks for some. Names of the kernel's own threads stay where they did
-something. Numbers, times and the length of every record stay as they are.
+Task events and the table of names cover the whole machine. Any thread may act on the device, because the kernel
+reclaims memory in the thread that allocates it. Names of kernel threads are kept if they acted on the device. Ids,
+times and the length of every record are unchanged.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from androstep_analysis.ingest.ftrace.tracedat_file import Container
 from androstep_analysis.ingest.tasks import kind
 
 Part = tuple[np.ndarray, int, Records, Layout]
-"""The pages of a CPU, where in the file they begin, where in them the records are, and how they are laid out."""
+"""The pages of a CPU, their offset in the file, the positions of their records, and their layout."""
 
 TASK_SYSTEMS = ("sched", "task")
 OTHER = b"other"
 
 
 def redact(trace: Path, recorders: Collection[int]) -> None:
-    """Rewrite `trace`, a trace.dat of version 6 that lost nothing; names of `recorders` and what they started stay."""
+    """Rewrite `trace`, a trace.dat of version 6 without lost events, in place.
+
+    Names of `recorders` and their descendants are kept.
+    """
     container = tracedat_file.open_container(source.load(trace))
     events = binary.formats(container)
     data = np.frombuffer(container.source.data, np.uint8).copy()
@@ -40,7 +43,7 @@ def redact(trace: Path, recorders: Collection[int]) -> None:
         raise ValueError(f"{trace}: a trace.dat of version 6 was expected")
     first = container.cmdlines_at + 8
     size = int.from_bytes(bytes(data[first - 8 : first]), "little")
-    names = bytes(data[first : first + size])  # of any bytes: the kernel cuts names within a character, too
+    names = bytes(data[first : first + size])  # may be invalid UTF-8: the kernel truncates bytes
     acting: set[int] = set()
     for own, _, records, _ in parts:
         acting.update(threads(own, records)[~np.isin(kinds(own, records), of_tasks)].tolist())
@@ -74,7 +77,7 @@ def threads(data: np.ndarray, records: Records) -> np.ndarray:
 
 
 def descendants(parts: list[Part], events: Mapping[int, Event], recorders: Collection[int]) -> set[int]:
-    """The threads `recorders`, and those that they or their threads started."""
+    """Return the threads `recorders`, and all threads started by them or by their descendants."""
     (number,) = (number for number, event in events.items() if event.name == "task_newtask")
     child = events[number].fields["pid"].offset
     parents: dict[int, int] = {}
@@ -90,7 +93,10 @@ def descendants(parts: list[Part], events: Mapping[int, Event], recorders: Colle
 
 
 def of_the_kernel(cmdlines: bytes) -> set[int]:
-    """The threads that have the names of threads of the kernel; those that serve others may be anybody's programs."""
+    """Return the threads with names of kernel threads.
+
+    Names of servers are left out, because any program may use them.
+    """
     rows = re.findall(rb"^ *(\d+) (.*)\n", cmdlines, re.MULTILINE)
     names = pl.DataFrame({"comm": [name.decode(errors="replace") for _, name in rows]})
     kernel = names.select(~kind(pl.col("comm")).is_in(["other", "server"])).to_series().to_list()
@@ -98,7 +104,10 @@ def of_the_kernel(cmdlines: bytes) -> set[int]:
 
 
 def blank(data: np.ndarray, starts: np.ndarray, event: Event, acting: set[int]) -> None:
-    """Of threads that are `acting` the name stays, and of their programs the last part of the path."""
+    """Replace names and program paths.
+
+    Threads that are `acting` keep their names, and the last part of their programs' paths.
+    """
     of_tasks = event.system in TASK_SYSTEMS
     texts = [field for field in event.fields.values() if field.is_text and (of_tasks or field.name == "comm")]
     if not texts:
@@ -115,7 +124,7 @@ def blank(data: np.ndarray, starts: np.ndarray, event: Event, acting: set[int]) 
 
 
 def span(data: np.ndarray, start: int, field: Field) -> tuple[int, int]:
-    """Where the text of a record that begins at `start` begins and ends."""
+    """Return start and end of a text field in a record that begins at `start`."""
     at = start + field.offset
     if field.place is None:
         return at, at + field.size_bytes
@@ -124,13 +133,13 @@ def span(data: np.ndarray, start: int, field: Field) -> tuple[int, int]:
 
 
 def clear_unused(data: np.ndarray, layout: Layout) -> None:
-    """What a page held before it was used again."""
+    """Clear the unused ends of pages, which hold data from earlier use."""
     for page in data.reshape(-1, layout.page_bytes):
         used = int.from_bytes(bytes(page[layout.commit_at : layout.commit_at + 4]), "little")
         page[layout.data_at + used :] = 0
 
 
 def only(cmdlines: bytes, acting: set[int]) -> bytes:
-    """The lines (thread and name) of `acting` threads."""
+    """Return the lines (thread and name) of `acting` threads."""
     lines = re.finditer(rb"^ *(\d+) .*\n", cmdlines, re.MULTILINE)
     return b"".join(line[0] for line in lines if int(line[1]) in acting)

@@ -1,11 +1,11 @@
-"""A miniature of what apps do to /data on an Android phone, for record.py to record.
+"""A miniature of the file I/O of apps in /data on an Android phone, recorded by record.py.
 
     python workload.py populate ROOT          lay out the files that exist before the recording
     python workload.py APP ROOT --rounds N    be one of the APPS for N rounds
 
-ROOT is a directory whose subdirectory `data` is the filesystem. The process makes ROOT its root directory, so that the
-paths it uses, and the mount point that ext4 notes in its superblock, are those of a phone and not of this machine.
-Needs root and Linux. What is written follows from the constants below; only the timing differs from run to run.
+ROOT is a directory whose subdirectory `data` is the filesystem. The process makes ROOT its root directory, so that its
+paths, and the mount point that ext4 stores in its superblock, are those of a phone and not of this machine. Needs root
+and Linux. The written data follow from the constants below; only the timing differs from run to run.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ GAME = Path("/data/data/com.example.game")
 DCIM = Path("/data/media/0/DCIM/Camera")
 OBB = Path("/data/media/0/Android/obb/com.example.game/main.1.com.example.game.obb")
 APP = Path("/data/app")
-# The slash makes it a file in a directory; a report that prints the path unescaped runs it all the same.
+# The slash makes this a file in a directory. A report that prints the path unescaped would still run it.
 HOSTILE = GAME / "files/<script>alert(1)</script>.txt"
 
-# First bytes that tell what a file is; the rest of every payload says nothing (see `payload`).
+# Magic bytes of file types. The rest of each payload has no meaning (see `payload`).
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 MP4 = b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom"
@@ -51,7 +51,7 @@ _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 def payload(rng: random.Random, size: int, magic: bytes = b"") -> bytes:
-    """`size` bytes that begin with `magic`: 64 random bytes and then zeros in every 4 KiB, so that images compress."""
+    """Return `size` bytes that begin with `magic`: 64 random bytes and zeros in each 4 KiB, so that images compress."""
     pages = (rng.randbytes(64).ljust(PAGE, b"\0") for _ in range(-(-size // PAGE)))
     return magic + b"".join(pages)[len(magic) : size]
 
@@ -61,7 +61,7 @@ def text(rng: random.Random, words: int) -> str:
 
 
 def set_comm(name: str) -> None:
-    """Give the calling thread a name of at most 15 bytes, as Android does with its processes."""
+    """Set the calling thread's name of at most 15 bytes, as Android does for its processes."""
     _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
@@ -77,15 +77,15 @@ def write(path: Path, data: bytes, *, sync: bool = False, append: bool = False) 
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """As Android's AtomicFile: a new file beside the old one, fsync, rename."""
+    """Write like Android's AtomicFile: a new file next to the old one, fsync, rename."""
     new = path.with_name(f"{path.name}.new")
     write(new, data, sync=True)
     new.rename(path)
 
 
 def write_direct(path: Path, data: bytes) -> None:
-    """Write past the page cache in 128 KiB calls; `data` is whole pages."""
-    buffer = mmap.mmap(-1, len(data))  # O_DIRECT wants aligned memory
+    """Write with O_DIRECT in 128 KiB calls; `data` must be whole pages."""
+    buffer = mmap.mmap(-1, len(data))  # O_DIRECT needs aligned memory
     buffer.write(data)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o600)
     view = memoryview(buffer)
@@ -111,7 +111,7 @@ def read_sequentially(path: Path) -> None:
 
 
 def read_randomly(rng: random.Random, path: Path, count: int) -> None:
-    """`count` single pages, with the kernel's readahead off as a database would have it."""
+    """Read `count` single pages with the kernel's readahead off, like a database."""
     fd = os.open(path, os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     pages = os.fstat(fd).st_size // PAGE
@@ -129,7 +129,7 @@ def punch_hole(path: Path, offset: int, size: int) -> None:
 
 
 def sync_filesystem(path: Path) -> None:
-    """Have the kernel's flusher threads write back everything that is dirty on this filesystem."""
+    """Have the kernel's flusher threads write back all dirty data of this filesystem."""
     fd = os.open(path, os.O_RDONLY)
     if _LIBC.syncfs(fd):
         raise OSError(ctypes.get_errno(), "syncfs failed", os.fspath(path))
@@ -137,7 +137,7 @@ def sync_filesystem(path: Path) -> None:
 
 
 def connect(path: Path, journal_mode: str) -> sqlite3.Connection:
-    """A database with a table of messages, synchronous=FULL."""
+    """Open a database with a table of messages and synchronous=FULL."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(f"PRAGMA journal_mode={journal_mode}")
     connection.execute("PRAGMA synchronous=FULL")
@@ -147,11 +147,11 @@ def connect(path: Path, journal_mode: str) -> sqlite3.Connection:
 
 
 keep_open = functools.cache(connect)
-"""As `connect`, but one connection for the life of the process, as apps have it: -wal and -shm then outlive it."""
+"""As `connect`, but one connection for the whole process, as apps do. Its -wal and -shm files outlive the process."""
 
 
 def exchange_messages(connection: sqlite3.Connection, rng: random.Random, transactions: int) -> None:
-    """Transactions of four inserts each; every third also updates and deletes."""
+    """Run transactions of four inserts each; every third also updates and deletes."""
     for number in range(transactions):
         connection.execute("BEGIN")
         rows = [(text(rng, 5), text(rng, 40)) for _ in range(4)]
@@ -163,7 +163,7 @@ def exchange_messages(connection: sqlite3.Connection, rng: random.Random, transa
 
 
 def mail(rng: random.Random, number: int) -> None:
-    """One database per journal mode, a pool thread with a database of its own, preferences."""
+    """Use one database per journal mode, a pool thread with a separate database, and preferences."""
     pool_rng = random.Random(rng.random())
 
     def pool_thread() -> None:
@@ -182,7 +182,7 @@ def mail(rng: random.Random, number: int) -> None:
 
 
 def camera(rng: random.Random, number: int) -> None:
-    """A photo with its thumbnail, a video recorded with direct I/O, and the gallery looking at both."""
+    """Take a photo with its thumbnail, record a video with direct I/O, and read both like a gallery."""
     photo, video = DCIM / f"IMG_{number:04}.jpg", DCIM / f"VID_{number:04}.mp4"
     write(photo, payload(rng, 180 * KIB, JPEG), sync=True)
     write(DCIM.parent / ".thumbnails" / f"{number}.jpg", payload(rng, 9 * KIB, JPEG))
@@ -194,7 +194,7 @@ def camera(rng: random.Random, number: int) -> None:
 
 
 def browser(rng: random.Random, number: int) -> None:
-    """A cache of small files of which half are deleted, a database without a suffix, local storage."""
+    """Use a cache of small files of which half are deleted, a database without a suffix, and local storage."""
     cache = BROWSER / "cache/Cache"
     for index in range(12):
         magic = rng.choice((JPEG, PNG, b"<!DOCTYPE html>", b""))
@@ -210,7 +210,7 @@ def browser(rng: random.Random, number: int) -> None:
 
 
 def install(rng: random.Random, number: int) -> None:
-    """An app update: staged, fsynced, compiled, renamed into place; the one before it is removed."""
+    """Update an app: stage, fsync, compile, rename into place, and remove the previous version."""
     staging = APP / f"vmdl{number}.tmp"
     (staging / "lib/arm64").mkdir(parents=True)
     (staging / "oat/arm64").mkdir(parents=True)
@@ -226,7 +226,7 @@ def install(rng: random.Random, number: int) -> None:
 
 
 def game(rng: random.Random, number: int) -> None:
-    """Random and sequential reads of the assets, a mapped save file, a log, truncation, a hole, a hostile name."""
+    """Read assets randomly and sequentially; use a mapped save file, a log, truncation, a hole and a hostile name."""
     read_randomly(rng, OBB, 60)
     if number % 2:
         read_sequentially(OBB)
@@ -262,7 +262,7 @@ def remove_tree(directory: Path) -> None:
 
 
 def populate() -> None:
-    """The files that are there before the recording begins."""
+    """Create the files that exist before the recording."""
     rng = random.Random(SEED)
     directories = (
         MAIL / "databases",
@@ -300,11 +300,11 @@ def main() -> None:
         set_comm(arguments.role)
         for number in range(arguments.rounds):
             if arguments.role == ".example.game" and number % 3 == 0:
-                drop_caches.write("3\n")  # so that the reads that follow reach the device
+                drop_caches.write("3\n")  # so that the following reads reach the device
             started = time.monotonic()
             APPS[arguments.role](random.Random(f"{SEED} {arguments.role} {number}"), number)
             time.sleep(max(0.0, 1.0 - (time.monotonic() - started)))
-    os._exit(0)  # as Android ends apps: databases stay as they are
+    os._exit(0)  # like Android's kill of an app: databases are not closed
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""Record the data of this directory: the same workloads on the kernels of five generations, in virtual machines.
+"""Record the data of this directory: the same workloads on five kernel generations, in virtual machines.
 
     make probes
     python datasets/kernels/record.py -o DIR [--only KERNEL ...] [--repeats N]
     python datasets/kernels/record.py -o DIR --pack datasets/kernels
 
-Each of KERNELS gets a new ext4 and a new F2FS, made and mounted as Android does as far as the kernel can, does
-everything of workloads.py on it, and does it again, twice in each guest; iotrace records each. DIR gets a capture of
-each, KERNEL-FS/WORKLOAD-N. With --pack tables captures, requests and io of all captures in DIR become a file for each
-device below OUT/tables: a release with fewer files than `androstep release`, which makes one for each capture.
+Each of KERNELS gets a new ext4 and a new F2FS, made and mounted with Android's options as far as the kernel supports
+them. All workloads of workloads.py run twice in each guest, in several guests, and iotrace records each run. DIR gets a
+capture of each, KERNEL-FS/WORKLOAD-N. With --pack, the tables captures, requests and io of all captures in DIR are
+merged into one file per device below OUT/tables. That makes fewer files than `androstep release`, which writes one for
+each capture.
 
-Needs what tests/harness/guest.py needs for arm64, no root, and an hour. What was recorded is kept.
+Needs what tests/harness/guest.py needs for arm64, no root, and an hour. Existing captures are kept.
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ from androstep_analysis import capture, schema
 from androstep_analysis.datasets import parquet, release
 
 KERNELS = ("arm64-5.10", "arm64-6.1", "arm64-6.12", "arm64-6.12-16k", "arm64-sid")
-"""Of `harness.recordings.KERNELS`, named by Linux' version: those of Android 12 and 13, of 14, of 16, this with the
-pages that Android 15 introduced, and one that is to come."""
+"""Names in `harness.recordings.KERNELS`, which contain the Linux version.
+
+They are the kernels of Android 12 and 13, of 14, of 16, that of 16 with the 16 KiB pages that Android 15 introduced,
+and a future one.
+"""
 
 PROBES = Path(__file__).resolve().parents[2] / "build" / "probes" / "aarch64-linux-musl"
 PACKED = ("captures", "requests", "io")
 ROWS = 1 << 14
-"""Of a row group, so that what is asked of one capture is found without reading all."""
+"""Rows of a row group. A query of one capture then reads only a part of the file."""
 ORDER = ("capture_id", "request_id", "sector")
 
 IN_ONE_GUEST = 2
-"""How often everything is done in a guest: it must end within guest.PATIENCE_S."""
+"""Rounds in one guest, which must end within guest.PATIENCE_S."""
 
 SCRIPT = """set -x
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
@@ -67,7 +71,7 @@ rm -r /mnt/{name}; sync; echo 3 >/proc/sys/vm/drop_caches
 
 
 def record(name: str, made: Made, rounds: range, out: Path) -> None:
-    """A guest that does everything once in each round, and a capture of each recording."""
+    """Run all workloads in a guest once in each round, and make a capture of each recording."""
     steps = "".join(STEP.format(name=workload, work=work.strip()) for workload, work in WORKLOADS.items())
     numbers = " ".join(map(str, rounds))
     script = SCRIPT.format(fs_type=made.fs_type, options=made.options, rounds=numbers, steps=steps)
@@ -88,7 +92,7 @@ def record(name: str, made: Made, rounds: range, out: Path) -> None:
 
 
 def pack(captures: Path, out: Path) -> None:
-    """The tables of all captures, those of a device in one file each; their times begin at 0."""
+    """Merge the tables of all captures into one file per device; times of each capture begin at 0."""
     with tempfile.TemporaryDirectory(prefix="androstep-kernels-") as scratch:
         tables = parquet.tables(release(sorted(captures.glob("*/*")), Path(scratch) / "released", shift_times=True))
         devices = tables["captures"].select("capture_id", of_device="device").collect()
@@ -104,7 +108,7 @@ def pack(captures: Path, out: Path) -> None:
 
 
 def main() -> None:
-    """Record what is not there, or release what is."""
+    """Record what is missing, or pack the captures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory of the captures")
     parser.add_argument("--only", nargs="+", choices=KERNELS, default=list(KERNELS))

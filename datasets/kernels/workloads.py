@@ -1,7 +1,7 @@
-"""What is done on each kernel: shell for a guest with busybox and iobench, in an empty directory of the filesystem.
+"""Workloads for each kernel: shell for a guest with busybox and iobench, in an empty directory of the filesystem.
 
-Counts and kinds of I/O are meant, not times: every program is emulated. Each ends with sync, so that all of it reaches
-the disk within its recording.
+They are meant for counts and kinds of I/O, not for times, because every program is emulated. Each ends with sync, so
+that all of its data reaches the disk within its recording.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ MESSENGER = """
 iobench sqlite -T 2 -n 60 -j TRUNCATE -s FULL --cache any -q -p .
 for picture in 1 2 3 4 5 6; do dd if=/dev/urandom of=picture$picture bs=64k count=1; done
 """
-"""Messages, each a transaction on two tables as Android's apps make them by default, and pictures that nobody syncs."""
+"""Messages, each a transaction on two tables with the defaults of Android's apps, and pictures without a sync."""
 
 INSTALLATION = """
 mkdir app; for file in $(seq 40); do
     dd if=/dev/urandom of=app/new$file bs=1k count=$((file * 3)) conv=fsync; mv app/new$file app/file$file
 done
 """
-"""As an installer does: every file is made durable under another name, and then renamed."""
+"""Like an installer: every file is written under a temporary name, fsynced, and renamed."""
 
 BROWSER = """
 mkdir -p cache; for page in 1 2 3 4; do
@@ -27,12 +27,15 @@ done
 iobench sqlite -T 1 -n 20 -j WAL -s NORMAL --cache any -q -p .
 sync; echo 3 >/proc/sys/vm/drop_caches; cat cache/* >/dev/null
 """
-"""A cache of many small files, which come and go and are never synced; cookies and history; the cache is read again."""
+"""A cache of many small files that are created and deleted and never synced, with cookies and history.
+
+The cache is read again at the end.
+"""
 
 CAMERA = """
 dd if=/dev/urandom of=film bs=256k count=96 conv=fsync; dd if=/dev/urandom of=thumbnail bs=16k count=1 conv=fsync
 """
-"""A film, written in large pieces and made durable at the end, and its picture."""
+"""A film, written in large pieces and fsynced at the end, and its thumbnail."""
 
 IDLE = """
 for second in $(seq 8); do
@@ -40,13 +43,13 @@ for second in $(seq 8); do
     [ $((second % 4)) -ne 0 ] || { dd if=settings.new of=settings.tmp conv=fsync; mv settings.tmp settings; }
 done
 """
-"""Little is written, now and then something that must last: background work of a phone in a pocket."""
+"""Background work of an idle phone: few writes, and now and then one that is fsynced."""
 
 SQLITE_TRANSACTIONS = 60
 
 
 def sqlite(journal_mode: str, synchronous: str = "FULL") -> str:
-    """Transactions of one row each on a database that is there already."""
+    """Return a workload of transactions of one row each on an existing database."""
     words = f"-T 1 -n {SQLITE_TRANSACTIONS} -d update -j {journal_mode} -s {synchronous} --prefilled 100"
     return f"iobench sqlite {words} --cache any -q -p .\n"
 

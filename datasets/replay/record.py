@@ -4,13 +4,13 @@
     python datasets/replay/record.py app -o DIR
     python datasets/replay/record.py replays -o DIR [--disk DIRECTORY] [--only PLACE ...]
 
-`app` runs tests/harness/app.c in a virtual machine, seen by strace and by iotrace at once, and leaves
-app.strace.xz and recording.tar.xz. `replays` makes the program of app.strace.xz and replays it, as it was recorded, on
-filesystems in loop devices of this machine and in virtual machines, and measures writes with fsync there: DIR gets
-PLACE/replay-N.rec.xz and PLACE/fsync.rec.xz. recorded.json says what was done when, with the sha256 of each file.
+`app` runs tests/harness/app.c in a virtual machine, traced by strace and iotrace at once, and writes app.strace.xz and
+recording.tar.xz. `replays` makes the program of app.strace.xz and replays it with its recorded timing, on filesystems
+in loop devices of this machine and in virtual machines. It also measures writes with fsync there. DIR gets
+PLACE/replay-N.rec.xz and PLACE/fsync.rec.xz. recorded.json has times, commands and the sha256 of each file.
 
-Virtual machines need what tests/harness/guest.py needs, and nilfs-tools; replays on this machine need root. Quarter of
-an hour.
+Virtual machines need what tests/harness/guest.py needs, and nilfs-tools; replays on this machine need root. Takes a
+quarter of an hour.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ import androstep_analysis as androstep
 from androstep_analysis import replay
 
 STATIC = Path(__file__).resolve().parents[2] / "build" / "probes" / f"{os.uname().machine}-linux-musl"
-"""The probes' build for devices: the same programs on the host and in guests."""
+"""The probes' build for devices: host and guests run the same programs."""
 
 ROUNDS = 8
 REPEATS = 9
-"""The fewest of which the interval of the median leaves out the least and the greatest (96 %)."""
+"""Smallest number whose interval of the median excludes the minimum and the maximum (96 %)."""
 
 PLACES = {
     **{f"{fs_type}_disk": ("disk", fs_type) for fs_type in ("ext4", "xfs", "btrfs")},
@@ -48,14 +48,16 @@ PLACES = {
 """Where the program is replayed: on a loop device over the disk, or on a disk of a guest."""
 
 FSYNC = f"file --rw randwrite --size 4m --number_ios 160 --mode fsync --repeats {REPEATS} -q"
-"""What iobench is asked for: the paper's random writes with fsync. NILFS frees nothing meanwhile, so that all
-repetitions have to fit on the guest's disk."""
+"""Options of iobench: the paper's random writes with fsync.
+
+NILFS frees no space in between, so that all repetitions must fit on the guest's disk.
+"""
 
 READ_BACK = ("app.strace.xz", "recording.tar.xz")
 
 
 def record_app(out: Path) -> dict[str, str]:
-    """Both recordings of one run of the app; their sha256 by name."""
+    """Record one run of the app with both tracers; return the sha256 of the files by name."""
     with tempfile.TemporaryDirectory(prefix="androstep-replay-") as name:
         directory = Path(name)
         guest.record_calls(
@@ -74,13 +76,13 @@ def record_app(out: Path) -> dict[str, str]:
 
 
 def write_program(log: Path, path: Path) -> None:
-    """The replay program of strace's log."""
+    """Write the replay program of strace's log."""
     capture = androstep.open(log)
     replay.clean(capture.syscalls, capture.tasks).program.write(path)
 
 
 def replay_here(fs_type: str, program: Path, scratch: Path, out: Path) -> None:
-    """The replays and the benchmark on a filesystem of this machine."""
+    """Run the replays and the benchmark on a filesystem of this machine."""
     with (
         tempfile.TemporaryDirectory(prefix="androstep-replay-", dir=scratch) as name,
         places.mounted(places.MKFS[fs_type], Path(name)) as top,
@@ -91,7 +93,7 @@ def replay_here(fs_type: str, program: Path, scratch: Path, out: Path) -> None:
 
 
 def replay_in_guest(fs_type: str, program: Path, scratch: Path, out: Path) -> None:
-    """The same on a filesystem of a guest."""
+    """Run the replays and the benchmark on a filesystem of a guest."""
     script = "\n".join(
         [
             f"mount -t {fs_type} -o noatime /dev/vda /mnt || return",
@@ -109,7 +111,7 @@ def replay_in_guest(fs_type: str, program: Path, scratch: Path, out: Path) -> No
 
 
 def record_replays(recorded: dict[str, Any], out: Path, scratch: Path, only: list[str]) -> None:
-    """Replays in each place; what was done goes into `recorded`."""
+    """Run the replays in each place, and describe them in `recorded`."""
     with tempfile.TemporaryDirectory(prefix="androstep-replay-") as name:
         program = Path(name) / "app.rec"
         write_program(out / "app.strace.xz", program)
@@ -123,7 +125,7 @@ def record_replays(recorded: dict[str, Any], out: Path, scratch: Path, only: lis
 
 
 def write_manifest(recorded: dict[str, Any], out: Path) -> None:
-    """What was done, in `out`/recorded.json."""
+    """Write `out`/recorded.json."""
     recorded["host"] = {"kernel": os.uname().release, "machine": os.uname().machine, "cpus": os.cpu_count()}
     recorded["fsync"] = f"iobench {FSYNC}"
     (out / "recorded.json").write_text(json.dumps(recorded, indent=1) + "\n")
@@ -134,7 +136,7 @@ def now() -> str:
 
 
 def main() -> None:
-    """Record the app, or its replays, and say how it was done."""
+    """Record the app or its replays, and describe them in recorded.json."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", choices=("app", "replays"))
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory for the results")

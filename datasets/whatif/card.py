@@ -1,22 +1,22 @@
-"""An emulated memory card: one file, served by FUSE, whose reads and writes take the time that a card's would.
+"""An emulated memory card: one file, served by FUSE, whose reads and writes take the time that a card would take.
 
     python datasets/whatif/card.py FILE [--mib 64] [--log-structured]
 
 FILE is mounted until standard input ends. It needs root and /dev/fuse and no library. The card does one command at a
-time, as MMC does. What it costs is declared here and is **no measurement of any card**:
+time, like MMC. Its costs are declared here and are **no measurement of any card**:
 
-- a read takes `COMMAND_S`, its bytes at `READ_BPS`, and `SEEK_S` if it does not begin where the read before ended;
-- a write takes `COMMAND_S` and its bytes at `WRITE_BPS` where it goes on in an open allocation unit; there are
-  `OPEN_UNITS`. Anywhere else the unit is written anew, as cards with a map of units do: what lies before the write is
-  copied when the unit is opened, what lies behind it when the unit is closed;
-- a flush takes `COMMAND_S`.
+- A read takes `COMMAND_S`, its bytes at `READ_BPS`, and `SEEK_S` if it does not begin at the end of the previous read.
+- A write takes `COMMAND_S` and its bytes at `WRITE_BPS` if it continues in an open allocation unit; there are
+  `OPEN_UNITS`. Otherwise the unit is rewritten, like in cards that map units: the data before the write is copied when
+  the unit is opened, the data after it when the unit is closed.
+- A flush takes `COMMAND_S`.
 
-The rates are the ones that Dumitru's slides (papers, EasyCo) call typical of Android: linear reads of 10 MB/s, 700
-random reads a second, linear writes of 8 MB/s. A random write of 4 KiB then takes about a quarter of a second.
+The rates are those that Dumitru's slides (papers, EasyCo) call typical of Android: linear reads of 10 MB/s, 700 random
+reads a second, linear writes of 8 MB/s. A random write of 4 KiB then takes about a quarter of a second.
 
-``--log-structured`` puts a virtual controller in front of the card, as the slides describe it: pages of 4 KiB are
-written one after the other from unit to unit and found by a map; where the next unit is not empty, the one with the
-fewest pages in use is, after these were copied.
+``--log-structured`` puts the virtual controller of the slides in front of the card. Pages of 4 KiB are written one
+after the other from unit to unit and are located by a map. If no unit is empty, the one with the fewest pages in use is
+emptied by copying these.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ UNIT_BYTES = 1 << 20
 OPEN_UNITS = 2
 PAGE_BYTES = 4096
 SPARE_UNITS = 16
-"""What the virtual controller has beyond the size of the card that it shows."""
+"""Units of the virtual controller in addition to the size of the card that it presents."""
 
 _COPY_S = 1 / READ_BPS + 1 / WRITE_BPS
 """Seconds to copy a byte."""
 
 
 class Card:
-    """What reads and writes of a card cost, in seconds."""
+    """The cost of a card's reads and writes, in seconds."""
 
     def __init__(self) -> None:
         self.read_end = -1
-        self.open: OrderedDict[int, int] = OrderedDict()  # unit: where the next write goes on, least recent first
+        self.open: OrderedDict[int, int] = OrderedDict()  # by unit: offset of the next write, least recent first
 
     def read(self, offset: int, length: int) -> float:
-        """Seconds that a read takes."""
+        """Return the duration of a read in seconds."""
         seek = 0.0 if offset == self.read_end else SEEK_S
         self.read_end = offset + length
         return COMMAND_S + seek + length / READ_BPS
 
     def write(self, offset: int, length: int) -> float:
-        """Seconds that a write takes."""
+        """Return the duration of a write in seconds."""
         seconds = COMMAND_S
         while length > 0:
             unit, place = divmod(offset, UNIT_BYTES)
@@ -81,24 +81,24 @@ class Card:
 
 
 class Controller:
-    """A virtual flash controller in front of a card: everything is written where the last write ended."""
+    """A virtual flash controller in front of a card: every write is appended at the end of the last one."""
 
     def __init__(self, pages: int) -> None:
         self.card = Card()
         self.per_unit = UNIT_BYTES // PAGE_BYTES
-        self.place = list(range(pages))  # of each page: every one is in use at the start
-        self.holder = [*range(pages), *[-1] * (SPARE_UNITS * self.per_unit)]  # the page at each place
+        self.place = list(range(pages))  # location of each page; all are in use at the start
+        self.holder = [*range(pages), *[-1] * (SPARE_UNITS * self.per_unit)]  # the page at each location
         units = len(self.holder) // self.per_unit
         self.used = [self.per_unit] * (units - SPARE_UNITS) + [0] * SPARE_UNITS
         self.free = list(range(units - SPARE_UNITS, units))
         self.unit, self.next = self.free.pop(0), 0
 
     def read(self, offset: int, length: int) -> float:
-        """Seconds that a read takes."""
+        """Return the duration of a read in seconds."""
         return sum(self.card.read(at * PAGE_BYTES, size * PAGE_BYTES) for at, size in self._runs(offset, length))
 
     def write(self, offset: int, length: int) -> float:
-        """Seconds that a write takes."""
+        """Return the duration of a write in seconds."""
         seconds = 0.0
         first, last = offset // PAGE_BYTES, (offset + length - 1) // PAGE_BYTES
         if offset % PAGE_BYTES:
@@ -138,7 +138,7 @@ class Controller:
         return seconds
 
     def _runs(self, offset: int, length: int) -> list[tuple[int, int]]:
-        """Where the pages of a read lie: first place and number of each run."""
+        """Return the contiguous runs of a read's pages: first location and number of pages."""
         runs: list[tuple[int, int]] = []
         for page in range(offset // PAGE_BYTES, (offset + length - 1) // PAGE_BYTES + 1):
             at = self.place[page]
@@ -172,7 +172,7 @@ _DIRECT_IO = 1
 
 
 class Server:
-    """Answers the kernel for a file of `size` bytes that lies on `device`."""
+    """Answers the kernel's FUSE requests for a file of `size` bytes on `device`."""
 
     def __init__(self, descriptor: int, size: int, device: Card | Controller) -> None:
         self.descriptor, self.device = descriptor, device
@@ -180,7 +180,7 @@ class Server:
         self.free_at = 0.0
 
     def serve(self) -> None:
-        """Until standard input ends or the file is unmounted."""
+        """Serve until standard input ends or the file is unmounted."""
         while True:
             ready, _, _ = select.select([self.descriptor, sys.stdin], [], [])
             if sys.stdin in ready and not sys.stdin.buffer.raw.read(1):
@@ -202,13 +202,13 @@ class Server:
             return
         begun = time.monotonic()
         status, data, seconds = self._done(code, message[_HEADER.size :])
-        # Never sooner than the card could: time that was overslept is not made up for by the next command.
+        # Never answer early. Time that was overslept is not deducted from the next command.
         while (left := begun + seconds - time.monotonic()) > 0:
             time.sleep(left)
         os.writev(self.descriptor, [struct.pack("<IiQ", 16 + len(data), -status, unique), data])
 
     def _done(self, code: int, body: bytes) -> tuple[int, bytes, float]:
-        """Error, answer, and how long the card takes."""
+        """Carry out a request; return error, answer, and the card's time in seconds."""
         if code == _INIT:
             flags = _BIG_WRITES | _MAX_PAGES
             return 0, struct.pack("<IIIIHHIIHHI7I", 7, 31, 131072, flags, 1, 1, _MAX_WRITE, 1, 256, 0, 0, *[0] * 7), 0.0

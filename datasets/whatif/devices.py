@@ -1,6 +1,6 @@
-"""Block devices to measure and to replay to, each another kind: loop devices of this machine. Needs root.
+"""Block devices of several kinds to measure and to replay to: loop devices of this machine. Needs root.
 
-Every one is 96 MiB, all of which has been written.
+Each is 96 MiB, fully written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from harness import places
 MIB = 96
 CGROUPS = Path("/sys/fs/cgroup/blkio")
 LIMITS = {"read_bps": 10_000_000, "read_iops": 700, "write_bps": 8_000_000, "write_iops": 100}
-"""Of `throttled`: the rates that EasyCo's slides call typical of Android, and between their 1.3 and 2,000 random writes
-a second a number that lets a recording end."""
+"""Limits of `throttled`: the rates that EasyCo's slides call typical of Android.
+
+The slides have 1.3 to 2,000 random writes a second. The value here lets a recording end in reasonable time.
+"""
 
 
 @dataclass(frozen=True)
 class Device:
-    """A block device, and what stands before the commands that are to see it as it is."""
+    """A block device, and the command prefix of processes that must be subject to its limits."""
 
     path: str
     prefix: tuple[str, ...] = ()
@@ -34,7 +36,7 @@ class Device:
 
 @contextmanager
 def disk(directory: Path) -> Iterator[Device]:
-    """A file on the machine's disk, past the page cache."""
+    """Make a device over a file on the machine's disk, with direct I/O."""
     with (
         tempfile.TemporaryDirectory(prefix="androstep-whatif-", dir=directory) as name,
         _loop(_written(Path(name) / "image"), "--direct-io=on") as path,
@@ -44,7 +46,7 @@ def disk(directory: Path) -> Iterator[Device]:
 
 @contextmanager
 def memory(directory: Path) -> Iterator[Device]:
-    """A file in memory; `directory` is not used."""
+    """Make a device over a file in memory; `directory` is not used."""
     with (
         tempfile.TemporaryDirectory(prefix="androstep-whatif-", dir="/dev/shm") as name,
         _loop(_written(Path(name) / "image")) as path,
@@ -54,7 +56,7 @@ def memory(directory: Path) -> Iterator[Device]:
 
 @contextmanager
 def throttled(directory: Path) -> Iterator[Device]:
-    """A file in memory, which the kernel lets a group of processes use at `LIMITS` only (blk-throttle, cgroup v1)."""
+    """Make a device over a file in memory that a cgroup may use only at `LIMITS` (blk-throttle, cgroup v1)."""
     with memory(directory) as device:
         group = CGROUPS / f"androstep-whatif-{os.getpid()}"
         group.mkdir()
@@ -71,7 +73,7 @@ def throttled(directory: Path) -> Iterator[Device]:
 
 @contextmanager
 def card(directory: Path, *options: str) -> Iterator[Device]:
-    """The emulated card of card.py; `directory` is not used."""
+    """Run the emulated card of card.py; `directory` is not used."""
     with tempfile.TemporaryDirectory(prefix="androstep-whatif-", dir="/dev/shm") as name, ExitStack() as stack:
         file = Path(name) / "card"
         command = [sys.executable, Path(__file__).with_name("card.py"), file, "--mib", str(MIB), *options]
@@ -87,7 +89,7 @@ def card(directory: Path, *options: str) -> Iterator[Device]:
 
 @contextmanager
 def log_structured_card(directory: Path) -> Iterator[Device]:
-    """The same with its virtual controller in front."""
+    """Run the emulated card with its virtual controller."""
     with card(directory, "--log-structured") as device:
         yield device
 

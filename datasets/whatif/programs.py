@@ -1,4 +1,4 @@
-"""What is replayed on the devices of this directory: the requests of its traces, as recorded and after each change."""
+"""The replays of this directory's devices: the requests of its traces, as recorded and after each change."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from androstep_analysis import whatif
 TABLES = ("requests", "io", "extents")
 
 IN_ORDER = ("card", "card_log")
-"""Devices to which the requests also go one after the other, so that both get the same ones in the same order."""
+"""Devices that also replay the requests strictly one after the other, so that both get the same order."""
 
 LAYER = {"segment_bytes": 1 << 20, "in_use": "read"}
 """The log-structured layer whose requests are replayed."""
 
 
 def changes(source: Path) -> dict[str, pl.LazyFrame]:
-    """The requests of a capture, or of a directory with these tables, as recorded and after each change."""
+    """Return the requests of a capture, or of a directory with these tables, as recorded and after each change."""
     if (source / "requests.parquet").exists():
         tables = {table: pl.scan_parquet(source / f"{table}.parquet") for table in TABLES}
     else:
@@ -35,11 +35,11 @@ def changes(source: Path) -> dict[str, pl.LazyFrame]:
 
 
 def programs(kind: str, source: Path) -> Iterator[tuple[str, pl.LazyFrame, tuple[str, ...]]]:
-    """Each change, its requests, and how they are replayed on a device of this kind."""
+    """Yield each change, its requests, and the replay modes on a device of this kind."""
     made = changes(source)
     if kind in IN_ORDER:
         yield "in_order", in_order(made["before"]), ("as-fast",)
-    if kind == "card_log":  # the change is in the device
+    if kind == "card_log":  # the device itself implements the change
         return
     for change, requests in made.items():
         modes = ("as-fast", "as-recorded") if change == "before" and kind != "card" else ("as-fast",)
@@ -47,7 +47,7 @@ def programs(kind: str, source: Path) -> Iterator[tuple[str, pl.LazyFrame, tuple
 
 
 def in_order(requests: pl.LazyFrame) -> pl.LazyFrame:
-    """The same requests, each behind the end of the one before: what a controller gets then is no matter of luck."""
+    """Return the requests with each one after the end of the previous, so that a controller sees a fixed order."""
     at = 2 * pl.int_range(pl.len(), dtype=pl.Int64)
     begun = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
     return requests.sort(begun, "request_id").with_columns(

@@ -3,9 +3,9 @@
     make probes
     python datasets/whatif/record.py -o DIR [--disk DIRECTORY] [--only PART ...]
 
-Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about forty minutes; let
-nothing else run meanwhile. Each part is a directory in DIR; recorded.json gets when and how it was made, and the sha256
-of its files. Replays are of the traces in DIR, which must be there, and of datasets/demo.
+Needs root, loop devices, e2fsprogs, /dev/fuse and cgroup v1's blkio (devices.py). Takes about forty minutes on an
+otherwise idle machine. Each part is a directory in DIR; recorded.json has the time, the commands and the sha256 of the
+files of each. Replays use the traces in DIR, which must exist, and datasets/demo.
 """
 
 from __future__ import annotations
@@ -43,26 +43,31 @@ TRACES = {
     "messages_no_journal": (("-O", "^has_journal"), "FULL"),
     "messages_no_sync": ((), "OFF"),
 }
-"""The same app with the fsyncs of SQLite and ext4's journal, and really without each: options of mkfs.ext4, and what
-the app asks SQLite for."""
+"""The same app as it is, without ext4's journal, and without SQLite's syncs.
+
+The values are options of mkfs.ext4, and SQLite's `synchronous`.
+"""
 
 REPEATS = {"disk": 6, "memory": 6, "throttled": 4, "card": 3, "card_log": 3}
-"""How often each program is replayed."""
+"""Number of replays of each program."""
 
 POSTMARK = {
     "buffered": ("defaults", "postmark --files 1000 --transactions 1000 --subdirectories 10 --end_fsync 1 --repeats 3"),
     "sync": ("sync", "postmark --files 50 --transactions 50 --subdirectories 10"),
 }
-"""Mount options and what iobench is asked for. Mounted with sync nothing waits in this machine's memory, which would
-otherwise hold all that PostMark writes."""
+"""Mount options and options of iobench.
+
+Without the mount option sync, the page cache would hold all that PostMark writes.
+"""
 
 
 # -- models -----------------------------------------------------------------------------------------------------------
 
 
 def experiments(kind: str) -> dict[str, str]:
-    """What iobench is asked for on a device of this kind: what `androstep model build` asks for, on a device whose
-    content may be lost; of cards, which take long, less.
+    """Return the iobench experiments for a device of this kind.
+
+    They are those of `androstep model build` for a device whose contents may be lost. Cards are slow and get fewer.
     """
     usual = {"card": (200, 3, 4), "card_log": (100, 3, 2), "throttled": (2048, 3, 2)}
     count, repeats, seconds = usual.get(kind, (512, 5, 1))
@@ -79,7 +84,7 @@ def experiments(kind: str) -> dict[str, str]:
 
 
 def record_model(kind: str, disk: Path, out: Path) -> list[str]:
-    """What a device costs, for `whatif.fit`."""
+    """Measure the costs of a device for `whatif.fit`."""
     with KINDS[kind](disk) as device:
         for name, options in experiments(kind).items():
             asked = [*shlex.split(options), "--filename", device.path]
@@ -89,7 +94,7 @@ def record_model(kind: str, disk: Path, out: Path) -> list[str]:
 
 
 def run_on(device: Device, probe: str, *words: str | Path) -> None:
-    """Runs a probe so that the device is to it what it is meant to be."""
+    """Run a probe with the device's command prefix."""
     places.run(*device.prefix, PROBES / probe, *words)
 
 
@@ -98,7 +103,7 @@ def run_on(device: Device, probe: str, *words: str | Path) -> None:
 
 @contextmanager
 def mounted(device: Device, options: str, *mkfs: str) -> Iterator[Path]:
-    """A new ext4 on the device, mounted until the end."""
+    """Mount a new ext4 on the device for the duration of the block."""
     places.run(
         "mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0", *mkfs, device.path
     )
@@ -111,7 +116,7 @@ def mounted(device: Device, options: str, *mkfs: str) -> Iterator[Path]:
 
 
 def record_trace(name: str, disk: Path, out: Path) -> list[str]:
-    """The app's I/O on a device in memory."""
+    """Record the app's I/O on a device in memory."""
     mkfs, synchronous = TRACES[name]
     workload = [sys.executable, HERE / "workload.py"]
     with KINDS["memory"](disk) as device, mounted(device, "defaults", *mkfs) as top:
@@ -121,7 +126,7 @@ def record_trace(name: str, disk: Path, out: Path) -> list[str]:
 
 
 def record_tables(options: Sequence[str | Path], names: Sequence[str], out: Path, prefix: Sequence[str] = ()) -> None:
-    """These tables of what iotrace records. What else is in a recording also tells of others that ran meanwhile."""
+    """Record with iotrace and keep these tables only. Others also contain other processes' activity."""
     with tempfile.TemporaryDirectory(prefix="androstep-whatif-", dir="/dev/shm") as scratch:
         recording = Path(scratch) / "recording"
         places.run(*prefix, PROBES / "iotrace", "-o", recording, *options)
@@ -136,7 +141,7 @@ def record_tables(options: Sequence[str | Path], names: Sequence[str], out: Path
 
 
 def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
-    """What replays of each program took on a device, as measured.csv."""
+    """Replay each program on a device, and write the times to measured.csv."""
     sources = [out.parent / "messages"] + [HERE.parent / "demo"] * (kind in ("disk", "memory"))
     tables = []
     with tempfile.TemporaryDirectory(prefix="androstep-whatif-") as scratch, KINDS[kind](disk) as device:
@@ -175,7 +180,7 @@ def record_replays(kind: str, disk: Path, out: Path) -> list[str]:
 
 
 def record_postmark(kind: str, disk: Path, out: Path) -> list[str]:
-    """PostMark on a device, with the trace of its requests while it writes back."""
+    """Run PostMark on a device, with a trace of its requests if it is not mounted with sync."""
     for name, (mount, options) in POSTMARK.items():
         with KINDS[kind](disk) as device, mounted(device, mount) as top:
             command = [PROBES / "iobench", *shlex.split(options), "-q", "-p", top, "-o", out / f"{name}.rec"]
@@ -199,13 +204,13 @@ PARTS: dict[str, tuple[Callable[[str, Path, Path], list[str]], str]] = {
 
 
 def digests(directory: Path) -> dict[str, str]:
-    """The sha256 of every file below a directory."""
+    """Return the sha256 of every file below a directory."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def main() -> None:
-    """Record each part and say how it was done."""
+    """Record each part and describe it in recorded.json."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory for the results")
     parser.add_argument("--disk", type=Path, default=Path("/var/tmp"), help="directory on the disk to measure")

@@ -1,9 +1,9 @@
-"""What an app for messages does to its files: the workload of the traces in this directory.
+"""Do the file I/O of a messenger: the workload of the traces in this directory.
 
     python datasets/whatif/workload.py DIRECTORY [--synchronous FULL|OFF]
 
-Fifty messages, as in Luo et al.: each is a transaction of SQLite with a rollback journal that is truncated, as Android
-does it; after every tenth a picture of 64 KiB is stored without a sync.
+There are fifty messages, as in Luo et al. Each is a transaction of SQLite whose rollback journal is truncated, as on
+Android. After every tenth message a picture of 64 KiB is stored without a sync.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PICTURE_BYTES = 64 << 10
 
 
 def main() -> None:
-    """Do it."""
+    """Send the messages."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--synchronous", choices=["FULL", "OFF"], default="FULL")
