@@ -1,7 +1,7 @@
-"""Compiles what is below androstep_analysis/native into the shared library there, with the zig of the package index.
+"""Compile the sources in androstep_analysis/native into the shared library there, with zig from the package index.
 
-``python tools/build_native.py`` makes it for this machine. As hatchling's build hook (pyproject.toml) it does the same
-for a wheel, and for the platform in ANDROSTEP_WHEEL_PLATFORM (a key of `PLATFORMS`) where another one is wanted.
+``python tools/build_native.py`` builds it for this machine. As hatchling's build hook (pyproject.toml) it does the same
+for a wheel, for the platform in ANDROSTEP_WHEEL_PLATFORM (a key of `PLATFORMS`) if that is set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLATFORMS = {
     "macosx_11_0_x86_64": "x86_64-macos.11.0",
     "macosx_11_0_arm64": "aarch64-macos.11.0",
 }
-"""Tag of the wheel and the target that zig compiles for."""
+"""Tag of the wheel, and zig's compilation target."""
 
 FLAGS = (
     "-std=c11",
@@ -44,7 +44,7 @@ FLAGS = (
 
 
 def here() -> str:
-    """The platform of this machine."""
+    """Return the platform of this machine."""
     machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
     if sys.platform == "darwin":
         return f"macosx_11_0_{'arm64' if machine == 'aarch64' else machine}"
@@ -52,7 +52,7 @@ def here() -> str:
 
 
 def build(wanted: str, root: Path = ROOT) -> None:
-    """Compile the library for platform `wanted`; `SystemExit` for no known one, and for files that do not compile."""
+    """Compile the library for platform `wanted`; exit if it is unknown, raise if compilation fails."""
     target = PLATFORMS.get(wanted)
     if target is None:
         sys.exit(f"no decoders for {wanted}; known are {', '.join(PLATFORMS)}")
@@ -65,7 +65,7 @@ def build(wanted: str, root: Path = ROOT) -> None:
 
 
 class NativeHook(BuildHookInterface):
-    """Puts the library into the wheel and names the platform it is for; nothing in it depends on a Python version."""
+    """Adds the library to the wheel and tags its platform. The library does not depend on a Python version."""
 
     def initialize(self, _version: str, build_data: dict[str, Any]) -> None:
         wanted = os.environ.get("ANDROSTEP_WHEEL_PLATFORM") or here()

@@ -1,4 +1,4 @@
-"""Every command and its options in Markdown, from the parsers: docs/conf.py puts it into the page docs/options.md."""
+"""Format every command and its options as Markdown, for docs/conf.py, which inserts it into docs/options.md."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tables_md import cell
 
 from androstep_analysis import cli
 
-os.environ["COLUMNS"] = "90"  # the width of a usage, whatever terminal this runs in
+os.environ["COLUMNS"] = "90"  # fixed width of usage texts, independent of the terminal
 
 
 def prose(text: str) -> str:
-    """Text of a help as Markdown: options are code, pages that it names are links, nothing else is markup."""
+    """Convert help text to Markdown: options become code, names of pages become links, the rest is escaped."""
     return re.sub(r"(`[^`]*`)|docs/(\w+)\.md|(?<![\w-])(--?[a-z][a-z_-]*)|([\\*_<>\[\]~])", marked_up, text)
 
 
@@ -25,7 +25,7 @@ def marked_up(match: re.Match[str]) -> str:
 
 
 def option_row(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
-    """The line of one argument: all that may be written for it, and what it does."""
+    """Return the table row of one argument: its forms and its help."""
     if action.option_strings:
         value = formatter._format_args(action, formatter._get_default_metavar_for_optional(action))
     else:
@@ -36,13 +36,13 @@ def option_row(action: argparse.Action, formatter: argparse.HelpFormatter) -> st
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of one command."""
+    """Return the parser of one command."""
     [commands] = [action for action in cli._parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
     return commands.choices[name]
 
 
 def section(name: str) -> Iterator[str]:
-    """The section of one command."""
+    """Yield the section of one command."""
     command = parser_of(name)
     yield f"## {name}\n\n```text\n{command.format_usage().rstrip()}\n```\n"
     for paragraph in (command.description or "").split("\n\n"):
@@ -55,5 +55,5 @@ def section(name: str) -> Iterator[str]:
 
 
 def markdown() -> str:
-    """A section for each command, in the order of `androstep --help`."""
+    """Return a section for each command, in the order of `androstep --help`."""
     return "\n".join(part for name in cli.COMMANDS for part in section(name))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""sha256 of the content of every table of recordings, and of what their summaries say.
+"""Print the sha256 of the contents of every table of recordings, and of their summaries.
 
     digests.py PATH... > before; (change the code); digests.py PATH... > after; diff before after
 
-A change that must not change results is held by this. A row for each table, in the order of its columns and rows, so
-that another order is another digest. A path that cannot be opened has a row with the sentence that says why.
+Use it for changes that must not change results. There is a row for each table. The digest depends on the order of
+columns and rows. A path that cannot be opened has a row with the error message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def digests(path: Path) -> Iterator[tuple[str, str]]:
-    """Name and digest of each table of a recording, and of its summary."""
+    """Yield name and digest of each table of a recording, and of its summary."""
     try:
         capture = androstep.open(path)
         tables = {name: table.collect() for name, table in capture.tables.items()}
@@ -49,10 +49,10 @@ def digests(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def of_table(table: pl.DataFrame) -> str:
-    """Of names, types and values; of enumerations the words, whatever numbers they have."""
+    """Return the digest of names, types and values. Enumerations count as strings."""
     words = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).rechunk()
     stream = io.BytesIO()
-    # What stands in a column where it is null, and whether it says of each row that it is not, is no value.
+    # Hash values and validity separately: the data under nulls, and the presence of a validity bitmap, must not count.
     for part in (
         words.clear(),
         words.select(pl.all().is_null()),

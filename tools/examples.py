@@ -1,9 +1,9 @@
-"""Writes anew what examples in docstrings print of results that were recorded anew (datasets/idle.py).
+"""Update the expected output of docstring examples after results were recorded again (datasets/idle.py).
 
     python tools/examples.py
 
-It changes what is expected of examples of androstep_analysis.bench and .replay that read datasets/bench or
-datasets/replay, and nothing else: read the difference before it is kept.
+Only examples of androstep_analysis.bench and .replay that read datasets/bench or datasets/replay are changed. Review
+the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 class Other(NamedTuple):
-    """An example that prints something else than its docstring says: the lines of the file that say so."""
+    """An example whose output differs from its docstring, with the lines of the file to replace."""
 
     first: int
     count: int
@@ -35,7 +35,7 @@ class Other(NamedTuple):
 
 
 class _Runner(doctest.DocTestRunner):
-    """Collects what is printed instead of reporting it."""
+    """Collects outputs that differ instead of reporting them."""
 
     def __init__(self) -> None:
         super().__init__(optionflags=FLAGS)
@@ -53,7 +53,7 @@ class _Runner(doctest.DocTestRunner):
 
 
 def others(function: Callable[..., Any], names: Mapping[str, Any]) -> list[Other]:
-    """The examples of a function that print something else than its docstring says."""
+    """Return the examples of a function whose output differs from its docstring."""
     (test,) = doctest.DocTestFinder(recurse=False).find(function, function.__name__, globs=dict(names))
     runner = _Runner()
     runner.run(test, out=lambda _: None)
@@ -61,7 +61,7 @@ def others(function: Callable[..., Any], names: Mapping[str, Any]) -> list[Other
 
 
 def rewrite(functions: Iterable[Callable[..., Any]], names: Mapping[str, Any]) -> list[Path]:
-    """Puts what is printed in place of what is said; the files that were changed."""
+    """Replace the expected output by the actual output; return the changed files."""
     found: dict[Path, list[Other]] = {}
     for function in functions:
         path = Path(inspect.getfile(inspect.unwrap(function)))
@@ -70,7 +70,7 @@ def rewrite(functions: Iterable[Callable[..., Any]], names: Mapping[str, Any]) -
         lines = path.read_text("utf-8").splitlines(keepends=True)
         for change in sorted(changes, reverse=True):
             source = lines[change.first - 1]
-            indent = source[: len(source) - len(source.lstrip())]  # docstrings have none from Python 3.13 on
+            indent = source[: len(source) - len(source.lstrip())]  # Python 3.13 and later strip it from docstrings
             printed = [f"{indent}{line}\n" for line in change.printed.splitlines()]
             lines[change.first : change.first + change.count] = printed
         path.write_text("".join(lines), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Fetches SQLite's source, one large C file, from the Rust package that carries it.
+"""Fetch SQLite's source, one large C file, from the Rust package that contains it.
 
-python tools/fetch_sqlite.py DIRECTORY: leaves sqlite3.h and sqlite3.c there.
+python tools/fetch_sqlite.py DIRECTORY: writes sqlite3.h and sqlite3.c there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHA256 = "14a5f01b87b92705d07b433c06f96cbc764637d81a0bffb5734ce17cf0f9a2b3"
 
 
 def fetch() -> bytes:
-    """The package; `OSError` where it cannot be had, `ValueError` where it is not the one expected."""
+    """Download the package; `OSError` if it is unavailable, `ValueError` if its digest is wrong."""
     with urllib.request.urlopen(URL, timeout=60) as response:
         package: bytes = response.read()
     digest = hashlib.sha256(package).hexdigest()
@@ -28,7 +28,7 @@ def fetch() -> bytes:
 
 
 def unpack(package: bytes, directory: Path) -> None:
-    """The header first: who finds sqlite3.c finds both."""
+    """Unpack both files. The header is first, so that the presence of sqlite3.c implies both."""
     directory.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(package)) as files:
         for name in ("sqlite3.h", "sqlite3.c"):
@@ -40,7 +40,7 @@ def unpack(package: bytes, directory: Path) -> None:
 
 
 def main() -> None:
-    """Ends with status 1 and a sentence where that fails."""
+    """Fetch and unpack; exit with status 1 and a message on failure."""
     directory = Path(sys.argv[1])
     try:
         unpack(fetch(), directory)

@@ -1,11 +1,11 @@
-"""Makes the figures of the papers: runs notebooks/figures/*.ipynb, checks what they wrote, and writes an index.
+"""Make the figures of the papers: run notebooks/figures/*.ipynb, check their output, and write an index.
 
 python tools/figures.py [-o DIR] [PAPER ...]    into DIR/PAPER/ (default build/figures), with an index.html
 python tools/figures.py --list FILE             only the list of figures and their data, into docs/figures.md
 python tools/figures.py --pictures DIR          also a small picture of each figure, for that list
 
-Fails when a figure of a paper's list was not made and its list does not say why, when its files are incomplete or made
-from other data than listed, and when a published number in it is not the one in datasets/published/.
+The command fails in these cases: a figure of a paper's list was not made and the list does not say why; its files are
+incomplete or were made from other data than listed; a published number in it differs from datasets/published/.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ td { vertical-align: top }
 
 
 def run(paper: Paper, out: Path) -> None:
-    """Execute a paper's notebook, whose figures replace those in `out`/PAPER; `InputError` where it fails."""
-    import nbformat  # this takes seconds, and the lists can do without it
+    """Execute a paper's notebook, whose figures replace those in `out`/PAPER; `InputError` if it fails."""
+    import nbformat  # slow to import, and not needed for the lists
     import run_notebooks
     from nbclient.exceptions import CellExecutionError
 
@@ -72,7 +72,7 @@ def run(paper: Paper, out: Path) -> None:
 
 
 def problems(paper: Paper, out: Path) -> list[str]:
-    """What is wrong with the figures of a paper in `out`/PAPER: a sentence each."""
+    """Return a sentence for each problem with the figures of a paper in `out`/PAPER."""
     found = []
     expected: set[str] = set()
     for item in paper.items:
@@ -89,7 +89,7 @@ def problems(paper: Paper, out: Path) -> list[str]:
 
 
 def _problems_of(paper: Paper, item: Item, directory: Path) -> Iterable[str]:
-    """What is wrong with the files of one figure."""
+    """Yield the problems with the files of one figure."""
     files = [directory / (item.stem + suffix) for suffix in item.suffixes]
     absent = [path.name for path in files if not path.is_file() or not path.stat().st_size]
     if absent:
@@ -111,7 +111,7 @@ def _problems_of(paper: Paper, item: Item, directory: Path) -> Iterable[str]:
 
 
 def markdown(selected: Sequence[Paper]) -> str:
-    """The list: contents, and by paper each figure, its files, its data, or why there is none."""
+    """Return the list: contents, and for each figure of a paper its files and data, or why it is missing."""
     contents = "\n".join(
         f"- [{paper.title}](#{_slug(paper.title)}): {_count(paper)}; "
         f"[its notebook](../notebooks/figures/{paper.name}.ipynb)"
@@ -127,7 +127,7 @@ def _count(paper: Paper) -> str:
 
 
 def _slug(heading: str) -> str:
-    """The anchor of a heading, as Markdown's renderers make it."""
+    """Return the anchor of a heading, as Markdown renderers make it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -171,7 +171,7 @@ def _cell(text: str) -> str:
 
 
 def html(selected: Sequence[Paper], out: Path) -> str:
-    """A page with contents, every figure and table that was made, and why the others were not."""
+    """Return a page with contents, every figure and table that was made, and why others are missing."""
     body: list[Element] = [
         el("h1", "The figures of the papers"),
         el(
@@ -189,7 +189,7 @@ def html(selected: Sequence[Paper], out: Path) -> str:
 
 
 def _contents(paper: Paper, out: Path) -> Element:
-    """A row for each figure: its name, a small picture, and what it says in one sentence."""
+    """Return a row for each figure: its name, a thumbnail, and its statement."""
     rows = [el("tr", *(el("th", name, scope="col") for name in ("figure", "", "what it says")))]
     for item in paper.items:
         link = el("a", item.title, href=f"#{_anchor(paper, item)}")
@@ -248,12 +248,12 @@ def _section_html(paper: Paper, item: Item, out: Path) -> Element:
 
 
 def _of(row: dict[str, Any]) -> str:
-    """What a published number is of."""
+    """Return what a published number measures."""
     return ", ".join(part for part in (row["metric"], row["condition"], row["device"]) if part)
 
 
 def _table(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> Element:
-    """A table whose first row is its head; `right` are the columns of numbers."""
+    """Return a table whose first row is the header; `right` marks the columns of numbers."""
     looks = [{"class_": "right"} if is_right else {} for is_right in right]
     head, *rows = [
         el("tr", *(el("td" if number else "th", cell, **look) for cell, look in zip(row, looks, strict=True)))
@@ -267,7 +267,7 @@ def _spaced(links: Sequence[Element]) -> list[Element | str]:
 
 
 def write_list(page: Path) -> None:
-    """Replaces the list in a page, which follows `LIST_BEGINS`."""
+    """Replace the list in a page, which follows `LIST_BEGINS`."""
     text, mark, _ = page.read_text("utf-8").partition(LIST_BEGINS)
     if not mark:
         raise InputError(f"{page.name}: has no line {LIST_BEGINS.strip()!r}; put it where the list begins")

@@ -1,6 +1,6 @@
-"""Writes docs/predictions.md: what is predicted for the devices of datasets/whatif, and what replays took there.
+"""Write docs/predictions.md: predictions for the devices of datasets/whatif, and the measured replays.
 
-python tools/predictions.py [FILE]: to FILE, else to standard output. `make tables` calls it; a test compares.
+python tools/predictions.py [FILE] writes to FILE, else to standard output. `make tables` calls it; a test compares.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ CHANGES = {
 }
 
 IN_CARD = {"capacity_bytes": 96 << 20, "spare_ratio": 16 / 96, "segment_bytes": 1 << 20}
-"""The controller of card.py: all of the device is in use at the start."""
+"""The controller of card.py. All of the device is in use at the start."""
 
 
 class Times(NamedTuple):
-    """Nanoseconds, with an interval."""
+    """Nanoseconds with an interval."""
 
     value: float
     lo: float
     hi: float
 
     def over(self, other: Times) -> Times:
-        """The ratio, and between what it lies."""
+        """Return the ratio and its bounds."""
         return Times(self.value / other.value, self.lo / other.hi, self.hi / other.lo)
 
     def __str__(self) -> str:
@@ -82,12 +82,12 @@ class Times(NamedTuple):
 
 
 def model(kind: str) -> pl.DataFrame:
-    """What a device costs."""
+    """Return the cost model of a device."""
     return whatif.fit(bench.read(*sorted((STORED / f"model_{kind}").glob("*.xz"))).tables)
 
 
 def compared(kind: str, change: str, requests: pl.LazyFrame, costs: pl.DataFrame) -> tuple[Times, Times]:
-    """How long the requests would take as fast as possible, and how long replays of that change took."""
+    """Return the predicted time of the requests as fast as possible, and the measured time of that change's replays."""
     totals = whatif.predict(device.program(requests), costs).totals
     rows = pl.read_csv(STORED / f"replays_{kind}" / "measured.csv", schema_overrides={"quantile": pl.String})
     replays = rows.filter(trace="messages", change=change, mode="as_fast").rename({"value_ns": "value"})
@@ -97,17 +97,17 @@ def compared(kind: str, change: str, requests: pl.LazyFrame, costs: pl.DataFrame
 
 
 def row(*cells: object) -> str:
-    """A line of a Markdown table."""
+    """Format a row of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
 def table(header: list[str], rows: list[list[object]]) -> str:
-    """A Markdown table."""
+    """Format a Markdown table."""
     return "\n".join([row(*header), "|" + "---|" * len(header), *(row(*cells) for cells in rows)])
 
 
 def page() -> str:
-    """All of it."""
+    """Return the whole page."""
     requests = changes(STORED / "messages")
     models = {kind: model(kind) for kind in DEVICES}
     absolute: list[list[object]] = []
@@ -124,13 +124,13 @@ def page() -> str:
 
 
 def ratio(before: tuple[Times, Times], after: tuple[Times, Times]) -> str:
-    """What a change brings: predicted, measured, and the one over the other."""
+    """Format the effect of a change: predicted, measured, and predicted over measured."""
     said, took = (one.over(other) for one, other in zip(after, before, strict=True))
     return f"{said.value:.3f}, {took.value:.3f}: {said.over(took)}"
 
 
 def easyco(requests: pl.LazyFrame, costs: pl.DataFrame) -> list[list[object]]:
-    """Rows of the card without the controller, with it, and the ratio of both."""
+    """Return the rows of the card without the controller, with it, and the ratio of both."""
     ordered = in_order(requests)
     layered = whatif.log_structured(ordered, **IN_CARD).requests.lazy()
     sides = [compared("card", "in_order", ordered, costs), compared("card_log", "in_order", layered, costs)]

@@ -1,9 +1,10 @@
-"""Runs the notebooks, and writes them with what they show to build/notebooks, where the site takes them from.
+"""Run the notebooks, and write them with their outputs to build/notebooks, for the documentation site.
 
 python tools/run_notebooks.py [-o DIRECTORY] [NOTEBOOK ...]        default: all of notebooks/
 
-The notebooks themselves have no outputs. Written are pictures of 64 colours, tables and text; bars of progress and
-other widgets are left out. A notebook that warns, or shows a path of this machine, is none to be shown.
+The notebooks in the repository have no outputs. The written outputs are pictures of 64 colours, tables and text;
+progress bars and other widgets are left out. A notebook that warns, or whose output has a path of this machine, is an
+error.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ SHOWN = ROOT / "build" / "notebooks"
 PATIENCE_S = 600
 
 Notebook = Any
-"""A notebook as nbformat has it."""
+"""A notebook of nbformat."""
 
 Kernel = Any
-"""A kernel as jupyter_client has it."""
+"""A kernel of jupyter_client."""
 
 
 def paths() -> list[Path]:
-    """Every notebook."""
+    """Return every notebook."""
     return sorted(NOTEBOOKS.glob("**/*.ipynb"))
 
 
 def executed(notebook: Notebook, where: Path, kernel: Kernel = None, **environment: str) -> Notebook:
     """Run a notebook from top to bottom and return it with all its outputs.
 
-    It gets a new kernel, in directory `where`, or `kernel`, which runs already and keeps running.
+    It runs in `kernel`, which keeps running, or in a new kernel in directory `where`.
     """
     client = NotebookClient(
         notebook,
@@ -65,7 +66,7 @@ def executed(notebook: Notebook, where: Path, kernel: Kernel = None, **environme
 
 
 def shown(notebook: Notebook, metadata: dict[str, Any]) -> Notebook:
-    """An executed notebook as it is shown; `ValueError` where it warns or tells where it ran."""
+    """Clean an executed notebook for display; `ValueError` if it warns or reveals paths of this machine."""
     notebook.metadata = metadata
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -79,14 +80,14 @@ def shown(notebook: Notebook, metadata: dict[str, Any]) -> Notebook:
 
 
 def run(path: Path, **environment: str) -> Notebook:
-    """The notebook of this file as it is when it is run now, ready to be shown."""
+    """Run the notebook in this file and return it ready for display."""
     notebook = nbformat.read(path, as_version=4)
     metadata = notebook.metadata.copy()
     return shown(executed(notebook, path.parent, **environment), metadata)
 
 
 def _is_passing(output: Any) -> bool:
-    """A widget, which shows nothing without a kernel: a bar of progress."""
+    """Return whether an output is a widget, such as a progress bar, which needs a kernel."""
     return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
 
 
@@ -103,7 +104,7 @@ def _output(output: Any) -> Any:
 
 
 def _small(picture: str) -> str:
-    """A PNG with 64 colours, which is a quarter of its bytes; the same of the same picture."""
+    """Reduce a PNG to 64 colours, a quarter of its size. Equal pictures give equal bytes."""
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB").quantize(64)
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)

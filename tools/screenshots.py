@@ -1,9 +1,9 @@
-"""Pictures for the docs, taken in Chromium: reports wide, narrow, dark, printed; the explorer; the panel.
+"""Take pictures for the docs in Chromium: reports (wide, narrow, dark, printed), the explorer, the panel.
 
-python tools/screenshots.py                          of the datasets that come with the project, into docs/pictures/
-python tools/screenshots.py --corpus DIR             of recordings of others, too
+python tools/screenshots.py                          of the datasets in the repository, into docs/pictures/
+python tools/screenshots.py --corpus DIR             also of recordings in the tests' corpus
 python tools/screenshots.py -o DIR RECORDING ...     of these recordings, into DIR/
-python tools/screenshots.py --panel                  of the panel, which measures this machine meanwhile
+python tools/screenshots.py --panel                  of the panel, which measures this machine at the same time
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def of_others(corpus: Path, scratch: Path) -> dict[str, Path]:
-    """Two hours of a phone, and a blktrace of which a processor's file is missing."""
+    """Return two hours of a phone, and a blktrace without the file of one processor."""
     missing = scratch / "missing"
     missing.mkdir()
     for cpu in (0, 2):
@@ -75,7 +75,7 @@ def of_others(corpus: Path, scratch: Path) -> dict[str, Path]:
 
 
 def explored(browser: Browser, path: Path, directory: Path) -> None:
-    """The explorer before and after a box, an entry of a list, and a request's story."""
+    """Show the explorer before and after a box selection, a click on a list entry, and the request details."""
     opened = browser.new_page(viewport={"width": 1400, "height": 1000})
     explorer_page.show(opened, capture.open(path).explore())
     explorer_page.settled(opened)
@@ -98,7 +98,7 @@ def explored(browser: Browser, path: Path, directory: Path) -> None:
 
 
 def taken(browser: Browser, page: Path, view: str) -> bytes:
-    """What is seen first of a page."""
+    """Return a screenshot of the top of a page."""
     options, media = VIEWS[view]
     context = browser.new_context(**options)
     opened = context.new_page()
@@ -110,14 +110,14 @@ def taken(browser: Browser, page: Path, view: str) -> bytes:
 
 
 def keep(picture: bytes, path: Path, height: int = 2000) -> None:
-    """Keeps a picture, or so many pixels of its height, as a PNG of 256 colours."""
+    """Save the top `height` pixels of a picture as a PNG of 256 colours."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
     image.crop((0, 0, image.width, min(height, image.height))).quantize(256).save(path, "PNG", optimize=True)
     print(f"{path}: {path.stat().st_size:,} bytes")
 
 
 def panel(directory: Path) -> None:
-    """The panel's pages: while it measures, with two results compared (light and dark), and ranked."""
+    """Take the panel's pages: while it measures, a comparison of two results (light and dark), and the ranking."""
     with tempfile.TemporaryDirectory() as scratch:
         home, place = Path(scratch, "results"), Path(scratch, "measured")
         place.mkdir()
@@ -150,14 +150,14 @@ def compared(page: Page) -> None:
 
 @contextlib.contextmanager
 def shown(home: Path, cell: str, theme: str = "JupyterLab Light") -> Iterator[tuple[Page, Locator]]:
-    """JupyterLab in a window 900 pixels wide, and the panel in it."""
+    """Open JupyterLab with the panel in a window 900 pixels wide."""
     settings = home / "JUPYTER_CONFIG_DIR" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
     with lab(home, cell) as address, browser() as started, page_of(started) as page:
         page.set_viewport_size({"width": 900, "height": 2400})
         run_cell(page, address)
-        page.keyboard.press("Control+b")  # without the files
+        page.keyboard.press("Control+b")  # hide the file browser
         yield page, page.locator(".androstep-panel")
 
 

@@ -1,4 +1,4 @@
-"""What the notebooks of the two AndroStep papers share: their figures are of the same kinds."""
+"""Shared code of the notebooks of the two AndroStep papers, whose figures are of the same kinds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = {
     "f2fs_guest": "F2FS, emulated guest",
     "ext4_memory": "ext4, memory",
 }
-"""The places of datasets/bench, as figures call them."""
+"""Labels of the places of datasets/bench in figures."""
 
 WAYS = {
     ("write", "buffered"): "buffered write",
@@ -32,13 +32,13 @@ WAYS = {
     ("write", "osync"): "synchronous write",
     ("write", "direct"): "direct write",
 }
-"""The six ways of I/O by which the papers compare Mobibench with IOzone, in their order."""
+"""The six I/O modes by which the papers compare Mobibench with IOzone, in their order."""
 
 PEERS = ("tool", "test", "sync_mode")
 
 
 def by_place(files: Sequence[Path], by: Sequence[str]) -> pl.DataFrame:
-    """Medians in each place of datasets/bench, named by column `place`."""
+    """Return medians for each place of datasets/bench, labelled in column `place`."""
     order = list(PLACES)
     return pl.concat(
         bench.summarise(bench.read(path).tables, by=by).with_columns(place=pl.lit(PLACES[path.parent.name]))
@@ -47,14 +47,14 @@ def by_place(files: Sequence[Path], by: Sequence[str]) -> pl.DataFrame:
 
 
 def tools(table: pl.DataFrame, ax: Axes | None = None) -> Axes:
-    """Rates of both tools, sequential and random, of one way of I/O."""
+    """Plot the rates of both tools, sequential and random, for one I/O mode."""
     ax = plot.bench_devices(table, device="test", series="tool", metric="iops", ax=ax)
     ax.set_xticks(ax.get_xticks(), ["sequential", "random"])
     return ax
 
 
 def ways(table: pl.DataFrame) -> Axes:
-    """The six ways of I/O, each with axes of its own; the last two, which go to the device, have another scale."""
+    """Plot the six I/O modes, each on separate axes. The last two, which access the device, have another scale."""
     with plot.style():
         figure = Figure(figsize=(style.COLUMN, 4.8), layout="constrained")
         cells = figure.subplots(3, 2, subplot_kw={"axes_class": style.PaperAxes})
@@ -76,7 +76,7 @@ def ways(table: pl.DataFrame) -> Axes:
 
 
 def durable(table: pl.DataFrame) -> Axes:
-    """Rates by the way writes are made durable, named as the papers name them."""
+    """Plot rates by the method that makes writes durable, with the papers' names."""
     ax = plot.bench_sync_modes(table)
     names = {"fsync": "write() + fsync()", "osync": "O_SYNC", "direct": "O_DIRECT"}
     ax.set_xticks(ax.get_xticks(), [names[label.get_text()] for label in ax.get_xticklabels()])
@@ -87,11 +87,11 @@ def durable(table: pl.DataFrame) -> Axes:
 
 
 FILESYSTEMS = {"ext4": "ext4", "xfs": "XFS", "btrfs": "Btrfs", "nilfs2": "NILFS2", "f2fs": "F2FS"}
-"""Filesystems in the papers' order, as they are written."""
+"""Display names of filesystems, in the papers' order."""
 
 
 def named(table: pl.DataFrame, column: str) -> pl.DataFrame:
-    """A table's filesystems by name and in order."""
+    """Return a table sorted by filesystem, with display names."""
     order = pl.col(column).cast(pl.Enum(list(FILESYSTEMS)))
     return (
         table.with_columns(order)
@@ -101,7 +101,7 @@ def named(table: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def threads(table: pl.DataFrame, saturated: float, **options: str) -> Axes:
-    """Rates by number of threads, and where the paper says that they stop to grow."""
+    """Plot rates by number of threads, and mark where the paper says that they stop growing."""
     ax = plot.bench_threads(table, **options)
     with plot.style():
         ax.axvline(saturated, color=dots.THEIRS, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
@@ -113,13 +113,13 @@ def threads(table: pl.DataFrame, saturated: float, **options: str) -> Axes:
 
 
 TPS_LIMITS = (300, 30_000)
-"""The axis of all figures of SQLite's transactions on ext4 on the disk."""
+"""The common axis of all figures of SQLite's transactions on ext4 on the disk."""
 
 OPERATIONS = {"sqlite_insert": "insert", "sqlite_update": "update", "sqlite_delete": "delete"}
 
 
 def transactions(table: pl.DataFrame, category: str, label: str, order: Sequence[str]) -> Axes:
-    """SQLite's transactions per second by a setting, on the axis that all such figures share."""
+    """Plot SQLite's transactions per second by a setting, on the common axis."""
     rates = table.filter(metric="tps").with_columns(pl.col(category).cast(pl.String))
     places = {name: at for at, name in enumerate(order)}
     rates = rates.sort(pl.col(category).replace_strict(places))
@@ -129,20 +129,23 @@ def transactions(table: pl.DataFrame, category: str, label: str, order: Sequence
 
 
 OTHERS = "others"
-"""Who is no app: the system, and what nobody is known to have caused."""
+"""Everything that is no app: the system, and requests of unknown origin."""
 
 
 def of_apps(io: pl.LazyFrame) -> pl.LazyFrame:
-    """Table io with the demo's apps in column app: its processes bear the end of com.example.NAME, as Android's do."""
+    """Return table io with the demo's apps in column app.
+
+    Their processes are named by the end of com.example.NAME, as on Android.
+    """
     name = pl.col("owner_comm").str.strip_prefix(".example.").replace("brows", "browser")
     is_app = pl.col("owner_comm").str.starts_with(".example.")
     return io.with_columns(app=pl.when(is_app).then(name).otherwise(pl.lit(OTHERS)))
 
 
 def by_app(table: pl.DataFrame, dimension: str, palette: Mapping[str, str], hatches: Mapping[str, str]) -> Axes:
-    """Shares of the requests of each app (column app), reads and writes, with their numbers above.
+    """Plot shares of the requests of each app (column app), reads and writes, with their counts above.
 
-    Apps in order of their requests, `OTHERS` last.
+    Apps are sorted by their number of requests, with `OTHERS` last.
     """
     counts = table.filter(pl.col("op").is_in(["read", "write"]), pl.col(dimension).is_not_null(), metric="count")
     counts = counts.with_columns(pl.col("op", dimension).cast(pl.String))
@@ -180,7 +183,7 @@ def by_app(table: pl.DataFrame, dimension: str, palette: Mapping[str, str], hatc
 
 
 def functions(paper: Paper, own: Sequence[Path], peers: Sequence[Path]) -> pl.DataFrame:
-    """Table 1: the paper's columns, and for iobench and fio a yes where recorded results show that they have it."""
+    """Return Table 1: the paper's columns, and for iobench and fio a yes if recorded results prove the function."""
     published = paper.published.filter(item="Table 1").select("condition", "metric", "value", "id")
     rows = published["metric"].unique(maintain_order=True)
     stated = {(row["metric"], row["condition"]): bool(row["value"]) for row in published.iter_rows(named=True)}
@@ -197,7 +200,7 @@ def functions(paper: Paper, own: Sequence[Path], peers: Sequence[Path]) -> pl.Da
 
 
 def _shown(results: dict[str, pl.DataFrame], tool: str) -> set[str]:
-    """Which of Table 1's functions the results of a tool show that it has."""
+    """Return the functions of Table 1 that the results of a tool prove."""
     runs = results["bench_runs"].filter("valid", tool=tool)
     rows = results["bench"].join(runs.select("run_id").unique(), on="run_id", how="semi")
     tests, modes = set(runs["test"]), set(runs["sync_mode"].drop_nulls())
@@ -223,7 +226,7 @@ def _shown(results: dict[str, pl.DataFrame], tool: str) -> set[str]:
 
 
 def output_of_most(io: pl.LazyFrame) -> pl.DataFrame:
-    """Table 2: MOST's fields, our columns for them, and what they say of one write to a write-ahead log."""
+    """Return Table 2: MOST's fields, our columns for them, and an example of a write to a write-ahead log."""
     fields = {
         "1 I/O completion time": ("complete_ns",),
         "2 flags for read and write": ("op", "sync"),

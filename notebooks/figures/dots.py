@@ -1,7 +1,7 @@
-"""Figures of dots in rows: places, apps or ratios below each other, with intervals, and the papers' numbers among ours.
+"""Dot plots in rows: places, apps or ratios below each other, with intervals and the papers' numbers.
 
-Labels of any length stay readable, and a dot may stand on a logarithmic axis, which a bar may not. Ours are round, blue
-and filled where there is one series; what a paper states is an orange diamond, whose shape is told in grey as well.
+Labels of any length stay readable, and unlike bars, dots are valid on a logarithmic axis. Our values are round, and
+blue and filled if there is a single series. A paper's value is an orange diamond, recognisable by its shape in grey.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def rows(
     scale: float = 1,
     ax: Axes | None = None,
 ) -> Axes:
-    """A row for each value of column `category`, in it a dot with its interval (value, lo, hi) for each of `series`.
+    """Plot a row for each value of column `category`, with a dot and its interval (value, lo, hi) for each of `series`.
 
-    `stated` are the paper's numbers (columns `category`, value); categories of its own stand below ours.
-    `repetitions` are single runs (columns `category`, value), drawn behind. `names` are what series are called, in
-    order. The axis is logarithmic; give the same `limits` to figures of the same data.
+    `stated` has the paper's numbers (columns `category`, value); categories without our values follow below.
+    `repetitions` are single runs (columns `category`, value), drawn in the background. `names` are labels of the
+    series, in order. The axis is logarithmic; pass the same `limits` for figures of the same data.
     """
     theirs = pl.DataFrame(schema={category: pl.String, "value": pl.Float64}) if stated is None else stated
     places = list(dict.fromkeys([*table[category], *theirs[category]]))
@@ -94,7 +94,7 @@ def rows(
 
 
 def log_axis(ax: Axes) -> None:
-    """Numbers at powers of ten on the x axis, and at 2 and 5 between them where it is short."""
+    """Label powers of ten on the x axis, and 2 and 5 between them if it is short."""
     low, high = ax.get_xlim()
     wide = high / low
     ax.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if wide < 300 else (1,), numticks=20))
@@ -102,12 +102,12 @@ def log_axis(ax: Axes) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-# -- numbers of the text beside ours ----------------------------------------------------------------------------------
+# -- numbers of the papers' texts and ours -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Stated:
-    """A number of a paper's text, or the range it gives, and ours: `value` with its interval, if there is one."""
+    """A number or range from a paper's text, and ours: `value` with its interval, if there is one."""
 
     label: str
     published: tuple[float, float]
@@ -118,7 +118,7 @@ class Stated:
 
     @property
     def said(self) -> str:
-        """Ours with its interval, and whether the paper's number fits."""
+        """Our value with its interval, and whether the paper's number lies in it."""
         interval = "" if self.lo is None or self.hi is None else f" [{number(self.lo)}, {number(self.hi)}]"
         return f"{number(self.value)}{interval} ({against(self.value, self.lo, self.hi, *self.published)})"
 
@@ -130,7 +130,7 @@ def compared(
     first: Mapping[str, str],
     second: Mapping[str, str],
 ) -> Stated:
-    """The rate of the runs `second` over that of the runs `first` (values of columns of bench_runs)."""
+    """Return the rate of the runs `second` relative to that of the runs `first` (values of columns of bench_runs)."""
     measured = bench.measures(dict(tables)).filter("valid", pl.col("metric").is_in(["iops", "tps"]))
     base, other = (measured.filter(**side)["value"].to_list() for side in (first, second))
     value, lo, hi = ratio(base, other)
@@ -158,7 +158,7 @@ def table_of(found: Sequence[Stated], unit: str = "1") -> pl.DataFrame:
 
 
 def beside(table: pl.DataFrame, label: str, *, ratios: bool) -> Axes:
-    """Published numbers (diamonds, two of them where the text gives a range) and ours with intervals, a row each."""
+    """Plot a row for each published number or range (one or two diamonds) and our value with its interval."""
     with plot.style():
         figure = Figure(figsize=(style.COLUMN, 0.75 + 0.3 * table.height), layout="constrained")
         ax = figure.add_subplot(axes_class=style.PaperAxes)
@@ -193,6 +193,6 @@ def beside(table: pl.DataFrame, label: str, *, ratios: bool) -> Axes:
 
 
 def between(paper: Paper, least: str, most: str | None = None) -> tuple[float, float]:
-    """The published numbers with these ids, as least and most."""
+    """Return the published numbers with these ids as minimum and maximum."""
     values = paper.stated(*dict.fromkeys((least, most or least)))["value"]
     return float(values[0]), float(values[-1])

@@ -1,4 +1,4 @@
-"""What easyco.ipynb shows: curves and tables of PostMark's results, await, and the controller as predicted."""
+"""Figures of easyco.ipynb: curves, tables of PostMark's results, await, and predictions for the controller."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _CONTROLLER = {"capacity_bytes": 96 * _MIB, "spare_ratio": 16 / 96, "segment_byt
 """Size and spare units of the controller in the emulated card (datasets/whatif/card.py)."""
 
 _POSTMARK = ("total run time", "transaction time", "transactions", "read", "write")
-"""The columns of the slides' tables, as column metric of the published numbers has them."""
+"""The columns of the slides' tables, as named in column metric of the published numbers."""
 
 
 def postmark(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
-    """A row for each device: the slides' first, then those measured here (``postmark_DEVICE/sync.rec.xz``).
+    """Return a row for each device: the slides' first, then those measured here (``postmark_DEVICE/sync.rec.xz``).
 
-    Run time holds making and removing the files, transaction time does not. Bytes are those of the transactions, over
-    the run time.
+    The run time includes creating and removing the files, the transaction time does not. Rates of bytes are the bytes
+    of the transactions divided by the run time.
     """
     slides = (
         stated.filter(pl.col("metric").is_in(_POSTMARK))
@@ -74,9 +74,9 @@ DEVICES = {
 
 
 def waits(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
-    """await while PostMark's files are written back: mean of the worst second, and the longest one.
+    """Return await during the writeback of PostMark's files: the mean of the worst second, and the longest one.
 
-    The slides' bounds stand above ours.
+    The slides' bounds come first.
     """
     rows = [
         {
@@ -106,12 +106,12 @@ def waits(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
 
 
 LIMITS = (1, 5_000)
-"""The axis of operations that all curves share."""
+"""The common axis of operations for all curves."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """How a curve is called and drawn."""
+    """Label and style of a curve."""
 
     label: str
     colour: str
@@ -128,7 +128,7 @@ TESTS = {
 
 
 def curves(table: pl.DataFrame, looks: Mapping[str, Curve]) -> Axes:
-    """Operations per second by size, a curve for each kind of column test; dashed ones show those that they lie on."""
+    """Plot operations per second by size, a curve for each value of column test; dashes reveal overlapping curves."""
     rates = table.filter(pl.col("metric").cast(pl.String) == "iops").with_columns(pl.col("test").cast(pl.String))
     with style.drawing(None, 2.7) as ax:
         for test, look in looks.items():
@@ -149,14 +149,14 @@ def curves(table: pl.DataFrame, looks: Mapping[str, Curve]) -> Axes:
 
 
 def explained(ax: Axes) -> Axes:
-    """The legend above a figure of curves, once all is drawn."""
+    """Add the legend above a complete figure of curves."""
     with plot.style():
         style.legend(ax, above=True, columns=2)
     return ax
 
 
 def with_typical(ax: Axes, stated: Mapping[str, float]) -> Axes:
-    """Adds what slide 4 calls typical: rates of bytes of linear I/O, numbers of random ones, in the colours of ours."""
+    """Add the typical rates of slide 4 in the colours of ours: bytes of linear I/O, numbers of random I/O."""
     sizes = np.array([4, 1024])
     with plot.style():
         for test, number in stated.items():
@@ -167,10 +167,10 @@ def with_typical(ax: Axes, stated: Mapping[str, float]) -> Axes:
 
 
 def behind_controller(files: Sequence[Path], *, count: int = 300, mib: int = 32) -> pl.DataFrame:
-    """Operations per second by size with the simulated controller in front of a device of these results, predicted.
+    """Predict operations per second by size with the simulated controller in front of a measured device.
 
-    For each size `count` requests one after the other in `mib` MiB, whose pages were written before at random: as many
-    as the benchmark asks for in its three repetitions, or the units that are empty at first would last.
+    For each size, `count` requests follow one after the other in `mib` MiB, whose pages were written before in random
+    order. That is as many as the benchmark's three repetitions, or as the initially empty units allow.
     """
     model = whatif.fit(bench.read(*files).tables)
     sizes = sorted(model.filter(access="seq_write")["block_bytes"])

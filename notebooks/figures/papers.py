@@ -1,18 +1,18 @@
-"""The papers' figures and tables: what each shows, what ours is made from, and saving it with its origin.
+"""List the papers' figures and tables with their data, and save ours with their origin.
 
-PAPER.toml beside this file lists every figure and table that a paper prints; PAPER.ipynb makes those that can be made.
-An entry `[[figure]]` has
+PAPER.toml in this directory lists every figure and table of a paper; PAPER.ipynb makes those that can be made. An entry
+`[[figure]]` has:
 
     name      as the paper calls it ("Figure 7", "Table 3")
     part      optional: several entries may be of one figure ("a", "phone")
     shows     what the paper shows there, in our words
-    source    what our data is, in words: it is printed under the figure
-    data      the files ours is made from, from the root of the tree, * for any; those of the corpus as corpus/NAME
-    table     true where ours is a table, not a figure
+    source    a description of our data, printed under the figure
+    data      the files ours is made from, relative to the root of the tree, with * for any; corpus/NAME for the corpus
+    table     true if ours is a table, not a figure
     missing   instead of source and data: why there is none
 
-An entry with files of the corpus is made only where the corpus is (ANDROSTEP_CORPUS). Of a capture, name its
-capture.json: it has the sha256 of the rest.
+An entry with files of the corpus is made only if the corpus is present (ANDROSTEP_CORPUS). For a capture, list its
+capture.json, which has the sha256 of the other files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROOT = HERE.parents[1]
 PUBLISHED = ROOT / "datasets" / "published"
 CORPUS = Path(os.environ.get("ANDROSTEP_CORPUS", ROOT.parent / "shared" / "corpus"))
 OUTPUT = Path(os.environ.get("ANDROSTEP_FIGURES", ROOT / "build" / "figures"))
-"""Where figures go: a directory for each paper."""
+"""Output directory, with a subdirectory for each paper."""
 
 FIGURE_SUFFIXES, TABLE_SUFFIXES = (".pdf", ".png", ".csv", ".json"), (".md", ".csv", ".json")
 """The files of a figure and of a table."""
@@ -77,7 +77,7 @@ class Item:
 
     @property
     def stem(self) -> str:
-        """Name of its files: ``Figure 7`` is figure-07."""
+        """Base name of its files: ``Figure 7`` is figure-07."""
         words = re.sub(r"\d+", lambda number: number[0].zfill(2), f"{self.name} {self.part}".lower())
         return re.sub(r"[^a-z0-9]+", "-", words).strip("-")
 
@@ -87,22 +87,22 @@ class Item:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files of `data` that are on this machine, by name."""
+        """The files of `data` that exist on this machine, by name."""
         return {name: path for pattern in self.data for name, path in _found(pattern)}
 
     @property
     def lacking(self) -> list[str]:
-        """What of `data` is not on this machine."""
+        """The entries of `data` without files on this machine."""
         return [pattern for pattern in self.data if not _found(pattern)]
 
     @property
     def here(self) -> bool:
-        """Whether it is made, and all its data is on this machine."""
+        """Whether it can be made, because all its data is on this machine."""
         return not self.missing and not self.lacking
 
 
 class Paper:
-    """A paper: its list, its published numbers, and what is made of it. `name` is that of the list and the notebook."""
+    """A paper: its list, its published numbers, and our figures. `name` is that of the list and the notebook."""
 
     def __init__(self, name: str, directory: Path = HERE) -> None:
         self.name = name
@@ -119,14 +119,14 @@ class Paper:
             raise InputError(f"{self.path.name}: {', '.join(twice)}: listed twice; give each part a name of its own")
 
     def item(self, name: str, part: str = "") -> Item:
-        """The entry of a figure or table."""
+        """Return the entry of a figure or table."""
         for item in self.items:
             if (item.name, item.part) == (name, part):
                 return item
         raise InputError(f"{self.path.name}: no entry is called {name!r}, part {part!r}; list what is made")
 
     def files(self, name: str, part: str = "") -> list[Path]:
-        """The files that a figure is made from, as its entry lists them."""
+        """Return the files of a figure's data."""
         return list(self.item(name, part).files.values())
 
     @cached_property
@@ -135,7 +135,7 @@ class Paper:
         return pl.read_csv(self.published_path, schema=PUBLISHED_COLUMNS)
 
     def stated(self, *ids: str) -> pl.DataFrame:
-        """These published numbers, in this order."""
+        """Return the published numbers with these ids, in this order."""
         found = pl.DataFrame({"id": ids}, {"id": pl.String}).join(
             self.published, on="id", how="inner", maintain_order="left"
         )
@@ -156,11 +156,11 @@ class Paper:
         published: Sequence[str] = (),
         out: Path | None = None,
     ) -> None:
-        """Write a figure (PDF, PNG), the table behind it (CSV) and its origin (JSON), and show it with its caption.
+        """Write a figure (PDF, PNG), its table (CSV) and its origin (JSON), and display it with its caption.
 
-        `says` is one sentence: what ours shows, and where it is not what the paper found. `note` is what a reader must
-        know beside that; `published` are the ids of the paper's numbers that are in it. The source of the data is
-        printed under the figure itself.
+        `says` is one sentence: what ours shows, and how it differs from the paper. `note` is further information for
+        the reader. `published` are the ids of the paper's numbers that are in it. The data source is printed under the
+        figure.
         """
         from IPython.display import Image, Markdown, display
 
@@ -183,7 +183,7 @@ class Paper:
         published: Sequence[str] = (),
         out: Path | None = None,
     ) -> None:
-        """Write a table (Markdown, CSV) and its origin (JSON), and show it with its caption; else as `save`."""
+        """Write a table (Markdown, CSV) and its origin (JSON), and display it with its caption, like `save`."""
         from IPython.display import Markdown, display
 
         item = self._made(name, part, table=True)
@@ -199,7 +199,7 @@ class Paper:
         display(Markdown(_caption(origin_of)))
 
     def _made(self, name: str, part: str, *, table: bool) -> Item:
-        """The entry of what is about to be written."""
+        """Return the entry of a figure or table that is about to be written."""
         item = self.item(name, part)
         if item.missing:
             raise InputError(f"{self.path.name}: {item.title} is listed as missing; list its data instead")
@@ -210,7 +210,7 @@ class Paper:
     def _provenance(
         self, item: Item, table: pl.DataFrame, says: str, note: str, published: Sequence[str]
     ) -> dict[str, Any]:
-        """What a figure or table shows, and where that comes from; `cells` is how a table's are written."""
+        """Return the contents and origin of a figure or table; `cells` is a table's formatted text."""
         return {
             "paper": self.cite,
             "item": item.title,
@@ -228,12 +228,12 @@ class Paper:
 
 
 def _source(item: Item, table: pl.DataFrame) -> str:
-    """Where the data is from, and of how many repetitions."""
+    """Return the data source and the number of repetitions."""
     return "; ".join(part for part in (item.source, repetitions(table)) if part)
 
 
 def repetitions(table: pl.DataFrame) -> str:
-    """What the values of a table with `bench.summarise`'s intervals are, as its columns n and confidence say."""
+    """Describe the values and intervals of `bench.summarise`, from columns n and confidence."""
     if not {"n", "lo", "confidence"} <= set(table.columns):
         return ""
     known = table.filter(pl.col("lo").is_not_null())
@@ -249,7 +249,7 @@ def repetitions(table: pl.DataFrame) -> str:
 
 
 def against(value: float, lo: float | None, hi: float | None, least: float, most: float) -> str:
-    """What our value with its interval says of the paper's, which is one number or a range."""
+    """Describe whether our value's interval covers the paper's number or range."""
     stated = f"the paper: {number(least) if least == most else f'{number(least)} to {number(most)}'}"
     if lo is None or hi is None:
         return stated
@@ -257,12 +257,12 @@ def against(value: float, lo: float | None, hi: float | None, least: float, most
 
 
 def number(value: float) -> str:
-    """Three digits are enough in a sentence."""
+    """Format a number with three digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _caption(origin_of: dict[str, Any]) -> str:
-    """What ours says, what the paper's figure shows, and what ours is made from; text is Markdown."""
+    """Return the caption in Markdown: our statement, the paper's figure, and our source."""
     words = f"{origin_of['item']}, {origin_of['shows']}. Here: {origin_of['source']}. {origin_of['note']}".strip()
     return f"**{origin_of['says']}** *{words}*"
 
@@ -271,24 +271,24 @@ def _caption(origin_of: dict[str, Any]) -> str:
 
 
 def cells(table: pl.DataFrame) -> list[list[str]]:
-    """The names of a table's columns, then its rows, as they are written."""
+    """Return a table's column names and its rows as formatted text."""
     return [table.columns, *([_cell(value) for value in row] for row in table.iter_rows())]
 
 
 def right(table: pl.DataFrame) -> list[bool]:
-    """Which columns hold numbers, which stand to the right."""
+    """Return whether each column is numeric and is aligned to the right."""
     return [kind.is_numeric() for kind in table.dtypes]
 
 
 def markdown_table(table: pl.DataFrame) -> str:
-    """A table in Markdown."""
+    """Format a table in Markdown."""
     head, *rows = [[_escaped(cell) for cell in row] for row in cells(table)]
     ruler = ["---:" if is_right else "---" for is_right in right(table)]
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ruler, *rows))
 
 
 def _cell(value: object) -> str:
-    """Numbers have four significant digits, or all before the point; null is a dash."""
+    """Format a value with four significant digits, or all digits before the point; null is a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -299,7 +299,7 @@ def _cell(value: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A cell as text of Markdown, whatever it holds."""
+    """Escape a cell for Markdown."""
     return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", " ".join(text.split()))
 
 
@@ -307,19 +307,19 @@ def _escaped(text: str) -> str:
 
 
 def all_papers(directory: Path = HERE) -> list[Paper]:
-    """Every paper that has a list."""
+    """Return every paper that has a list."""
     return [Paper(path.stem, directory) for path in sorted(directory.glob("*.toml"))]
 
 
 def origin(item: Item) -> list[dict[str, str]]:
-    """The files that a figure is made from, each with its sha256."""
+    """Return the files of a figure's data with their sha256."""
     return [
         {"path": name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for name, path in item.files.items()
     ]
 
 
 def _found(pattern: str) -> list[tuple[str, Path]]:
-    """The files that a name in a list stands for, sorted: their names and where they are."""
+    """Return the sorted names and paths that match an entry of `data`."""
     in_corpus = pattern.removeprefix("corpus/")
     root, prefix = (ROOT, "") if in_corpus == pattern else (CORPUS, "corpus/")
     paths = sorted(path for path in root.glob(in_corpus) if path.is_file())
@@ -344,11 +344,11 @@ def _item(entry: dict[str, Any], path: Path) -> Item:
 
 
 def _print_source(ax: Axes, words: str) -> None:
-    """One small paragraph under everything the figure shows."""
+    """Print a small paragraph below the figure."""
     with style.style():
         figure = style.settled(ax)
         if figure.get_layout_engine() is not None:
-            # Laid out once: what is printed below would not move with the rest.
+            # Lay out once: the text below would not move with a second layout.
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
         box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()

@@ -1,4 +1,4 @@
-"""What kim.ipynb and luo.ipynb show of datasets/apps, as tables and figures: runs of apps and what storage did then.
+"""Tables and figures of kim.ipynb and luo.ipynb from datasets/apps: runs of apps, and the storage activity during them.
 
 A *run* is one repetition of a workload named "APP PLACE", from its first step to its last.
 """
@@ -25,7 +25,7 @@ from androstep_analysis.stats.exact import ratio
 APPS = {"web": "Web", "install": "Install", "messages": "Messages"}
 DEVICES = {"disk": "disk", "memory": "memory", "card": "card (emulated)"}
 CONFIGURATIONS = {"default": "default", "no_sync": "no sync", "no_journal": "no journal", "both": "both"}
-"""The names that workloads of datasets/apps are made of, as figures have them."""
+"""Labels of the parts of workload names in datasets/apps."""
 
 TESTS = {
     "sqlite_insert": "insert",
@@ -34,28 +34,28 @@ TESTS = {
     "rand_read": "random read",
     "rand_write": "random write",
 }
-"""The tests of iobench that Luo et al. have, in their order."""
+"""The tests of iobench that Luo et al. used, in their order."""
 
 STEPS = {"web": "load", "install": "install", "messages": "text"}
-"""What of an app's steps its user waits for."""
+"""The kind of step in each app that its user waits for."""
 
 _NS_PER_S = 1_000_000_000
 
 
 def tables(files: Sequence[Path]) -> dict[str, pl.DataFrame]:
-    """The tables of a recording among these files, by name."""
+    """Return the tables of a recording among these files, by name."""
     return {path.stem: pl.read_parquet(path) for path in files if path.suffix == ".parquet"}
 
 
 def about(files: Sequence[Path], part: str) -> dict[str, Any]:
-    """What recorded.json, among these files, says of a part of datasets/apps."""
+    """Return the entry of a part of datasets/apps in recorded.json."""
     (manifest,) = (path for path in files if path.name == "recorded.json")
     known: dict[str, Any] = json.loads(manifest.read_text("utf-8"))["parts"][part]
     return known
 
 
 def runs(steps: pl.DataFrame) -> pl.DataFrame:
-    """A row for each run, in order of time: columns app, place, repeat, start_ns, end_ns, steps."""
+    """Return a row for each run, in order of time: columns app, place, repeat, start_ns, end_ns, steps."""
     words = pl.col("workload").str.splitn(" ", 2).struct
     return (
         steps.with_columns(app=words.field("field_0"), place=words.field("field_1"))
@@ -70,7 +70,10 @@ def runs(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def run_times(found: pl.DataFrame) -> pl.DataFrame:
-    """Mean time of runs by app and place; lo and hi are one standard deviation away, as in Kim et al., Figure 4."""
+    """Return the mean time of runs by app and place.
+
+    lo and hi are one standard deviation away (Kim et al., Figure 4).
+    """
     seconds = (pl.col("end_ns") - pl.col("start_ns")) / _NS_PER_S
     times = found.group_by("app", "place", maintain_order=True).agg(
         value=seconds.mean(), deviation=seconds.std(), n=pl.len()
@@ -88,16 +91,16 @@ def run_times(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def after_first(steps: pl.DataFrame) -> pl.DataFrame:
-    """Mean time of web's runs from the second page on, by place: columns app, place, value in s.
+    """Return the mean time of web's runs from the second page on, by place: columns app, place, value in s.
 
-    While the first is loaded, a browser that was just started lays out its profile.
+    A browser that was just started sets up its profile while it loads the first page.
     """
     rest = runs(steps.filter(pl.col("workload").str.starts_with("web"), pl.col("number") > 0))
     return run_times(rest).select("app", "place", "value")
 
 
 def cpu(samples: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """CPU time by state of the mean run, by app and place; of the whole machine."""
+    """Return the mean CPU time of runs by state, app and place, for the whole machine."""
     parts = [
         measures.cpu(measures.clipped(samples.lazy(), run["start_ns"], run["end_ns"]))
         .filter(metric="cpu_time")
@@ -106,14 +109,15 @@ def cpu(samples: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     ]
     keys = ["metric", "app", "place", "state", "unit"]
     means = pl.concat(parts).group_by(keys, maintain_order=True)
-    # Rounded, since sums of floats depend on their order.
+    # Rounded, because sums of floats depend on their order.
     return means.agg(pl.col("value").mean().round(9), pl.col("n").sum(), pl.col("coverage").min())
 
 
 def responded(steps: pl.DataFrame) -> pl.DataFrame:
-    """Response time of an app's steps by configuration (Luo et al., Figure 3), by `perceived.responses`.
+    """Return the response time of an app's steps by configuration (Luo et al., Figure 3), by `perceived.responses`.
 
-    Each run counts as its mean step: steps of a run are not independent, the first page of a new browser is slow.
+    Each run counts as its mean step, because the steps of a run are not independent: the first page of a new browser is
+    slow.
     """
     words = pl.col("workload").str.splitn(" ", 2).struct
     waited = pl.col("end_ns") - pl.col("ts_ns")
@@ -123,7 +127,7 @@ def responded(steps: pl.DataFrame) -> pl.DataFrame:
         .group_by("app", "place", "repeat")
         .agg(latency_lo_ns=waited.mean(), latency_hi_ns=waited.mean())
     )
-    # Rounded, since sums of floats depend on their order.
+    # Rounded, because sums of floats depend on their order.
     table = perceived.responses(means, by=("app", "place")).with_columns(pl.col("value", "lo", "hi").round(3))
     order = pl.col("app").replace_strict({name: at for at, name in enumerate(APPS)})
     place = pl.col("place").replace_strict({name: at for at, name in enumerate(CONFIGURATIONS)})
@@ -131,10 +135,10 @@ def responded(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def predicted(recorded: Mapping[str, pl.DataFrame], dev: int, times: pl.DataFrame, model: pl.DataFrame) -> pl.DataFrame:
-    """Response times of the messenger after each change, predicted from what was recorded on `dev`, the default.
+    """Predict response times of the messenger after each change, from a recording on `dev`, the default.
 
-    The measured time less what the device works less for synchronous requests, by the model. Columns app, place
-    (as `CONFIGURATIONS`), value in ns.
+    The prediction is the measured time minus the device time saved for synchronous requests, by the model. The columns
+    are app, place (as `CONFIGURATIONS`), value in ns.
     """
     found = runs(recorded["steps"]).filter(app="messages", place="default")
     parts = [
@@ -153,13 +157,13 @@ def predicted(recorded: Mapping[str, pl.DataFrame], dev: int, times: pl.DataFram
 
 
 def _within(table: str, run: Mapping[str, Any]) -> pl.Expr:
-    """Whether a row is of a time; all extents are, which tell their own."""
+    """Return whether a row is within a run. All extents are included, because they have times of their own."""
     times = pl.coalesce("issue_ns", "queue_ns") if table != "extents" else pl.lit(run["start_ns"])
     return times.is_between(run["start_ns"], run["end_ns"])
 
 
 def _works(tables_of: Mapping[str, pl.LazyFrame], model: pl.DataFrame) -> dict[str, float]:
-    """For how long the device works for synchronous requests, in ns, as they are and after each change."""
+    """Return the device time for synchronous requests in ns, unchanged and after each change."""
     requests, io, extents = (tables_of[name] for name in ("requests", "io", "extents"))
     made = {
         "default": requests,
@@ -178,7 +182,7 @@ def _works(tables_of: Mapping[str, pl.LazyFrame], model: pl.DataFrame) -> dict[s
 
 
 def reduced(times: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
-    """By how many per cent each configuration is faster than the default, beside what the paper states of like apps."""
+    """Return the per cent by which each configuration is faster than the default, with the paper's for similar apps."""
     base = times.filter(place="default").select("app", base="value")
     here = times.filter(pl.col("place") != "default").join(base, on="app", maintain_order="left")
     here = here.select("app", "place", here=(1 - pl.col("value") / pl.col("base")) * 100)
@@ -190,7 +194,7 @@ def reduced(times: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
 
 
 def loading(steps: pl.DataFrame) -> pl.DataFrame:
-    """What a page loader shows, as views (`perceived`): busy from when a page is asked for until it is."""
+    """Return the states of a page loader as views (`perceived`): busy from the request of a page until it is loaded."""
     asked = steps.select(at="ts_ns", state=pl.format("loading {}", "label"), busy=pl.lit(True))
     there = steps.select(at="end_ns", state="label", busy=pl.lit(False))
     changes = pl.concat([asked, there]).sort("at")
@@ -207,7 +211,7 @@ def loading(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def raw(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
-    """Kim et al., Table 2: MB/s of each device here, and of the paper's cards."""
+    """Return Table 2 of Kim et al.: MB/s of each device here, and of the paper's cards."""
     kinds = {"seq_read": "sequential read", "seq_write": "sequential write"}
     kinds |= {"rand_read": "random read", "rand_write": "random write"}
     here = pl.concat(
@@ -226,7 +230,7 @@ def raw(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
 
 
 def packages(installed: Sequence[Mapping[str, Any]], stated: pl.DataFrame) -> pl.DataFrame:
-    """Kim et al., Table 3: what is installed, here and in the paper."""
+    """Return Table 3 of Kim et al.: the installed packages, here and in the paper."""
     return pl.DataFrame(
         {
             "here": [f"{package['name']} {package['version']}" for package in installed],
@@ -238,7 +242,7 @@ def packages(installed: Sequence[Mapping[str, Any]], stated: pl.DataFrame) -> pl
 
 
 def benchmarks(steps: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
-    """Luo et al., Table 1: the apps, here and in the paper."""
+    """Return Table 1 of Luo et al.: the apps, here and in the paper."""
     done = {
         "web": "headless Chromium with an empty profile loads {} pages of a site on this machine",
         "messages": "{} messages: two SQLite transactions each, a picture with every tenth",
@@ -259,7 +263,7 @@ def benchmarks(steps: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
 
 
 def configured(files: Sequence[Path], metric: str) -> pl.DataFrame:
-    """Medians of iobench by test and column `configuration`, of files WHERE-EXPERIMENT.rec.xz."""
+    """Return medians of iobench by test and column `configuration`, from files WHERE-EXPERIMENT.rec.xz."""
     parts = []
     for path in files:
         place = path.name.split("-")[0]
@@ -274,13 +278,14 @@ def configured(files: Sequence[Path], metric: str) -> pl.DataFrame:
     return pl.concat(parts).sort(order).with_columns(pl.col("test").replace_strict(TESTS))
 
 
-# -- ours beside the papers' -------------------------------------------------------------------------------------------
+# -- comparison with the papers
+# -----------------------------------------------------------------------------------------
 
 
 def speedups(files: Sequence[Path], paper: Paper) -> list[dots.Stated]:
-    """Luo et al., Figure 2: how many times the default's rate each configuration does, beside the paper's two phones.
+    """Return the rate of each configuration relative to the default, with those of the paper's two phones.
 
-    `files` are WHERE-EXPERIMENT.rec.xz of datasets/apps.
+    See Luo et al., Figure 2. `files` are WHERE-EXPERIMENT.rec.xz of datasets/apps.
     """
     values: dict[tuple[str, str], list[float]] = {}
     for path in files:
@@ -305,7 +310,7 @@ def speedups(files: Sequence[Path], paper: Paper) -> list[dots.Stated]:
 
 
 def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[float, float]) -> dots.Stated:
-    """Kim et al.: run time on the slowest of the devices over that on the fastest."""
+    """Return the run time on the slowest device relative to that on the fastest (Kim et al.)."""
     times = found.filter(app=app).group_by("place").agg(took=pl.col("end_ns") - pl.col("start_ns"))
     sides = sorted(times["took"].to_list(), key=lambda took: sum(took) / len(took))
     value, lo, hi = ratio(sides[0], sides[-1])
@@ -319,9 +324,9 @@ def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[
 def rates(
     tables_of: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int, burst: float
 ) -> tuple[Axes, pl.DataFrame]:
-    """Requests per second of `dev` during one run of each app, a panel each on the same axes, and the table of it.
+    """Plot requests per second of `dev` during one run of each app, a panel for each, and return the data too.
 
-    `burst` is the greatest rate that the paper saw.
+    `burst` is the greatest rate in the paper.
     """
     longest = (found["end_ns"] - found["start_ns"]).max() / 1e6
     with plot.style():
@@ -367,7 +372,7 @@ def rates(
 
 
 def loads_over_time(rate: pl.DataFrame, waits: pl.DataFrame, start_ns: int, bin_ns: int) -> Axes:
-    """Writes per second as bars, and when pages were loaded (Luo et al., Figure 5)."""
+    """Plot writes per second as bars, and the times of page loads (Luo et al., Figure 5)."""
     writes = rate.filter(pl.col("value") > 0, metric="iops", op="write")
     with style.drawing(None) as ax:
         at = (writes["ts_ns"] - start_ns) / _NS_PER_S
@@ -385,7 +390,7 @@ def loads_over_time(rate: pl.DataFrame, waits: pl.DataFrame, start_ns: int, bin_
 
 
 def pages(io: pl.DataFrame, waits: pl.DataFrame, apps: set[str], pause_s: float) -> tuple[Axes, pl.DataFrame]:
-    """A row for each page: how long it was waited for, and when requests of `apps` were in flight from then on."""
+    """Plot a row for each page: the wait for it, and the requests of `apps` in flight from then on."""
     owned = io.filter(pl.col("owner_comm").is_in(list(apps)), pl.col("complete_ns").is_not_null())
     requests = owned.select("request_id", "issue_ns", "complete_ns").unique().sort("issue_ns", "request_id")
     parts = []
