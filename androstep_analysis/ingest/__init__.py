@@ -188,7 +188,7 @@ def _stated(format: str | None, csv_columns: str | None) -> Format | None:
     if csv_columns is None:
         return stated
     if stated not in (None, _CSV):
-        raise InputError(f"columns of a CSV are given, and {format} has none; leave one of both out")
+        raise InputError(f"CSV columns cannot be used with format {format}; omit one of the two")
     return replace(_CSV, read=functools.partial(block_csv.read, columns=block_csv.Columns.parse(csv_columns)))
 
 
@@ -196,7 +196,7 @@ def _named(title: str) -> Format:
     for format in _formats():
         if format.title.casefold() == title.casefold():
             return format
-    raise InputError(f"{printable(repr(title))} is no format; the formats are {_format_titles()}")
+    raise InputError(f"{printable(repr(title))} is not a known format; known formats are {_format_titles()}")
 
 
 def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tuple[str, ...], Format]:
@@ -212,7 +212,7 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     losses = tuple(replace(loss, tables=format.tables) if loss.tables is None else loss for loss in losses)
     if not part.events:
         why = f" ({losses[0].message})" if losses else ""
-        raise InputError(f"{source.name}: taken for {format.title}, but there is no event in it{why}; record it again")
+        raise InputError(f"{source.name}: recognised as {format.title}, but it contains no event{why}; record it again")
     if losses:
         warnings.warn(f"{source.name}: {'; '.join(x.message for x in losses)}", LossWarning, stacklevel=3)
     return replace(part, losses=losses), format.members(source), format
@@ -225,8 +225,8 @@ def _recognised(source: Source) -> Format:
         if (kind := others.kind(source.head) or histograms.described(source)) is not None:
             raise InputError(f"{source.name}: {kind}")
         raise InputError(
-            f"{source.name}: no known recording; {closest.found(source.head)}; known are {_format_titles()}, "
-            "and with --csv-columns any CSV of block I/O (docs/formats.md)"
+            f"{source.name}: no known recording; {closest.found(source.head)}; known formats are "
+            f"{_format_titles()}, and with --csv-columns any CSV of block I/O (docs/formats.md)"
         )
     return format
 
@@ -244,8 +244,8 @@ def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Sour
     first_format = next((format for format in _formats() if format in formats.values()), None)
     if first_format is None:
         raise InputError(
-            f"{printable(str(archive.path))}: an archive, and none of the files in it ({len(formats)}) is a known "
-            f"recording; known are {_format_titles()}"
+            f"{printable(str(archive.path))}: none of the {len(formats)} files in this archive is a known "
+            f"recording; known formats are {_format_titles()}"
         )
     return first_format, archive.load(next(name for name, format in formats.items() if format is first_format))
 
@@ -259,8 +259,8 @@ def _losses(archive: Archive) -> tuple[Loss, ...]:
         message = f"{len(others)} more recordings in the archive were not read, the first {printable(others[0])}"
         losses += (Loss("unread", len(others), f"{message}; unpack it", ()),)
     if described:
-        message = f"what {printable(min(described))} knows of the device and of losses was not read"
-        losses += (Loss("unread", len(described), f"{message}; unpack the archive, and open the directory", ()),)
+        message = f"the device description and the losses in {printable(min(described))} were not read"
+        losses += (Loss("unread", len(described), f"{message}; unpack the archive and open the directory", ()),)
     return losses
 
 

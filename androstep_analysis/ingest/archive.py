@@ -45,7 +45,7 @@ class Archive:
         except InputError:
             raise
         except Exception as error:  # tarfile may raise any exception for a damaged archive
-            message = f"the tar archive is damaged ({printable(str(error))}); the files behind that place are lost"
+            message = f"the tar archive is damaged ({printable(str(error))}); the files after the damage are lost"
             self.losses += (Loss("torn", 1, message),)
 
     @staticmethod

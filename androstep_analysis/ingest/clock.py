@@ -46,15 +46,19 @@ def set_back(totals: Totals, *, is_moved: bool = True) -> tuple[Loss, ...]:
     if is_moved and count > MAX_SETBACKS:
         return mixed(count)
     if is_moved:
-        message = f"the clock was set back {_times(count)}: what follows is moved behind what was before"
+        message = f"the clock was set back {_times(count)}: later events were moved after the earlier ones"
     else:
-        message = f"{_times(count)} a row is of over 60 s before an earlier one of its device: rows are by their times"
+        message = (
+            f"{_times(count)} a row is over 60 s earlier than the previous one of its device: rows were sorted by time"
+        )
     return (Loss("clock", count, message),)
 
 
 def mixed(setbacks: int) -> tuple[Loss, ...]:
     """Return the `Loss` for a clock that went back so many times, of which the times are used as they are."""
-    message = f"the clock goes back {_times(setbacks)}: the times are of several clocks, and tell no order of events"
+    message = (
+        f"the clock goes back {_times(setbacks)}: times come from several clocks, and the order of events is unknown"
+    )
     return (Loss("clock", setbacks, message),) if setbacks else ()
 
 
@@ -92,10 +96,12 @@ def jumped(spans: Jumps) -> tuple[Loss, ...]:
     if not spans:
         return ()
     begin, end = max(spans, key=lambda one: one[1] - one[0])
-    longest = f"{(end - begin) / 1e9:,.0f} s behind {begin / 1e9:,.6f} s"
+    longest = f"{(end - begin) / 1e9:,.0f} s after {begin / 1e9:,.6f} s"
     where = f"the clock jumps by {longest}" if len(spans) == 1 else f"{len(spans)} times, by up to {longest}"
     start = "" if len(spans) == 1 else "the clock jumps "
-    message = f"{start}{where}, longer than the rest lasts: no time is counted across, and time axes leave it out"
+    message = (
+        f"{start}{where}, more than the rest of the recording: durations across it do not count, and time axes omit it"
+    )
     return (Loss("clock", len(spans), message, spans=spans),)
 
 
@@ -119,9 +125,9 @@ def lost_between(spans: Jumps) -> tuple[Loss, ...]:
     if not spans:
         return ()
     begin, end = max(spans, key=lambda one: one[1] - one[0])
-    longest = f"{(end - begin) / 1e9:,.6f} s behind {begin / 1e9:,.6f} s"
+    longest = f"{(end - begin) / 1e9:,.6f} s after {begin / 1e9:,.6f} s"
     where = f"for {longest}" if len(spans) == 1 else f"{len(spans)} times, for up to {longest}"
-    message = f"between the files nothing is recorded {where}: time axes leave it out"
+    message = f"nothing was recorded between the files {where}: time axes omit the gap"
     return (Loss("gap", len(spans), message, spans=spans),)
 
 

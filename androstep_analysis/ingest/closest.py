@@ -36,15 +36,15 @@ def found(head: bytes) -> str:
     if matches[title]:
         odd = next((line for line in lines if not dict(_TEXTS)[title].match(line)), lines[0])
         return (
-            f"{matches[title]} of its first {len(lines)} lines look like {title}, but none is an event that is known; "
+            f"{matches[title]} of its first {len(lines)} lines look like {title}, but none is a known event; "
             f"one of them: {_quoted(odd)}; state the format with --trace-format, or record block events too"
         )
     for separator in _SEPARATORS:
         counts = {line.count(separator) for line in lines}
         if len(counts) == 1 and min(counts) >= 2:
             return (
-                f"its {min(counts) + 1} columns are no known table, and the first line is {_quoted(lines[0])}; "
-                "say which column is what with --csv-columns, as time:s,op,offset:B,size:B"
+                f"its {min(counts) + 1} columns match no known table, and the first line is {_quoted(lines[0])}; "
+                "describe the columns with --csv-columns, for example time:s,op,offset:B,size:B"
             )
     return f"it is text without events; it starts with {_quoted(lines[0])}"
 

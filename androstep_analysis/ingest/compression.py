@@ -73,8 +73,8 @@ def drain(
         done += len(piece)
         if done > limit:
             raise InputError(
-                f"{name}: more than {limit >> 20} MiB once decompressed, which is the limit here; "
-                "cut it into parts, or give more room with TMPDIR"
+                f"{name}: more than {limit >> 20} MiB when decompressed, the limit for this disk; "
+                "split it, or set TMPDIR to a larger disk"
             )
         write(piece)
     # The call that failed lost the bytes that it had already decompressed. Repeat it byte by byte to recover them.
@@ -88,8 +88,8 @@ def drain(
             write(piece)
             total += len(piece)
     cut = isinstance(error, EOFError) or "Truncated" in str(error)
-    what = "is cut short" if cut else f"is damaged ({printable(str(error))})"
-    message = f"the {method} stream {what} after {total} decompressed bytes; what comes later is lost"
+    what = "is truncated" if cut else f"is damaged ({printable(str(error))})"
+    message = f"the {method} stream {what} after {total} decompressed bytes; the rest is lost"
     return (Loss("torn" if cut else "unreadable", 1, message),)
 
 
@@ -335,7 +335,7 @@ def zipped(raw: Bytes, member: ZipMember, losses: tuple[Loss, ...] = ()) -> Pack
     """
     header = raw.read(member.header, 30)
     if len(header) < 30 or not header.startswith(b"PK\x03\x04"):
-        raise InputError(f"{raw.name}: the zip archive is cut short before its first file; fetch it again")
+        raise InputError(f"{raw.name}: the zip archive is truncated before its first file; fetch it again")
     flags, compression = struct.unpack_from("<HH", header, 6)
     (size,) = struct.unpack_from("<I", header, 18)
     name_bytes, extra_bytes = struct.unpack_from("<HH", header, 26)
@@ -359,10 +359,10 @@ def _zipped(raw: Bytes) -> Packed | None:
     """
     members = zip_members(raw)
     if members is None:
-        torn = Loss("torn", 1, "the zip archive is cut short after its first file; more files may be lost")
+        torn = Loss("torn", 1, "the zip archive is truncated after its first file; more files may be lost")
         return zipped(raw, ZipMember(0), (torn,))
     if not members:
-        raise InputError(f"{raw.name}: a zip archive without files; give the recording itself")
+        raise InputError(f"{raw.name}: a zip archive without files; open the recording itself")
     return zipped(raw, next(iter(members.values()))) if len(members) == 1 else None
 
 

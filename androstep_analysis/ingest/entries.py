@@ -79,7 +79,7 @@ def entries(records: Records, clock: str) -> Entries:
     )
     losses = [replace(loss, tables=("files",)) for loss in records.losses if loss.kind != _OVERFLOW]
     losses += [
-        Loss(_OVERFLOW, 1, "the kernel had no room for names; which are lost nobody knows", ("files",), dev,
+        Loss(_OVERFLOW, 1, "the kernel's queue of directory events overflowed; lost names are unknown", ("files",), dev,
              ((begin, end),))
         for dev, begin, end in rows.filter(is_lost).select("dev", "begin_ns", "end_ns").iter_rows()
     ]  # fmt: skip

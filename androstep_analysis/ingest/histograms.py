@@ -27,7 +27,7 @@ _JSON: Final = re.compile(r"^\{'ts': .*'val_type': '.*'data': \[\{'interval-star
 _OF_JSON: Final = ("Bucket ptr", "flags")
 
 _INSTEAD: Final = (
-    "who asked for what, and when, is not in it, so that no table can be made; record each request with biosnoop, "
+    "they contain no requests, so that no table can be made; record each request with biosnoop, "
     "or with androstep record"
 )
 

@@ -12,18 +12,18 @@ _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xe
 _KINDS = (
     (
         re.compile(rb"(?m)\A(?:[^\n]*\n){0,20}?(?:READS|WRITES) :\r?\n_+\r?\n"),
-        "a report of ioblame: sums without events; give the trace that it was made from",
+        "a report of ioblame: it has sums and no events; open the trace that it was made from",
     ),
     (
         re.compile(rb"\A(?:#[^\n]*\n|\s)*packet\s*:?\s*\{"),
-        "a Perfetto trace as text; give the binary one (protoc --encode=perfetto.protos.Trace makes it)",
+        "a Perfetto trace as text; open the binary one (protoc --encode=perfetto.protos.Trace makes it)",
     ),
-    (re.compile(rb"\APERFILE2"), "a recording of perf; give what perf trace prints, or record with trace-cmd"),
-    (re.compile(rb"\A\s*[\[{]\s*[\"\[{\]}]"), "JSON, which no recorder of block I/O writes; give the trace itself"),
-    (_IMAGE, "an image of a filesystem; give it with --image-before or --image-after beside a trace, or to lookup"),
+    (re.compile(rb"\APERFILE2"), "a recording of perf; open the output of perf trace, or record with trace-cmd"),
+    (re.compile(rb"\A\s*[\[{]\s*[\"\[{\]}]"), "JSON, which is not a format of block I/O traces; open the trace itself"),
+    (_IMAGE, "an image of a filesystem; pass it with --image-before or --image-after and a trace, or to lookup"),
     (
         re.compile(rb"\A" + re.escape(record.MAGIC)),
-        "records of extmap, iotrace or iobench; give a listing with --listing-before or --listing-after beside a trace",
+        "records of extmap, iotrace or iobench; pass a listing with --listing-before or --listing-after and a trace",
     ),
 )
 

@@ -71,8 +71,8 @@ def with_samples(recorded: Staging, path: Path, spool: Spool) -> Staging:
     offset = offsets.get(recorded.clock)
     if not isinstance(offset, int):
         raise InputError(
-            f"{source.name}: samples are in the clock boot, the recording beside them is in {recorded.clock}, and "
-            "nothing tells how they stand to each other; ingest them apart"
+            f"{source.name}: the samples use the clock boot, the recording uses {recorded.clock}, and "
+            "the offset between them is unknown; ingest each by itself"
         )
     samples = _read(source, spool, offset)
     task_tables = [part.tasks for part in (recorded, samples) if part.tasks is not None]
@@ -112,8 +112,8 @@ def _checked(source: Source, records: Records, name: str) -> pl.DataFrame:
     have = records.tables.get(name, pl.DataFrame())
     if any(have.schema.get(column) != dtype for column, dtype in _TYPES[name].items()):
         raise InputError(
-            f"{source.name}: its {name} records do not have the fields that procmon's have; record again with a probe "
-            "that fits"
+            f"{source.name}: its {name} records lack fields of procmon; record again with a matching version of the "
+            "probe"
         )
     return have
 
@@ -122,15 +122,15 @@ def _machine(source: Source, header: Mapping[str, object]) -> Machine:
     facts = [header.get(name) for name in ("page_bytes", "clock_hz", "opened_ns")]
     if not all(isinstance(fact, int) and fact > 0 for fact in facts):
         raise InputError(
-            f"{source.name}: its header was expected to have page_bytes, clock_hz and opened_ns; record again with a "
-            "probe that fits"
+            f"{source.name}: its header should have page_bytes, clock_hz and opened_ns; record again with a "
+            "matching version of the probe"
         )
     page_bytes, clock_hz, opened_ns = (int(str(fact)) for fact in facts)
     return Machine(page_bytes, 1_000_000_000 // clock_hz, opened_ns)
 
 
 def _losses(missing: int) -> tuple[Loss, ...]:
-    message = f"{missing} readings are changes of texts that are lost or damaged"
+    message = f"{missing} readings cannot be decoded: the texts that they depend on are lost or damaged"
     return (Loss("baseless", missing, message),) if missing else ()
 
 

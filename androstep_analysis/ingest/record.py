@@ -181,7 +181,9 @@ def join(parts: Sequence[Path], out: Path) -> None:
         heads.append(_header(source, data))
         frames, skipped_bytes = _frames(data, _seed(source, heads[-1]))
         if skipped_bytes or _missing(frames) or heads[-1]["types"] != heads[0]["types"]:
-            raise InputError(f"{source.name}: damaged, or with other records than the streams before it")
+            raise InputError(
+                f"{source.name}: it is damaged, or its record types differ from those of the other streams"
+            )
         for frame in frames if not chunks else frames[1:]:
             payload = data[frame.start : frame.end]
             if frame.type == TRAILER:
@@ -214,7 +216,7 @@ def _header(source: Source, data: bytes) -> dict[str, Any]:
             frame = _frame(data, place, None)
             place = data.rfind(MAGIC, 0, place) if place else -1
     if frame is None:
-        hint = "it is no record stream, or was cut within its first block"
+        hint = "it is not a record stream, or was truncated within its first block"
         raise InputError(f"{source.name}: no header of a record stream (magic A7 52 45 43) was found; {hint}")
     try:
         header = json.loads(data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
@@ -226,7 +228,9 @@ def _header(source: Source, data: bytes) -> dict[str, Any]:
 
 
 def _bad_header(source: Source, expected: str) -> InputError:
-    return InputError(f"{source.name}: its header was expected to have {expected}; record again with a probe that fits")
+    return InputError(
+        f"{source.name}: its header should have {expected}; record again with a matching version of the probe"
+    )
 
 
 def _seed(source: Source, header: dict[str, Any]) -> int:
@@ -242,7 +246,7 @@ def _types(source: Source, header: dict[str, Any]) -> list[_Type]:
     except (KeyError, TypeError, ValueError) as error:
         raise _bad_header(source, f"a list of record types ({printable(repr(error))})") from error
     if len({entry.id for entry in types}) != len(types) or len({entry.name for entry in types}) != len(types):
-        raise _bad_header(source, "record types of different names and numbers")
+        raise _bad_header(source, "record types with unique names and numbers")
     return types
 
 
@@ -342,7 +346,9 @@ def _frame_losses(frames: list[_Frame], tables: dict[str, pl.DataFrame], totals:
             what = "with " + (", ".join(f"{count} {name}" for name, count in lost.items() if count) or "no records")
         losses.append(Loss("damaged", missing, f"{missing} blocks are damaged or missing, {what}"))
     if totals is None:
-        message = "the file has no end: it was cut, or the probe killed; what came later, and what it lost, is unknown"
+        message = (
+            "the file has no trailer: it was truncated, or the probe was killed; later records and losses are unknown"
+        )
         losses.append(Loss("torn", 1, message))
     return losses
 
@@ -350,9 +356,9 @@ def _frame_losses(frames: list[_Frame], tables: dict[str, pl.DataFrame], totals:
 def _skipped_losses(skipped_bytes: int, malformed: int) -> list[Loss]:
     losses = []
     if skipped_bytes:
-        losses.append(Loss("unreadable", skipped_bytes, f"{skipped_bytes} bytes belong to no sound block"))
+        losses.append(Loss("unreadable", skipped_bytes, f"{skipped_bytes} bytes belong to no intact block"))
     if malformed:
-        message = f"{malformed} blocks or strings are sound by their checksum but not as the header describes them"
+        message = f"{malformed} blocks or strings have a correct checksum, but do not match the header"
         losses.append(Loss("malformed", malformed, message))
     return losses
 

@@ -47,7 +47,7 @@ def whole(path: Path) -> Path:
         known(directory)
     except InputError as error:
         message = (
-            f"{path}: a part of a recording, read alone: what iotrace knew of the device and of losses is left out"
+            f"{path}: a part of a recording, read alone: the device description and losses in {FILE_NAME} are not used"
         )
         warnings.warn(LossWarning(f"{message} ({error})"), stacklevel=4)
         return path
@@ -83,7 +83,7 @@ def known(directory: Path) -> Manifest:
 def _told(directory: Path) -> Manifest:
     path = directory / FILE_NAME
     if not path.is_file():
-        raise InputError(f"{directory}: a directory without {FILE_NAME} is no recording; give one that iotrace made")
+        raise InputError(f"{directory}: no {FILE_NAME} in this directory; pass a directory that iotrace wrote")
     try:
         raw = json.loads(files.read_text(path))
     except InputError:
@@ -93,7 +93,7 @@ def _told(directory: Path) -> Manifest:
     try:
         return manifest.parsed(raw | {"events": _events(raw), "realtime_moved_ns": _moved(raw)}, ())
     except manifest.MALFORMED as error:
-        raise InputError(f"{path}: not as iotrace writes it ({error!r}); ingest trace.dat alone") from None
+        raise InputError(f"{path}: not in the format of iotrace ({error!r}); ingest trace.dat alone") from None
 
 
 def command_pid(path: Path) -> int | None:

@@ -98,8 +98,8 @@ class Source:
         """
         if self.size > DATA_BYTES:
             raise InputError(
-                f"{self.name}: {self.size >> 20} MiB, where a file of this format has at most {DATA_BYTES >> 20} MiB; "
-                "cut it into parts"
+                f"{self.name}: {self.size >> 20} MiB, but a file of this format may have at most "
+                f"{DATA_BYTES >> 20} MiB; split it"
             )
         return self.read(0, self.size)
 
@@ -185,7 +185,9 @@ def opened(path: Path) -> Source:
     if not path.exists():
         raise InputError(f"{name}: there is no such file")
     if not path.is_file():
-        raise InputError(f"{name}: a file was expected, and this is none; name one of the files in it")
+        raise InputError(
+            f"{name}: a file was expected, and this is not one; for a directory, pass one of the files in it"
+        )
     try:
         storage = _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
@@ -292,7 +294,7 @@ def checked(raw: Source, packed: compression.Packed) -> Source:
         for piece in source.pieces():
             crc = zlib.crc32(piece, crc)
         if crc != packed.crc:
-            message = "the file in the zip archive is damaged: its checksum does not fit"
+            message = "the file in the zip archive is damaged: its checksum is wrong"
             source.losses += (Loss("unreadable", 1, message),)
     if source.losses == raw.losses:
         source.losses += packed.losses

@@ -155,7 +155,9 @@ def merge(parts: Sequence[Staging]) -> Staging:
     """
     formats = sorted({part.format for part in parts})
     if len(formats) != 1:
-        raise InputError(f"sources of different formats ({', '.join(formats)}) are no one recording; ingest them apart")
+        raise InputError(
+            f"files of different formats ({', '.join(formats)}) cannot form one recording; ingest each by itself"
+        )
     if len(parts) == 1:
         return parts[0]
     firsts = [part.first_ns for part in parts if part.first_ns is not None]

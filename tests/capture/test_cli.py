@@ -197,7 +197,7 @@ def test_a_device_without_an_image_is_said_to_be_of_no_use(androstep: Androstep,
         ("missing", "no such file"),
         ("empty", "the file is empty; a recording was expected"),
         ("garbage", "no known recording; it is "),
-        ("image", "an image of a filesystem; give it with --image-before"),
+        ("image", "an image of a filesystem; pass it with --image-before"),
     ],
 )
 def test_what_is_no_recording(androstep: Androstep, tmp_path: Path, command: str, kind: str, says: str) -> None:
@@ -337,7 +337,7 @@ def test_a_cut_trace_gives_everything_before_the_cut(androstep: Androstep, tmp_p
     whole_lines = left[: left.rindex(b"\n") + 1]
     done = androstep("summary", path, "--json")
     assert done.status == 0
-    assert re.fullmatch(r"androstep: warning: .*cut\.gz: .*cut short.*\n", done.err)
+    assert re.fullmatch(r"androstep: warning: .*cut\.gz: .*truncated.*\n", done.err)
     found = json.loads(done.out)
     assert sum(found["events"].values()) == len(readers.FTRACE_EVENT.findall(whole_lines))
     assert found["losses"] and all(loss["count"] > 0 for loss in found["losses"])

@@ -378,7 +378,7 @@ def _(case: Case, _: Path) -> Case:
     return replace(case, parts=(second, first))
 
 
-@situation("two recordings with a gap between them", "between the files nothing is recorded")
+@situation("two recordings with a gap between them", "nothing was recorded between the files")
 def _(case: Case, _: Path) -> Case:
     times = case.trace.events["ts_ns"].sort()
     first, last = pl.col("ts_ns") < times[len(times) // 3], pl.col("ts_ns") >= times[len(times) * 2 // 3]

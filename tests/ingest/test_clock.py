@@ -116,7 +116,7 @@ def test_rows_of_a_table_may_be_in_any_order(tmp_path: Path) -> None:
     """They are sorted, and what that may mean is said."""
     path = tmp_path / "trace.csv"
     path.write_text("".join(f"{(n * 7919) % 10000}.0,W,{n * 4096},4096\n" for n in range(100)))
-    with pytest.warns(LossWarning, match="before an earlier one of its device"):
+    with pytest.warns(LossWarning, match="earlier than the previous one of its device"):
         made = capture.open(path, csv_columns="time:s,op,offset:B,size:B")
     assert made.last_ns is not None and made.last_ns < 10_000 * S
 
@@ -144,7 +144,7 @@ def test_between_two_recordings_of_a_machine_anything_may_have_happened(tmp_path
     """Issued in one, completed in the next: it need not be the same request."""
     one = of_kernel(tmp_path / "one.txt", (100, "issue"), (100.001, "complete"), (101, "issue"))
     other = of_kernel(tmp_path / "other.txt", (105, "complete"), (106, "issue"), (106.001, "complete"))
-    with pytest.warns(LossWarning, match="between the files nothing is recorded for 4.000000 s behind 101"):
+    with pytest.warns(LossWarning, match="nothing was recorded between the files for 4.000000 s after 101"):
         found = capture.create([other, one], tmp_path / "both")
     (lost,) = [loss for loss in found.losses if loss.kind == "gap"]
     assert lost.spans == ((101 * S, 105 * S),) and "in 2 parts" in repr(found)

@@ -14,9 +14,12 @@ FILES = {
     "binary": (b"\x01\x02ELVES\x00", "it is binary, and starts with b'"),
     "events of another kind": (
         b" app-1 [000] 1.5: sched_wakeup: comm=a\n app-1 [000] 1.6: sched_wakeup: comm=b\n",
-        "2 of its first 2 lines look like ftrace text, but none is an event that is known",
+        "2 of its first 2 lines look like ftrace text, but none is a known event",
     ),
-    "a table": (b"who;what;when\nme;this;now\n", "its 3 columns are no known table, and the first line is 'who;what;"),
+    "a table": (
+        b"who;what;when\nme;this;now\n",
+        "its 3 columns match no known table, and the first line is 'who;what;",
+    ),
     "a log": (b"12:01 started\n12:02 ended\n", "it is text without events; it starts with '12:01 started'"),
     "escapes": (b"\x1b[31mred\nred\n", "it is text without events; it starts with '\\x1b[31mred'"),
 }

@@ -61,4 +61,4 @@ def test_dictionaries(tmp_path: Path) -> None:
 
 
 def test_a_histogram_without_values(tmp_path: Path) -> None:
-    assert "biolatency prints them; who asked for what" in refused(tmp_path, BEGIN + histogram(rows={}))
+    assert "biolatency prints them; they contain no requests" in refused(tmp_path, BEGIN + histogram(rows={}))

@@ -191,7 +191,7 @@ def test_corpus_numbers_of_an_unknown_machine() -> None:
     table = read(path)
     assert Counter(table.filter(pl.col("state") != "resumed")["call"]) == numbers
     assert table.filter(call="syscall_0x127", error="ENOENT").height == len(re.findall(r"NR 295 = -2\b", lines))
-    with pytest.warns(LossWarning, match="nothing tells of what machine"):
+    with pytest.warns(LossWarning, match="the machine is unknown"):
         ingest.read(path)
 
 

@@ -254,7 +254,7 @@ TYPE = {"id": 2, "name": "t", "table": None, "meaning": "T.", "record_bytes": 8,
         ({"types": None}, "a list of record types"),
         ({"types": [TYPE | {"record_bytes": 9}]}, "the fields do not make 9 bytes"),
         ({"types": [TYPE | {"fields": [FIELD | {"dtype": "float"}]}]}, "a list of record types"),
-        ({"types": [TYPE, TYPE]}, "of different names and numbers"),
+        ({"types": [TYPE, TYPE]}, "with unique names and numbers"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused(
@@ -327,5 +327,5 @@ def test_damaged_streams_are_not_joined(sample: bytes, tmp_path: Path) -> None:
     damaged = bytearray(sample)
     damaged[frames_of(sample)[3].start + 100] ^= 1
     parts[1].write_bytes(damaged)
-    with pytest.raises(InputError, match=r"second\.rec: damaged"):
+    with pytest.raises(InputError, match=r"second\.rec: it is damaged"):
         record.join(parts, tmp_path / "both.rec")

@@ -154,7 +154,7 @@ def test_a_stored_file_whose_size_only_the_directory_of_a_zip_states_is_read(tmp
 def test_a_zip_without_a_recording_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.zip"
     path.write_bytes(zip_of(("a", b"1"), ("b", b"2")))
-    with pytest.raises(InputError, match=r"an archive, and none of the files in it \(2\) is a known recording"):
+    with pytest.raises(InputError, match=r"none of the 2 files in this archive is a known recording"):
         ingest.read(path)
 
 
@@ -164,7 +164,7 @@ def test_damage_in_a_zip_of_several_files_is_a_loss(tmp_path: Path) -> None:
         archive.writestr("a.txt", LINE * 3)
         archive.writestr("b", b"2")
     path.write_bytes(path.read_bytes().replace(b"8,0 W", b"8,0 R", 1))
-    with pytest.warns(LossWarning, match="damaged: its checksum does not fit"):
+    with pytest.warns(LossWarning, match="damaged: its checksum is wrong"):
         assert ingest.read(path).events == {"block_rq_issue": 3}
 
 
@@ -176,8 +176,8 @@ def test_damage_in_a_zip_of_several_files_is_a_loss(tmp_path: Path) -> None:
         (b"import sys\n\n\ndef main() -> None:\n    print(sys.argv[1:])\n", "starts with 'import sys"),
         (b"\x1b]0;owned\x07\n", r"starts with b'\\x1b\]0;owned"),
         (b"<!DOCTYPE html>\n<html><body>no trace</body></html>\n", "without a systrace recording"),
-        (b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n", "there is no event in it"),
-        (b"proces,device,rw_flag,sector,size,timestamp\r\n", "there is no event in it"),
+        (b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:2\n#\n", "it contains no event"),
+        (b"proces,device,rw_flag,sector,size,timestamp\r\n", "it contains no event"),
         (b"name,size\na,1\n", "starts with 'name,size"),
     ],
 )
@@ -224,5 +224,5 @@ def test_garbage_is_refused(tmp_path: Path, contents: bytes) -> None:
 def test_what_is_known_to_be_no_recording(tmp_path: Path, head: bytes, told: str) -> None:
     path = tmp_path / "trace.dat"
     path.write_bytes(head)
-    with pytest.raises(InputError, match=rf"trace.dat: {told}.*; (give|replay)"):
+    with pytest.raises(InputError, match=rf"trace.dat: {told}.*; (open|pass)"):
         ingest.read(path)

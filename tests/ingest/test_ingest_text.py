@@ -243,7 +243,7 @@ def test_columns_of_a_csv_are_kept_in_the_capture(tmp_path: Path) -> None:
     for one in (opened, made, again):
         rows = one.requests.select("dev", "sector", "nr_sectors", "queue_ns", "complete_ns").collect().rows()
         assert rows == [(8 << 20 | 3, 8, 16, 12_000, 362_000), (7, 128, 8, 90_000, 210_000)]
-    with pytest.raises(InputError, match="no column is the size"):
+    with pytest.raises(InputError, match="column size is missing"):
         androstep.open(path, csv_columns="time:us,op,dev,offset:B")
 
 

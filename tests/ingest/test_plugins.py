@@ -145,7 +145,7 @@ def test_an_unknown_name_lists_all_that_are_known(install: Install, notes: Path)
     with pytest.raises(InputError) as failed:
         capture.open(notes, format="nothing")
     titles = ", ".join([*(format.title for format in ingest.FORMATS), "Notes"])
-    assert str(failed.value) == f"'nothing' is no format; the formats are {titles}"
+    assert str(failed.value) == f"'nothing' is not a known format; known formats are {titles}"
 
 
 def test_columns_of_a_csv_are_of_no_other_format(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_columns_of_a_csv_are_of_no_other_format(tmp_path: Path) -> None:
     path.write_bytes(CSV)
     columns = "time:us,op,dev,offset:B,size:B"
     assert ingest.read(path, csv_columns=columns, format="block csv").events == {"R": 1}
-    with pytest.raises(InputError, match="columns of a CSV are given, and strace log has none; leave one of both out"):
+    with pytest.raises(InputError, match="CSV columns cannot be used with format strace log; omit one of the two"):
         ingest.read(path, csv_columns=columns, format="strace log")
 
 

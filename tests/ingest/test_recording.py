@@ -132,8 +132,8 @@ def test_two_recordings_are_not_one(recorded: tuple[Path, Path], tmp_path: Path)
     [
         (lambda d: (d / "trace.dat").unlink(), "no trace.dat; if iotrace was killed, finish it: iotrace --finish"),
         (lambda d: (d / "recording.json").write_text("{"), "not valid JSON"),
-        (lambda d: (d / "recording.json").write_text("[]"), "not as iotrace writes it"),
-        (lambda d: (d / "recording.json").write_text("{}"), "not as iotrace writes it"),
+        (lambda d: (d / "recording.json").write_text("[]"), "not in the format of iotrace"),
+        (lambda d: (d / "recording.json").write_text("{}"), "not in the format of iotrace"),
     ],
 )
 def test_a_damaged_recording_says_what_is_wrong(copied: Path, damage, sentence: str) -> None:
@@ -143,7 +143,7 @@ def test_a_damaged_recording_says_what_is_wrong(copied: Path, damage, sentence: 
 
 
 def test_a_directory_of_something_else_is_no_recording(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"without recording\.json is no recording"):
+    with pytest.raises(InputError, match=r"no recording\.json in this directory"):
         capture.create([tmp_path], tmp_path / "capture")
 
 
@@ -165,7 +165,7 @@ def test_facts_of_the_manifest_are_kept_with_the_recording(recorded: tuple[Path,
 def test_a_record_stream_that_is_no_listing_is_refused(recorded: tuple[Path, Path], tmp_path: Path) -> None:
     forged = tmp_path / "forged.rec"
     forged.write_bytes((recorded[0] / "before.rec").read_bytes().replace(b'"generation"', b'"gemeration"'))
-    with pytest.raises(InputError, match=r"no record stream|but not a listing of files|header"):
+    with pytest.raises(InputError, match=r"not a record stream|but not a listing of files|header"):
         capture.create([recorded[0] / "trace.dat"], tmp_path / "capture", capture.Description(listing_before=forged))
 
 
@@ -251,6 +251,7 @@ def test_a_trace_beside_a_damaged_recording_is_read_alone_and_says_so(copied: Pa
 def test_of_a_packed_recording_the_trace_alone_is_read_and_that_is_said(copied: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
         archive.add(copied, "run")
-    with pytest.warns(LossWarning, match=r"what run/recording\.json knows .* was not read; unpack the archive"):
+    message = r"the device description .* in run/recording\.json were not read; unpack the archive"
+    with pytest.warns(LossWarning, match=message):
         opened = androstep_analysis.open(tmp_path / "x.tar")
     assert "unread" in [loss.kind for loss in opened.losses]

@@ -140,7 +140,7 @@ def test_in_the_directory_of_iotrace_it_is_found(recorded: Path, tmp_path: Path)
 def test_a_clock_that_nothing_tells_of_is_refused(recorded: Path, tmp_path: Path) -> None:
     trace = tmp_path / "blk.txt"
     trace.write_text("  8,0    1        1     0.000001000   100  Q   W 1000 + 8 [one]\n")
-    with pytest.raises(InputError, match="samples are in the clock boot, the recording beside them is in"):
+    with pytest.raises(InputError, match="the samples use the clock boot, the recording uses"):
         capture.create([trace, recorded], tmp_path / "capture")
     assert not (tmp_path / "capture").exists()
 
@@ -153,7 +153,7 @@ def test_of_a_cut_file_the_rest_is_read(recorded: Path, tmp_path: Path, part: fl
     path = tmp_path / "cut.rec"
     path.write_bytes(data[: behind + int((len(data) - behind) * part)])
     whole = ingest.read(recorded).samples.collect()
-    with pytest.warns(LossWarning, match="the file has no end"):
+    with pytest.warns(LossWarning, match="the file has no trailer"):
         found = ingest.read(path)
     assert {"torn"} <= {loss.kind for loss in found.losses}
     counter = [name for name in whole.columns if name not in ("ts_ns", "value")]
@@ -171,7 +171,9 @@ def test_changes_without_the_text_before_them_are_counted(recorded: Path, tmp_pa
     data[first_texts + 5000] ^= 1
     path = tmp_path / "x.rec"
     path.write_bytes(data)
-    with pytest.warns(LossWarning, match="readings are changes of texts that are lost or damaged"):
+    with pytest.warns(
+        LossWarning, match="readings cannot be decoded: the texts that they depend on are lost or damaged"
+    ):
         found = ingest.read(path)
     assert {loss.kind for loss in found.losses} >= {"damaged", "baseless"}
 
@@ -179,9 +181,9 @@ def test_changes_without_the_text_before_them_are_counted(recorded: Path, tmp_pa
 def test_what_another_probe_wrote_under_this_name_is_refused(tmp_path: Path) -> None:
     for name in TYPES:
         wrong = {key: fields for key, fields in TYPES.items() if key != name}
-        with pytest.raises(InputError, match=f"its {name} records do not have the fields"):
+        with pytest.raises(InputError, match=f"its {name} records lack fields"):
             ingest.read(written(tmp_path / "x.rec", wrong))
-    with pytest.raises(InputError, match="its header was expected to have page_bytes, clock_hz and opened_ns"):
+    with pytest.raises(InputError, match="its header should have page_bytes, clock_hz and opened_ns"):
         ingest.read(written(tmp_path / "x.rec"))
 
 

@@ -750,7 +750,7 @@ def _written(directory: Path, data: bytes) -> Path:
         (b"\x17\x08\x44tracing", "header of this trace.dat is damaged"),
         (b"\x17\x08\x44tracing6\0\0\3\0\x10\0\0", "4 or 8 bytes"),
         (b"\x17\x08\x44tracing6\0\0\x08\1\0\0\0", "a page of"),
-        (b"\x17\x08\x44tracing6\0\0\x08\0\x10\0\0", "no event in it"),
+        (b"\x17\x08\x44tracing6\0\0\x08\0\x10\0\0", "contains no event"),
         (b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0lz4\x001\0", "zstd, zlib or none was expected"),
     ],
 )

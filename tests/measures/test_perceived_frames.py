@@ -134,7 +134,7 @@ def test_what_is_damaged_is_counted() -> None:
     staging, frames = read(bytes(cut) + untimed + cookieless + lowest + good)
     assert frames.height == 1
     assert {loss.message for loss in staging.losses} == {
-        "1 packets are damaged; what is in them is lost",
+        "1 packets are damaged; their contents are lost",
         "3 events are damaged",
     }
 

@@ -80,14 +80,14 @@ def read(source: Source, spool: Spool) -> Staging:
     """
     names = _header(source.head)
     if names is None or not {"TIME(s)", "STARTs", "ENDs"} & set(names):
-        raise InputError(f"{source.name}: the list has no times; print them (iosnoop -ts), and give that")
+        raise InputError(f"{source.name}: the list has no times; record it again with times (iosnoop -ts)")
     columns = csv.Columns(tuple(_COLUMNS[name][0] for name in names), "\t", start="issue")
     rows = _Rows(names)
     staging = csv.parse(rows.of(source.pieces()), spool, columns, None, csv.NO_HEADER, "biosnoop")
     losses = (*staging.losses, *lines.dropped(rows.nr_lost), *clock.mixed(rows.nr_restarts))
     if rows.nr_diskless:
         message = (
-            f"{rows.nr_diskless} lines name no disk and no bytes (flushes that the tool cannot tell); they are left out"
+            f"{rows.nr_diskless} lines without disk and bytes (flushes that the tool cannot identify) are left out"
         )
         losses += (Loss("diskless", rows.nr_diskless, message),)
     by_submitter = "TIME(s)" in names

@@ -159,11 +159,11 @@ def _set(source: Source) -> tuple[list[Source], tuple[Loss, ...]]:
 
 def _losses(report: _Report, unknown: int) -> Iterator[Loss]:
     counted = (
-        ("torn", report.torn, "records are not whole"),
-        ("unreadable", report.gaps, f"times bytes that are no record follow one ({report.gap_bytes} bytes in all)"),
-        ("unreadable", unknown, "records are of no known action"),
-        ("unreadable", report.names_left, "names of threads are more than can be kept"),
-        ("dropped", report.missing, "events are missing by the numbers of those that follow"),
+        ("torn", report.torn, "records are incomplete"),
+        ("unreadable", report.gaps, f"gaps hold bytes that are not records ({report.gap_bytes} bytes in total)"),
+        ("unreadable", unknown, "records have an unknown action"),
+        ("unreadable", report.names_left, "names of threads exceed the capacity"),
+        ("dropped", report.missing, "events are missing by their sequence numbers"),
     )
     return (Loss(kind, count, f"{count} {what}") for kind, count, what in counted if count)
 

@@ -98,7 +98,7 @@ class Columns:
             missing.remove("time")
         doubled = {name for name in names if name != "-" and names.count(name) > 1}
         if missing or doubled or {"comm", "task"} <= set(names):
-            what = f"no column is the {missing[0]}" if missing else f"two columns are the same ({', '.join(doubled)})"
+            what = f"column {missing[0]} is missing" if missing else f"a column occurs twice ({', '.join(doubled)})"
             raise InputError(f"CSV columns {','.join(self.columns)!r}: {what}; write for example {_SHOWN}")
         return [self._cell(word) for word in self.columns if word != "..."]
 
@@ -230,7 +230,7 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
     if columns is None:
         recognised = _recognised(source.head)
         if recognised is None:
-            raise InputError(f"{source.name}: no known columns; say what they are, for example {_SHOWN}")
+            raise InputError(f"{source.name}: unknown columns; describe them, for example {_SHOWN}")
         columns, preset, header = recognised
     return parse(source.pieces(), spool, columns, preset, header)
 
@@ -327,8 +327,8 @@ def _repeated(count: int, rows: int, repeat_ns: int) -> tuple[Loss, ...]:
         return ()
     message = (
         f"{count} of {rows} rows ({count / rows:.1%}) repeat an earlier one within"
-        f" {repeat_ns // 1_000_000} ms, as if two tracepoints were mixed; all count: where one"
-        " tracepoint is enough, open its rows alone"
+        f" {repeat_ns // 1_000_000} ms, as if two tracepoints were mixed; all count: to avoid"
+        " that, ingest the rows of one tracepoint only"
     )
     return (Loss("repeated", count, message, ()),)
 
@@ -345,7 +345,7 @@ def _numbered(columns: Columns, names: native.Strings) -> tuple[Loss, ...]:
 def _rounded(count: int) -> tuple[Loss, ...]:
     if not count:
         return ()
-    message = f"{count} requests do not begin and end at sectors of 512 B; they count as all sectors they touch"
+    message = f"{count} requests are not aligned to sectors of 512 B; they count as all sectors that they touch"
     return (Loss("rounded", count, message, ()),)
 
 

@@ -173,9 +173,9 @@ def _staging(octf: _Octf, summary: _Summary | None, torn: int) -> Staging:
     events = {name: int(octf.kinds[number]) for number, name in _KINDS.items() if octf.kinds[number]}
     losses = []
     if torn:
-        losses.append(Loss("torn", torn, f"queues end with {torn} bytes that are no whole event"))
+        losses.append(Loss("torn", torn, f"queues end with {torn} bytes of incomplete events"))
     if octf.damaged:
-        losses.append(Loss("unreadable", int(octf.damaged), f"{octf.damaged} messages are no events"))
+        losses.append(Loss("unreadable", int(octf.damaged), f"{octf.damaged} messages cannot be decoded"))
     dropped = summary.dropped if summary is not None else 0
     if dropped:
         losses.append(Loss("dropped", dropped, f"the recorder dropped {dropped} events"))

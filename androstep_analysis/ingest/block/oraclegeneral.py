@@ -108,7 +108,7 @@ def _losses(source: Source, block_bytes: int | None) -> tuple[Loss, ...]:
     if source.size % RECORD_BYTES:
         losses.append(Loss("torn", 1, "the last record has no end and was dropped"))
     if block_bytes is None:
-        message = "objects are not blocks of one size: where they lie is unknown, and no requests can be made of them"
+        message = "objects are not blocks of one size: their offsets are unknown, and no requests can be built"
     else:
-        message = f"objects are taken for blocks of {block_bytes} B: their numbers tell where they lie"
+        message = f"objects are treated as blocks of {block_bytes} B, located by their numbers"
     return (*losses, Loss("objects", 1, message, ()))

@@ -553,7 +553,7 @@ def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...
         ("overwritten", overwritten, "events were overwritten before they were read", of_pages),
         ("dropped", dropped, "events were dropped by the kernel: its buffer was full", EVER),
         ("unreadable", counted.broken, "pages are damaged; their events from the damage on are lost", counted.gaps),
-        ("unreadable", counted.unknown, "events cannot be read: the file does not say what they hold", EVER),
+        ("unreadable", counted.unknown, "events cannot be decoded: their formats are not recorded", EVER),
     )
     lost = [
         Loss(kind, count, message + (f" (and {count - 1} more)" if count > 1 else ""))
@@ -562,7 +562,9 @@ def _losses(recording: Recording, counted: Census) -> tuple[int, tuple[Loss, ...
     lost += [Loss(kind, n, f"{n} {what}", spans=spans) for kind, n, what, spans in counts if n]
     lost += clock.mixed(counted.setbacks)
     if recording.clock in _NO_NANOSECONDS and recording.tsc is None:
-        message = f"the clock {recording.clock} counts no nanoseconds, and the file does not say what: no time is right"
+        message = (
+            f"the clock {recording.clock} does not count nanoseconds, and its unit is not recorded: all times are wrong"
+        )
         lost.append(Loss("clock", 1, message, ()))
     return overwritten + dropped, tuple(lost)
 

@@ -100,11 +100,11 @@ def _dump(source: Source) -> _Dump:
     if (this := _PAGES.fullmatch(source.path.name)) is not None:
         files[int(this[1])] = source
     if not any(file.size for file in files.values()):
-        raise InputError(f"{source.name}: formats of events, but no pages beside them; put them there as cpu0.raw, ...")
+        raise InputError(f"{source.name}: event formats without pages; add the pages to its directory as cpu0.raw, ...")
     if _FORMATS not in siblings:
         raise InputError(
-            f"{source.name}: pages of ftrace, but beside them no file 'formats' that says what they hold; "
-            "put the output of cat events/*/*/format there"
+            f"{source.name}: pages of ftrace without the file 'formats' that describes them; "
+            "save the output of cat events/*/*/format as that file"
         )
     texts = {name: _text(source.load_sibling(name)) for name in (_FORMATS, *_SAVED) if name in siblings}
     machines = (_machine(file.head) for _, file in sorted(files.items()))

@@ -94,7 +94,7 @@ class Container(Recording):
             for cpu, offset, size in buffer.cpus:
                 left = max(self.source.size - offset, 0)
                 if (size and offset in places) or used > self.source.size:
-                    self.lose("unreadable", f"the pages of CPU {cpu} are said to be those of another")
+                    self.lose("unreadable", f"the pages of CPU {cpu} have the same location as those of another CPU")
                     break
                 if size:
                     places.add(offset)
@@ -104,7 +104,7 @@ class Container(Recording):
                     pages = partial(self._unpacked_pages, cpu, offset, size)
                 else:
                     if left < size:
-                        message = f"the file ends {size - left} bytes before the pages of CPU {cpu} do; they are lost"
+                        message = f"the file is truncated: {size - left} bytes of the pages of CPU {cpu} are lost"
                         self.lose("torn", message)
                     pages = partial(self._pages, layout.page_bytes, offset, min(size, left))
                 streams.append(binary.Stream(cpu, layout, pages))
@@ -129,7 +129,7 @@ class Container(Recording):
                 packed_bytes += len(body)
                 unpacked_bytes += len(data)
                 if unpacked_bytes > _LARGEST_CHUNK + _LARGEST_RATIO * packed_bytes:
-                    raise _Damage("pages cannot be compressed so far")
+                    raise _Damage("the compression ratio of pages is implausible")
                 if data:
                     yield data
                 if len(body) < packed:
@@ -140,7 +140,7 @@ class Container(Recording):
     def unpacked(self, body: bytes, size: int) -> bytes:
         """Decompress bytes of this file, up to the `size` that it states. Truncation and damage are losses."""
         if self.compression not in _METHODS:
-            raise _Damage("compressed contents were not expected: it says that nothing is compressed")
+            raise _Damage("compressed contents were not expected: the header states no compression")
         if size > _LARGEST_BLOB:
             raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at once, not {size}")
         data, losses = drained(self.name, self.compression, lambda: _Limited(_METHODS[self.compression](body), size))
@@ -187,7 +187,7 @@ def open_container(source: Source) -> Container:
         else:
             _read_sections(container, words)
     except _Damage as damage:
-        message = f"the header of this trace.dat is damaged: {damage}; what it should say from there on is lost"
+        message = f"the header of this trace.dat is damaged: {damage}; the rest of the header is lost"
         container.lose("torn", message)
     return container
 
@@ -262,7 +262,7 @@ def _read_sections(container: Container, words: _Words) -> None:
             seen.add(place)
             place = _read_options(container, _section(container, place))
     except _Damage as damage:
-        message = f"its list of contents is damaged: {damage}; contents were searched for, and CPUs are not known"
+        message = f"its list of sections is damaged: {damage}; sections were searched for, and CPUs are unknown"
         container.lose("torn", message)
         container.buffers.clear()
         _search_sections(container, words.place)
@@ -459,7 +459,7 @@ class _Words:
         raw = self._peek(min(_LONGEST_NAME, self.left()))
         end = raw.find(b"\0")
         if end < 0:
-            raise _Damage(f"the end of a name was expected behind byte {self.place}")
+            raise _Damage(f"the end of a name was expected after byte {self.place}")
         self.place += end + 1
         return raw[:end].decode(errors="backslashreplace")
 

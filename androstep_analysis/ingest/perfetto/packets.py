@@ -377,12 +377,12 @@ class Recorder:
         if count := self.buffers.get("overwritten", 0):
             yield Loss("wrapped", count, f"{count} chunks of the recorder's buffer were overwritten by later ones")
         if count := self.buffers.get("discarded", 0) + self.buffers.get("packets lost", 0):
-            yield Loss("dropped", count, f"{count} packets found no room in the recorder's buffers")
+            yield Loss("dropped", count, f"{count} packets did not fit into the recorder's buffers")
         if count := self.buffers.get("patches failed", 0) + self.buffers.get("violations", 0):
             yield Loss(
-                "unreadable", count, f"{count} pieces of packets came too late for the recorder, or were damaged"
+                "unreadable", count, f"{count} fragments of packets came too late for the recorder, or were damaged"
             )
         if self.refused:
             names = printable(", ".join(sorted(self.refused)[:20]))
-            message = f"{len(self.refused)} events were asked for and could not be recorded: {names}"
+            message = f"{len(self.refused)} requested events could not be recorded: {names}"
             yield Loss("missing", len(self.refused), message, ())

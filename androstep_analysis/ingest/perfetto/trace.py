@@ -255,25 +255,25 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
     counted = (
         ("overwritten", totals.lost_bundles, "times the kernel lost events of a CPU before they were read"),
         ("dropped", totals.dropped, "times the recorder lost packets of a sequence"),
-        ("torn", totals.torn, "packets are cut off by the end of the file"),
-        ("unreadable", unreadable, "packets are damaged; what is in them is lost"),
+        ("torn", totals.torn, "packets are truncated at the end of the file"),
+        ("unreadable", unreadable, "packets are damaged; their contents are lost"),
         ("unreadable", totals.unreadable_events, "events are damaged"),
         ("unreadable", totals.page_errors, "pages of the kernel's buffer could not be read by the recorder"),
-        ("missing", totals.stateless, "packets need what was lost with an earlier one"),
-        ("unread", totals.foreign, "packets are of another machine", ()),
+        ("missing", totals.stateless, "packets refer to data of an earlier packet that is lost"),
+        ("unread", totals.foreign, "packets come from another machine", ()),
         (
             "clock",
             second.untimed,
-            "packets of counters have no time in a clock that the trace relates to others",
+            "packets of counters have times in a clock that cannot be converted",
             ("samples", "importance"),
         ),
         (
             "clock",
             second.untimed_frames,
-            "frames have no time in a clock that the trace relates to others",
+            "frames have times in a clock that cannot be converted",
             ("frames",),
         ),
-        ("clock", totals.mixed_clocks, "pieces are of another clock than the first: their times do not fit"),
+        ("clock", totals.mixed_clocks, "event bundles use another clock than the first: their times are wrong"),
     )
     for kind, count, what, *tables in counted:
         if count:

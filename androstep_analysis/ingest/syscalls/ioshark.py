@@ -227,7 +227,7 @@ def _read(source: Source, names: list[str]) -> tuple[pl.DataFrame, list[Loss]]:
         losses.append(Loss("torn", missing, f"{missing} of {counts[1]} operations are missing at the end"))
     if not is_valid.all():
         unknown = int((~is_valid).sum())
-        losses.append(Loss("unreadable", unknown, f"{unknown} operations have a number that is none"))
+        losses.append(Loss("unreadable", unknown, f"{unknown} operations have an invalid call number or time"))
     table = _table(operations[is_valid], np.flatnonzero(is_valid) + 1, _files(files, source, names))
     return table.with_columns(tid=pl.lit(_tid(source), pl.Int32)).pipe(schema.complete, "syscalls"), losses
 

@@ -126,13 +126,13 @@ class _Script:
 
     def _losses(self) -> Iterator[Loss]:
         if self._unreadable:
-            message = f"{self._unreadable} lines are no calls of a script; the first is {self._first_unreadable}"
+            message = f"{self._unreadable} lines are not calls of a script; the first is {self._first_unreadable}"
             yield Loss("unreadable", self._unreadable, message)
         if inserted := self._events[_INSERTED]:
             message = (
-                f"{inserted} opens that MobiGen's cleaner inserted were left out: what their descriptors were open"
+                f"{inserted} opens that MobiGen's cleaner inserted were left out: the files of their descriptors are"
             )
-            yield Loss("missing", inserted, f"{message} on is not recorded")
+            yield Loss("missing", inserted, f"{message} not recorded")
         if self._nameless:
             message = f"{self._nameless} opens have no path: MobiGen's cleaner kept only the beginning of it"
             yield Loss("missing", self._nameless, message)

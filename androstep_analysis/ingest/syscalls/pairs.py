@@ -379,18 +379,18 @@ class Pairs:
         if counts.forgotten:
             first = f"{work.call_name(counts.forgotten_call)} of thread {counts.forgotten_tid}"
             message = (
-                f"{counts.forgotten} calls have no result: the events at their ends were not recorded "
+                f"{counts.forgotten} calls have no result: their exit events were not recorded "
                 f"(the first: {first}, {counts.forgotten_ns / 1e9:.6f} s)"
             )
             yield Loss("missing", counts.forgotten, message, (_FILLS,))
         if counts.nameless:
-            message = f"{counts.nameless} events tell of calls by numbers that {self._machine.name} does not have"
+            message = f"{counts.nameless} events have call numbers that {self._machine.name} does not have"
             if self._machine.name is None:
-                message = f"{counts.nameless} events tell of calls by numbers only, and nothing tells of what machine"
+                message = f"{counts.nameless} events identify calls only by number, and the machine is unknown"
             yield Loss("unreadable", counts.nameless, message, (_FILLS,))
         if counts.narrow:
             message = (
-                f"{counts.narrow} events are calls of 32-bit programs, whose numbers mean others; they are left out"
+                f"{counts.narrow} events are calls of 32-bit programs, which have other numbers; they are left out"
             )
             yield Loss("unreadable", counts.narrow, message, (_FILLS,))
 

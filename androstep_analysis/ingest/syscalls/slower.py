@@ -217,7 +217,7 @@ class _List:
             yield from clock.mixed(max(0, self._headers - 1))
         if self._unreadable:
             shown = printable(self._first_unreadable)
-            message = f"{self._unreadable} lines cannot be read as calls of such a list; the first: “{shown}”"
+            message = f"{self._unreadable} lines cannot be read as calls; the first: “{shown}”"
             yield Loss("unreadable", self._unreadable, message)
         if self._begin is None:
             yield Loss("faster", 1, "calls faster than the tool's threshold, by default 10 ms, are not in the list")

@@ -261,7 +261,7 @@ class _Log:
     def _losses(self) -> tuple[Loss, ...]:
         shown = printable(self._first_unreadable.decode(errors="backslashreplace"))
         texts = {
-            "unreadable": ("unreadable", f"lines are none of strace's; the first: “{shown}”"),
+            "unreadable": ("unreadable", f"lines are not in the format of strace; the first: “{shown}”"),
             "overlong": ("unreadable", f"lines are longer than {LINE_BYTES >> 20} MiB"),
             "torn": ("torn", "files end within a line, which was dropped"),
             "forgotten": ("missing", "calls have no result: too many had begun and not returned"),
