@@ -1,4 +1,4 @@
-"""Samples of the texts that procmon reads, one after the other in plain Python: the slow version of the reader."""
+"""A slow reference implementation of the reader for procmon's texts, in plain Python."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MACHINE = Machine(os.sysconf("SC_PAGESIZE"), 1_000_000_000 // os.sysconf("SC_CLK
 _LARGEST = (1 << 63) - 1
 
 Reading = tuple[int, int, str, str]
-"""ts_ns, number of the file, path, text"""
+"""Time in ns, number of the file, path, text."""
 Key = tuple[Any, ...]
-"""scope, dev, pid, instance, counter, unit"""
+"""Scope, dev, pid, instance, counter, unit."""
 
 CPU = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"]
 DISK = [
@@ -36,12 +36,12 @@ CHOSEN = {
     "vmstat": "pgfault pgpgin pgpgout nr_dirty nr_free_pages",
     "meminfo": "MemTotal MemFree Cached Dirty Active(file)",
 }
-"""Of meminfo and vmstat only some: the others are named alike."""
+"""Some counters of each file. The remaining ones of meminfo and vmstat have similar names."""
 
 
 @dataclass
 class Series:
-    """A counter, and its last reading."""
+    """A counter and its last reading."""
 
     key: Key
     rows: list[tuple[Any, ...]]
@@ -52,12 +52,12 @@ class Series:
     value: int = 0
 
     def write(self) -> None:
-        """Writes the last reading."""
+        """Append the last reading."""
         self.rows.append((self.ts_ns, *self.key[:4], self.key[4], self.value, self.key[5]))
         self.told = self.written = True
 
     def read(self, ts_ns: int, value: int | None) -> None:
-        """Takes a reading, and writes it, and that before, where they differ."""
+        """Add a reading. If its value differs, append it and the previous reading."""
         if value is None:
             return
         differs = not self.known or self.value != value
@@ -70,7 +70,7 @@ class Series:
             self.write()
 
     def end(self) -> None:
-        """Writes the last reading if that was not."""
+        """Append the last reading if it was not appended yet."""
         if self.known and not self.written and (self.told or self.value or self.key[0] != "process"):
             self.write()
 
@@ -84,7 +84,7 @@ class Process:
 
 
 def number(word: str, factor: int = 1) -> int | None:
-    """The value of a word; None where it is none that fits."""
+    """Return the value of a word; None if it is not a number or too large."""
     value = (
         int(word, 16) if re.fullmatch("0x[0-9a-fA-F]+", word) else int(word) if re.fullmatch(r"-?\d+", word) else None
     )
@@ -92,7 +92,7 @@ def number(word: str, factor: int = 1) -> int | None:
 
 
 def decoded(texts: pl.DataFrame) -> Iterator[Reading]:
-    """The whole text of each record."""
+    """Return the whole text of each record."""
     files: dict[int, tuple[str, str]] = {}
     part = ""
     for row in texts.to_dicts():
@@ -114,7 +114,7 @@ def decoded(texts: pl.DataFrame) -> Iterator[Reading]:
 
 
 def samples(readings: Iterable[Reading], machine: Machine) -> list[tuple[Any, ...]]:
-    """Rows of table samples: of equal readings of a counter the first and the last, one after the other."""
+    """Return rows of table samples: the first and the last of equal consecutive readings of each counter."""
     ordered = sorted(readings, key=lambda reading: reading[0])
     rows: list[tuple[Any, ...]] = []
     told = {path: text.split("\n")[0] for _, _, path, text in reversed(ordered)}
@@ -182,7 +182,7 @@ def _take(process: Process, ts_ns: int, values: dict[str, int | None]) -> None:
 
 
 def counters_of(path: str, text: str, told: dict[str, str], machine: Machine) -> Iterator[tuple[Key, int | None]]:
-    """The counters in a file of the system."""
+    """Return the counters in a file of the system."""
     file = path.removeprefix("/proc/").removesuffix("/dev").replace("/", ".")
     for line in text.split("\n"):
         key, *words = line.split() or [""]

@@ -1,4 +1,4 @@
-"""A clock that jumps, is set back or is two clocks is noticed, and no time is counted across."""
+"""A clock that jumps or is set back, or two clocks in one file, are detected, and durations do not include the gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line(cpu: int, second: float, action: str, sector: int) -> str:
 
 
 def life(first_s: float, count: int, cpu: int = 0) -> list[str]:
-    """Whole requests of 3 ms, ten a second."""
+    """Return the lines of complete requests that take 3 ms, ten per second."""
     return [
         line(cpu, first_s + n / 10 + step / 1000, action, 8 * n)
         for n in range(count)
@@ -45,7 +45,7 @@ def slowest(found: capture.Capture) -> float:
 
 
 def test_a_jump_is_left_out_of_every_axis(tmp_path: Path) -> None:
-    """A write is under way when the clock jumps: it stays a completed write, and takes no known time."""
+    """A write that is in progress when the clock jumps remains a completed write with unknown latency."""
     lines = [*life(100, 50), line(0, 106, "Q", 4000), line(0, 106.001, "D", 4000)]
     lines += [line(0, 106.002 + JUMP_S, "C", 4000), *life(107 + JUMP_S, 50)]
     with pytest.warns(LossWarning, match="the clock jumps by"):
@@ -61,7 +61,9 @@ def test_a_jump_is_left_out_of_every_axis(tmp_path: Path) -> None:
 
 
 def test_a_pause_stays_as_it_is(tmp_path: Path) -> None:
-    """A night without I/O in a recording of two days, and an hour less a second in a short one."""
+    """Pauses are not jumps: a night without I/O in two days of recording, and just under an hour in a short
+    recording.
+    """
     short = opened(tmp_path / "short.txt", [*life(0, 20), *life(3598, 20)])
     assert not clocks(short) and "parts" not in repr(short)
     long = [text for hour in range(48) if not 20 <= hour < 28 for text in life(hour * 1200.0 * 3, 2)]
@@ -70,7 +72,7 @@ def test_a_pause_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("back_s", [90.0, 1e6, JUMP_S * 1.0])
 def test_what_follows_a_setback_is_behind_what_was_before(tmp_path: Path, back_s: float) -> None:
-    """A reset to nearly zero, and to somewhere within what was recorded: the order of the file is kept."""
+    """After a reset to nearly zero, or to a time within the recording, events stay in file order."""
     before = life(2e6 * (back_s > 100) + JUMP_S * 2.0 * (back_s > 2e6) + 200, 50)
     after = [text.replace("[app]", "[two]") for text in life(2e6 * (back_s > 100) + JUMP_S * 2.0 * (back_s > 2e6)
                                                               + 200 - back_s, 50)]  # fmt: skip
@@ -86,7 +88,7 @@ def test_what_follows_a_setback_is_behind_what_was_before(tmp_path: Path, back_s
 
 
 def test_silence_counts_from_an_hour_on() -> None:
-    """Between rows, behind the last one, and where two tables are silent together."""
+    """Silence is detected between rows, after the last row, and where two tables are silent at the same time."""
     hour = clock.LEAST_JUMP_NS
     rows = pl.LazyFrame({"ts_ns": [0, hour - 1, 2 * hour - 1, 3 * hour - 2]})
     assert clock._silences(rows, 0, 4 * hour - 2) == ([(hour - 1, 2 * hour - 1), (3 * hour - 2, 4 * hour - 2)], 4)
@@ -100,7 +102,7 @@ def test_cpus_printed_in_turn_are_no_setback(tmp_path: Path) -> None:
 
 
 def test_two_clocks_prove_no_order(tmp_path: Path) -> None:
-    """Every second line is of another clock: requests are counted, and none has a known time."""
+    """Every second line has another clock: requests are counted, and no latency is known."""
     lines = [
         line(0, n / 10 + step / 1000 + JUMP_S * ((3 * n + step) % 2), action, 8 * n)
         for n in range(50)
@@ -113,7 +115,7 @@ def test_two_clocks_prove_no_order(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_table_may_be_in_any_order(tmp_path: Path) -> None:
-    """They are sorted, and what that may mean is said."""
+    """Rows are sorted, and a loss reports that they were not in order."""
     path = tmp_path / "trace.csv"
     path.write_text("".join(f"{(n * 7919) % 10000}.0,W,{n * 4096},4096\n" for n in range(100)))
     with pytest.warns(LossWarning, match="earlier than the previous one of its device"):
@@ -122,7 +124,7 @@ def test_rows_of_a_table_may_be_in_any_order(tmp_path: Path) -> None:
 
 
 def test_a_real_table_whose_clock_jumps() -> None:
-    """Pixel 6a: eight minutes less than six days lie between two rows."""
+    """Pixel 6a: there are six days minus eight minutes between two rows."""
     with pytest.warns(LossWarning):
         found = capture.open(corpus.path("block_csv/pixel6a_pubg_exec.csv.gz"))
     assert clocks(found) == [1]
@@ -133,7 +135,7 @@ def test_a_real_table_whose_clock_jumps() -> None:
 
 
 def of_kernel(path: Path, *moments: tuple[float, str]) -> Path:
-    """Lines of ftrace, all of one request of the same place."""
+    """Return lines of ftrace for one request of the same location."""
     lines = [f"  app-7 [000] .... {second:.6f}: block_rq_{event}: 8,0 W" for second, event in moments]
     rest = {"issue": "4096 () 8 + 8 none,0,0 [app]", "complete": "() 8 + 8 none,0,0 [0]"}
     path.write_text("".join(f"{text} {rest[event]}\n" for text, (_, event) in zip(lines, moments, strict=True)))
@@ -141,7 +143,7 @@ def of_kernel(path: Path, *moments: tuple[float, str]) -> Path:
 
 
 def test_between_two_recordings_of_a_machine_anything_may_have_happened(tmp_path: Path) -> None:
-    """Issued in one, completed in the next: it need not be the same request."""
+    """A request issued in one recording and one completed in the next are not joined: they need not be the same."""
     one = of_kernel(tmp_path / "one.txt", (100, "issue"), (100.001, "complete"), (101, "issue"))
     other = of_kernel(tmp_path / "other.txt", (105, "complete"), (106, "issue"), (106.001, "complete"))
     with pytest.warns(LossWarning, match="nothing was recorded between the files for 4.000000 s after 101"):

@@ -1,4 +1,4 @@
-"""A file that is no recording gets a sentence that says what is in it and which format comes closest."""
+"""A file that is not a recording is described in a sentence with the format that comes closest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet shows and does not run."""
+"""CSV files that a spreadsheet displays without evaluating formulas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from androstep_analysis.common import csvfile
 
 
 def cells(table: pl.DataFrame, path: Path) -> list[list[str]]:
-    """What is in the file, read by Python's own reader."""
+    """Return the contents of the file, read by Python's csv module."""
     csvfile.write(table, path)
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))

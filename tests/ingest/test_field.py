@@ -1,4 +1,4 @@
-"""Files that people have, and the right values of each (corpus, field/README.md); siblings are made here."""
+"""Files from users, and the expected values for each (corpus, field/README.md). Variants are derived here."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ OF_CORPUS = {
     "field/T07_mmc.txt": 300,
     "field/T21_f2fs_precache.txt": 300,
 }
-"""Texts, and how many of their first lines are read."""
+"""Text files, and how many of their first lines are read."""
 
 
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
@@ -211,7 +211,7 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["?", " "])
 @pytest.mark.filterwarnings("ignore:.*names its disks")
 def test_a_process_that_a_tool_did_not_see_has_no_name(name: str, tmp_path: Path) -> None:
-    """bcc prints ``?`` for it, libbpf-tools nothing; both PID 0."""
+    """bcc prints ``?`` for an unknown process, libbpf-tools nothing. Both print PID 0."""
     header, first, second = LISTS["bcc"].splitlines()
     text = f"{header}\n{first}\n{second.replace('x ', f'{name} ', 1).replace(' 7 ', ' 0 ', 1)}\n"
     assert rows(made(tmp_path, text), "sector", "submit_comm", "submit_pid") == [

@@ -1,7 +1,7 @@
-"""One workload, recorded at once by blktrace, ftrace, trace-cmd and iotrace: all formats give the same requests.
+"""One workload, recorded at once by blktrace, ftrace, trace-cmd and iotrace, yields the same requests in all formats.
 
-A virtual machine does direct, buffered and synchronous I/O, discards and splits on a device-mapper device. Of each
-event the recorders take notice one after the other, always in the same order, and each reads the clock for itself.
+A virtual machine does direct, buffered and synchronous I/O, discards and splits on a device-mapper device. The
+recorders observe each event one after the other, always in the same order, and each of them reads the clock.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ PROGRAMS = ("blktrace", "trace-cmd", "dmsetup")
 IOTRACE = build.ROOT / "build" / "probes" / "x86_64-linux-musl" / "iotrace"
 
 FORMATS = {"ftrace text": "trace.txt", "trace.dat": "trace.dat", "blktrace": "blktrace"}
-"""In the order in which the recorders began, which is that in which they take notice of an event."""
+"""In the order in which the recorders were started, which is the order in which they observe an event."""
 
 TIMES = ["queue_ns", "insert_ns", "issue_ns", "complete_ns"]
 ROUNDED_NS = 500
-"""ftrace's text has microseconds."""
+"""ftrace text has microseconds."""
 
 KEY = ["dev", "sector", "op", "nr_sectors", "cpu", "issue_ns"]
-"""A CPU may stand still between two recorders' notice of an event, and what others do goes on: only its own order is
-the same."""
+"""Columns to sort by. A CPU may be interrupted between two recorders' observations of an event while other CPUs
+continue. Therefore only the order on each CPU is the same in all formats.
+"""
 
 DEVICES = (254 << 20, 253 << 20)
 
@@ -86,7 +87,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def linked(path: Path) -> pl.DataFrame:
-    """The requests of one format, in an order that does not rest on what is a microsecond earlier."""
+    """Return the requests of one format, in an order that does not depend on differences of a microsecond."""
     block = readers.read(path).block.filter(pl.col("dev").is_in(DEVICES))
     return requests.link(block.lazy()).joined().requests.sort(KEY)
 
@@ -107,9 +108,9 @@ def test_the_workload_has_all_that_is_to_be_compared(recordings: Path) -> None:
 def test_requests_are_those_of_iotrace(recordings: Path, name: str) -> None:
     ours = linked(recordings / FORMATS[name])
     theirs = linked(recordings / "recording" / "trace.dat")
-    # blkparse's letters for a flush alone are FN, ftrace's FF. Only iotrace records which process a thread is of. The
-    # number is the place in the order of issues, which two CPUs may do at once. blktrace tells a thread's name once:
-    # one that takes another name keeps its first, and a worker that was just made its maker's.
+    # blkparse's letters for a flush without data are FN, ftrace's FF. Only iotrace records the process of a thread. The
+    # index is the position in the order of issues, which two CPUs may do at once. blktrace records a thread's name
+    # once: a renamed thread keeps its first name, and a new worker the name of its parent.
     letters = pl.col("rwbs").str.replace("^FN$", "FF")
     other = (ours["submit_comm"] != theirs["submit_comm"]).fill_null(False)
     assert name == "blktrace" or not other.any()
@@ -136,7 +137,7 @@ def test_bios_are_those_of_trace_dat(recordings: Path) -> None:
     blktrace = readers.read(recordings / "blktrace").block
     ftrace = readers.read(recordings / "trace.dat").block.filter(pl.col("dev").is_in(DEVICES))
     columns = ["dev", "sector", "nr_sectors", "old_dev", "old_sector", "error"]
-    # Where a flush completes, the kernel tells blktrace sector 0 and ftrace all ones.
+    # For the completion of a flush, the kernel passes sector 0 to blktrace and all ones to ftrace.
     sector = pl.when((pl.col("nr_sectors") != 0) | (pl.col("action") != "complete")).then("sector")
     blktrace, ftrace = (table.with_columns(sector) for table in (blktrace, ftrace))
     for step in steps:
@@ -150,10 +151,10 @@ def test_text_of_blkparse(recordings: Path) -> None:
     text = subprocess.run(["blkparse", "-i", "vda", "-i", "dm-0"], cwd=folder, capture_output=True, check=True).stdout
     (recordings / "blkparse.txt").write_bytes(text)
     ours, theirs = linked(recordings / "blkparse.txt"), linked(folder)
-    # blkparse prints no sector for what has no length, so that nothing tells from where a flush came.
+    # blkparse prints no sector for events without a length, so that the origin of a flush is unknown.
     skipped = (*TIMES, "request_id", "part_dev", "part_sector")
     columns = [column for column in ours.columns if column not in skipped]
-    # blkparse has one name for a process id, also of processes that had it one after the other.
+    # blkparse has one name for each process id, even if several processes had it in turn.
     other = (ours["submit_comm"] != theirs["submit_comm"]).fill_null(False)
     several = theirs.group_by("submit_tid").agg(pl.col("submit_comm").n_unique()).filter(pl.col("submit_comm") > 1)
     assert set(ours.filter(other)["submit_tid"]) <= set(several["submit_tid"])

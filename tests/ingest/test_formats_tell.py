@@ -1,4 +1,4 @@
-"""What a format cannot tell is null: docs/formats.md says it, and every reader keeps to it."""
+"""Columns that a format does not record are null, as documented in docs/formats.md, for every reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOLD = {
     for row in ROW.findall((ROOT / "docs/formats.md").read_text("utf-8"))
     for title in row[0].split(", ")
 }
-"""For each format what it tells: issue, completion, sync, the other flags."""
+"""Whether each format records issue, completion, sync, and the remaining flags."""
 
 WITHOUT_REQUESTS = {"ioshark workload", "MobiGen script", "strace log", "ext4slower list", "procmon samples"}
 
@@ -42,7 +42,7 @@ EXAMPLES: dict[str, str | Path] = {
 }
 
 SAME = {"raw ftrace pages": "trace.dat", "atrace output": "ftrace text"}
-"""Containers of what another reader reads: theirs are opened by that one."""
+"""Containers of the data of another reader, which reads them."""
 
 
 def test_the_table_names_every_format_that_has_requests() -> None:
@@ -63,7 +63,7 @@ LINES = {
     "ftrace text": {"issue": r" block_rq_issue:", "complete": r" block_rq_complete:"},
     "blkparse text": {"queue": BLKPARSE.format("Q"), "complete": BLKPARSE.format("C")},
 }
-"""The lines of a format that tell of a step of requests."""
+"""The lines of a format for each action of a request."""
 
 
 @pytest.mark.parametrize(("title", "step"), [(title, step) for title, steps in LINES.items() for step in steps])
@@ -87,7 +87,9 @@ def test_a_recording_without_a_step_states_no_time_of_it(title: str, step: str, 
 
 
 def check(requests: pl.LazyFrame, issue: str, completion: str, sync: str, flags: str) -> None:
-    """Columns that the format cannot tell are null; those that it can tell are known of every request with letters."""
+    """Assert that columns are null if the format does not record them, and known for every request with letters
+    otherwise.
+    """
     table = requests.collect()
     lettered = table.filter(pl.col("rwbs").is_not_null())
     assert lettered.height
@@ -123,7 +125,7 @@ def test_a_table(tmp_path: Path, kind: str, write: str, response: str) -> None:
 
 @pytest.mark.parametrize("words", [("read", "write"), ("Read", "Write"), ("READ", "WRITE"), ("r", "w")])
 def test_a_word_for_an_operation_records_no_flags(tmp_path: Path, words: tuple[str, str]) -> None:
-    """Neither in a table of words, nor in a row that has one beside rows that have letters."""
+    """A word for an operation leaves flags unknown, in a table of words and in a single row among rows with letters."""
     rows = [f"{at},{word},{at * 4096},4096" for at, word in enumerate(words, 1)]
     trace = tmp_path / "trace.csv"
     for more, classes in (([], ["unknown"]), (["3,WS,0,4096", "4,W,8192,4096"], ["buffered", "sync", "unknown"])):

@@ -1,4 +1,4 @@
-"""Filesystem events of F2FS, the journal and probes, as kernels print them, against the columns they fill."""
+"""Filesystem events of F2FS, the journal and probes as kernels print them, and the columns they fill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INODE = f"dev={DEV} ino=5 parent=4"
 
 
 def levels(path: str, *names: str | None) -> str:
-    """A path as the probe on a dentry prints it: from the last name up to the root, which is above itself."""
+    """Return a path as the probe on a dentry prints it: from the last name up to the root, which is its own parent."""
     full = (*names, *(names[-1:] * (fs_events.LEVELS - len(names))))
     return " ".join(f"{path}{at}=" + ("(fault)" if name is None else f'"{name}"') for at, name in enumerate(full))
 
@@ -142,7 +142,7 @@ FORMS = {
         **{"ino": 5, "parent": 4, "name": "/a", "new_name": "/c/b"}
     },
 }
-"""What a line says, and the columns it fills; `dev` is `DEV` where it is not named, what is not named is null."""
+"""For each line the columns that it fills. `dev` is `DEV` unless stated, and unstated columns are null."""
 
 ALIASES = {
     'sbio: (ffffffff814dbb80) dev=8388608 opf=0 sector=1 size=512 ino=3 index=0 sdev=8388609 name="/"': "bio_page",

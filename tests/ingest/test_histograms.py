@@ -1,4 +1,4 @@
-"""Histograms of biolatency and its siblings: a sentence of what they say, and no table."""
+"""Histograms of biolatency and related tools are described in a sentence and yield no table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import androstep_analysis as androstep
 from androstep_analysis.common.errors import InputError
 
 ROWS = {0: 0, 1: 0, 3: 2, 7: 5, 15: 90, 31: 2, 63: 1}
-"""The greatest value of each interval, and how many values are in it: half of 100 are at most 15, 99 at most 31."""
+"""The greatest value of each interval, and the number of values in it: half of 100 are at most 15, 99 at most 31."""
 
 
 def histogram(unit: str = "usecs", rows: dict[int, int] = ROWS) -> str:

@@ -1,4 +1,4 @@
-"""Table `importance`: what processes are worth to the system, as every kind of recording tells it."""
+"""Table `importance` from every kind of recording."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_torn_line_is_a_loss(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize(("kind", "size"), [("int", 4), ("short", 2)])
 def test_records_of_old_and_new_kernels(tmp_path: Path, kind: str, size: int) -> None:
-    """Linux 3.4, where the value is an int, and 5.10."""
+    """Linux 3.4 records the value as an int, 5.10 as a short."""
     machine = Machine()
     fields = [("pid_t pid", 8, 4, 1), ("char comm[16]", 12, 16, 0), (f"{kind} oom_score_adj", 28, size, 1)]
     values = [(12, b"mail", 0), (13, b"a b", -1000), (12, b"mail", 999)]
@@ -110,7 +110,7 @@ print(os.getpid())
 
 @pytest.mark.root
 def test_this_kernel_as_trace_cmd_prints_it(tmp_path: Path, instance: Path) -> None:
-    """What a program did, as records and as their text, which agree in every column."""
+    """Binary records and their text agree in every column."""
     for event in ("oom/oom_score_adj_update", "task/task_newtask"):
         (instance / "events" / event / "enable").write_text("1")
     said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
@@ -161,7 +161,7 @@ def test_perfetto_tells_the_same_as_was_written(rows: list[tuple[int, str, int, 
 
 
 def test_perfetto_reads_processes_at_the_start() -> None:
-    """What it leaves out is as it was before; no value beyond those that Linux has is one."""
+    """An omitted value is unchanged. Values outside of Linux' range are dropped."""
     first = [{"pid": 1, "oom_score_adj": -1000}, {"pid": 5, "oom_score_adj": 0}, {"pid": 6}]
     second = [{"pid": 5, "oom_score_adj": 900}, {"pid": 8, "oom_score_adj": 1 << 40}]
     packets = [

@@ -1,4 +1,4 @@
-"""blkparse text, against blkparse's own totals and against lines written as blkparse writes them."""
+"""blkparse text, compared with blkparse's own totals and with lines in blkparse's format."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_truncation(tmp_path: Path, packed: bool) -> None:
 
 @pytest.mark.parametrize(("end", "events"), [("[IntentService[]", 1), ("[sh]", 2), ("[sh", 1), ("[sh]\n", 2)])
 def test_line_without_newline(tmp_path: Path, end: str, events: int) -> None:
-    # A name with a bracket in it may be torn at that bracket: "IntentService[E" is a real one.
+    # A name with a bracket in it may be truncated at that bracket: "IntentService[E" is a real one.
     staging = readers.read_bytes(tmp_path, f"{LINE} P   N [x]\n{LINE} Q   W 8 + 8 {end}".encode())
     assert staging.block.height == events
     assert readers.losses(staging) == ({} if events == 2 else {"torn": 1})

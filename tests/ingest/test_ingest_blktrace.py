@@ -1,4 +1,4 @@
-"""blktrace's binary traces: against blkparse, against the text reader, and against records written by hand."""
+"""blktrace's binary traces, compared with blkparse, with the text reader, and with handwritten records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SEQUENCED = ["ts_ns", "cpu", "event", "sector", "tid", "dev", "nr_sectors"]
 
 
 def blkparse(directory: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
-    """What blkparse prints; skips where it is not installed."""
+    """Return the output of blkparse. Skip the test if blkparse is not installed."""
     if shutil.which("blkparse") is None:
         pytest.skip("blkparse is not installed")
     command = ["blkparse", *arguments]
@@ -44,22 +44,25 @@ def blkparse(directory: Path, *arguments: str, stdin: bytes | None = None) -> by
 
 
 def parsed(directory: Path, *arguments: str, stdin: bytes | None = None) -> readers.Read:
-    """blkparse's text as the text reader reads it."""
+    """Return blkparse's text as the text reader reads it."""
     text = directory / "blkparse.txt"
     text.write_bytes(blkparse(directory, *arguments, stdin=stdin))
     return readers.read(text)
 
 
 def events(read: readers.Read, since: int) -> pl.DataFrame:
-    """The block events that blkparse prints too, with times since `since`, in an order that ties leave alone."""
+    """Return the block events that blkparse prints, too, with times since `since`, in an order that ties do not
+    affect.
+    """
     block = read.block.filter(pl.col("action") != "other").with_columns(pl.col("ts_ns") - since)
     return block.sort(SEQUENCED)
 
 
 def assert_as_blkparse(read: readers.Read, text: readers.Read) -> None:
-    """The same block events, but for the time they are counted from and what blkparse does not print.
+    """Assert that the block events are equal, except for the origin of times and for values that blkparse does not
+    print.
 
-    That is the sector of what has no length, and the length of a passthrough request's completion.
+    These are the sector of events without a length, and the length of a passthrough request's completion.
     """
     assert read.first_ns is not None and text.first_ns is not None
     is_passthrough = pl.col("sector").is_null() & (pl.col("rwbs") == "R")
@@ -73,14 +76,14 @@ def assert_as_blkparse(read: readers.Read, text: readers.Read) -> None:
 
 
 def written(directory: Path, name: str, some: Iterable[Record], order: str = "<", version: int = 7) -> Path:
-    """A file of these records."""
+    """Write these records to a file."""
     path = directory / name
     path.write_bytes(b"".join(record.packed(order, version) for record in some))
     return path
 
 
 def guest(directory: Path, name: str) -> Path:
-    """The set of a recording of the corpus, unpacked: its first file."""
+    """Unpack a set of files from the corpus, and return its first file."""
     unpack(corpus.path(f"kernel/{name}/blktrace.tgz"), directory, 1 << 30)
     return directory / "bt" / "vda.blktrace.0"
 
@@ -97,7 +100,7 @@ def test_clocks_of_the_corpus(name: str) -> None:
     assert read.losses == ()
     span = read.last_ns - read.first_ns
     if CORPUS[name].startswith("romeus"):
-        # blkparse -d made this file, whose times begin at 0. blkparse takes that for a start it does not know yet, and
+        # blkparse -d wrote this file with times from 0. blkparse treats that as a start it does not know yet, and
         # counts from another one after 512 events: it prints 0.013571983 for the last.
         assert (read.clock, span) == ("unknown", 19_182_850)
     else:
@@ -108,7 +111,7 @@ def test_corpus_is_as_blkparse_prints_it(tmp_path: Path) -> None:
     for member in ("sda.blktrace.0", "sda.blktrace.1"):
         shutil.copy(corpus.path(f"blktrace_bin/centos7/{member}"), tmp_path)
     assert_as_blkparse(readers.read(tmp_path / "sda.blktrace.1"), parsed(tmp_path, "-i", "sda"))
-    # The file says that it is CPU 0's, its events say CPU 1: blkparse takes that from its standard input only.
+    # The name of the file has CPU 0, its events have CPU 1. blkparse accepts that only from its standard input.
     sample = corpus.path("blktrace_bin/takeoverjp_sample.blktrace.0")
     assert_as_blkparse(readers.read(sample), parsed(tmp_path, "-i", "-", stdin=sample.read_bytes()))
 
@@ -134,7 +137,7 @@ def test_every_form_of_a_recording(tmp_path: Path, name: str) -> None:
     text = parsed(folder, "-i", "vda")
     assert_as_blkparse(read, text)
     assert read.events == text.events
-    # Any file of the set is the set; so are the archive and what blktrace and blkparse call it.
+    # Any file of the set selects the whole set; so do the archive and the common name that blktrace and blkparse use.
     for other in (folder / "vda.blktrace.1", folder / "vda", folder, corpus.path(f"kernel/{name}/blktrace.tgz")):
         assert readers.read(other).block.equals(read.block)
     # blktrace -o - writes the CPUs' buffers as they come.
@@ -144,7 +147,7 @@ def test_every_form_of_a_recording(tmp_path: Path, name: str) -> None:
     assert unsorted.losses == ()
     assert events(unsorted, 0).rows() == events(read, 0).rows()
     assert unsorted.tasks.equals(read.tasks)
-    # blkparse -d merges them, and counts times from the first event on.
+    # blkparse -d merges them, with times relative to the first event.
     blkparse(folder, "-q", "-O", "-i", "vda", "-d", "merged")
     merged = readers.read(folder / "merged")
     assert events(merged, 0).rows() == events(read, read.first_ns).rows()
@@ -286,7 +289,7 @@ WIDE = [
 ] + [
     (Record(action(records.ZP)), ("ZP", "other", *PLACE, "R")),
     (Record(action(records.ZU), pdu=records.number(1)), ("ZU", "other", *PLACE, "R")),
-    # Where the device put what was appended: no second completion.
+    # The location of a zone append, which is not a second completion.
     (Record(records.C | 1 << 16 + records.ZONE_APPEND | 1 << 17), ("ZA", "other", *PLACE, "ZA")),
 ]
 
@@ -417,7 +420,7 @@ def test_whatever_blkparse_reads(tmp_path: Path, some: Sequence[tuple[Record, in
 
 
 def numbered(count: int, *, cpu: int = 0) -> list[Record]:
-    """Events that differ."""
+    """Return events that all differ."""
     return [Record(action(records.Q), 10**9 + 1000 * n, n + 1, sector=8 * n, cpu=cpu) for n in range(count)]
 
 
@@ -438,7 +441,7 @@ def test_each_device_and_cpu_numbers_for_itself(tmp_path: Path) -> None:
         for dev in (8 << 20, 9 << 20)
     ]
     assert readers.read(written(tmp_path, "x", some)).losses == ()
-    # Another recording behind it begins anew.
+    # Sequence numbers restart in a second recording.
     again = [Record(**{**vars(record), "time": record.time + 10**6}) for record in some]
     assert readers.read(written(tmp_path, "x", some + again)).losses == ()
 

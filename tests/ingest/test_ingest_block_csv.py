@@ -1,4 +1,4 @@
-"""Block CSV files, against counts made by awk and a plain loop."""
+"""Block CSV files, compared with counts by awk and by a plain loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nearest_ns(seconds: str) -> int:
 
 
 JUMPS = {"pixel6a_cod_exec": 2, "pixel6a_pubg_exec": 1, "pixel6a_slideshow_exec": 1}
-"""Pairs of rows between which days lie (15.9 hours in the last)."""
+"""Pairs of rows with days between them (15.9 hours in the last file)."""
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -213,7 +213,7 @@ def test_what_is_no_known_table(tmp_path: Path, text: str) -> None:
 
 
 def columns(tmp_path: Path, words: str, text: str) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
-    """Rows and losses of `text`, read with a map of its columns."""
+    """Return rows and losses of `text`, read with these columns."""
     path, spool = tmp_path / "input.csv", Spool()
     path.write_text(text)
     staging = csv.read(load(path), spool, csv.Columns.parse(words))
@@ -294,7 +294,9 @@ def test_numbers_of_any_size(tmp_path: Path, rows: list[tuple[int, int, int, int
 
 
 def test_a_name_before_more_columns(tmp_path: Path) -> None:
-    """Then it holds no separator; each column is found, where all behind the name were left unset once."""
+    """The name then contains no separator, and every column is found. Earlier, all columns after the name were
+    unset.
+    """
     path = tmp_path / "rows.csv"
     path.write_text("".join(f"{n}.5,name,8,R,{n * 512},4096,more,{n}\n" for n in range(20)))
     block = ingest.read(path, csv_columns="time:s,comm,dev,op,offset:B,size:B,...").block.collect()

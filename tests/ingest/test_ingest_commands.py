@@ -1,4 +1,4 @@
-"""Commands to the device in trace.dat: the fields that kernels have had, against the columns they fill."""
+"""Commands to the device in trace.dat: the fields of various kernels and the columns they fill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = ("event", "step", "device", "tag", "opcode", "lba", "nr_blocks", "nr_b
 
 
 def rows(directory: Path, machine: Machine, form: str, records: list[bytes]) -> pl.DataFrame:
-    """Table `commands` of one event's records."""
+    """Return table `commands` of records of one event."""
     page = machine.page(1000, b"".join(machine.record(10, machine.fields(1, 7, record)) for record in records))
     staging = readers.read_bytes(directory, File(machine, [("any", form)], [page], "7 kworker/0:1H\n").v6())
     table = staging.commands
@@ -32,7 +32,7 @@ UFS_4_14 = [
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_ufs_with_the_step_as_text(tmp_path: Path, machine: Machine) -> None:
-    """Linux 4.9 to 5.10 and Android's kernels of that time."""
+    """Linux 4.9 to 5.10, and Android kernels of that time, record the step as text."""
 
     def record(step: str, tag: int, length: int, lba: int, opcode: int) -> bytes:
         device, text = b"1d84000.ufshc\0", step.encode() + b"\0"
@@ -122,7 +122,7 @@ COMMANDS = {
     "28 00 00": (None, None),  # cut short
     "8a 00 ff ff ff ff ff ff ff ff 00 00 00 01 00 00": (None, 1),  # no place of the table can be as far as that
 }
-"""Command bytes, by SBC-4, and first block and number of blocks."""
+"""Command bytes according to SBC-4, and their first block and number of blocks."""
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)

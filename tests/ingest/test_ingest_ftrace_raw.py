@@ -1,4 +1,4 @@
-"""Raw pages of ftrace in a directory, against the same pages in a trace.dat and against the kernel's own counts."""
+"""Raw pages of ftrace in a directory, compared with the same pages in a trace.dat and with the kernel's own counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from androstep_analysis.ingest.ftrace import raw
 
 
 def dump(directory: Path, file: File, **saved: str) -> Path:
-    """`directory` as the pages and formats of a trace.dat to be, and files of tracefs."""
+    """Write the pages and formats of a trace.dat to `directory`, with files of tracefs."""
     directory.mkdir()
     (directory / "formats").write_text("".join(text for _, text in file.formats))
     for cpu, pages in enumerate(file.cpus):
@@ -66,7 +66,9 @@ def test_every_file_of_the_set_stands_for_it(tmp_path: Path) -> None:
 
 
 def test_without_what_may_be_missing(tmp_path: Path) -> None:
-    """Byte order, long and clock are told by the pages or not at all; a CPU may have had nothing to tell."""
+    """Byte order and size of a long are derived from the pages; the clock is unknown. A CPU may have recorded
+    nothing.
+    """
     for machine in (Machine(), Machine(big_endian=True, long_bytes=4)):
         file, rows, _ = random_file(machine, str(machine))
         directory = dump(tmp_path / str(machine), file)
@@ -99,7 +101,7 @@ def test_a_last_page_that_is_cut(tmp_path: Path) -> None:
 @pytest.mark.sanitized
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_a_last_record_that_is_longer_than_its_page(tmp_path: Path, machine: Machine) -> None:
-    """The rest of the page is lost once, and nothing is read of it when it is gone."""
+    """The rest of the page is one loss, and no byte after the page is read."""
     file, rows, _ = random_file(machine, "longer")
     for word, kind in {"of 28 words": 28, "of its own length": 0, "padding": 29}.items():
         page = machine.page(1 << 50, machine.word(kind, 1) + machine.pack("I", 4096))
@@ -139,10 +141,12 @@ def instance(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_recording_of_this_kernel(tmp_path: Path, instance: Path) -> None:
-    """As many events as the kernel says were read; the same as trace-cmd reports of the pages in a trace.dat."""
+    """The events are as many as the kernel counted, and equal those that trace-cmd reports from a trace.dat of the
+    pages.
+    """
     directory = tmp_path / "raw"
     directory.mkdir()
-    # All of the machine's events are in it: beside other tests the kernel's 1.4 MB would lose the first.
+    # It contains all events of the machine. With other tests running, the kernel's 1.4 MB would lose the first ones.
     (instance / "buffer_size_kb").write_text("32768")
     for name in ("task/task_newtask", "task/task_rename", "sched/sched_process_exec", "block", "ext4", "jbd2"):
         if (instance / "events" / name).is_dir():
@@ -170,7 +174,7 @@ def test_a_recording_of_this_kernel(tmp_path: Path, instance: Path) -> None:
 
 
 def _drained(pipe: Path) -> bytes:
-    """All that waits in the kernel."""
+    """Return all pages that wait in the kernel."""
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     pages = b""
     deadline = time.monotonic() + 30

@@ -1,4 +1,4 @@
-"""System calls recorded by ftrace: against strace's log of the same run, against counts by grep, and event by event."""
+"""System calls recorded by ftrace, compared with strace's log of the same run and with counts by grep."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ TOLD_BY_STRACE_ONLY = {
     "sendfile": {"offset2_bytes"},
     "futex": {"address", "request"},
 }
-"""Columns whose values are in the caller's memory, where no tracepoint looks; for fcntl those of locks."""
+"""Columns with values in the memory of the caller, which tracepoints do not read. For fcntl, those of locks."""
 
 PLACES_IN_MEMORY = ("sendfile", "copy_file_range", "splice")
-"""Calls whose `address` in a trace says that the places are in the caller's memory, where only strace reads them."""
+"""Calls with file offsets in the memory of the caller, where only strace reads them. Their `address` shows that."""
 
 COMPARED = (
     *("fd", "fd2", "request", "flags", "mode", "offset_bytes", "offset2_bytes", "bytes", "address"),
@@ -54,7 +54,7 @@ COMPARED = (
 
 
 def read(path: Path) -> pl.DataFrame:
-    """Table `syscalls` of a recording."""
+    """Return table `syscalls` of a recording."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)
         table = ingest.read(path).syscalls.collect()
@@ -65,7 +65,7 @@ def read(path: Path) -> pl.DataFrame:
 
 
 def of_workload(table: pl.DataFrame) -> dict[int, pl.DataFrame]:
-    """The calls of each thread from the start of the workload's program on; that start is its first thread's execve."""
+    """Return the calls of each thread since the start of the workload, which is the first execve."""
     first = table.filter((pl.col("call") == "execve") & (pl.col("result") == 0)).sort("ts_ns")["tid"][0]
     starts = table.filter((pl.col("call") == "execve") & (pl.col("result") == 0) & (pl.col("tid") == first))["ts_ns"]
     rows = table.filter(pl.col("ts_ns") >= starts.max())
@@ -73,7 +73,9 @@ def of_workload(table: pl.DataFrame) -> dict[int, pl.DataFrame]:
 
 
 def assert_equal_to_strace(traced: pl.DataFrame, log: pl.DataFrame) -> None:
-    """Same calls in the same order for every thread, and the same arguments but for those in memory."""
+    """Assert that every thread made the same calls in the same order, with the same arguments except those in
+    memory.
+    """
     traces, logs = of_workload(traced), of_workload(log)
     assert traces.keys() == logs.keys()
     for tid, rows in traces.items():
@@ -110,7 +112,7 @@ def test_pages_equal_strace(strace_log: pl.DataFrame) -> None:
 
 
 def test_the_kernels_text_equals_strace(strace_log: pl.DataFrame) -> None:
-    """But for flags of open, which nothing in a text tells the machine of."""
+    """Flags of open are excluded, since text does not state the machine."""
     traced = read(syscall_recording.DATA / "trace.txt.zst")
     traces, logs = of_workload(traced), of_workload(strace_log)
     assert traces.keys() == logs.keys()
@@ -123,7 +125,7 @@ def test_the_kernels_text_equals_strace(strace_log: pl.DataFrame) -> None:
 
 
 def test_text_and_pages_tell_the_same() -> None:
-    """Of the same calls; text has microseconds and rounds them."""
+    """Text and pages of the same calls are equal, except that text is rounded to microseconds."""
     pages = read(syscall_recording.DATA / "pages.tar.zst")
     text = read(syscall_recording.DATA / "trace.txt.zst")
     columns = [
@@ -147,7 +149,7 @@ def test_text_and_pages_tell_the_same() -> None:
 
 
 def test_tasks_have_processes() -> None:
-    """Of threads and processes that were made while it was recorded, as the log of strace has them."""
+    """Threads and processes created during the recording have the same processes as in strace's log."""
     traced = ingest.read(syscall_recording.DATA / "pages.tar.zst")
     log = ingest.read(syscall_recording.DATA / "strace.log.zst")
     assert traced.tasks is not None and log.tasks is not None
@@ -171,7 +173,7 @@ def test_recorded_here(group: str, tmp_path: Path) -> None:
 
 
 def test_corpus_text() -> None:
-    """The counts of grep: a call for each line that begins one, and for each end without a beginning."""
+    """Counts by grep: a call for each line with a beginning, and for each end without a beginning."""
     path = corpus.path("ftrace_text/tracecompass_ftrace_syscalls.txt")
     lines = path.read_text(errors="replace")
     begun, ended = re.findall(r": sys_(\w+)\(", lines), re.findall(r": sys_(\w+) -> ", lines)
@@ -206,7 +208,7 @@ def paired(
     mounts: Mapping[int, str] | None = None,
     narrow: Collection[int] = (),
 ) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
-    """The calls that events (columns of `call_events`) make, and what is missing."""
+    """Return the calls paired from events (columns of `call_events`), and the losses."""
     rows = [{"ts_ns": number, "tid": 1, **event} for number, event in enumerate(events)]
     types = schema.table("call_events").polars
     frame = schema.complete(
@@ -228,7 +230,7 @@ def leave(call: str, result: int | None, **more: Any) -> Row:
 
 
 def told(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows without columns that are null and without times."""
+    """Return the rows without their times and without null columns."""
     left_out = ("ts_ns", "duration_ns", "tid")
     return [
         {name: value for name, value in row.items() if value is not None and name not in left_out}
@@ -269,7 +271,7 @@ def test_a_path_that_could_not_be_read_is_unknown() -> None:
 
 
 def test_paths_that_the_event_tells_itself() -> None:
-    """As kernels from 6.19 on do, in order of the arguments; and those of probes without pointers."""
+    """Kernels since 6.19 record paths in the order of arguments. Paths from probes without pointers are used, too."""
     both = {"path": "old", "path2": "new"}
     table, _ = paired(
         [enter("rename", 1, 2, **both), leave("rename", 0), enter("rename", 3, 4), {"phase": "path", **both}]
@@ -442,7 +444,7 @@ def test_registers_of_32_bits(machine: str, call: str, arguments: tuple[int, ...
 
 
 def test_an_offset_that_the_kernel_did_not_record_is_unknown() -> None:
-    """On arm, events of group syscalls have as many registers as arguments: that of pread64 is cut in two."""
+    """On arm, events of group syscalls have as many registers as arguments, which truncates the offset of pread64."""
     table, _ = paired([enter("pread64", 3, 0, 9, 0), leave("pread64", 9)], Machine("arm", 4))
     assert told(table) == [{"call": "pread64", "state": "whole", "fd": 3, "bytes": 9, "result": 9}]
 
@@ -454,7 +456,7 @@ def test_an_argument_in_no_register_is_unknown() -> None:
 
 
 def test_nothing_is_told_by_a_command_that_is_not_recorded() -> None:
-    """0 would be F_DUPFD, whose argument is a number."""
+    """A missing command is not treated as 0, which would be F_DUPFD with a number as argument."""
     table, _ = paired([enter("fcntl", 3, None, 7), leave("fcntl", 0)], X86_64)
     assert table.select("request", "flags").row(0) == (None, None)
 
@@ -506,7 +508,7 @@ def test_numbers() -> None:
 
 
 def test_calls_of_narrow_programs_are_left_out() -> None:
-    """And those of what they make, until another program is executed."""
+    """Calls of 32-bit programs and of their children are left out, until another program is executed."""
     read_by_number = {"phase": "enter", "number": 0}
     events = [
         {**read_by_number, "pid": 7, "tid": 7},
@@ -534,7 +536,7 @@ def test_every_argument_is_of_a_column_and_known_words() -> None:
 
 
 def test_many_threads_equal_a_slow_pairing() -> None:
-    """Random events of many threads with some lost, in pieces."""
+    """Random events of many threads, with some lost, are read in pieces."""
     chance = random.Random(11)
     calls = ("read", "write", "fsync", "exit_group", "clone", "openat")
     events: list[dict[str, Any]] = []
@@ -594,7 +596,7 @@ def _slow(events: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], list[dic
 
 @pytest.mark.prove
 def test_damaged_pages(tmp_path: Path) -> None:
-    """Whatever their bytes say, calls are rows that conform, and times do not fall."""
+    """Calls from damaged pages conform to the schema, and times do not decrease."""
     packed = load(syscall_recording.DATA / "pages.tar.zst").data
     (tmp_path / "pages.tar").write_bytes(packed)
     unpack(tmp_path / "pages.tar", tmp_path, len(packed))
@@ -637,7 +639,7 @@ def test_text_of_trace_cmd(tmp_path: Path) -> None:
 
 
 def test_perfetto(tmp_path: Path) -> None:
-    """A call that begins on one CPU and ends on another, whose bundle stands first in the file."""
+    """A call begins on one CPU and ends on another, and the end comes first in the file."""
     path = tmp_path / "trace.pftrace"
     pwrite64, buffer = 68, 0xFFFF_FFFF_FFFF_FFFF
     packets: list[dict[str, Any]] = [{"system_info": {"utsname": {"machine": "aarch64"}}}]

@@ -1,4 +1,4 @@
-"""ftrace text in all its packings, against counts made by grep and against lines written as the kernel writes them."""
+"""ftrace text in all containers, compared with counts by grep and with lines in the kernel's format."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_compressed_atrace_is_what_it_decompresses_to() -> None:
 
 
 def awk(path: Path, program: str) -> dict[str, int]:
-    """Counts that zcat and awk make, keyed by all but the last word of what they print."""
+    """Return counts by zcat and awk. The key is all but the last word of each output line."""
     command = ["bash", "-c", 'zcat -f "$1" | awk "$2"', "awk", str(path), program]
     out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     return {key: int(n) for key, n in (line.rsplit(" ", 1) for line in out.splitlines())}
@@ -89,7 +89,7 @@ def test_block_traces_of_linux_6_18(name: str, dev_field: int) -> None:
     assert readers.total(block, "nr_sectors", "event", "device", "rwbs") == awk(
         path, f"/: block_/ {{ {plus}; n[{key.replace(', ', ' FS ')}] += $(i+1) }} END {{ for (k in n) print k, n[k] }}"
     )
-    # Empty flushes complete at the all-ones sector, which is none.
+    # Empty flushes complete at the all-ones sector, which becomes null.
     flushes = awk(path, "/18446744073709551615/ { n++ } END { print n + 0 }".replace("print n", 'print "n", n'))
     assert block["sector"].null_count() == flushes["n"]
     completed = block["event"] == "block_rq_complete"
@@ -182,7 +182,7 @@ def test_lost_events(tmp_path: Path) -> None:
     assert read("#", "CPU:0 [LOST 30 EVENTS]", "CPU:1 [LOST 12 EVENTS]") == (42, {"overwritten": 42})
     assert read("cpus=2", "CPU:0 [7 EVENTS DROPPED]") == (7, {"overwritten": 7})
     assert read("#", "CPU:0 [LOST EVENTS]") == (1, {"overwritten": 1})
-    # Both say the same: the overwritten events before the reader came.
+    # Both count the events that were overwritten before they were read.
     assert read(entries(101), "CPU:0 [LOST 100 EVENTS]") == (100, {"overwritten": 100})
 
 
@@ -326,7 +326,7 @@ COMM = st.one_of(
 def kernel_lines(draw: st.DrawFn) -> list[tuple[str, dict[str, Any]]]:
     with_tgid, with_flags, digits = draw(st.booleans()), draw(st.sampled_from([0, 4, 5])), draw(st.sampled_from([6, 9]))
     lines = []
-    # The clock of a CPU does not go back; where it does, that is another test's.
+    # The clock of a CPU does not go back. Another test covers clocks that do.
     moments = draw(st.lists(st.tuples(st.integers(0, 1023), st.integers(0, 10**16)), min_size=1, max_size=8))
     in_order = {cpu: iter(sorted(time for of, time in moments if of == cpu)) for cpu, _ in moments}
     for cpu, _ in moments:
@@ -380,7 +380,7 @@ def test_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def recording(directory: Path) -> Iterator[tuple[Path, Path]]:
-    """A loop device over a file, and a tracefs instance of its own that records all block events."""
+    """Create a loop device over a file, and a tracefs instance that records all block events."""
     backing = directory / "backing"
     backing.write_bytes(bytes(1 << 20))
     with contextlib.ExitStack() as undo:

@@ -1,4 +1,4 @@
-"""ioshark workloads: the corpus against a decoder with struct, and all three layouts."""
+"""ioshark workloads: the corpus, compared with a decoder based on struct, and all three layouts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(source: Source) -> tuple[Staging, pl.DataFrame]:
 
 
 def host(operations: list[tuple[int, int, int, tuple[int, ...]]], with_names: bool) -> bytes:
-    """As a compiler for x86-64 lays it out."""
+    """Return operations in the layout of an x86-64 compiler."""
     file = struct.Struct("<i4xQi4x" if with_names else "<i4xQ")
     data = struct.pack("<ii", 2, len(operations))
     for number, size in ((2, 70_000), (1, 0)):
@@ -61,7 +61,7 @@ def host(operations: list[tuple[int, int, int, tuple[int, ...]]], with_names: bo
 
 
 def portable(operations: list[tuple[int, int, int, tuple[int, ...]]]) -> bytes:
-    """Version 2: packed, in network order."""
+    """Return operations in version 2: packed, in network byte order."""
     data = struct.pack(">QQQ", 2, 2, len(operations))
     for number, size in ((2, 70_000), (1, 0)):
         data += struct.pack(">QQQ", number, size, number - 1)
@@ -111,7 +111,7 @@ def test_names_beside(tmp_path: Path) -> None:
 
 
 def decoded(data: bytes, thread: int) -> list[tuple[Any, ...]]:
-    """The operations of a workload of the corpus, read one by one."""
+    """Return the operations of a workload of the corpus, decoded one by one."""
     files, operations = struct.unpack_from("<ii", data)
     sizes = dict(struct.iter_unpack("<i4xQ", data[8 : 8 + 16 * files]))
     rows = []
@@ -124,7 +124,9 @@ def decoded(data: bytes, thread: int) -> list[tuple[Any, ...]]:
 
 
 def test_corpus() -> None:
-    """All workloads of the archive; they are 100 of the 203 that expected.json counted in the original one."""
+    """All workloads of the archive are read. They are 100 of the 203 that expected.json counted in the original
+    archive.
+    """
     expected = json.loads(corpus.path("ioshark/wl.tar.expected.json").read_text())
     staging = ingest.read(corpus.path("ioshark/wl.tar"))
     table = staging.syscalls.collect()

@@ -1,4 +1,4 @@
-"""MobiGen scripts: the corpus line by line, and what a script can be by hand."""
+"""MobiGen scripts: the corpus line by line, and handwritten scripts."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ PATHS = {
     **{"data/data": None, "mnt/sdcard": None, 'dev/fimg2d"': "/dev/fimg2d"},
     'NotificationPermissions.db"/nil': "/NotificationPermissions.db",
 }
-"""All paths without an opening quote that the corpus has, and what they tell."""
+"""All paths without an opening quote in the corpus, and their expected values."""
 
 
 @pytest.mark.parametrize("name", scripts.NAMES)
 def test_every_line_of_the_corpus(name: str) -> None:
-    """Plain Python makes the same of each line, in order of time."""
+    """Plain Python yields the same row for each line, sorted by time."""
     calls = readers.read(corpus.path(f"androstep/mobigen.out.{name}")).syscalls
     kept = sorted((line for line in scripts.lines(name) if not line.is_inserted), key=lambda line: line.us)
     for row, line in zip(calls.iter_rows(named=True), kept, strict=True):

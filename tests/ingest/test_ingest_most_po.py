@@ -1,4 +1,4 @@
-"""MOST's tables, against the counts of independent code (oracle_most.json)."""
+"""MOST's tables, compared with counts by independent code (oracle_most.json)."""
 
 from __future__ import annotations
 
@@ -135,6 +135,6 @@ def test_names_may_hold_anything(tmp_path: Path, rows: list[tuple[str, str, int,
         for i, (comm, path, tid, kind) in enumerate(rows)
     )
     block = readers.read_bytes(tmp_path, text.encode()).block
-    # Leading spaces of a name cannot be told from the padding.
+    # Leading spaces of a name cannot be distinguished from the padding.
     expected = [(tid, comm.lstrip(" "), path) for comm, path, tid, _ in rows]
     assert block.select("tid", "comm", "path").rows() == expected

@@ -1,4 +1,4 @@
-"""Open-CAS traces: against google.protobuf with the messages of trace.proto, and damaged."""
+"""Open-CAS traces, intact and damaged, compared with google.protobuf and the messages of trace.proto."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ MESSAGES: dict[str, dict[str, tuple[int, int, str]]] = {
         "file_event": (7, MESSAGE, "FileEvent"),
     },
 }
-"""Fields of trace.proto by number, type and message; names are our own."""
+"""Fields of trace.proto by number, type and message. The names are chosen here."""
 
 
 def event_class() -> Any:
@@ -92,7 +92,7 @@ EVENT = event_class()
 
 
 def messages(data: bytes) -> Iterator[Any]:
-    """The events of a queue, as google.protobuf reads them."""
+    """Return the events of a queue as google.protobuf reads them."""
     place = 0
     while place < len(data):
         length, shift = 0, 0
@@ -108,7 +108,7 @@ def messages(data: bytes) -> Iterator[Any]:
 
 
 def packed(*events: Any) -> bytes:
-    """A queue of events, none longer than 127 bytes."""
+    """Return a queue of events, none longer than 127 bytes."""
     return b"".join(bytes([len(raw)]) + raw for raw in (event.SerializeToString() for event in events))
 
 
@@ -126,7 +126,7 @@ def sample(name: str = "octf.trace.0") -> Source:
 
 
 def trace(tmp_path: Path, queues: list[bytes], summary: dict[str, Any] | None = None) -> Source:
-    """A trace on disk, by its first queue."""
+    """Write a trace, and return its first queue."""
     for number, queue in enumerate(queues):
         (tmp_path / f"octf.trace.{number}").write_bytes(queue)
     if summary is not None:
@@ -135,7 +135,7 @@ def trace(tmp_path: Path, queues: list[bytes], summary: dict[str, Any] | None = 
 
 
 def test_sample_equals_google_protobuf() -> None:
-    """Every event of the corpus' trace: counts, rows, and the path of each file by its last name."""
+    """Every event of the corpus trace is compared: counts, rows, and the path of each file by its last name."""
     staging, table = read(sample())
     with tarfile.open(corpus.path(SAMPLE)) as archive:
         members = [member for member in archive.getmembers() if "octf.trace." in member.name]
@@ -150,7 +150,7 @@ def test_sample_equals_google_protobuf() -> None:
 
     names = {key(event.name.file): event.name for _, event in events if event.HasField("name")}
     expected: list[list[Any]] = []
-    io_of: dict[tuple[int, int], list[Any]] = {}  # the last io of a queue with that id: ids come again
+    io_of: dict[tuple[int, int], list[Any]] = {}  # the last io of a queue with that id, since ids are reused
     for cpu, event in events:
         io, done, ts_ns = event.io, event.completion, event.header.timestamp
         if event.HasField("io"):
@@ -207,7 +207,7 @@ def test_flags_are_letters(tmp_path: Path) -> None:
 
 
 def test_old_operations_begin_with_read(tmp_path: Path) -> None:
-    """Before March 2020 a read was 0: the summary then has no version."""
+    """Before March 2020 a read was 0. The summary then has no version."""
     _, table = read(trace(tmp_path, [packed(io(1, 1, lba=8), io(2, 2, operation=1))], {"tracedEvents": "2"}))
     assert table["rwbs"].to_list() == ["R", "W"]
 
@@ -274,7 +274,7 @@ def test_garbage(tmp_path_factory: pytest.TempPathFactory, garbage: bytes, place
 
 
 def test_a_file_in_itself_ends(tmp_path: Path) -> None:
-    """Two directories, each in the other."""
+    """Two directories contain each other."""
     one, two = {"partition": 1, "id": 1}, {"partition": 1, "id": 2}
     names = [
         EVENT(header={"sid": 1}, name={"file": one, "parent": two, "name": "a"}),

@@ -1,4 +1,4 @@
-"""oracleGeneral: what our own writer and another one write, and files that only look like it."""
+"""oracleGeneral files of this package and of another writer, and files that only resemble them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN = ("dev", "tid", "pid", "comm", "rwbs", "error", "path")
 
 
 def packed(uses: list[tuple[int, int, int]], first: int = 0, never: int = -1) -> bytes:
-    """Records of (time, object, size), the next use of each found by looking ahead."""
+    """Return records of (time, object, size). The next use of each is found by looking ahead."""
     records = []
     for number, (time, used, size) in enumerate(uses):
         later = (n for n in range(number + 1, len(uses)) if uses[n][1] == used)

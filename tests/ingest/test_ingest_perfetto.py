@@ -1,4 +1,4 @@
-"""Perfetto traces: real ones beside another recorder of the same work, and made ones beside Google's own library."""
+"""Perfetto traces: real ones, compared with another recorder, and synthetic ones, compared with Google's library."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from androstep_analysis.ingest.staging import Staging
 
 DATA = Path(__file__).parents[1] / "data"
 COMPACT, GENERIC = DATA / "perfetto_compact.pftrace.xz", DATA / "perfetto_generic.pftrace"
-"""Perfetto 56 on Linux 6.18: with compact_sched and described generic events; without, and compressed. iotrace recorded
-the same work on the same disk at the same time (perfetto_*.dat.xz)."""
+"""Perfetto 56 on Linux 6.18: one trace with compact_sched and described generic events, the other without, and
+compressed. iotrace recorded the same work on the same disk at the same time (perfetto_*.dat.xz).
+"""
 
 DISK = 8 << 20 | 3
 TABLES = ("block_events", "fs_events", "commands", "samples")
@@ -72,7 +73,7 @@ DONE = {"dev": userland(8, 3), "sector": 800, "nr_sector": 16, "rwbs": "WS", "er
 
 @pytest.mark.parametrize("name", ["compact", "generic"])
 def test_tells_the_same_as_iotrace_of_the_same_work(name: str) -> None:
-    """Both recorders saw the same events of the kernel: all columns agree, and times up to their order on two CPUs."""
+    """Both recorders saw the same kernel events. All columns agree, and times agree up to the order on two CPUs."""
     ours = Read(load(DATA / f"perfetto_{name}.pftrace{'.xz' if name == 'compact' else ''}"))
     theirs = ingest.read(DATA / f"perfetto_{name}.dat.xz")
     assert ours.staging.clock == theirs.clock == "boot"
@@ -100,7 +101,7 @@ def test_tells_the_same_as_iotrace_of_the_same_work(name: str) -> None:
 
 
 def _decoded(data: bytes) -> list[Any]:
-    """All packets of this trace and of those compressed in it, by Google's library."""
+    """Return all packets of this trace, including compressed ones, decoded by Google's library."""
     packets = []
     for packet in messages.Trace.FromString(data).packet:
         if packet.compressed_packets:
@@ -166,7 +167,7 @@ def _expected_block(name: str, event: Any, body: Any, cpu: int) -> dict[str, Any
 
 @pytest.mark.parametrize("path", [COMPACT, GENERIC], ids=["compact", "generic"])
 def test_small_tables_and_pieces_change_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows leave in pieces, and packets arrive in pieces: what comes out is the same."""
+    """The result is the same if small tables are emptied often and the input arrives in small pieces."""
     source = load(path)
     whole = Read(source)
     monkeypatch.setattr(decoder, "_ROWS", 64)
@@ -209,7 +210,7 @@ def test_a_cut_bundle_gives_its_events_before_the_cut() -> None:
 
 
 def test_damage_costs_what_it_hits() -> None:
-    """Bytes that are no packet stand between packets: the packets behind them are found again."""
+    """Bytes that are not packets are inserted between packets. The packets after them are found."""
     packets = [trace(bundle(event(1000 + n, 7, block_rq_issue=ISSUE)) | {"timestamp": n}) for n in range(50)]
     data = b"".join(packets[:20]) + bytes(random.Random(3).randbytes(333)) + b"".join(packets[20:])
     found = read(data)
@@ -221,7 +222,7 @@ def test_damage_costs_what_it_hits() -> None:
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=30), st.randoms())
 def test_no_bytes_are_too_wrong(changes: list[tuple[int, int]], chance: random.Random) -> None:
-    """Random changes anywhere, and random bytes: something comes back, and nothing raises."""
+    """Random changes and random bytes yield a result without an exception."""
     data = bytearray(load(COMPACT).data[:12_000])
     for place, value in changes:
         data[place % len(data)] = value
@@ -264,7 +265,7 @@ FIELDS_OF_IOSTAT = {
     },
     "other_fs_discard": "fs_discard",
 }
-"""What the trace processor calls the counters, and what the kernel does (include/trace/events/f2fs.h)."""
+"""The names of counters in the trace processor and in the kernel (include/trace/events/f2fs.h)."""
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,7 @@ FIELDS_OF_IOSTAT = {
     ],
 )
 def test_counts_of_the_corpus(name: str) -> None:
-    """The .textproto beside a .pb is its source in a form that no recorder writes: it is not read."""
+    """The .textproto next to a .pb is its source in a form that no recorder writes, and is not read."""
     path = corpus.path(f"perfetto/{name}")
     beside = [path.with_suffix(".expected.json"), path.with_name(f"{path.name}.expected.json")]
     expected = json.loads(next(file for file in beside if file.exists()).read_text())
@@ -389,7 +390,7 @@ ALIKE: dict[str, dict[str, int | str]] = {
         "transfer_len": 4096,
     },
 }
-"""Events that Perfetto has messages for, with all that their tracepoints tell."""
+"""Events with a message in Perfetto, with all fields of their tracepoints."""
 
 
 def _rows(events: list[dict[str, Any]], **more: Any) -> dict[str, list[Any]]:
@@ -435,7 +436,7 @@ def test_columns_of_filesystem_events() -> None:
 
 
 def test_of_every_filesystem_event_that_perfetto_has_the_fields_are_known() -> None:
-    """Fields of one event bear other names in other kernels; `order` is not in Perfetto's messages."""
+    """Fields of one event have other names in other kernels. `order` is missing in Perfetto's messages."""
     lacking = {
         (event, names)
         for event, fields in fs_events.FIELDS.items()

@@ -1,4 +1,4 @@
-"""The texts that procmon records as table samples, against a slow version; hostile, cut and damaged ones."""
+"""Table samples from procmon's texts, compared with a slow implementation, and from hostile and damaged texts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ TEXTS = {
 
 
 def differing(found: pl.DataFrame, expected: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
-    """Rows that only one of both has."""
+    """Return the rows that are in only one of both tables."""
     return set(found.rows()) ^ set(expected)
 
 
 def read(texts: pl.DataFrame, machine: Machine = MACHINE) -> tuple[pl.DataFrame, int]:
-    """Table samples of records, and how many cannot be used."""
+    """Return table samples of records, and the number of unusable records."""
     rows, baseless = procmon_readings.samples(texts, machine)
     return schema.conform(rows, "samples"), baseless
 
 
 def chosen(rows: pl.DataFrame) -> pl.DataFrame:
-    """Without lines of meminfo and vmstat that the slow version leaves out."""
+    """Return the rows without counters of meminfo and vmstat that the slow implementation leaves out."""
     names = [f"{file}.{name}" for file, keys in CHOSEN.items() for name in keys.split()]
     return rows.filter(~pl.col("counter").str.contains("^(?:meminfo|vmstat)") | pl.col("counter").is_in(names))
 
@@ -64,14 +64,14 @@ NAMES += ["kworker/0:1-events", "kworker/0:1+mm", "kworker/0:1", "kworker/0:2-fo
 
 
 class Counters:
-    """Numbers that stand, grow, begin anew and wrap."""
+    """Numbers that stay, grow, restart and wrap."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.values: dict[Any, int] = {}
 
     def at(self, *key: Any, most: int = (1 << 64) - 1) -> int:
-        """The next value of one of them."""
+        """Return the next value of a counter."""
         value = self.values.get(key, self.random.choice([0, 0, self.random.randrange(10**6)]))
         grown = value + self.random.choice([1, 3, self.random.randrange(10**6)])
         rare = self.random.choice([0, 9, 99, (1 << 32) - 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
@@ -81,7 +81,7 @@ class Counters:
 
 
 def states(counters: Counters) -> dict[str, str]:
-    """What files may hold: CPUs, disks, interfaces, values and processes that come and go."""
+    """Yield the contents of files: CPUs, disks, interfaces, values and processes that appear and disappear."""
     chance, at = counters.random, counters.at
 
     def row(count: int, *key: Any) -> str:
@@ -127,23 +127,23 @@ def states(counters: Counters) -> dict[str, str]:
 
 
 def words(text: str) -> list[str]:
-    """A text in pieces, of which every second is a word."""
+    """Return a text split into words and the text between them, alternating."""
     return re.split(r"([^ \n]+)", text)
 
 
 def name_of(stat: str) -> str:
-    """What procmon takes for the name of a process."""
+    """Return the name that procmon reads for a process."""
     name = stat.partition("(")[2].rpartition(")")[0]
     return re.split("[+-]", name)[0] if re.match("kworker/(?!R-)", name) else name
 
 
 def heads(text: str) -> list[str]:
-    """What the lines of a text begin with, to the end of the first word that is no number."""
+    """Return the beginnings of the lines of a text, up to the end of the first word that is not a number."""
     return [re.split(r"(?<=[^ 0-9]) ", line)[0] for line in text.split("\n")]
 
 
 def recorded(seed: int) -> tuple[pl.DataFrame, list[Reading]]:
-    """Readings of such files as records, and as they were."""
+    """Return readings of such files as records, and the original readings."""
     counters = Counters(seed)
     readings: list[Reading] = []
     rows: list[tuple[Any, ...]] = []

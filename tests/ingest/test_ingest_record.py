@@ -1,4 +1,4 @@
-"""Record streams: what the C writer wrote is what Python reads, whole and damaged; the format of probes/FORMAT.md."""
+"""Record streams: Python reads what the C writer wrote, intact or damaged (format: probes/FORMAT.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAD = struct.Struct("<4sBBHIIII")
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of an undamaged file, found by walking it from the start."""
+    """A frame of an undamaged file, found by reading the file from its start."""
 
     start: int
     end: int
@@ -61,14 +61,14 @@ def header_of(data: bytes) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What probes/common/tests/test_record.c writes."""
+    """Return the output of probes/common/tests/test_record.c."""
     path = tmp_path_factory.mktemp("sample") / "sample.rec"
     built.run(built.program("test_record"), path)
     return path.read_bytes()
 
 
 def expected_rows() -> list[dict[str, Any]]:
-    """The rows of add_row in probes/common/tests/test_record.c, made again."""
+    """Return the rows of add_row in probes/common/tests/test_record.c."""
     rows: list[dict[str, Any]] = []
     for number in range(ROWS):
         note = "\\xff\n" + chr(number % 128)
@@ -87,7 +87,7 @@ def expected_rows() -> list[dict[str, Any]]:
 
 
 def expected() -> dict[str, pl.DataFrame]:
-    """The tables of the undamaged sample."""
+    """Return the tables of the undamaged sample."""
     schema = {"wide": pl.Int64, "large": pl.UInt64, "narrow": pl.Int32, "plain": pl.UInt32}
     mixed = pl.DataFrame(expected_rows(), schema=schema | {"name": pl.String, "note": pl.String})
     numbers = mixed.filter(pl.int_range(pl.len()) < ROWS, pl.int_range(pl.len()) % 2 == 1).select("wide", "large")
@@ -95,7 +95,7 @@ def expected() -> dict[str, pl.DataFrame]:
 
 
 def kept(frames: list[Frame], sound: list[bool]) -> dict[str, pl.DataFrame]:
-    """The rows of those frames that are sound."""
+    """Return the rows of the intact frames."""
     tables = expected()
     answer = {}
     for kind, name in ((2, "mixed"), (3, "numbers")):
@@ -127,7 +127,7 @@ def losses(records: record.Records) -> dict[str, int]:
 
 
 OF_THE_PROBE = {"long_text": 1, "seen": 5}
-"""What test_record.c says that it lost."""
+"""The losses that test_record.c reports."""
 
 
 def test_what_was_written_is_read(sample: bytes, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_flipped_bit_loses_one_block(sample: bytes, tmp_path: Path, seed: int)
     frames = frames_of(sample)
     chosen = random.Random(seed)
     frame = frames[seed] if seed < 3 else chosen.choice(frames)
-    # In the head as often as in the payload: a wrong length must not lead astray.
+    # Damage the head as often as the payload, since a wrong length must not confuse the reader.
     place = chosen.randrange(frame.start, frame.start + HEAD.size if seed % 2 else frame.end)
     data = bytearray(sample)
     data[place] ^= 1 << chosen.randrange(8)
@@ -235,7 +235,7 @@ def test_a_forged_block_inside_a_damaged_one_is_not_read(tmp_path: Path, sample:
 
 
 def rewritten(sample: bytes, change: dict[str, Any]) -> bytes:
-    """A file of a header alone, changed, and sound by its checksum."""
+    """Return a file with only a changed header and a correct checksum."""
     payload = json.dumps(header_of(sample) | change).encode()
     head = HEAD.pack(record.MAGIC, 1, 0, 0, 0, 0, len(payload), 0)[:20]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
@@ -298,7 +298,7 @@ def test_sniff() -> None:
 
 
 def test_streams_are_joined(sample: bytes, tmp_path: Path) -> None:
-    """As one file: frames in order with the seed of the first, all rows, totals and losses of all."""
+    """The joined file has all frames in order with the seed of the first file, and all rows, totals and losses."""
     parts = [tmp_path / "first.rec", tmp_path / "second.rec"]
     for part in parts:
         built.run(built.program("test_record"), part)

@@ -1,4 +1,4 @@
-"""Lists of slow calls on files that ext4slower and its siblings print."""
+"""Lists of slow calls that ext4slower and related tools print."""
 
 from __future__ import annotations
 

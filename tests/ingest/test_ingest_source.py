@@ -1,4 +1,4 @@
-"""Sources: compression, damage, and inputs that are no recording at all."""
+"""Sources: compression, damage, and inputs that are not recordings."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Pipe:
-    """A file that only takes what is written to it."""
+    """A file that can only be written."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write, self.flush = file.write, file.flush
@@ -142,7 +142,7 @@ def test_the_recording_in_a_zip_of_several_files_is_read(method: int, tmp_path: 
 
 
 def test_a_stored_file_whose_size_only_the_directory_of_a_zip_states_is_read(tmp_path: Path) -> None:
-    """As of an archive that was written to a pipe."""
+    """An archive written to a pipe has such files."""
     path = tmp_path / "piped.zip"
     with path.open("wb") as file, zipfile.ZipFile(Pipe(file), "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("notes.txt", "what was done")
@@ -212,7 +212,7 @@ def test_garbage_is_refused(tmp_path: Path, contents: bytes) -> None:
         (b"# proto-message: Trace\npacket {\n  timestamp: 1\n}\n", "a Perfetto trace as text"),
         (b'{\n "tool": "blkparse",\n "events": 3\n}\n', "JSON"),
         (b'[["C", "WS"]]', "JSON"),
-        # Lines of ftrace in JSON are no recording either.
+        # Lines of ftrace in JSON are not a recording.
         (b'{\n "line": "dd-7 [000] d..1 5.000001: block_plug: [dd]"\n}\n', "JSON"),
         (b"PERFILE2" + bytes(96), "a recording of perf"),
         (bytes(1080) + b"\x53\xef" + bytes(4096), "an image of a filesystem"),

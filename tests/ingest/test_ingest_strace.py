@@ -1,4 +1,4 @@
-"""Logs of strace: against a program's own account of its calls, against a slow parser, and shape by shape."""
+"""Logs of strace, compared with a program's own account of its calls, with a slow parser, and for each kind of line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CORPUS = (
 
 
 def read(path: Path) -> tuple[Staging, pl.DataFrame]:
-    """The log and its table `syscalls`."""
+    """Return the log and its table `syscalls`."""
     spool = Spool()
     staging = strace.read(load(path), spool)
     table = spool.table("syscalls").collect()
@@ -54,7 +54,7 @@ def of_text(tmp_path: Path, text: str | bytes, name: str = "log") -> tuple[Stagi
 
 
 def one(tmp_path: Path, line: str | bytes) -> dict[str, Any]:
-    """What the only call of a log is, without the columns that are null."""
+    """Return the only call of a log without null columns."""
     raw = line.encode() if isinstance(line, str) else line
     staging, table = of_text(tmp_path, raw + b"\n")
     assert table.height == 1 and not staging.losses
@@ -62,7 +62,7 @@ def one(tmp_path: Path, line: str | bytes) -> dict[str, Any]:
 
 
 def test_a_task_that_is_killed_as_a_call_begins_loses_nothing(tmp_path: Path) -> None:
-    """As strace 6.1 writes it of a thread that another one's exit_group ends: it cannot see which call that was."""
+    """strace 6.1 cannot see the call of a thread that is killed by another thread's exit_group."""
     staging, table = of_text(
         tmp_path,
         "7 1700000000.000000 close(3) = 0\n"
@@ -103,7 +103,7 @@ def assert_equal_to_the_slow_parser(table: pl.DataFrame, log: bytes) -> None:
             assert row[column] == value, (column, call)
 
 
-# --- recordings of a program that tells what it does -----------------------------------------------------------------
+# --- recordings of a program that logs its calls ---------------------------------------------------------------------
 
 OPTIONS = {
     "plain": ["-f"],
@@ -141,7 +141,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recorded(program: Path, tmp_path: Path, options: list[str], to_terminal: bool = False) -> tuple[Path, Path]:
-    """A log of the program, and the folder in which it worked."""
+    """Record a log of the program, and return it with the working directory."""
     place = tmp_path / 'place > "of" ) = 5, <unfinished ...>'
     place.mkdir()
     if to_terminal:
@@ -155,7 +155,7 @@ def recorded(program: Path, tmp_path: Path, options: list[str], to_terminal: boo
 
 
 def account(place: Path, tid: int) -> list[dict[str, Any]]:
-    """What thread `tid` says it did."""
+    """Return the calls that thread `tid` reported."""
     lines = (place / f"account.{tid}").read_text().replace("}\n", "}\x00").split("\x00")
     calls: list[dict[str, Any]] = [json.loads(line if line.endswith("}") else line + "}") for line in lines]
     for call in calls:
@@ -188,7 +188,7 @@ def test_a_log_tells_what_the_program_did(name: str, program: Path, tmp_path: Pa
 
 
 def in_order_of_birth(tids: Iterable[int]) -> list[int]:
-    """Numbers that were given one soon after the other, and begin anew behind the largest."""
+    """Sort thread ids by creation. They were assigned in quick succession and restart after the largest."""
     ascending, largest = sorted(tids), int(Path("/proc/sys/kernel/pid_max").read_text())
     first = max(range(len(ascending)), key=lambda at: (ascending[at] - ascending[at - 1]) % largest)
     return ascending[first:] + ascending[:first]
@@ -217,7 +217,7 @@ def assert_as_accounted(rows: pl.DataFrame, expected: list[dict[str, Any]], plac
 
 
 def is_of_libc(row: Row) -> bool:
-    """calloc and free of large blocks map and unmap memory."""
+    """Return whether a call is from calloc or free, which map and unmap large blocks."""
     return row["call"] in ("mmap", "munmap") and row["bytes"] >= 1 << 20
 
 
@@ -623,7 +623,7 @@ BEGINNINGS: dict[str, dict[str, Any]] = {
     "[00007f1020b7a409] ": {},
     "9 12:34:56 [   3] [????????????????] ": {"tid": 9, "ts_ns": 45_296_000_000_000},
 }
-"""Beginnings of lines, and what they say of the call."""
+"""Beginnings of lines, and the columns they set."""
 
 
 def test_beginnings_of_lines(tmp_path: Path) -> None:
@@ -637,7 +637,7 @@ def test_beginnings_of_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [4, 5, 6, 1 << 17])
 def test_calls_that_others_interrupt(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the table is emptied between the beginning and the end of a call."""
+    """The table may also be emptied between the beginning and the end of a call."""
     monkeypatch.setattr(strace, "ROWS", rows)
     staging, table = of_text(
         tmp_path,
@@ -668,7 +668,7 @@ def test_calls_that_others_interrupt(rows: int, tmp_path: Path, monkeypatch: pyt
 
 
 def test_calls_that_never_returned_fill_several_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with texts of its own."""
+    """Each of them has texts of its own."""
     monkeypatch.setattr(strace, "ROWS", 4)
     monkeypatch.setattr(strace, "STRINGS_BYTES", 0)
     calls = ["close", "fsync", "close", "fdatasync", "fsync", "close", "syncfs", "fsync", "close"]
@@ -681,8 +681,8 @@ def test_calls_that_never_returned_fill_several_tables(tmp_path: Path, monkeypat
 
 
 def test_what_was_joined_before_does_not_count(tmp_path: Path) -> None:
-    """Both ends are put behind their beginnings in the same memory; the first, longer one has a `<` right behind the
-    end of the second.
+    """Both ends are joined with their beginnings in the same memory. The first, longer line has a `<` right after the
+    position where the second one ends.
     """
     short = '"a", 1) = 1 <0.000005>'
     long = '"' + "x" * (len(short) - 1) + '<yyyyy", 99) = 9 <0.000007>'
@@ -764,7 +764,7 @@ def test_strace_speaks_in_the_middle_of_a_line(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("name", ["plain", "microseconds, durations", "relative", "numbers and pointers", "stacks"])
 def test_strace_may_speak_behind_any_argument(name: str, program: Path, tmp_path: Path) -> None:
-    """It tells of a new thread when the beginning of another one's call stands in the log already."""
+    """strace reports a new thread after it has written the beginning of another thread's call."""
     log, _ = recorded(program, tmp_path, OPTIONS[name])
     lines = log.read_text().splitlines()
     staging, table = read(log)
@@ -779,7 +779,7 @@ def test_strace_may_speak_behind_any_argument(name: str, program: Path, tmp_path
 
 
 def _torn(line: str, random: Random, messages: int) -> str:
-    """The line, where it is a call, with that many messages of strace behind one of its arguments."""
+    """Return the line with that many messages of strace after one of its arguments, if it is a call."""
     places = [
         match.start()
         for match in re.finditer(r"(?<=[(])|(?<=, )|(?=[)])|(?= <unfinished )", line)
@@ -792,7 +792,7 @@ def _torn(line: str, random: Random, messages: int) -> str:
 
 
 def _is_between_arguments(beginning: str) -> bool:
-    """Whether a call has begun, and no text, bracket or other part of an argument is open."""
+    """Return whether a call has begun, and no text, bracket or other part of an argument is open."""
     call = re.search(r"(?<![\w<])[a-z_]\w*[(]", beginning)
     if call is None or beginning.startswith(" > "):
         return False
@@ -854,13 +854,13 @@ def test_other_text_is_no_log(text: bytes) -> None:
     assert not strace.sniff(text)
 
 
-# --- inputs nobody has seen ------------------------------------------------------------------------------------------
+# --- unseen inputs ---------------------------------------------------------------------------------------------------
 
 PATHS = st.binary(min_size=1, max_size=40).filter(lambda path: b"\0" not in path)
 
 
 def quoted(path: bytes, hexadecimal: bool) -> str:
-    """A path as strace prints it, with escapes in octal or hex."""
+    """Return a path as strace prints it, with octal or hexadecimal escapes."""
     if hexadecimal:
         return '"' + "".join(f"\\x{byte:02x}" for byte in path) + '"'
     plain = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}

@@ -1,4 +1,4 @@
-"""What a thread name says."""
+"""The kind of a thread according to its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all readers of text share: pieces that end anywhere, lines of any length, forms of lines, names of threads."""
+"""Common properties of text readers: pieces that end anywhere, lines of any length, forms, names of threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVENT = f"{HEAD}block_plug: [x]\n".encode()
 
 
 def read(reader: Callable[[Source, Spool], Staging], pieces: Iterator[bytes]) -> tuple[Staging, list[pl.DataFrame]]:
-    """What a reader makes of a text that comes in these pieces, and its tables."""
+    """Return the result of a reader for a text in these pieces, and its tables."""
     first = next(pieces)
     source, spool = Source.of(Path("input"), first), Spool()
     with mock.patch.object(Source, "pieces", lambda _: itertools.chain((first,), pieces)):
@@ -54,7 +54,7 @@ def test_pieces_may_end_anywhere(name: str) -> None:
     whole, tables = read(reader, iter([data]))
     assert sum(whole.events.values()) > 100
     for size in (1, 7, 100, 4096, 59_999):
-        # The head, by which code blocks are known, is one piece.
+        # The head is one piece, since it decides whether there are code blocks.
         pieces = [data[at : at + size] for at in range(1024, len(data), size)]
         parted, parted_tables = read(reader, iter([data[:1024], *pieces]))
         for a, b in zip(tables, parted_tables, strict=True):
@@ -142,8 +142,8 @@ def test_names_of_threads(rows: list[tuple[int, str, str]]) -> None:
 
 # --- forms ---------------------------------------------------------------------------------------------------------
 
-# Each place of a form, the regular expression that says the same, and texts that may stand there. Numbers, words and
-# what may be missing take all they can and give nothing back.
+# Each placeholder of a form, the equivalent regular expression, and texts that match. Numbers, words and optional parts
+# match possessively: they never give characters back.
 PLACES = {
     "{ino}": (r"(?P<ino>[0-9]++)", ["7", "007", str(2**63 - 1)]),
     "{parent}": (r"(?P<parent>[0-9]++)", ["0", "12", str(2**64)]),
@@ -165,7 +165,7 @@ LITERALS = ["=", ", ", " ", "ino=", '"', "x"]
 
 @st.composite
 def lines_of_a_form(draw: st.DrawFn) -> tuple[str, str, str]:
-    """A form, the regular expression that says the same, and a line that may have it."""
+    """Draw a form, the equivalent regular expression, and a line that may match."""
     places = draw(st.lists(st.sampled_from([p for p in PLACES if p != "{end}"]), min_size=1, max_size=6, unique=True))
     places += ["{end}"] * draw(st.booleans())
     form, pattern, line = "", "^", ""
@@ -204,7 +204,7 @@ def test_forms_match_as_regular_expressions_do(made: tuple[str, str, str]) -> No
 
 
 def test_a_line_against_a_form_takes_no_longer_than_its_length_times_its_places() -> None:
-    # Eight names, none of which ends where the next begins: tried in all ways, this would take years.
+    # Eight names that do not end at the start of the next. Exhaustive backtracking would take years.
     line = f'{HEAD}name_moved: dev=1 ino=2 parent=3 d0="a' + '" d1="" d2="" d3="" d4="' * 2000
     staging, _ = read(ftrace_text.read, iter([line.encode() + b"\n"]))
     assert readers.losses(staging) == {"unreadable": 1}

@@ -1,4 +1,4 @@
-"""Which rows a loss can hurt: the one question to all losses, against a comparison of every row with every span."""
+"""The rows that a loss can affect, compared with a comparison of every row with every span."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def random_loss(pick: random.Random) -> Loss:
 
 
 def is_hurt(loss: Loss, begin, end, dev, tables) -> bool:
-    """One loss and one row, in so many words."""
+    """Return whether a loss affects a row, spelled out."""
     if loss.tables is not None and not set(loss.tables) & set(tables):
         return False
     if loss.dev is not None and dev is not None and loss.dev != dev:

@@ -1,4 +1,4 @@
-"""MOST's output and its Viewer's counts, against the Viewer's own files and counts by independent code."""
+"""MOST's output and the counts of its Viewer, compared with the Viewer's files and with independent code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exported(path: Path, to: Path) -> Path:
     return to
 
 
-# result3.po is what the Viewer's test2.py leaves of result.po, and what its counting scripts read.
+# The Viewer's test2.py reduces result.po to result3.po, which its counting scripts read.
 @pytest.mark.parametrize("name", ["result.po", "result3.po"])
 def test_the_viewers_eight_files(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["summary", str(corpus.path(f"androstep/{name}")), "--compat", "most"]) == 0
@@ -57,14 +57,14 @@ def test_the_viewers_counts_as_json(oracle: dict[str, Any], capsys: pytest.Captu
 
 
 def test_what_the_old_parser_said_of_hard_cases_is_counted_as_it_stands() -> None:
-    """Lines that the original wrote for a hand-made image: flags with two letters of direction, discards, flushes."""
+    """The original wrote these lines for a handmade image: flags with two letters of direction, discards, flushes."""
     path = corpus.path("androstep/most_cases.out.txt")
     with pytest.warns(LossWarning, match="1 line cannot be read"):
         counted = summary(capture.open(path), compat="most")["block_types"]
     direction, expected = "N", dict[tuple[str, str], tuple[int, int]]()
     for line in path.read_text().splitlines():
         fields = line.split("\t")
-        # The Viewer's rule: a line that names no direction takes the one before.
+        # The Viewer's rule: a line without a direction has that of the previous line.
         direction = next((d for d in ("R", "W") if d in fields[2]), "N" if fields[2] == "N" else direction)
         if fields[1] == "C" and len(fields) > 7 and fields[7]:
             count, kb = expected.get((direction, fields[7]), (0, 0))
@@ -74,9 +74,10 @@ def test_what_the_old_parser_said_of_hard_cases_is_counted_as_it_stands() -> Non
 
 
 def test_export_gives_back_a_po_file(tmp_path: Path) -> None:
-    """Byte for byte, but for what MOST's kernel added to the pid: 100000 for a journal, 500000 for a database.
+    """The file is equal byte for byte, except for the number that MOST's kernel added to the pid.
 
-    A capture has threads, and a thread has one number; whose file a line touched stands in its path.
+    It is 100000 for a journal and 500000 for a database. A capture stores the thread id without it, and the path shows
+    the class of the file.
     """
     original = corpus.path("androstep/result.po").read_text()
     without_class, changed = re.subn(
@@ -100,12 +101,12 @@ def test_an_exported_capture_counts_the_same(name: str, tmp_path: Path) -> None:
 
 
 def letter() -> pl.Expr:
-    """blkparse's letter of an event's action; null where a line cannot state it."""
+    """Return blkparse's letter for the action of an event; null if a line cannot state it."""
     return pl.col("action").cast(pl.String).replace_strict(export.most.LETTERS, default=None).alias("letter")
 
 
 def test_a_piece_of_the_default_summary_is_a_letter_of_the_export(tmp_path: Path) -> None:
-    """The demo's completed writes of journal blocks, by this library and by counting lines of the export."""
+    """The demo's completed writes of journal blocks are counted by this package and in the lines of the export."""
     done = [line.split("\t") for line in exported(DEMO, tmp_path / "demo.po").read_text().splitlines()]
     kib = sum(int(line[4]) // 2 for line in done if line[1] == "C" and "W" in line[2] and line[7:8] == ["J"])
     assert kib * 1024 == summary(capture.open(DEMO))["block_types"]["write"]["journal"]["bytes"]

@@ -1,4 +1,4 @@
-"""What waits on disk comes back as it was."""
+"""Rows stored on disk are read back unchanged."""
 
 from __future__ import annotations
 

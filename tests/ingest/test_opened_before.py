@@ -1,4 +1,4 @@
-"""What was open before a recording: as rows of table `syscalls`, and what the cleaner makes of them."""
+"""Files that were open before a recording, as rows of table `syscalls`, and their use by the cleaner."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tables that are full many times on the way: rows are those of one table that holds all.
+"""Tables that fill up many times yield the same rows as one table that holds all.
 
-Whatever C code keeps of a table or its strings must be of the tables it has now.
+References that C code keeps to a table or its strings must belong to the current tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ ROWS = 8
 
 
 def ftrace_line(number: int) -> str:
-    """A line of the thread of this number and a path of its own; names return after some lines, in another table."""
+    """Return a line of the thread with this number, with its own path. Names recur some lines later, in another
+    table.
+    """
     name = f"task{number % 5}-{number // 50}"
     return (
         f" {name}-{100 + number % 5} [000] .... {number}.000000: "
@@ -58,7 +60,7 @@ def test_text(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_names_are_of_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of strings that an earlier table had mean others now, though the new ones may lie in the same memory."""
+    """String numbers of an earlier table have other meanings in a new table, even if it is in the same memory."""
     monkeypatch.setattr(lines, "_ROWS", ROWS)
     staging = readers.read_bytes(tmp_path, "".join(map(ftrace_line, range(700))).encode())
     assert staging.block["comm"].to_list() == [f"task{number % 5}-{number // 50}" for number in range(700)]

@@ -1,4 +1,4 @@
-"""Readers that other packages bring, and the format that a caller states."""
+"""Readers from other packages, and formats stated by the caller."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Install = Callable[..., Path]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Puts a distribution with these entry points where Python looks for modules."""
+    """Install a distribution with these entry points into Python's path."""
 
     def install(**objects: str) -> Path:
         site = tmp_path / "site"

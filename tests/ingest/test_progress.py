@@ -1,4 +1,4 @@
-"""Bars of progress: a kernel shows them as widgets, nothing else gets a byte, and no device can draw with them."""
+"""Progress bars: a notebook kernel shows widgets, other outputs receive no bytes, and a device cannot control them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ probe.record("iobench", [], Path("unused"), runner)
 
 
 def draw(options: Sequence[str], path: Path, line: Callable[[str], None]) -> int:
-    """A probe whose progress would clear the screen."""
+    """Return a probe with progress output that would clear the screen."""
     line("iobench:  50 % \x1b[2J\x9b2J\u202e")
     return 0
 

@@ -1,4 +1,4 @@
-"""What every reader of a recording keeps to, whatever the format and whatever has become of the file.
+"""Guarantees of every reader, for any format and any damage of the file.
 
 A new format adds one line to `INPUTS`.
 """
@@ -27,11 +27,11 @@ from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.ingest.staging import TABLES
 
 Make = Callable[[Path], Path]
-"""Puts an input into an empty directory; the file that is opened of it."""
+"""Writes an input into an empty directory, and returns the file to open."""
 
 
 def of_corpus(*names: str) -> Make:
-    """These files of the corpus, the first of which is opened."""
+    """Return an input of these files of the corpus. The first one is opened."""
 
     def make(directory: Path) -> Path:
         copies = [Path(shutil.copyfile(corpus.path(name), directory / Path(name).name)) for name in names]
@@ -41,7 +41,7 @@ def of_corpus(*names: str) -> Make:
 
 
 def head_of(name: str, lines: int) -> Make:
-    """The first lines of a text of the corpus."""
+    """Return an input of the first lines of a text of the corpus."""
 
     def make(directory: Path) -> Path:
         path = directory / Path(name).name
@@ -52,7 +52,7 @@ def head_of(name: str, lines: int) -> Make:
 
 
 def written(text: str) -> Make:
-    """A text of one file."""
+    """Return an input of one file with this text."""
 
     def make(directory: Path) -> Path:
         path = directory / "trace.txt"
@@ -88,10 +88,10 @@ INPUTS: dict[str, Make] = {
 }
 
 SETS = frozenset({"blktrace, two CPUs"})
-"""Inputs of several files: they are told by their names."""
+"""Inputs of several files, which are recognised by their names."""
 
 CUTS = {100_000: 20, 1_000_000: 10, 1 << 40: 4}
-"""Of an input below this size, in how many places it is damaged: each takes a whole reading."""
+"""The number of positions at which inputs below this size are damaged. Each takes a whole reading."""
 
 
 @pytest.fixture(params=INPUTS)
@@ -101,21 +101,21 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def path(name: str, tmp_path: Path) -> Path:
-    """The input in a directory of its own."""
+    """Write the input into a directory of its own."""
     directory = tmp_path / "input"
     directory.mkdir()
     return INPUTS[name](directory)
 
 
 def places(path: Path, seed: int) -> list[int]:
-    """Where a file is damaged: anywhere, the same places each time."""
+    """Return the positions of damage: random, but the same each time."""
     size = path.stat().st_size
     choose = random.Random(seed)
     return sorted(choose.randrange(size) for _ in range(next(n for limit, n in CUTS.items() if size < limit)))
 
 
 def read_damaged(path: Path, data: bytes) -> readers.Read | None:
-    """What can be read of damaged contents; None where they are refused in a sentence."""
+    """Return the readable part of damaged contents; None if they are refused with a message."""
     path.write_bytes(data)
     try:
         return readers.read(path)
@@ -132,7 +132,7 @@ def tables(staging: readers.Read) -> dict[str, pl.DataFrame]:
 
 
 def test_rows_make_sense(path: Path) -> None:
-    """Besides what `readers.read` asks of every recording."""
+    """Check more than `readers.read` checks for every recording."""
     staging = readers.read(path)
     assert sum(staging.events.values()) > 0
     block = staging.block
@@ -175,7 +175,7 @@ def test_windows_divide_a_recording(path: Path) -> None:
     parts = whole.window(whole.first_ns, middle), whole.window(middle, whole.last_ns + 1)
     for table in (*TABLES, "requests", "io"):
         halves = [part.tables[table].select(pl.len()).collect().item() for part in parts]
-        if table == "samples":  # counters have a value at the edge of a window, too, where none was read
+        if table == "samples":  # counters have a value at the edge of a window even without a reading
             recorded = whole.samples.collect()
             halves = [
                 part.samples.collect().join(recorded, on=recorded.columns, how="semi", nulls_equal=True).height
@@ -223,7 +223,7 @@ def open_files() -> int:
 @pytest.mark.prove
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_what_was_taken_is_given_back(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files, threads and temporary files; and memory, as far as it can be told."""
+    """Files, threads and temporary files are released; memory as far as it can be measured."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
@@ -267,7 +267,7 @@ def test_two_processes_make_the_tables_of_one_capture(tmp_path: Path) -> None:
 @pytest.mark.sanitized
 @pytest.mark.prove
 def test_truncated(path: Path) -> None:
-    """What stands before the cut is read: never more rows than of the whole."""
+    """Data before the truncation is read, and there are never more rows than in the whole file."""
     whole = readers.read(path)
     data = path.read_bytes()
     rows = {table: frame.height for table, frame in tables(whole).items()}
@@ -305,7 +305,7 @@ def test_flipped_bytes(path: Path) -> None:
 
 @pytest.mark.sanitized
 def test_zeros_in_the_middle(path: Path) -> None:
-    """What a file holds that was being written when the power went."""
+    """A file that was being written during a power loss contains zeros."""
     data = path.read_bytes()
     third = len(data) // 3
     read_damaged(path, data[:third] + bytes(third) + data[2 * third :])
@@ -313,7 +313,7 @@ def test_zeros_in_the_middle(path: Path) -> None:
 
 
 def test_losses_are_told_once(path: Path) -> None:
-    """A cut in the middle of most formats is a loss, and its warning comes once."""
+    """Truncation in the middle of most formats is a loss, with one warning."""
     data = path.read_bytes()
     path.write_bytes(data[: len(data) * 2 // 3 - 1])
     with warnings.catch_warnings(record=True) as caught:

@@ -1,4 +1,4 @@
-"""A directory that iotrace wrote, opened and ingested: what it knows of the device reaches the tables."""
+"""A directory of iotrace is opened and ingested, and its description of the device reaches the tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ mkdir directory; mv kept directory/moved; sync
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A recording of `WORK` on an ext4 with blocks of 1 KiB, and the image after it."""
+    """Return a recording of `WORK` on an ext4 filesystem with blocks of 1 KiB, and the image afterwards."""
     directory = tmp_path_factory.mktemp("recorded")
     loops.make_ext4(directory / "image", ["-b", "1024"])
     with loops.mounted(directory / "image") as filesystem:
@@ -43,12 +43,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def copied(recorded: tuple[Path, Path], tmp_path: Path) -> Path:
-    """The recording, to be damaged."""
+    """Return a copy of the recording, to be damaged."""
     return Path(shutil.copytree(recorded[0], tmp_path / "recording"))
 
 
 def data_written(opened: Capture) -> dict[str | None, int]:
-    """Bytes of data written, by path."""
+    """Return the bytes of data written by path."""
     io = opened.io.filter(pl.col("op") == "write", pl.col("block_type") == "data").collect()
     return dict(io.group_by("path").agg(pl.col("bytes").sum()).iter_rows())
 
@@ -62,7 +62,7 @@ def test_a_recording_opens_as_it_is_and_as_a_capture(recorded: tuple[Path, Path]
         assert opened.facts["fs_type"] == "ext4"
         assert opened.about["realtime_offset_ns"] == told["realtime_offset_ns"]
         written = data_written(opened)
-        # Without a probe for names the kernel does not say what a deleted file was called.
+        # Without a probe for names, the names of deleted files are unknown.
         assert set(written) in ({"/directory/moved", "/gone"}, {"/directory/moved", None})
         assert sum(written.values()) == sum(-(-nr // 1024) * 1024 for nr in (400_000, 300_000))
     kept = manifest.read(tmp_path / "capture")
@@ -171,7 +171,7 @@ def test_a_record_stream_that_is_no_listing_is_refused(recorded: tuple[Path, Pat
 
 @pytest.fixture(scope="module")
 def overwritten(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A recording of which no file was made or removed, only overwritten in place, and the image before it."""
+    """Return a recording of files that are only overwritten in place, and the image before it."""
     directory = tmp_path_factory.mktemp("overwritten")
     loops.make_ext4(directory / "image")
     with loops.mounted(directory / "image") as filesystem:
@@ -219,7 +219,7 @@ def test_where_nobody_says_what_was_recorded_files_may_be_others_of_their_number
 
 
 def test_a_file_of_a_recording_stands_for_all_of_it(copied: Path, tmp_path: Path) -> None:
-    """Also for what only the recorder knows: how much was lost."""
+    """The whole recording is read, including the losses that only the recorder knows."""
     told = json.loads((copied / "recording.json").read_text())
     (copied / "recording.json").write_text(json.dumps(told | {"lost_events": 1125}))
     whole = summary.summary(androstep_analysis.open(copied))

@@ -1,4 +1,6 @@
-"""Table samples: from procmon's records, beside a trace, and what is computed of it, against sums by hand."""
+"""Table samples from procmon's records, alone or with a trace, and values derived from it, compared with manual
+sums.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.ingest import record
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the probe counted:androstep_analysis.common.errors.LossWarning")
-"""Processes that may not be read, also by root, and ticks that a busy machine misses; test_procmon.py is about them."""
+"""Ignored warnings: processes that even root may not read, and ticks missed on a busy machine (see test_procmon.py)."""
 
 MS, S = 1_000_000, 1_000_000_000
 DATA = Path(__file__).parents[1] / "data"
@@ -30,12 +32,12 @@ TRACE = DATA / "perfetto_compact.dat.xz"
 
 
 WRITER = "dd-of-samples"
-"""A program that nobody else runs on this machine."""
+"""The name of a program that is unique on this machine."""
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seconds of this machine while something is written."""
+    """Return two seconds of this machine during writes."""
     directory = tmp_path_factory.mktemp("procmon")
     writer = shutil.copy(shutil.which("dd") or "dd", directory / WRITER)
     zeros = '"$1" if=/dev/zero of="$0" bs=64k'
@@ -67,7 +69,7 @@ POLARS = {"uint32": pl.UInt32, "int32": pl.Int32, "int64": pl.Int64, "string": p
 
 
 def written(path: Path, types: dict[str, dict[str, str]] = TYPES) -> Path:
-    """A file as procmon writes it, without a record."""
+    """Return a file as written by procmon, without any record."""
     tables = []
     for name, fields in types.items():
         described = tuple(Field(field, dtype, "A field.", dtype[0] != "u") for field, dtype in fields.items())
@@ -159,7 +161,7 @@ def test_of_a_cut_file_the_rest_is_read(recorded: Path, tmp_path: Path, part: fl
     counter = [name for name in whole.columns if name not in ("ts_ns", "value")]
     rest = found.samples.collect()
     assert 0 < rest.height <= whole.height
-    # Beside the last of each counter, which may be one of equal readings in a row.
+    # Except the last one of each counter, which may equal the previous reading.
     last = rest.group_by(counter).agg(pl.col("ts_ns").max())
     rest = rest.join(last, on=[*counter, "ts_ns"], how="anti", nulls_equal=True)
     assert rest.join(whole, on=whole.columns, how="anti", nulls_equal=True).is_empty()
@@ -191,13 +193,13 @@ def test_what_another_probe_wrote_under_this_name_is_refused(tmp_path: Path) -> 
 
 
 def samples(rows: list[tuple[int, str, int]], **of: Any) -> pl.DataFrame:
-    """Readings (ts_ns, counter, value) of counters of the system, unless told."""
+    """Return readings (ts_ns, counter, value) as rows, by default of counters of the system."""
     about = {"scope": "system", "unit": "ns"} | of
     return made.table("samples", [dict(ts_ns=ts, counter=name, value=value, **about) for ts, name, value in rows])
 
 
 def walk(seed: int, counter: str, **of: Any) -> pl.DataFrame:
-    """A counter that grows, stands, and once begins anew, read at uneven times."""
+    """Return a counter that grows, stays, and restarts once, read at irregular times."""
     chosen = random.Random(seed)
     ts_ns, value, rows = chosen.randrange(S), chosen.randrange(S), []
     for step in range(60):
@@ -208,7 +210,7 @@ def walk(seed: int, counter: str, **of: Any) -> pl.DataFrame:
 
 
 def grown(rows: list[tuple[int, int]], start_ns: float, end_ns: float) -> float:
-    """By how much a counter grew, every step spread evenly over its time."""
+    """Return the growth of a counter, with every step spread evenly over its time."""
     total = 0.0
     for (t0, v0), (t1, v1) in pairwise(rows):
         overlap = min(t1, end_ns) - max(t0, start_ns)
@@ -267,7 +269,7 @@ def test_cpu_time_by_state() -> None:
     )
     assert times == pytest.approx({"active": 0.050, "idle": 0.040, "iowait": 0.010})
     assert shares == pytest.approx({"active": 0.5, "idle": 0.4, "iowait": 0.1})
-    # Perfetto tells of each CPU and not of all; where there is both, all is all.
+    # Perfetto has counters of each CPU and no total. If there are both, the total is used.
     halves = pl.concat(
         table.with_columns(
             scope=pl.lit("cpu", schema.enum("samples", "scope")), instance=pl.lit(cpu), value=pl.col("value") // 2

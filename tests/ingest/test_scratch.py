@@ -1,4 +1,4 @@
-"""What a killed run left is removed by the next, and nothing else is."""
+"""Temporary directories of a killed run are removed by the next run, and nothing else is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ main(sys.argv[1:])
 
 
 def stopped(words: list[str], temporary: Path) -> subprocess.Popen[str]:
-    """The command, waiting in the middle of its work."""
+    """Start the command and stop it in the middle of its work."""
     environment = os.environ | {"TMPDIR": str(temporary)}
     process = subprocess.Popen(
         [sys.executable, "-c", INGEST, *words], stdout=subprocess.PIPE, text=True, env=environment
@@ -103,7 +103,7 @@ def test_a_killed_spool_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_only_looks_like_one_is_kept(tmp_path: Path) -> None:
-    """Other names, a link, a file, and a directory of somebody else."""
+    """Other names, a link, a file, and a directory of another user are not removed."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious").write_text("x")
@@ -126,7 +126,7 @@ def test_what_only_looks_like_one_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
-    """Each makes directories, and finds its own there until it removes them, while others come, go and are killed."""
+    """Each process creates directories and uses them while other processes start, end and are killed."""
     code = """
 import sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The spool against a sort of everything in memory."""
+"""The spool, compared with a sort of all rows in memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from androstep_analysis.ingest import Spool, spool
 
 @pytest.fixture(autouse=True)
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files, merges and merges of merges from a few rows on."""
+    """Reduce the limits so that a few rows cause files, merges and merges of merges."""
     monkeypatch.setattr(spool, "RUN_ROWS", 8)
     monkeypatch.setattr(spool, "_MERGE_ROWS", 3)
     monkeypatch.setattr(spool, "MERGED_FILES", 3)
 
 
 def rows(times: Sequence[int | None], first: int = 0, name: str = "block_events") -> pl.DataFrame:
-    """Rows at these times; `sector` numbers them in order of appending."""
+    """Return rows at these times. `sector` is their index in the order of appending."""
     numbers = range(first, first + len(times))
     types = schema.table(name).polars
     columns = {
@@ -43,7 +43,7 @@ def rows(times: Sequence[int | None], first: int = 0, name: str = "block_events"
 
 
 def appended(parts: Sequence[Sequence[int]], made: Spool) -> pl.DataFrame:
-    """The rows of all parts, appended one part after the other, in the order they should come out."""
+    """Append all parts in turn, and return their rows in the expected order."""
     frames, first = [rows([])], 0
     for part in parts:
         frames.append(rows(part, first))
@@ -154,7 +154,7 @@ def test_few_rows_are_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_table_outlives_its_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And takes its file with it."""
+    """The file disappears with the table."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = Spool()
     expected = appended([list(range(50, 0, -1)), list(range(50))], made)
@@ -181,7 +181,7 @@ def test_files_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_rows_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing waits for more than two runs, whatever is said of what is settled."""
+    """No more than two runs wait, regardless of `settle`."""
     made = Spool()
     most = 0
     for at in range(60):
@@ -193,7 +193,7 @@ def test_rows_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_near_sorted_rows_make_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `settle` nothing has to be merged."""
+    """With `settle`, no merge is needed."""
     merged: list[int] = []
     monkeypatch.setattr(spool._Table, "_merge", lambda table, paths: merged.append(len(paths)) or paths[0])
     choose = random.Random(5)
@@ -216,7 +216,7 @@ def test_recordings_one_after_the_other_make_few_files(monkeypatch: pytest.Monke
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are: here every run overlaps the one before."""
+    """The number of open files is limited. Here every run overlaps the previous one."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = Spool()
     most = 0
@@ -245,7 +245,7 @@ def test_other_columns_are_refused(change, says) -> None:
 
 
 def test_a_failing_medium_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of the writing thread is raised in the reader's."""
+    """The error of a writing thread is raised in the reader's thread."""
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -267,7 +267,7 @@ def test_nothing_is_appended_to_a_finished_table() -> None:
 
 
 def test_the_file_is_sorted_by_row_group(tmp_path: Path) -> None:
-    """So that a window of time reads its part of the file only."""
+    """A time window therefore reads only a part of the file."""
     made = Spool(tmp_path)
     appended([list(range(100))], made)
     made.table("block_events")

@@ -1,4 +1,4 @@
-"""Tar archives: members are what tarfile says they are, whatever wrote them."""
+"""Members of tar archives equal those that tarfile reads, for various writers."""
 
 from __future__ import annotations
 

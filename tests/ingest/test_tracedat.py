@@ -1,4 +1,4 @@
-"""trace.dat, against trace-cmd itself, against the text of the same recordings, and against pages written by hand."""
+"""trace.dat, compared with trace-cmd, with the text of the same recordings, and with handwritten pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from androstep_analysis.ingest.source import load
 KERNEL = ["ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_6.1"]
 OTHERS = ["labsisop_trace.dat", "lisa_sched_load_trace.dat", "trappy_raw_trace.dat", "trappy_trace_idle.dat"]
 OF_MACHINES = [(machine, form) for machine in MACHINES for form in ("v6", "none")]
-"""Both versions of the file by every machine; how one is compressed does not depend on the machine."""
+"""Both versions of the file from every machine. Compression does not depend on the machine."""
 LINE = re.compile(
     r"^ *(?P<comm>.*)-(?P<tid>\d+) +\[(?P<cpu>\d+)\] *"
     + FLAGS
@@ -41,7 +41,7 @@ LINE = re.compile(
 
 
 def unpacked(directory: Path, name: str) -> Path:
-    """The trace.dat of a recording of the corpus, decompressed."""
+    """Return the decompressed trace.dat of a recording of the corpus."""
     path = directory / f"{name}.dat"
     path.write_bytes(load(corpus.path(f"kernel/{name}/trace.dat.zst")).data)
     return path
@@ -100,13 +100,13 @@ def test_every_field_of_every_event_is_as_trace_cmd_reads_it(tmp_path: Path, nam
             if printed is None:  # a name with spaces, or something that trace-cmd does not print as a field
                 continue
             for field, value in zip(fields, printed.groups(), strict=True):
-                if row[field] is None:  # of a string without a byte trace-cmd prints whatever follows
+                if row[field] is None:  # for a string of length 0, trace-cmd prints the bytes that follow
                     continue
                 assert value in _printed(row[field]), (event.name, field)
 
 
 def _printed(value: object) -> set[str]:
-    """The ways in which trace-cmd prints a field."""
+    """Return the ways in which trace-cmd may print a field."""
     if not isinstance(value, int):
         return {str(value)}
     unsigned = value % (1 << 64)
@@ -114,7 +114,7 @@ def _printed(value: object) -> set[str]:
 
 
 def assert_same_fs_events(binary: ingest.Staging, printed: ingest.Staging) -> None:
-    """Text has no processes, and tells the place of a page that was added to the cache in bytes."""
+    """Assert that rows are equal. Text has no processes, and has byte offsets of pages added to the cache."""
     of_cache = pl.col("event") == tracepoints.CACHED
     place = pl.when(of_cache).then(pl.col("page") * 4096).otherwise("offset_bytes")
     page = pl.when(~of_cache).then("page")
@@ -131,7 +131,7 @@ def test_the_same_recording_as_text(tmp_path: Path, name: str) -> None:
     assert (binary.losses, printed.losses) == ((), ())
     assert (binary.events, binary.first_ns, binary.last_ns) == (printed.events, printed.first_ns, printed.last_ns)
     assert (binary.format, binary.clock) == ("trace.dat", "mono")
-    # The report bears the last name of each thread at all times, and no processes.
+    # The report contains the last name of each thread for all times, and no processes.
     apart = ("comm", "pid")
     assert binary.block.drop(apart).equals(printed.block.drop(apart))
     assert_same_fs_events(binary, printed)
@@ -147,7 +147,9 @@ def test_the_text_in_the_corpus() -> None:
 
 @pytest.mark.parametrize("name", KERNEL)
 def test_names_are_those_of_the_time(tmp_path: Path, name: str) -> None:
-    """Followed line by line: a thread's name is what the last event about it says, its process that of its maker."""
+    """The expected values are followed line by line: the name from the last event about a thread, the process of its
+    parent.
+    """
     path = unpacked(tmp_path, name)
     saved = dict(line.split(" ", 1) for line in tracedat_file.open_container(load(path)).cmdlines.splitlines())
     names: dict[int, str] = {0: "<idle>"}
@@ -215,7 +217,7 @@ def instance(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_recording_of_this_kernel_by_trace_cmd(tmp_path: Path, instance: Path) -> None:
-    """Version 7, compressed, of another instance than the first; more was recorded than its buffer holds."""
+    """Version 7, compressed, of a second instance, with more events than its buffer holds."""
     (instance / "buffer_size_kb").write_text("64")
     for name in ("task", "sched", "block", "ext4", "jbd2"):
         (instance / "events" / name / "enable").write_text("1")
@@ -235,7 +237,7 @@ def test_a_recording_of_this_kernel_by_trace_cmd(tmp_path: Path, instance: Path)
     times = [readers.ns(line["time"]) for line in lines]
     assert (min(times), max(times)) == (staging.first_ns, staging.last_ns)
     lost = sum(map(int, re.findall(r"CPU:\d+ \[(\d+) EVENTS DROPPED\]", report)))
-    # A page whose records were all overwritten bears no mark, and trace-cmd prints none.
+    # A page with only overwritten records has no mark, and trace-cmd prints nothing.
     assert staging.lost_events == max(lost, overrun) > 0
     assert readers.losses(staging) == {"overwritten": staging.lost_events}
     queued = staging.block.filter(pl.col("event") == "block_rq_issue")
@@ -291,7 +293,7 @@ SOMETHING: dict[str, Any] = {
 
 
 def plain_page(machine: Machine, time: int, lost: int | None = None, tid: int = 9) -> bytes:
-    """A page of three events."""
+    """Return a page of three events."""
     record = machine.record(5, everything(machine, tid, SOMETHING))
     return machine.page(time, record * 3, lost)
 
@@ -324,7 +326,7 @@ def test_lost_events_of_the_statistics(tmp_path: Path) -> None:
 
 
 def test_absolute_times(tmp_path: Path) -> None:
-    """A time that was set keeps the upper 5 bits of the time before it, which do not fit in it."""
+    """An absolute time stamp keeps the upper 5 bits of the previous time, since they do not fit in it."""
     machine = Machine()
     event = everything(machine, 9, SOMETHING)
     for start, stamp, expected in [
@@ -395,7 +397,7 @@ def test_instances(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_any_pages_as_numpy_follows_them(machine: Machine) -> None:
-    """Records of real pages of which bytes were changed, and of pages of nothing but chance."""
+    """Pages are real ones with changed bytes, and random ones."""
     pick = random.Random(str(machine))
     layout = ftrace_pages.layout(
         machine.header_page.decode(), machine.big_endian, machine.page_bytes, machine.long_bytes
@@ -447,7 +449,7 @@ TASK_FORMATS = [
 
 
 def task_file(events: list[tuple[int, str, tuple[Any, ...]]], cmdlines: str = "", tgids: str = "") -> bytes:
-    """A trace of task events, a microsecond apart: (thread that runs, event, fields)."""
+    """Return a trace of task events one microsecond apart: (running thread, event, fields)."""
     machine = Machine()
     records = b""
     for tid, event, values in events:
@@ -472,7 +474,7 @@ def task_file(events: list[tuple[int, str, tuple[Any, ...]]], cmdlines: str = ""
 
 
 def test_a_thread_over_time(tmp_path: Path) -> None:
-    """Number 20 is a thread of process 10, then, used again, a process that takes another name."""
+    """Id 20 is first a thread of process 10. It is then reused for a process that is renamed."""
     data = task_file(
         [
             (20, "commit", (1,)),  # before anything is known of it
@@ -529,7 +531,7 @@ def test_threads_where_names_are_not_recorded(tmp_path: Path) -> None:
 
 
 def test_block_events_of_linux_3_10(tmp_path: Path) -> None:
-    """`errors` is the driver's status, rwbs is followed by leftovers, the sector of a flush is all ones."""
+    """`errors` is the driver's status, rwbs is followed by stale bytes, the sector of a flush is all ones."""
     machine = Machine(long_bytes=4)
     formats = [
         ("block", event_format("block_rq_complete", 1, [
@@ -607,7 +609,7 @@ def test_a_device_without_number(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("form", ["v6", "none", "zlib", "zstd"])
 def test_truncation(tmp_path: Path, form: str) -> None:
-    """Every page that is whole is read, and what is lost is said once."""
+    """Every complete page is read, and each loss is reported once."""
     machine = Machine()
     file, _, _ = random_file(machine, "cut")
     data = file.v6() if form == "v6" else file.v7(form)
@@ -630,7 +632,7 @@ def test_truncation(tmp_path: Path, form: str) -> None:
 
 
 def _pages_before(file: File, data: bytes, cut: int) -> int:
-    """How many events are on the pages that are whole, and not compressed, before `cut`."""
+    """Return the number of events on complete, uncompressed pages before `cut`."""
     total = 0
     for cpu in file.cpus:
         start = data.find(cpu)
@@ -674,7 +676,7 @@ def test_version_7_without_its_last_list_of_contents(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("form", ["v6", "none", "zlib", "zstd"])
 def test_damage_anywhere(tmp_path: Path, form: str) -> None:
-    """Whatever bytes change, there is a table or one sentence."""
+    """Changed bytes result in a table or in one message."""
     file, _, _ = random_file(Machine(), "damage")
     data = file.v6() if form == "v6" else file.v7(form)
     pick = random.Random(form)
@@ -694,7 +696,7 @@ def test_damage_anywhere(tmp_path: Path, form: str) -> None:
 
 
 def test_numbers_that_promise_too_much(tmp_path: Path) -> None:
-    """Sizes and counts are believed only as far as the file goes."""
+    """Sizes and counts are limited by the size of the file."""
     machine = Machine()
     file = File(machine, [("made", FORMAT)], [plain_page(machine, 1)])
     data = file.v6()
@@ -780,7 +782,7 @@ def test_what_was_overwritten_lies_between_the_records_around_it(tmp_path: Path,
     machine = tracedat_files.Machine()
     body = machine.record(10, tracedat_files.everything(machine, 5, tracedat_files.random_values(random.Random(1))))
     early, late = machine.page(1000, body + body), machine.page(9000, body, lost)
-    other = machine.page(500, body, lost)  # nobody knows when that began
+    other = machine.page(500, body, lost)  # the start of the loss is unknown
     after = machine.page(20_000, body)
     container = tracedat_files.File(machine, [("made", tracedat_files.FORMAT)], [early + late + after, other])
     path = tmp_path / "trace.dat"
@@ -789,7 +791,7 @@ def test_what_was_overwritten_lies_between_the_records_around_it(tmp_path: Path,
         (loss,) = ingest.read(path).losses
     assert (loss.kind, loss.count) == ("overwritten", 2 * max(lost, 1))
     assert loss.tables is None and loss.spans == ((None, 510), (1020, 9010))
-    # What the kernel counted and no page tells may be anywhere.
+    # Losses that the kernel counted without a mark on a page may be at any time.
     stats = replace(container, options=[(2, f"CPU: 0\noverrun: {3 * max(lost, 1)}\n".encode())])
     path.write_bytes(stats.v6())
     with pytest.warns(LossWarning):

@@ -1,4 +1,4 @@
-"""What stands for no file of bytes: pipes, devices, links; and what is left when a program is ended."""
+"""Paths that are not regular files: pipes, devices, links; and the state after a program is ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMANDS = (["summary"], ["tables"], ["ingest", "-o", "capture"])
 def test_no_regular_file(
     kind: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pipe nobody writes to and a device without an end are refused, not waited for."""
+    """A pipe without a writer and a device without an end are refused immediately."""
     monkeypatch.chdir(tmp_path)
     path = Path(kind) if kind.startswith("/") else tmp_path / "pipe"
     if not kind.startswith("/"):
@@ -44,7 +44,7 @@ def test_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
 def test_ended_while_it_reads(name: str, tmp_path: Path) -> None:
-    """Whenever it is ended: a capture that is there is whole, and temporary files are gone, unless it was killed."""
+    """An existing capture is complete at any time, and temporary files are removed unless the program was killed."""
     trace, scratch = tmp_path / "trace.txt", tmp_path / "scratch"
     scratch.mkdir()
     event = " a-1 [000] .... {0}.000000: block_rq_issue: 8,0 W 4096 () {0} + 8 [a]\n"
