@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Configure all tests: markers, temporary files, signals and hypothesis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from androstep_analysis.device import programs
 
 pytest_plugins = ("limits",)
 
-# Examples of properties are the same in every run, and may take their time; --hypothesis-profile=new draws new ones.
+# Hypothesis uses the same examples in every run, without a deadline; --hypothesis-profile=new draws new ones.
 settings.register_profile(
     "same",
     derandomize=True,
@@ -30,10 +30,10 @@ built.use()
 
 
 def _on_disk() -> None:
-    """Temporary files lie on a disk, also where /tmp is in memory: storage is what is tested.
+    """Put temporary files on a disk, even if /tmp is in memory, because the tests need real storage.
 
-    Files in memory are never cold, have no place on a device, and take or refuse direct I/O as the kernel's version has
-    it. Programs that tests start are told by TMPDIR.
+    Files in memory are never cold and have no location on a device. Whether they accept direct I/O depends on the
+    kernel's version. Programs that tests start use TMPDIR.
     """
     for place in (tempfile.gettempdir(), "/var/tmp"):
         kind = subprocess.run(["stat", "-f", "-c", "%T", place], capture_output=True, text=True, check=False).stdout
@@ -45,15 +45,15 @@ def _on_disk() -> None:
 _on_disk()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As a shell has it for what it starts in the background. Programs that tests interrupt would inherit that.
+    # A shell ignores SIGINT for background jobs. Programs that tests interrupt would inherit this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 NEEDS = ("root", "qemu", "corpus", "browser", "notebook", "compiler", "checkout")
-"""The markers of what a test needs beyond this process; `unit` is on those that have none of them, nor `prove`."""
+"""Markers for what a test needs in addition to this process. Tests with none of them and without `prove` are `unit`."""
 
 ONLY_PROVED = {"qemu", "corpus"}
-"""Tests that need these are left to `make prove` without being marked by hand."""
+"""Tests that need these are left to `make prove` automatically."""
 
 BUILT_TO_PROVE = {"tsan", *programs.TARGETS.values()}
 """Variants of the probes that only `make probes-prove` compiles: a test that names one is left to `make prove`."""
@@ -64,7 +64,7 @@ OTHER_MACHINES = {"aarch64-linux-musl", "arm-linux-musleabihf"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Mark every test by what it needs, leave some to `make prove`, and skip those marked `root` for other users."""
+    """Mark every test by its needs, leave some to `make prove`, and skip tests marked `root` for other users."""
     for item in items:
         marked = {marker.name for marker in item.iter_markers()}
         needed = _needed(item) | marked
@@ -91,7 +91,7 @@ def _needed(item: pytest.Function) -> set[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Tests marked `alone` run while no other test of this machine marked `root` does, whichever process it is in."""
+    """Run tests marked `alone` while no other test marked `root` runs on this machine, in any process."""
     if os.geteuid() != 0 or not item.get_closest_marker("root"):
         return (yield)
     with (machine.alone if item.get_closest_marker("alone") else machine.shared)(machine.KERNEL):
@@ -100,7 +100,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture
 def hang_up_ends() -> Iterator[None]:
-    """Programs that the test starts end by SIGHUP, also where `make test` itself runs under nohup."""
+    """Let SIGHUP end the programs that the test starts, even if `make test` itself runs under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

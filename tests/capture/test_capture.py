@@ -1,4 +1,4 @@
-"""Capture directories: what they are made from, what is believed of them, and when tables are made again."""
+"""Test capture directories: their sources, the checks of untrusted ones, and when tables are derived again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ONE_DISK = "".join(line for line in TWO_DISKS.splitlines(keepends=True) if line.
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Path:
-    """The demo capture without its derived tables, to be damaged."""
+    """Return a copy of the demo capture without its derived tables."""
     directory = tmp_path / "demo"
     shutil.copytree(DEMO, directory, ignore=shutil.ignore_patterns("tables"))
     return directory
@@ -53,7 +53,7 @@ def demo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A capture of three events, with its tables."""
+    """Return a capture of three events, with its tables."""
     return made(tmp_path / "small", ONE_DISK)
 
 
@@ -65,7 +65,7 @@ def made(directory: Path, text: str) -> Path:
 
 
 def edited(directory: Path, change: Callable[[Any], Any]) -> Path:
-    """The capture with another manifest: what `change` makes of it, or returns in its place."""
+    """Write a changed manifest to the capture: `change` modifies it, or returns a replacement."""
     path = directory / manifest.FILE_NAME
     content = json.loads(path.read_text())
     other = change(content)
@@ -81,7 +81,7 @@ def flip(path: Path, at: int) -> None:
 
 
 def tables(directory: Path) -> dict[str, tuple[int, int]]:
-    """Identity of every table file: another inode or time means that it was written again."""
+    """Return inode and time of every table file, which change if it is written again."""
     files = [path for path in (directory / "tables").iterdir() if path.name != cache.SEEN]
     return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
 
@@ -195,7 +195,7 @@ def test_a_missing_source_is_named(demo: Path) -> None:
 @pytest.mark.parametrize("path", ["../outside", "raw/../../outside", "raw/link", "raw/up/outside"])
 def test_a_kept_source_lies_in_the_capture(small: Path, path: str) -> None:
     outside = small.parent / "outside"
-    shutil.copyfile(small / "raw/small.txt", outside)  # the right content, so that only its place is wrong
+    shutil.copyfile(small / "raw/small.txt", outside)  # the right content, so that only its path is wrong
     (small / "raw/link").symlink_to(outside)
     (small / "raw/up").symlink_to(small.parent)
     shutil.rmtree(small / "tables")
@@ -205,7 +205,7 @@ def test_a_kept_source_lies_in_the_capture(small: Path, path: str) -> None:
 
 def test_what_is_no_file_is_no_source(small: Path) -> None:
     shutil.rmtree(small / "tables")
-    os.mkfifo(small / "raw/pipe")  # opening it would wait for ever
+    os.mkfifo(small / "raw/pipe")  # opening it would block forever
     with pytest.raises(InputError, match="raw/pipe: missing"):
         capture.open(edited(small, source(path="raw/pipe")))
 
@@ -223,18 +223,18 @@ def test_tables_are_made_once(small: Path) -> None:
 
 
 def planted(path: Path) -> None:
-    """A table that is valid, stands beside the right key, and says something else."""
+    """Replace a table by a valid one with other content, and keep the key."""
     pl.read_parquet(path).clear().write_parquet(path)
 
 
 def reworded(path: Path) -> None:
-    """What was found on reading, changed."""
+    """Change the stored description."""
     about = path.with_name("about.json")
     about.write_text(about.read_text().replace('"lost_events": 0', '"lost_events": 1'))
 
 
 def damaged(path: Path) -> None:
-    """A bit of a column's values, which the footer says nothing about."""
+    """Flip a bit of a column's values, which Parquet's footer does not cover."""
     group = pq.read_metadata(path).row_group(0)
     column = next(group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == "sector")
     flip(path, column.data_page_offset + column.total_compressed_size // 2)
@@ -284,7 +284,7 @@ def test_tables_are_read_for_their_digests_once_after_each_change(small: Path, m
     hashed: list[str] = []
     monkeypatch.setattr(cache, "sha256", lambda path: hashed.append(path.name) or sha256(path))
     capture.open(small)
-    assert len(hashed) == len(derivation.TABLES) + 1  # they are too new to be told from a change in the same moment
+    assert len(hashed) == len(derivation.TABLES) + 1  # too new to exclude a change within the same clock tick
     monkeypatch.setattr(cache, "TICK_NS", 0)
     capture.open(small)
     hashed.clear()
@@ -315,7 +315,7 @@ def test_tables_follow_the_manifest(small: Path, change: Callable[[Any], None]) 
 
 @pytest.mark.prove
 def test_tables_follow_the_code(small: Path, tmp_path: Path) -> None:
-    """The same capture opened by a copy of the package, then by a copy with another rule."""
+    """Open the same capture with a copy of the package, then with a copy with a changed rule."""
     copy = tmp_path / "code"
     for name in ("androstep_analysis", "schemas"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -390,7 +390,7 @@ def test_images_given_later_say_the_same(tmp_path: Path) -> None:
     given_later = capture.open(trace).with_filesystem(before=before, after=after, device="7:0")
     for name in ("io", "extents", "files"):
         assert_frame_equal(made_with.tables[name].collect(), given_later.tables[name].collect())
-    # What the demo's manifest adds is the clock's offset, and so the dates of files; the sectors are the same ones.
+    # The demo's manifest adds the clock's offset, which affects the dates of files. The sectors are the same.
     demo = capture.open(DEMO).io.collect()
     assert made_with.io.collect()["bytes"].sum() == demo["bytes"].sum()
 

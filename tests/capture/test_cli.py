@@ -1,4 +1,4 @@
-"""Every command as people run it: what it prints, where, and with which exit status."""
+"""Test every command by its output and exit status."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = tuple(cli.COMMANDS)
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left behind."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -45,7 +45,7 @@ class Done:
 
     @property
     def sentence(self) -> str:
-        """The one line of an error."""
+        """The error message, which is one line."""
         assert self.out == ""
         assert self.err.startswith("androstep: ") and self.err.count("\n") == 1, self.err
         return self.err
@@ -73,13 +73,13 @@ def androstep(capsys: pytest.CaptureFixture[str]) -> Androstep:
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Path:
-    """The demo capture, to be damaged."""
+    """Return a copy of the demo capture, for tests that damage it."""
     return Path(shutil.copytree(DEMO, tmp_path / "demo"))
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's image after the recording, unpacked."""
+    """Return the demo's image after the recording, decompressed."""
     plain = tmp_path_factory.mktemp("image") / "after.img"
     with pa.input_stream(str(DEMO / "raw/after.img.zst"), compression="zstd") as stream, plain.open("wb") as out:
         shutil.copyfileobj(stream, out)
@@ -96,7 +96,7 @@ def test_help_names_every_command(androstep: Androstep) -> None:
 
 
 def examples(text: str) -> list[list[str]]:
-    """The command lines that a help text shows."""
+    """Return the command lines in a help text."""
     lines = re.findall(r"(?m)^ *(?:example: )?androstep ([\w-]+(?: .*?)?)(?:  .*)?$", text)
     return [shlex.split(line) for line in lines if line.split()[0] in COMMANDS]
 
@@ -254,7 +254,7 @@ def test_directories_that_are_no_capture(androstep: Androstep, demo: Path, tmp_p
 
 
 def test_a_doctor_who_may_not_look_says_so(androstep: Androstep, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is too long stands for tracefs of a user who is not root: to ask for it is an error, for root too."""
+    """A too long path replaces the tracefs of a user who is not root: accessing it fails even for root."""
     monkeypatch.setattr(doctor, "_TRACEFS", (Path("/", "x" * 300),))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     done = androstep("doctor")
@@ -283,7 +283,7 @@ def test_doctor_of_a_whole_capture_and_of_this_machine(androstep: Androstep) -> 
     assert (done.status, done.err) == (0, "")
     assert [line.split()[:2] for line in done.out.splitlines()[2:]] == [["ok", f"raw/{name}"] for name in KEPT]
     machine = androstep("doctor")
-    assert machine.status == 0  # the machine that runs the tests can analyse
+    assert machine.status == 0  # the machine that runs the tests supports analysis
     assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in machine.out
 
 
@@ -387,7 +387,7 @@ def test_a_written_table_reads_back(androstep: Androstep, tmp_path: Path, table:
     lists = {name: dtype for name, dtype in expected.schema.items() if isinstance(dtype, pl.List)}
     flat = pl.Schema({name: pl.String if name in lists else dtype for name, dtype in expected.schema.items()})
     text = pl.read_csv(tmp_path / "x.csv", schema=flat)
-    empty_is_null = pl.col(pl.String).replace("", None)  # CSV has one way to write both
+    empty_is_null = pl.col(pl.String).replace("", None)  # CSV writes both in the same way
     joined = expected.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("\n") for name in lists)
     assert_frame_equal(text.with_columns(empty_is_null), joined.with_columns(empty_is_null))
 
@@ -415,7 +415,7 @@ EVIL = "e\x1b[2J\x9b1m"
 
 @pytest.mark.prove
 def test_names_stay_in_their_cell(androstep: Androstep, tmp_path: Path) -> None:
-    """Escapes in process names and paths reach no terminal, from any command."""
+    """No command prints escape sequences in process names and paths to a terminal."""
     path = tmp_path / "evil.po"
     row = "    0.{:09}\t{}\tWS\t       8\t   8\t  10\t{:>20}\tD\t/d/{}\u202e\u2028.db\n"
     path.write_text("".join(row.format(n, action, EVIL, EVIL) for n, action in enumerate("QDC")))
@@ -468,7 +468,7 @@ def test_lookup_in_corpus_images(androstep: Androstep, name: str) -> None:
 
 
 def test_lookup_against_debugfs(androstep: Androstep, image: Path) -> None:
-    """The file that debugfs finds in a block (its `icheck`) is the one that lookup names."""
+    """Lookup names the same file of a block as debugfs icheck."""
     debugfs = shutil.which("debugfs", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if debugfs is None:
         pytest.skip("debugfs (e2fsprogs) is not installed")
@@ -576,7 +576,7 @@ def test_the_installed_program(tmp_path: Path) -> None:
 
 
 def test_too_little_address_space_is_one_sentence() -> None:
-    """A thread of polars that gets no memory would wait for ever."""
+    """Without this check, a thread of polars that gets no memory would block forever."""
     limited = ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", sys.executable, "-m", "androstep_analysis"]
     ran = subprocess.run([*limited, "summary", DEMO], capture_output=True, text=True, check=False)
     assert ran.returncode == 1

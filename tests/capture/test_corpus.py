@@ -1,4 +1,4 @@
-"""Every file of the corpus opens, with the counts that other tools found in it; every difference is explained here."""
+"""Compare the counts of every corpus file with those of other tools, and explain every difference."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NO_RECORDINGS = {
     "field/T32_own/header_page": "the form of the pages beside it, test_field",
     "ioshark/ioblame-": "reports of ioblame: kilobytes by file and process, with no event and no time in them",
 }
-"""Files that hold no events, by a part of their names: what they are, or the test that reads them."""
+"""Files without events, by a part of their names, with their content or the test that reads them."""
 
 EXPLAINED = {
     ("blkparse_text/android_blktrace.flash.facebook.txt", "max_time"): "a time before the start that blkparse wrapped",
@@ -70,16 +70,16 @@ EXPLAINED = {
     ("ioshark/wl.tar", "members"): "counted in the whole archive; the corpus has 100 of its 203 members",
     ("ioshark/wl.tar", "sum_num_io_operations"): "counted in the whole archive; the 100 members have 18500",
 }
-"""Where we differ from the counts of the corpus, and why."""
+"""Differences from the counts of the corpus, with reasons."""
 
 
 @functools.lru_cache(maxsize=1)
 def read(name: str) -> Read:
-    """The recording in file `name` of the corpus."""
+    """Read the recording in file `name` of the corpus."""
     return readers.read(corpus.path(name))
 
 
-# --- what the corpus says and what we find, format by format ---------------------------------------------------------
+# --- the corpus's expectations and our results for each format --------------------------------------------------------
 
 
 def of_blkparse(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]:
@@ -97,7 +97,7 @@ def of_blkparse(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]
     devices = block.select(device=device("dev"))
     yield "by_dev", summary["by_dev"], readers.tally(devices, "device")
     first, last = readers.ns(summary["min_time"]), readers.ns(summary["max_time"])
-    if found.staging.format == "blktrace":  # which has the recorder's own clock; blkparse counts from the first event
+    if found.staging.format == "blktrace":  # the recorder's clock, while blkparse counts from the first event
         times = block["ts_ns"]
         yield "span", last - first, times[-1] - times[0]
     else:
@@ -106,7 +106,7 @@ def of_blkparse(found: Read, expected: Counts) -> Iterator[tuple[str, Any, Any]]
 
 
 def device(column: str) -> pl.Expr:
-    """major,minor of a device number."""
+    """Return major,minor of a device number."""
     major, minor = pl.col(column) // (1 << units.MINOR_BITS), pl.col(column) % (1 << units.MINOR_BITS)
     return major.cast(pl.String) + "," + minor.cast(pl.String)
 
@@ -229,17 +229,17 @@ FORMATS: dict[str, Callable[[Read, Counts], Iterator[tuple[str, Any, Any]]]] = {
 
 
 def files() -> list[str]:
-    """All files of the corpus."""
+    """Return all files of the corpus."""
     return sorted(str(path.relative_to(corpus.ROOT)) for path in corpus.ROOT.rglob("*") if path.is_file())
 
 
 def why_not(name: str) -> str | None:
-    """Why file `name` holds no events; None where it should."""
+    """Return the reason why file `name` has no events, or None if it should have events."""
     return next((reason for part, reason in NO_RECORDINGS.items() if part in name), None)
 
 
 def expected_of(name: str) -> Counts | None:
-    """What the corpus says of a file; for a blktrace set or the text of one what it says of the set."""
+    """Return the corpus's expectation for a file; for part of a blktrace set or its text, that of the set."""
     path = corpus.ROOT / name
     if name.startswith("androstep/mobigen.out."):
         of_scripts: Mapping[str, Counts] = json.loads((corpus.ROOT / "androstep/oracle_mobigen.json").read_text())
@@ -261,7 +261,7 @@ RECORDINGS = [name for name in files() if why_not(name) is None]
 
 
 def compared(name: str) -> list[tuple[str, Any, Any]]:
-    """Each count of the corpus for a file, and ours."""
+    """Return each count of the corpus for a file, and ours."""
     expected = expected_of(name)
     if expected is None:
         return []
@@ -286,7 +286,7 @@ def test_recording(name: str) -> None:
 
 @has_corpus
 def test_no_recording() -> None:
-    """None of them is taken for a recording; what says so is one sentence."""
+    """Files without events are refused with a message of one sentence."""
     known = r"no known recording|is a known recording|of ioblame|as text|JSON|an image|records of extmap"
     taken = []
     for name in files():
@@ -311,7 +311,7 @@ def test_no_two_formats_claim_a_file() -> None:
 
 
 def normal(value: Any) -> Any:
-    """Counts without what was counted 0 times, with names as text."""
+    """Remove zero counts, and convert names to text."""
     if isinstance(value, Mapping):
         return {str(name): count for name, count in value.items() if count}
     return value

@@ -1,4 +1,4 @@
-"""The ten lines of `androstep summary`: their numbers are those of the measures, they fit, and no name steers them."""
+"""Test the ten lines of `androstep summary`: correct numbers, width, and no effect of control characters in names."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def opened(name: str) -> Capture:
 
 
 def numbers(value: object) -> Iterator[float]:
-    """Every number within a JSON value."""
+    """Yield every number within a JSON value."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def numbers_in(table: pl.DataFrame) -> Iterator[float]:
 
 
 def known(of: Capture) -> set[float]:
-    """Every number that --json has or a measure gives, and those that follow from them."""
+    """Return every number of --json and of the measures, and those derived from them."""
     found = {*numbers(summary(of)), *numbers(of.about["rows"]), 0.0}
     for role in ("steps", "gui"):
         found.update(numbers(of.about[role] or {}))
@@ -126,7 +126,7 @@ def amounts(told: Headline) -> Iterator[Amount]:
 
 
 def check(told: Headline, of: Capture) -> None:
-    """What holds for every headline."""
+    """Check the rules for every headline."""
     numbers_known = known(of)
     wrong = [amount for amount in amounts(told) if float(amount.value) not in numbers_known]
     assert wrong == [], "numbers that no measure has"
@@ -168,7 +168,7 @@ def test_waits_are_told(has_requests: bool) -> None:
 
 
 def of_rows(rows: list[dict[str, Any]], **about: Any) -> Capture:
-    """A capture of requests and of their pieces, which the same rows say."""
+    """Return a capture whose requests and pieces come from the same rows."""
     return made.capture(rows, [{"request_id": number} | row for number, row in enumerate(rows)], **about)
 
 
@@ -226,7 +226,7 @@ def test_without_requests_that_is_said() -> None:
 
 
 def ordinary(count: int = 1000, **of_each: Any) -> list[dict[str, Any]]:
-    """Requests in which nothing is unusual."""
+    """Return requests without anything unusual."""
     return [
         {"sector": 16 * n, "queue_ns": 10 * n, "issue_ns": 10 * n + 1, "complete_ns": 10 * n + 5 + n % 3, "error": 0}
         | {"op": "read" if n % 3 else "write", "sync": bool(n % 2), "block_type": "data"}
@@ -237,7 +237,7 @@ def ordinary(count: int = 1000, **of_each: Any) -> list[dict[str, Any]]:
 
 
 def altered(rows: list[dict[str, Any]], part: float, change: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of which this part is changed, the last ones."""
+    """Return the rows with the last share of them changed."""
     first = len(rows) - round(len(rows) * part)
     return [row | (change if n >= first else {}) for n, row in enumerate(rows)]
 
@@ -251,7 +251,7 @@ CASES: dict[str, tuple[float, float, dict[str, Any], str]] = {
     "discards": (0.05, 0.06, {"op": "discard"}, "6.0 % of the requests with data are discards"),
     "tail": (0.0005, 0.004, {"complete_ns": 2 * 10**9, "op": "read"}, "read latency: median 6 ns, p99.9 2 s"),
 }
-"""Of each rule the parts of the requests below and above the limit that are changed, how, and what is said then."""
+"""For each rule: shares of changed requests below and above its limit, the change, and the resulting sentence."""
 
 
 @pytest.mark.parametrize("rule", [*CASES, "sync"])
@@ -387,7 +387,7 @@ def test_everything_fits_a_terminal(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    monkeypatch.chdir(ROOT / "datasets")  # a path is never shortened in a command that is to be typed
+    monkeypatch.chdir(ROOT / "datasets")  # paths are never shortened in commands for the user to type
     assert cli.main(words) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 10
@@ -450,7 +450,7 @@ def test_parts_stay_what_they_are() -> None:
     ],
 )
 def test_what_is_inferred_does_not_look_like_a_fact(owner_via: list[str], certainty: str) -> None:
-    """In the headline, in the tables below it and in the report, by the same words."""
+    """The headline, the tables below it and the report use the same words."""
     rows = [
         {"sector": 8 * n, "op": "write", "queue_ns": n, "issue_ns": n, "owner_comm": "app", "owner_pid": 5,
          "owner_count": 1, "owner_via": via}

@@ -1,4 +1,4 @@
-"""A signal ends every command with 128 + its number, whenever it comes: no traceback, and nothing half made is left."""
+"""A signal at any time ends every command with status 128 + its number, without a traceback or incomplete files."""
 
 from __future__ import annotations
 

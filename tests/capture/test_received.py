@@ -1,4 +1,4 @@
-"""A capture from somebody else is untrusted: opening it writes nothing outside, follows no link, and always ends."""
+"""Test untrusted captures: opening one never writes outside of it, follows no link, and always terminates."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ COLUMNS = "time:s,op,offset:sectors,size:B"
 
 @pytest.fixture(autouse=True)
 def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the directory that stands for this user's cache."""
+    """Return a directory used as this user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def received(tmp_path: Path) -> Path:
-    """Return a small capture, as somebody could have packed it."""
+    """Return a small capture, as another user could have archived it."""
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
     capture.create([trace], tmp_path / "received", capture.Description(csv_columns=COLUMNS))
@@ -61,7 +61,7 @@ def test_a_capture_of_another_user_is_derived_into_the_own_cache(received: Path,
     if os.geteuid() != 0:
         pytest.skip("needs root, to give a directory to another user")
     os.chown(received, 65534, 65534)
-    assert bytes_of(received) == 12288  # by the tables that are there
+    assert bytes_of(received) == 12288  # from the existing tables
     assert not (user_cache / "androstep" / "tables").exists()
     (received / "tables" / "io.parquet").unlink()
     assert bytes_of(received) == 12288
@@ -100,7 +100,7 @@ def test_what_is_no_table_is_derived_anew(received: Path, name: str, put: Callab
 def test_a_pipe_in_place_of_what_was_seen_is_not_written_to(
     received: Path, is_link: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was seen is written when the tables are older than a tick of the clock."""
+    """The file `.seen.json` is written when the tables are older than a clock tick."""
     seen = received / "tables" / cache.SEEN
     seen.unlink(missing_ok=True)
     os.mkfifo(tmp_path / "pipe" if is_link else seen)
@@ -131,7 +131,7 @@ def forge_about(tables: Path) -> None:
 def test_tables_that_somebody_else_made_are_derived_anew(
     received: Path, forge: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Their digests and their key are right, as anybody can compute them; the seal is that of another user."""
+    """Digests and key are correct, because anyone can compute them, but the seal is another user's."""
     tables = received / "tables"
     forge(tables)
     sums = dict(line.split()[::-1] for line in (tables / cache.SUMS).read_text().splitlines())
@@ -245,7 +245,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_what_was_there(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The last step of writing a file fails, as on a disk without room."""
+    """The last step of writing a file fails, as on a full disk."""
     directory = tmp_path / "here"
     directory.mkdir()
     monkeypatch.chdir(directory)

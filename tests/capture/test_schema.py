@@ -1,4 +1,4 @@
-"""The schema files are well formed, mean the same in polars and pyarrow, and `conform` lets nothing else pass."""
+"""Test that schema files are well-formed and equal in polars and pyarrow, and that `conform` rejects other tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUE: dict[str, Any] = {"int64": 1 << 40, "int32": -1, "uint32": 0xFFFF_FFFF, "
 
 
 def value(column: dict[str, Any]) -> Any:
-    """A value that column may hold."""
+    """Return a valid value for the column."""
     if column["dtype"] == "enum":
         return column["values"][-1]
     if column["dtype"].startswith("list<"):
@@ -35,7 +35,7 @@ def value(column: dict[str, Any]) -> Any:
 
 
 def one_row(name: str) -> pl.DataFrame:
-    """A row of table `name` without nulls."""
+    """Return a row of table `name` without nulls."""
     return pl.DataFrame(
         [{column["name"]: value(column) for column in FILES[name]["columns"]}], schema=schema.table(name).polars
     )
@@ -95,7 +95,7 @@ def test_device_numbers_and_times_have_one_type() -> None:
 
 
 def test_an_enum_of_several_tables_has_the_same_values_everywhere() -> None:
-    """But `event`: each table of events has events of its own."""
+    """Except `event`, because each table of events has its own events."""
     seen: dict[str, tuple[str, list[str]]] = {}
     for name, column in COLUMNS:
         if column["dtype"] == "enum" and column["name"] != "event":
@@ -121,7 +121,7 @@ def test_every_definition_says_what_it_counts() -> None:
 
 
 def value_type(dtype: pa.DataType) -> pa.DataType:
-    """`dtype` without what differs between two ways to store the same values (dictionary, 64-bit offsets)."""
+    """Return the type of the values, regardless of their storage (dictionary, 64-bit offsets)."""
     if pa.types.is_dictionary(dtype):
         return value_type(dtype.value_type)
     if pa.types.is_large_list(dtype) or pa.types.is_list(dtype):

@@ -1,4 +1,4 @@
-"""SQL over a capture: the questions of docs/sql.md beside DuckDB and the measures, and nothing but the tables."""
+"""Test SQL over a capture: compare the queries of docs/sql.md with DuckDB and the measures, and refuse file access."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def demo() -> Capture:
 
 @pytest.fixture(scope="module")
 def beside(demo: Capture) -> duckdb.DuckDBPyConnection:
-    """The same tables in DuckDB, made by the capture's own DDL."""
+    """Return the same tables in DuckDB, created with the capture's own DDL."""
     connection = duckdb.connect()
     for name, table in demo.tables.items():
         connection.execute(schema.table(name).ddl)

@@ -1,4 +1,4 @@
-"""`summary --json`: the counts of independent tools on recordings of others, and the page that describes it."""
+"""Compare `summary --json` with the counts of independent tools, and with the page that describes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = ROOT / "docs/summary.md"
 
 
 def summarised(name: str | Path, compat: str | None = None) -> dict[str, Any]:
-    """The summary of a file of the corpus, or of a path, as JSON gives it back."""
+    """Return the summary of a file of the corpus, or of a path, after a round trip through JSON."""
     path = name if isinstance(name, Path) else corpus.path(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LossWarning)  # test_ingest_* look at these
@@ -39,9 +39,9 @@ def expected(name: str) -> dict[str, Any]:
 
 
 def test_mosts_own_trace_counted_right() -> None:
-    """Reads and writes by block type without the 54 completions of empty flushes, which the Viewer counted as I/O.
+    """Counts exclude the 54 completions of empty flushes, which the Viewer counted as I/O.
 
-    The oracle counts completions; one write of data was issued and did not complete within the trace.
+    The oracle counts completions. One write of data was issued but did not complete within the trace.
     """
     oracle = json.loads(corpus.path("androstep/oracle_most.json").read_text())["result_po"]
     found = summarised("androstep/result.po")
@@ -120,7 +120,7 @@ FIRST_CELL = re.compile(r"(?m)^\| (`[^|]+) \|")
 
 
 def leaves(value: Any, path: str = "") -> set[str]:
-    """Dotted names of every value in a JSON object; a key that comes from the capture stands as its kind, in <>."""
+    """Yield dotted names of all values in a JSON object; keys that depend on the capture are replaced by <kind>."""
     if isinstance(value, list):
         return {name for item in value for name in leaves(item, f"{path}[]")}
     if not isinstance(value, dict):

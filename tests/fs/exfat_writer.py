@@ -1,6 +1,6 @@
-"""Writes files into an exFAT image fresh from mkfs.exfat: what the tests need, with every cluster placed by hand.
+"""Write files into a new exFAT image of mkfs.exfat, with every cluster chosen by the test.
 
-It shares no code with the reader; fsck.exfat (exfatprogs) says whether what it wrote is exFAT.
+The writer shares no code with the reader. fsck.exfat (exfatprogs) checks its output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ END = 0xFFFFFFFF
 
 @dataclass
 class Writer:
-    """An image being written. Directories are known by their path, with the list of their clusters."""
+    """An image being written. It maps the path of each directory to its clusters."""
 
     image: Path
     directories: dict[str, list[int]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Writer:
         is_directory: bool = False,
         in_use: bool = True,
     ) -> int:
-        """A file or directory with the given clusters; returns the byte of its first entry in the image."""
+        """Add a file or directory with the given clusters; return the offset of its first entry in the image."""
         if in_use:
             self.take(clusters, chained)
         self.write(clusters, content)

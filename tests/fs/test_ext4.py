@@ -1,4 +1,4 @@
-"""ext2/3/4 images against debugfs and dumpe2fs: recorded ones, generated ones, and ones damaged at random."""
+"""Compare recorded, generated and randomly damaged ext2/3/4 images with debugfs and dumpe2fs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CORPUS = (
 )
 
 DAMAGED = {"fs_images/e2fs_f_extents.image.gz", "fs_images/e2fs_f_extents2.image.gz"}
-"""Images whose extent trees e2fsprogs damaged on purpose; where in the file a block lies is not compared in them."""
+"""Images with extent trees that e2fsprogs damaged on purpose. File offsets of blocks are not compared in them."""
 
 
 def read(image: Path, offset_bytes: int = 0) -> Filesystem:
@@ -56,7 +56,7 @@ def read(image: Path, offset_bytes: int = 0) -> Filesystem:
 
 
 def assert_agrees(image: Path, filesystem: Filesystem, seed: int, sound: bool = True) -> None:
-    """Owner, type, subtype, place in the file and names of random blocks and files, against e2fsprogs."""
+    """Compare owner, type, subtype, file offset and names of random blocks and files with e2fsprogs."""
     assert_covers(filesystem)
     sectors = filesystem.block_bytes // 512
     nr_blocks = filesystem.nr_sectors // sectors
@@ -85,7 +85,7 @@ def assert_agrees(image: Path, filesystem: Filesystem, seed: int, sound: bool = 
 
 
 def assert_names_agree(image: Path, filesystem: Filesystem, seed: int) -> None:
-    """Every path given is one that debugfs ncheck gives (which cannot tell names with line ends or zero bytes)."""
+    """Check that debugfs ncheck reports all paths, except those with line ends or zero bytes, which it cannot print."""
     named = filesystem.files.filter(pl.col("path").is_not_null() & (pl.col("ino") != 2))
     sample = named.sample(min(FILES_COMPARED, named.height), seed=seed)
     told = oracle.names(image, sample["ino"].to_list())
@@ -106,7 +106,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     with fs.opened(corpus.path(name)) as image:
         if image.suffix == ".raw" or image.stat().st_size != 8 << 20 or "ul_ext4" not in name:
             yield name, image
-        else:  # cut at 8 MiB of 64; debugfs wants the rest, which mkfs left zero
+        else:  # truncated to 8 of 64 MiB; debugfs needs the rest, which mkfs left zero
             whole = tmp_path_factory.mktemp("ul") / "image"
             shutil.copy(image, whole)
             os.truncate(whole, 64 << 20)
@@ -136,7 +136,7 @@ def test_times_and_generations_are_those_of_debugfs(recorded: tuple[str, Path]) 
 
 
 def stat_time(stat: str, name: str) -> int | None:
-    """Nanoseconds of ``ctime: 0xSSSSSSSS[:EEEEEEEE]``: E holds nanoseconds over two more bits of seconds."""
+    """Return ns of ``ctime: 0xSSSSSSSS[:EEEEEEEE]``: E has nanoseconds above two more bits of seconds."""
     match = re.search(rf"^ *{name}: 0x([0-9a-f]+)(?::([0-9a-f]+))?", stat, re.MULTILINE)
     if match is None:
         return None
@@ -155,7 +155,7 @@ def test_a_cut_image_says_so_and_keeps_the_rest() -> None:
 
 @pytest.mark.parametrize("name", ["kernel/ext4_host_6.18/final.img.zst", "kernel/ext4_guest_6.1/final.img.zst"])
 def test_file_blocks_are_those_of_pytsk3(name: str) -> None:
-    """The Sleuth Kit's data runs, on sound images: a third reader beside debugfs."""
+    """The Sleuth Kit's data runs agree on intact images, as a third implementation."""
     with fs.opened(corpus.path(name)) as image:
         filesystem = read(image)
         sleuthkit = pytsk3.FS_Info(pytsk3.Img_Info(str(image)))
@@ -215,7 +215,7 @@ VARIANTS = {
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files to fill filesystems with."""
+    """Create the files for generated filesystems."""
     root = tmp_path_factory.mktemp("tree")
     (root / "deep" / "er").mkdir(parents=True)
     (root / "many").mkdir()
@@ -229,7 +229,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.link(root / "small", root / "deep" / "another name")
     os.link(root / "small", root / "a third")
     (root / "short link").symlink_to("small")
-    (root / "long link").symlink_to("some/where/" * 30)  # more than an inode holds, but no component too long to stat
+    (root / "long link").symlink_to("some/where/" * 30)  # not inline; components short enough for stat
     os.mkfifo(root / "fifo")
     with (root / "sparse").open("wb") as file:  # holes between single blocks: extent trees, indirect blocks
         for number in range(600):
@@ -375,7 +375,7 @@ def test_names_of_encrypted_directories_are_ciphertext(tree: Path, tmp_path: Pat
 
 
 def test_what_belongs_to_whom_where_inodes_share_or_quarrel(tree: Path, tmp_path: Path) -> None:
-    """Shared attribute blocks, one block claimed by two files, a file on the inode table, a deleted and open file."""
+    """Cases: shared xattr blocks, a block claimed by two files, a file on the inode table, a deleted but open file."""
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     stats = {name: oracle.debugfs(image, [f"stat {name}"]) for name in ("/small", "/deep/er/database")}
     attributes = re.search(r"File ACL: (\d+)", stats["/small"])
@@ -406,7 +406,7 @@ def test_what_belongs_to_whom_where_inodes_share_or_quarrel(tree: Path, tmp_path
 
 
 def test_blocks_that_files_share_by_design_are_of_none_of_them(tree: Path, tmp_path: Path) -> None:
-    """As in images of Android's system (BOARD_EXT4_SHARE_DUP_BLOCKS), where equal blocks are kept once."""
+    """Android's system images (BOARD_EXT4_SHARE_DUP_BLOCKS) store equal blocks only once."""
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     before = read(image)
     ino = dict(before.files.select("path", "ino").iter_rows())
@@ -481,7 +481,7 @@ def test_damage_is_survived_and_read_as_icheck_reads_it(name: str, tmp_path: Pat
         sectors = filesystem.block_bytes // 512
         blocks = range(filesystem.nr_sectors // sectors)
         owner = oracle.owners(damaged, blocks)
-        if owner.keys() == set(blocks):  # debugfs gives up on some
+        if owner.keys() == set(blocks):  # debugfs fails on some
             answered += 1
             found = fs.lookup(filesystem, [block * sectors for block in blocks])["ino"].to_list()
             assert found == [owner[block] for block in blocks], seed
@@ -490,7 +490,7 @@ def test_damage_is_survived_and_read_as_icheck_reads_it(name: str, tmp_path: Pat
 
 @pytest.mark.prove
 def test_a_node_of_an_extent_tree_that_is_none_is_damaged(tree: Path, tmp_path: Path) -> None:
-    """By its magic number, its number of entries, or how many there could be."""
+    """Wrong are its magic number, its number of entries, or its capacity."""
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     raw, whole = image.read_bytes(), read(image)
     (ino,) = whole.files.filter(path="/sparse")["ino"]
@@ -540,7 +540,7 @@ IMPLAUSIBLE = (
     *((0x18, 7), (0x18, 0xFFFFFFFF), (0x20, 0), (0x28, 0)),
     *((0x14, 9), (0x150, 0x7FFFFFFF), (0x60, 0x8), (0x20, 3)),
 )
-"""Offsets in a superblock, and numbers that cannot stand there."""
+"""Offsets in a superblock, with invalid values."""
 
 
 def test_an_implausible_superblock_is_refused(tree: Path, tmp_path: Path) -> None:
@@ -578,7 +578,7 @@ def compressed(content: bytes, kind: str) -> bytes:
 @pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
 def test_opened_unpacks_to_a_sparse_file_and_removes_it(kind: str, tmp_path: Path) -> None:
     content = b"start" + bytes(8 << 20) + os.urandom(100_000) + bytes(1 << 20)
-    packed = tmp_path / "image"  # the name does not tell
+    packed = tmp_path / "image"  # the name must not matter
     packed.write_bytes(compressed(content, kind))
     with fs.opened(packed) as image:
         assert image.read_bytes() == content

@@ -1,4 +1,4 @@
-"""Which of an ext4 image's names pytsk3 reads."""
+"""Test for which ext4 images pytsk3 reads the names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from androstep_analysis import fs
 
 BLOCK_BYTES = 1024
 MOST_BYTES = 4096 * BLOCK_BYTES
-"""Of files without extents, beyond which pytsk3, which lays out each of their blocks, would take long."""
+"""Total size of files without extents above which pytsk3, which maps each of their blocks, would take too long."""
 
 DIRECTORY_BYTES = BLOCK_BYTES + 12 * BLOCK_BYTES
-"""Of the root and of lost+found."""
+"""Size of the root and lost+found."""
 
 
 @pytest.mark.parametrize(("beyond", "opened"), [(0, 1), (1, 0)])

@@ -1,4 +1,4 @@
-"""F2FS images against an independent walk of the structures and f2fs-tools: recorded, generated, and damaged ones."""
+"""Compare recorded, generated and damaged F2FS images with an independent parser and with f2fs-tools."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ CORPUS = (
 )
 
 CRASHED = Path(__file__).parents[1] / "data" / "f2fs_crashed.img.xz"
-"""Linux 6.1, reset right after several fsyncs; `f2fs_crashed.json` is FIEMAP and lstat after the next mount."""
+"""Linux 6.1, reset directly after several fsyncs. `f2fs_crashed.json` holds FIEMAP and lstat after the next mount."""
 
 ANDROID = "encrypt,extra_attr,project_quota,inode_crtime,verity,casefold,sb_checksum"
 
 
 FEATURES = CRASHED.with_name("f2fs_features.img.xz")
-"""Linux 6.1, unmounted: the features of an Android data partition, with compressed files; the same of it mounted."""
+"""Linux 6.1, unmounted, with the features of an Android data partition and compressed files, and its FIEMAP."""
 
 ENCODED, INLINE = 0x8, 0x200
-"""Flags of FIEMAP: compressed; in the inode."""
+"""Flags of FIEMAP for compressed and for inline extents."""
 
 
 def read(image: Path, offset_bytes: int = 0) -> Filesystem:
@@ -57,7 +57,7 @@ def read(image: Path, offset_bytes: int = 0) -> Filesystem:
 
 
 def assert_agrees(image: Path, filesystem: Filesystem, seed: int) -> None:
-    """Type, owner, place in the file of random blocks, and every file, against the walk."""
+    """Compare type, owner and file offset of random blocks, and all files, with the independent parser."""
     assert_covers(filesystem)
     walk = oracle.Walk(image)
     assert filesystem.nr_sectors == walk.nr_blocks * 8
@@ -77,7 +77,7 @@ def assert_agrees(image: Path, filesystem: Filesystem, seed: int) -> None:
 
 
 def assert_same_files(filesystem: Filesystem, walk: oracle.Walk) -> None:
-    """Names, sizes, kinds and times of all files."""
+    """Compare names, sizes, types and times of all files."""
     kinds = {stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
     expected = {
         ino: (sorted(file.paths), file.size, kinds.get(stat.S_IFMT(file.mode), "unknown"), file.generation)
@@ -122,7 +122,7 @@ def test_expected_facts_of_the_corpus() -> None:
 
 
 def test_what_the_workload_wrote_is_where_the_device_log_saw_it() -> None:
-    """The last write to each sector, whose content proved the file, names that file or found its block freed."""
+    """Each sector belongs to the file of its last write, which its content proves, or has been freed."""
     truth = pl.read_json(gzip.decompress(corpus.path("kernel/f2fs_guest_6.1/ground_truth.json.gz").read_bytes()))
     writes = (
         truth.select(pl.col("writes").explode()).unnest("writes").unique("sector", keep="last", maintain_order=True)
@@ -145,7 +145,7 @@ def test_what_the_workload_wrote_is_where_the_device_log_saw_it() -> None:
 
 
 def fill(tree: Path) -> None:
-    """Files of all sizes, deep and wide directories, hard links, symlinks, odd names."""
+    """Create files of all sizes, deep and wide directories, hard links, symlinks and unusual names."""
     chance = random.Random(5)
     for number in range(40):
         folder = tree / f"d{number % 7}" / f"e{number % 3}"
@@ -176,7 +176,7 @@ GENERATED = {
     "sections": ("-s", "2", "-z", "2"),
     "nat_bitmap": ("-i", "-O", "extra_attr"),
 }
-"""Options of mkfs.f2fs. sload.f2fs 1.15 cannot fill an image with flexible_inline_xattr, nor compress; see FEATURES."""
+"""Options of mkfs.f2fs. sload.f2fs 1.15 supports neither flexible_inline_xattr nor compression; see FEATURES."""
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def test_a_generated_image_holds_the_tree_it_was_made_from(features: str, tree: 
     assert filesystem.losses == ()
     assert_agrees(image, filesystem, seed=2)
     names = {name for names in filesystem.files["names"] for name in names}
-    # Not Path.rglob: that of Python 3.11.2 does not bear a link to a name that is too long.
+    # Path.rglob of Python 3.11.2 fails on a link to a name that is too long.
     made = {
         f"/{(Path(top) / name).relative_to(tree)}" for top, folders, files in os.walk(tree) for name in folders + files
     }
@@ -206,7 +206,7 @@ def test_a_generated_image_holds_the_tree_it_was_made_from(features: str, tree: 
 
 
 def assert_contents(image: Path, filesystem: Filesystem, tree: Path) -> None:
-    """Every content block holds what the file has there; heads are the beginnings of the files."""
+    """Check that every content block holds the file's bytes, and that heads are the beginnings of the files."""
     raw = image.read_bytes()
     by_ino = {ino: tree / path[1:] for ino, path in filesystem.files.select("ino", "path").iter_rows()}
     content = filesystem.extents.filter((pl.col("block_type") == "data") & pl.col("subtype").is_null())
@@ -222,7 +222,7 @@ def assert_contents(image: Path, filesystem: Filesystem, tree: Path) -> None:
 
 
 def test_f2fs_tools_name_the_same_owners(tmp_path: Path) -> None:
-    """dump.f2fs over all blocks in use (segment summaries), and for some blocks one by one with their offset."""
+    """dump.f2fs is run on all used blocks (segment summaries), and on some blocks one by one with their offsets."""
     oracle.require("dump.f2fs")
     with fs.opened(corpus.path("kernel/f2fs_guest_6.1/final.img.zst")) as image:
         filesystem = read(image)
@@ -245,7 +245,7 @@ def test_f2fs_tools_name_the_same_owners(tmp_path: Path) -> None:
         assert told is not None
         ino, number = told
         assert ino == row["ino"]
-        # dump.f2fs 1.15 takes the inode to have 923 addresses also where 50 of them hold attributes
+        # dump.f2fs 1.15 assumes 923 addresses in the inode even if 50 of them hold attributes
         assert row["file_offset_bytes"] // 4096 == (number if number < 923 else number - 50)
 
 
@@ -268,7 +268,7 @@ def test_an_offset_and_a_lost_superblock_change_nothing(tree: Path, tmp_path: Pa
 
 
 def test_large_version_bitmaps_as_older_tools_placed_them(tree: Path, tmp_path: Path) -> None:
-    """With the checksum at the end of the block the bitmaps begin where it is now, four bytes earlier."""
+    """If the checksum is at the end of the block, the bitmaps begin four bytes earlier."""
     oracle.require("mkfs.f2fs", "sload.f2fs")
     image = tmp_path / "image"
     oracle.make(image, 100 << 20, *GENERATED["nat_bitmap"])
@@ -276,7 +276,7 @@ def test_large_version_bitmaps_as_older_tools_placed_them(tree: Path, tmp_path: 
     plain = read(image)
     raw = bytearray(image.read_bytes())
     first, nat = (int.from_bytes(raw[1024 + at : 1024 + at + 4], "little") for at in (76, 84))
-    # The second copy of the first block of the NAT holds, which the first bit of its bitmap says.
+    # The first bit of the bitmap selects the second copy of the NAT's first block.
     second = (nat + 512) * 4096
     raw[second : second + 4096] = raw[nat * 4096 : (nat + 1) * 4096]
     raw[nat * 4096 : (nat + 1) * 4096] = bytes(4096)
@@ -327,7 +327,7 @@ def test_what_fsync_wrote_after_the_checkpoint_is_recovered_as_a_mount_does(cras
 
 
 def assert_maps_as_the_kernel(filesystem: Filesystem, image: Path) -> None:
-    """Names, sizes and the blocks of regular files, against what the kernel told of a mounted image."""
+    """Compare names, sizes and blocks of regular files with the kernel's output for the mounted image."""
     told = json.loads(image.with_suffix("").with_suffix(".json").read_text())
     by_path = {name: row for row in filesystem.files.iter_rows(named=True) for name in row["names"]}
     assert set(by_path) == {row["path"] for row in told}
@@ -346,7 +346,7 @@ def assert_maps_as_the_kernel(filesystem: Filesystem, image: Path) -> None:
 
 
 def content_blocks(filesystem: Filesystem, ino: int) -> set[tuple[int, int]]:
-    """(offset in the file, offset on the device) of the blocks of a file."""
+    """Return (file offset, device offset) of the blocks of a file."""
     rows = filesystem.extents.filter((pl.col("ino") == ino) & (pl.col("block_type") == "data"))
     return {
         (offset + at, sector * 512 + at)
@@ -356,7 +356,7 @@ def content_blocks(filesystem: Filesystem, ino: int) -> set[tuple[int, int]]:
 
 
 def test_blocks_that_recovery_replaces_are_free(crashed: Path) -> None:
-    """Before recovery they are the file's: the same image without its chain of nodes."""
+    """In the same image without the chain of nodes, there is no recovery, and the blocks belong to the file."""
     recovered = read(crashed)
     raw = bytearray(crashed.read_bytes())
     image = Image(os.open(crashed, os.O_RDONLY), crashed, 0, len(raw))
@@ -404,19 +404,19 @@ def test_a_filesystem_on_several_devices_is_refused(crashed: Path) -> None:
 
 @pytest.mark.parametrize("block_bytes", [64, 4096])
 def test_direct_nodes_are_numbered_in_the_order_of_their_places(block_bytes: int) -> None:
-    """An inode's nodes in the order of get_node_path (fs/f2fs/node.c): with two, one and no node above each."""
+    """The order is that of get_node_path (fs/f2fs/node.c), with two, one and no nodes above each node."""
     superblock = mock.Mock(block_bytes=block_bytes)
     width = nodes.ids(superblock)
     below = [False, *[True] * width]
     is_direct = np.array([False, True, True, *below, *below, False, *below * width, False, True])
-    is_direct[-2:] = False  # an inode has no more
+    is_direct[-2:] = False  # the maximum for an inode
     number = nodes.direct_number(superblock, np.arange(len(is_direct)))
     assert np.array_equal(number, np.where(is_direct, np.cumsum(is_direct) - 1, -1))
 
 
 @pytest.mark.parametrize("field", [20, 72])
 def test_a_superblock_of_another_geometry_is_none(field: int, crashed: Path) -> None:
-    """`log_blocks_per_seg` is always 9, and segment 0 begins with the checkpoint (fs/f2fs/super.c)."""
+    """`log_blocks_per_seg` must be 9, and segment 0 must begin with the checkpoint (fs/f2fs/super.c)."""
     raw = bytearray(crashed.read_bytes())
     for superblock in (1024, 4096 + 1024):
         raw[superblock + field] += 1

@@ -1,4 +1,4 @@
-"""FAT12, FAT16, FAT32 and exFAT images against pytsk3, mtools, fsck.fat and fsck.exfat."""
+"""Compare FAT12, FAT16, FAT32 and exFAT images with pytsk3, mtools, fsck.fat and fsck.exfat."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def number(pattern: str, text: str) -> int:
 
 
 def sleuthkit(image: Path, kind: int) -> tuple[dict[str, int], dict[int, tuple[str, int]]]:
-    """(size by path, (path, offset in bytes) by sector) of live files and directories, as The Sleuth Kit has them."""
+    """Return (size by path, (path, byte offset) by sector) of allocated files and directories from The Sleuth Kit."""
     volume = pytsk3.FS_Info(pytsk3.Img_Info(str(image)), type=kind)
     sector_bytes = volume.info.block_size
     sizes: dict[str, int] = {}
@@ -86,12 +86,12 @@ def sleuthkit(image: Path, kind: int) -> tuple[dict[str, int], dict[int, tuple[s
 
 
 def as_sleuthkit(path: str, fs_type: str) -> str:
-    """The Sleuth Kit cuts long names of FAT after 195 characters."""
+    """Truncate long names of FAT after 195 characters, as The Sleuth Kit does."""
     return "/".join(part[:195] for part in path.split("/")) if fs_type == "vfat" else path
 
 
 def assert_as_sleuthkit(image: Path, filesystem: Filesystem, kind: int = pytsk3.TSK_FS_TYPE_DETECT) -> int:
-    """Names, sizes and the owner of every sector of every file; returns how many sectors were compared."""
+    """Compare names, sizes and the owner of every sector of all files; return the number of sectors compared."""
     sizes, owner = sleuthkit(image, kind)
     files = filesystem.files.filter(pl.col("path") != "/")
     got = {
@@ -106,7 +106,7 @@ def assert_as_sleuthkit(image: Path, filesystem: Filesystem, kind: int = pytsk3.
         if (as_sleuthkit(row["path"] or "", filesystem.fs_type), row["file_offset_bytes"]) != owner[row["sector"]]
     ]
     assert wrong == []
-    # Nobody else's: what has a path is in the other map, but for the root directory and the unused end of a file.
+    # Every sector with a path is also in the other map, except the root directory and the unused end of a file.
     mine = filesystem.extents.filter(pl.col("ino").is_not_null() & (pl.col("ino") != 1))
     sectors = {s for first, n in mine.select("sector", "nr_sectors").iter_rows() for s in range(first, first + n)}
     assert sectors == set(owner)
@@ -127,7 +127,7 @@ def generated(
 
 
 def make(directory: Path, variant: str) -> tuple[Path, dict[str, bytes]]:
-    """A volume with fragmented files, long names, deleted files and a deep tree; and what was put in."""
+    """Create a volume with fragmented files, long names, deleted files and a deep tree; return its expected content."""
     require("mkfs.vfat", "mcopy", "mmd", "mdel")
     image = directory / f"{variant}.img"
     size = {"fat12": 3 << 19}.get(variant, 40 << 20 if "fat32" in variant else 20 << 20)
@@ -163,13 +163,13 @@ def make(directory: Path, variant: str) -> tuple[Path, dict[str, bytes]]:
         run("mdel", "-i", image, f"::{path}")
         del files[path]
     if variant == "fat32":
-        patch(image, 512 + 492, (70_000).to_bytes(4, "little"))  # numbers of clusters have 28 bits, in two parts
+        patch(image, 512 + 492, (70_000).to_bytes(4, "little"))  # cluster numbers have 28 bits, in two parts
         put("/deep/beyond 16 bits", rng.randbytes(3000))
     if "fat32" in variant:
-        patch(image, 512 + 492, b"\xff" * 4)  # FSInfo: where to look for free clusters; else mtools goes on behind
+        patch(image, 512 + 492, b"\xff" * 4)  # FSInfo: hint for free clusters; otherwise mtools continues after it
     put("/deep/er and/deeper/fragmented", b"SQLite format 3\0" + rng.randbytes(200_000))
     if variant == "fat32_small":
-        # mtools takes less than 65,525 clusters for FAT16, as Microsoft does; the kernel goes by the fields.
+        # mtools and Microsoft treat less than 65,525 clusters as FAT16. The kernel decides by the fields.
         os.truncate(image, 20 << 20)
         patch(image, 32, (20 << 11).to_bytes(4, "little"))
         patch(image, 6 * 512 + 32, (20 << 11).to_bytes(4, "little"))
@@ -193,7 +193,7 @@ def test_a_generated_volume_reads_as_the_sleuth_kit_reads_it(generated: tuple[Pa
 
 
 def held(image: Path, filesystem: Filesystem, files: dict[str, bytes]) -> pl.DataFrame:
-    """Check that the volume holds these files, and return their rows of `files`."""
+    """Check that the volume contains these files, and return their rows of `files`."""
     table = filesystem.files.filter(file_type="unknown")
     assert dict(table.select("path", "size_bytes").iter_rows()) == {name: len(data) for name, data in files.items()}
     raw = image.read_bytes()
@@ -228,7 +228,7 @@ def test_the_number_of_a_file_is_the_place_of_its_entry(generated: tuple[Path, d
 
 
 def test_what_is_no_file_is_told_by_the_boot_record(generated: tuple[Path, dict[str, bytes]]) -> None:
-    """Sizes of the areas and the number of free clusters as fsck.fat counts them."""
+    """The sizes of the areas and the number of free clusters agree with fsck.fat."""
     require("fsck.fat")
     image, _ = generated
     if "small" in image.name:
@@ -249,7 +249,7 @@ def test_what_is_no_file_is_told_by_the_boot_record(generated: tuple[Path, dict[
 
 
 def assert_allocation(image: Path) -> int:
-    """Every cluster's entry is zero where the map says free, and only there; how many were compared."""
+    """Check that exactly the free clusters of the map have a zero entry; return the number of clusters."""
     filesystem, raw = read(image), image.read_bytes()
     table = filesystem.allocation
     assert table is not None
@@ -282,7 +282,7 @@ LONG = "long 日本語 " * 28  # 252 characters: 17 entries of the name
 
 
 def make_exfat(image: Path, cluster: str = "4K") -> dict[str, bytes]:
-    """A volume with contiguous, chained and fragmented files, large directories, deleted entries; what was put in."""
+    """Create a volume with contiguous, chained and fragmented files, large directories and deleted entries."""
     require("mkfs.exfat")
     image.write_bytes(b"")
     os.truncate(image, 8 << 20)
@@ -332,7 +332,7 @@ def exfat(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_writer_writes_exfat(exfat: tuple[Path, dict[str, bytes]]) -> None:
-    """fsck.exfat finds nothing to mend."""
+    """fsck.exfat reports no errors."""
     require("fsck.exfat")
     image, files = exfat
     assert f"clean. directories 3, files {len(files)}" in run("fsck.exfat", "-n", image)
@@ -389,7 +389,7 @@ def test_a_recorded_image_reads_as_the_sleuth_kit_reads_it(name: str) -> None:
 
 
 def test_a_recorded_image_against_the_device_log() -> None:
-    """What was last written to every sector: the file that still has it, or a deleted one where it is free now."""
+    """The file last written to each sector still owns it, or was deleted and the sector is free."""
     directory = corpus.path("kernel/vfat_guest_6.1/ground_truth.json.gz").parent
     writes = json.loads(gzip.decompress((directory / "ground_truth.json.gz").read_bytes()))["writes"]
     last = {write["sector"] + part: write for write in writes for part in range(write["sectors"])}
@@ -424,7 +424,7 @@ def test_a_damaged_exfat_is_read_as_far_as_it_makes_sense(name: str, losses: set
 
 
 def fat16(directory: Path) -> tuple[Path, bytearray]:
-    """A small FAT16 with three files of four clusters each, at clusters 2, 6 and 10."""
+    """Create a small FAT16 with three files of four clusters each, at clusters 2, 6 and 10."""
     require("mkfs.vfat", "mcopy")
     image = directory / "image"
     image.write_bytes(b"")
@@ -444,7 +444,7 @@ def set_next(raw: bytearray, cluster: int, following: int, copies: tuple[int, ..
 
 
 def owners(filesystem: Filesystem) -> dict[int, str]:
-    """Path by cluster of the first clusters."""
+    """Return the paths of the first clusters."""
     files = filesystem.extents.filter(pl.col("file_offset_bytes").is_not_null() & (pl.col("block_type") == "data"))
     heap = filesystem.extents.filter(block_type="data")["sector"].min()
     joined = files.join(filesystem.files.select("ino", "path"), on="ino")
@@ -459,10 +459,10 @@ def owners(filesystem: Filesystem) -> dict[int, str]:
     "changes, expected, kinds",
     [
         ({}, [4, 4, 4], set()),
-        ({3: 2}, [2, 4, 4], {"damaged", "nameless"}),  # a circle
+        ({3: 2}, [2, 4, 4], {"damaged", "nameless"}),  # a loop
         ({3: 3}, [2, 4, 4], {"damaged", "nameless"}),
         ({7: 3}, [4, 2, 4], {"damaged", "nameless"}),  # into another file
-        ({3: 0}, [2, 4, 4], {"damaged", "nameless"}),  # into nothing
+        ({3: 0}, [2, 4, 4], {"damaged", "nameless"}),  # into a free cluster
         ({3: 0xFFF7}, [2, 4, 4], {"damaged", "nameless"}),
         ({3: 0xEEEE}, [2, 4, 4], {"damaged", "nameless"}),  # out of the volume
         ({3: 0xFFFF}, [2, 4, 4], {"damaged", "nameless"}),  # too short
@@ -495,7 +495,7 @@ def test_copies_of_the_table_that_differ_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("flags", "active"), [(0, 0), (0x81, 1), (0x01, 0), (0x82, 0)])
 def test_fat32_names_the_table_that_is_kept_up(flags: int, active: int, tmp_path: Path) -> None:
-    """The low four bits, where bit 7 says that only one is kept up; there are two tables."""
+    """If bit 7 is set, only one of the two tables is updated, and the low four bits give its number."""
     require("mkfs.vfat")
     image = tmp_path / "image"
     image.write_bytes(b"")
@@ -507,7 +507,7 @@ def test_fat32_names_the_table_that_is_kept_up(flags: int, active: int, tmp_path
 
 
 def test_short_names(tmp_path: Path) -> None:
-    """Small letters by flag, another code page, the escaped first byte, volume label, deleted entry, torn long name."""
+    """Cases: lower-case flags, other code page, escaped first byte, volume label, deleted entry, partial long name."""
     image, raw = fat16(tmp_path)
     reserved, entries, length = (int.from_bytes(raw[at : at + 2], "little") for at in (14, 17, 22))
     root = (reserved + 2 * length) * 512

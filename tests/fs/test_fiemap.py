@@ -1,4 +1,4 @@
-"""extmap on mounted ext4 filesystems against debugfs and the ext4 reader on the same image, and fs.fiemap."""
+"""Compare extmap on mounted ext4 filesystems with debugfs and the ext4 reader on the same image; test fs.fiemap."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def mounted(directory: Path, variant: str) -> Iterator[Mounted]:
 
 
 def listed(filesystem: Mounted, out: Path, *options: str | Path, variant: str = "sanitized") -> Records:
-    """What extmap tells of it, after a sync."""
+    """Run extmap on the filesystem after a sync, and return its listing."""
     subprocess.run(["sync", "-f", filesystem.top], check=True)
     built.run(built.program("extmap", variant), "-o", out, *options, filesystem.top)
     return record.read(out)
@@ -57,7 +57,7 @@ def write(path: Path, nr_bytes: int) -> None:
 
 
 def fill(top: Path) -> None:
-    """Files of every kind that a filesystem has."""
+    """Create files of all types."""
     write(top / "small", 40)
     write(top / "tiny-but-not-inline", 300)
     write(top / "plain", 700_000)
@@ -90,7 +90,7 @@ def fill(top: Path) -> None:
 
 
 def deep(top: Path, levels: int) -> None:
-    """A directory in a directory and so on, each with a file before and a directory after, beyond PATH_MAX."""
+    """Create nested directories beyond PATH_MAX, each with a file before and a directory after the nested one."""
     top.mkdir()
     above = os.open(top, os.O_RDONLY)
     for level in range(levels):
@@ -106,7 +106,7 @@ def deep(top: Path, levels: int) -> None:
 
 
 def blocks(extents: pl.DataFrame, block_bytes: int) -> dict[int, dict[int, int]]:
-    """By inode: block -> block of the file."""
+    """Return, by inode, the file block of each block."""
     answer: dict[int, dict[int, int]] = {}
     sectors = BLOCK_SECTORS[block_bytes]
     for ino, sector, nr_sectors, offset in extents.select(
@@ -119,7 +119,7 @@ def blocks(extents: pl.DataFrame, block_bytes: int) -> dict[int, dict[int, int]]
 
 
 def blocks_by_debugfs(image: Path, inos: list[int]) -> dict[int, dict[int, int]]:
-    """The same from debugfs stat."""
+    """Return the same from debugfs stat."""
     answer = {}
     for ino, text in oracle.stats(image, inos).items():
         content = {block: place[1] for block, place in oracle.uses(text).items() if place[0] == "content"}
@@ -146,14 +146,14 @@ def test_a_listing_is_what_the_image_says(filled: Mounted, tmp_path: Path) -> No
     assert (listing.fs_type, listing.block_bytes, listing.roots) == ("ext4", image.block_bytes, ("/",))
     assert listing.nr_sectors == image.nr_sectors
 
-    # Long links have a block that no call tells.
+    # Long symlinks have a block that no system call reports.
     inos = listing.files.filter(pl.col("file_type") != "symlink")["ino"].to_list()
     assert len(inos) > 2500
     mine = blocks(listing.extents, listing.block_bytes)
     assert mine == blocks_by_debugfs(filled.image, inos)
     content = image.extents.filter(pl.col("block_type").is_in(["data", "directory"]) & pl.col("subtype").is_null())
     assert mine == blocks(content, image.block_bytes)
-    # The kernel tells some runs in pieces; each lies within a run of the image.
+    # The kernel splits some runs; each part is within a run of the image.
     row = np.searchsorted(content["sector"].to_numpy(), listing.extents["sector"].to_numpy(), side="right") - 1
     same = ["block_type", "ino", "generation"]
     assert content[row].select(same).equals(listing.extents.select(same))
@@ -163,7 +163,7 @@ def test_a_listing_is_what_the_image_says(filled: Mounted, tmp_path: Path) -> No
 
 
 def assert_same_files(listing: fiemap.Listing, image: fs.Filesystem) -> None:
-    """Names, sizes and times; generations but of what cannot be opened."""
+    """Compare names, sizes and times, and the generations of files that can be opened."""
     in_image = image.files.sort("ino")
     closed = listing.files.filter(pl.col("generation").is_null())
     assert set(closed["path"]) == {"/short link", "/links/a link to a link", "/pipe", "/zero", "/socket"}
@@ -359,7 +359,7 @@ def test_files_that_change_meanwhile_do_no_harm(tmp_path: Path) -> None:
 
 @dataclass
 class Vault:
-    """An encrypted directory (linux/fscrypt.h, policy version 2), whose key can be taken away."""
+    """An encrypted directory (linux/fscrypt.h, policy version 2) with a removable key."""
 
     top: Path
 
@@ -440,7 +440,7 @@ def test_tasks_are_those_of_proc(tmp_path: Path) -> None:
     firsts = rows.filter(pl.col("pid") == pl.col("tid"))
     assert firsts["tid"].is_unique().all()
     assert rows.filter(pl.col("pid") != pl.col("tid"))["oom_score_adj"].is_null().all()
-    # A process that ends while it is listed may be gone before this is read.
+    # A process may end before this is read.
     assert not any(Path(f"/proc/{pid}").exists() for pid in firsts.filter(pl.col("oom_score_adj").is_null())["pid"])
 
     offset = records.header["monotonic_offset_ns"]
@@ -464,7 +464,7 @@ DEV = 7 << 20
 
 
 def made_up(extents: list[tuple[int | None, int, int, int, int]], files: list[tuple[int, int, int, str]]) -> Records:
-    """Records of these (sector, nr_sectors, ino, generation, flags) and (ino, generation, attributes, path)."""
+    """Build records from (sector, nr_sectors, ino, generation, flags) and (ino, generation, attributes, path)."""
     file_rows = [
         {
             "ino": ino,
@@ -512,7 +512,7 @@ def made_up(extents: list[tuple[int | None, int, int, int, int]], files: list[tu
         (0x800, 0, None),  # unwritten
         (0x1000, 0, None),  # merged
         (0x80000000, 0, None),  # by FIBMAP
-        (0x88, 0x800, None),  # encrypted: the place is known all the same
+        (0x88, 0x800, None),  # encrypted: the location is still known
         (0x88, 0x804, "encoded"),  # encrypted and compressed
         (0x8, 0x4, "encoded"),
         (0x6, 0, "unallocated"),
@@ -535,7 +535,7 @@ def test_what_changed_hands_meanwhile_is_left_out() -> None:
         (110, 8, 13, 6, 0),
         (120, 8, 14, 7, 0),
         (200, 8, 14, 7, 0),
-        (300, 8, 15, 8, 0),  # of the file that bore this number before
+        (300, 8, 15, 8, 0),  # of the file with this inode number before
         (400, 8, 16, 9, 0),  # of a file that is not listed
         (500, 8, 15, 18, 0),
     ]

@@ -1,4 +1,4 @@
-"""extmap on mounted erofs, plain and compressed, against dump.erofs on the same image."""
+"""Compare extmap on mounted erofs, uncompressed and compressed, with dump.erofs on the same image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from androstep_analysis.ingest import record
 
 OPTIONS = {
     "plain": [],
-    "chunks": ["--chunksize=4096"],  # of which the same are there once
+    "chunks": ["--chunksize=4096"],  # equal ones are stored once
     "lz4": ["-zlz4"],
     "lz4hc": ["-zlz4hc,9", "-C65536"],
     "packed": ["-zlz4hc", "-Eztailpacking"],
@@ -27,16 +27,16 @@ OPTIONS = {
     "deduplicated": ["-zlz4hc", "-C16384", "-Ededupe"],
 }
 WHOLE = ("plain", "lz4", "lz4hc")
-"""Those of which all is told but ends of files that lie beside their inodes."""
+"""Variants for which all blocks are known except the ends of files next to their inodes."""
 
 _EXTENT = re.compile(r"^ *\d+: +\d+\.\. *\d+ \| +\d+ : +(\d+)\.\. *(\d+) \| +\d+", re.MULTILINE)
 BLOCK = 4096
 
 
 def fill(top: Path) -> None:
-    """Files of all lengths, some of which compress well, some not, and some of which have the same data.
+    """Create files of all lengths with compressible, incompressible and equal data.
 
-    No word is shorter than 40 bytes: lz4hc takes minutes for megabytes of shorter ones.
+    All words have at least 40 bytes, because lz4hc needs minutes for megabytes of shorter ones.
     """
     draw = random.Random(0)
     shared = draw.randbytes(100_000)
@@ -55,7 +55,7 @@ def fill(top: Path) -> None:
 
 
 def blocks_by_dump(image: Path, path: str) -> set[int]:
-    """The blocks of a file, as the maker of the image tells them."""
+    """Return the blocks of a file from dump.erofs."""
     shown = subprocess.run(
         ["dump.erofs", f"--path={path}", "-e", image], check=True, capture_output=True, text=True
     ).stdout

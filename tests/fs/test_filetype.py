@@ -1,4 +1,4 @@
-"""File types, classes and packages from paths and first bytes: tables of cases, the MOST oracle, real SQLite files."""
+"""Test file types, classes and packages from paths and first bytes, also with the MOST oracle and real SQLite files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ZERO = bytes(32)
 
 
 def files(*paths: str | None, **columns: Sequence[object]) -> pl.DataFrame:
-    """Table `files` with a regular file of its own inode per path; `columns` overrides."""
+    """Return table `files` with one regular file for each path; `columns` overrides values."""
     count = len(paths)
     given_columns = {
         "dev": [7 << 20] * count,
@@ -45,7 +45,7 @@ def files(*paths: str | None, **columns: Sequence[object]) -> pl.DataFrame:
 
 
 def heads(content: dict[int, bytes]) -> Callable[[Sequence[int]], pl.DataFrame]:
-    """A reader that knows the inodes of `content`."""
+    """Return a reader of first bytes for the inodes of `content`."""
 
     def read(inos: Sequence[int]) -> pl.DataFrame:
         found = {ino: content[ino] for ino in inos if ino in content}
@@ -127,7 +127,7 @@ HEADS = [
     ("/base.apk", b"PK\3\4\x14\0", "package", "suffix:.apk"),
     ("/libx.so.1", b"\x7fELF\2\1\1", "executable", "magic:elf"),
     ("/packages", b"ABX\0\x10", "resource", "magic:xml"),
-    ("/SQLite", b"SQLite format 3", "other", None),  # cut before the NUL
+    ("/SQLite", b"SQLite format 3", "other", None),  # truncated before the NUL
     ("/empty", b"", "other", None),
     (None, SQLITE, "sqlite_db", "magic:sqlite"),
     (None, b"anything", "unknown", None),
@@ -181,7 +181,7 @@ def test_rows_and_other_columns_stay() -> None:
 
 @pytest.mark.parametrize("mode", ["DELETE", "PERSIST", "WAL"])
 def test_what_sqlite_writes_is_recognised(mode: str, tmp_path: Path) -> None:
-    """The files of a real database without a suffix, in the middle of a transaction and after it."""
+    """The files of a real database without a suffix are recognized during a transaction and after it."""
     connection = sqlite3.connect(tmp_path / "Cookies", isolation_level=None)
     connection.execute(f"PRAGMA journal_mode={mode}")
     connection.execute("PRAGMA cache_size=1")
@@ -316,7 +316,7 @@ def test_most_viewer_tokens_are_those_of_its_table() -> None:
 
 
 def test_most_viewer_class_reproduces_the_viewer_s_own_output() -> None:
-    """Counts and sizes of result.po by class and direction: the file_rwbs*.dat that the Viewer wrote for it."""
+    """Counts and sizes of result.po by class and direction equal the Viewer's files file_rwbs*.dat."""
     rows = [line.split("\t") for line in corpus.path("androstep/result.po").read_text().splitlines()]
     completions = pl.DataFrame(
         {

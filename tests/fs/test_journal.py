@@ -1,4 +1,4 @@
-"""Journals of ext3 and ext4 against debugfs logdump, against what was done, and against a recorded device log."""
+"""Compare journals of ext3 and ext4 with debugfs logdump, with a known workload, and with a recorded device log."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 MOST_TRANSACTIONS = 10_000
-"""More than any of these journals has room for. Without a limit logdump may follow a wrapped one round for ever."""
+"""More than the capacity of these journals. Without a limit logdump may read a wrapped journal endlessly."""
 
 
 COMMIT = r"Found expected sequence (\d+), type 2 \(commit block\) at block (\d+)"
 
 
 def logged(image: Path, *, live: bool) -> tuple[set[tuple[int, int]], dict[int, int]]:
-    """logdump: (position, block that it is a copy of) of every data block, and position of every commit block.
+    """Return (position, target) of every data block, and the position of every commit block, from logdump.
 
-    The last transaction of a live journal may have no commit block yet: then it is none.
+    The last transaction of a live journal is left out if it has no commit block yet.
     """
     text = oracle.debugfs(image, [f"logdump {'-a' if live else '-aO'} -n {MOST_TRANSACTIONS}"])
     if live:
@@ -86,7 +86,7 @@ def copies_of(found: Journal, block_sectors: int) -> set[tuple[int, int]]:
 @pytest.mark.root
 @pytest.mark.parametrize("live", [False, True], ids=["unmounted", "live"])
 def test_blocks_are_those_of_logdump(recorded: tuple[str, Path, list[Note]], live: bool) -> None:
-    """A live journal as far as recovery would apply it; one that is empty and did not wrap from its start on."""
+    """A live journal is compared as far as recovery would apply it, an empty one from its start."""
     oracle.require("debugfs")
     name, image, _ = recorded
     image = image.with_suffix(".live") if live else image
@@ -96,7 +96,7 @@ def test_blocks_are_those_of_logdump(recorded: tuple[str, Path, list[Note]], liv
     copies, commits = logged(image, live=live)
     mine = copies_of(found, size)
     if not live and name.startswith("wrapped"):
-        assert copies <= mine  # logdump finds old entries only where a transaction happens to begin the ring
+        assert copies <= mine  # logdump finds old entries only if a transaction begins at the start of the ring
         return
     assert len(commits) > (0 if live else 10)
     assert copies - mine == set() or name == "fast_commit"
@@ -110,7 +110,7 @@ def test_blocks_are_those_of_logdump(recorded: tuple[str, Path, list[Note]], liv
 
 @pytest.mark.root
 def test_files_are_as_they_were(recorded: tuple[str, Path, list[Note]]) -> None:
-    """Every statement about a file is true, and no other file is said to have its blocks while it had them."""
+    """All statements about files are true, and no other file has their blocks at the same time."""
     name, image, notes = recorded
     found = read(image)
     size = int(oracle.header(image)["Block size"])
@@ -130,7 +130,7 @@ def test_files_are_as_they_were(recorded: tuple[str, Path, list[Note]]) -> None:
             for ino, generation, told, begin, end in said.get(block, []):
                 if (ino, generation) == (note.ino, note.generation):
                     assert told == logical
-                else:  # some other file's, before or after
+                else:  # another file's, before or after
                     assert end <= note.written_ns or begin >= (note.deleted_ns or NEVER_NS)
         expected = {(block, note.ino, note.generation, logical) for logical, block in note.blocks.items()}
         whole = expected <= {row[:4] for row in rows}
@@ -155,7 +155,7 @@ def test_files_are_as_they_were(recorded: tuple[str, Path, list[Note]]) -> None:
 
 @pytest.mark.root
 def test_what_journal_blocks_are_copies_of(recorded: tuple[str, Path, list[Note]]) -> None:
-    """Inode tables and bitmaps as dumpe2fs lists them; directories and files by their inode."""
+    """Inode tables and bitmaps agree with dumpe2fs; directories and files have their inode."""
     name, image, notes = recorded
     found = read(image)
     filesystem = fs.read(image, dev=DEV, source="image_after")
@@ -183,7 +183,7 @@ def test_what_journal_blocks_are_copies_of(recorded: tuple[str, Path, list[Note]
 
 
 def test_a_recorded_journal_against_the_device_log() -> None:
-    """Every block of data that was written, deleted files' too: right by transaction, never wrong, also by time."""
+    """Statements about data blocks, including those of deleted files, are never wrong by transaction or by time."""
     directory = corpus.path("kernel/ext4_host_6.18/trace.txt.gz").parent
     with fs.opened(directory / "final.img.zst") as image:
         found = read(image)
@@ -250,7 +250,7 @@ def test_a_copy_with_a_wrong_checksum_says_nothing(small: tuple[Path, list[Note]
     found = read(image)
     assert [(loss.kind, loss.count) for loss in found.losses] == [("damaged", 1)]
     assert found.commits["segment"].n_unique() == sound.commits["segment"].n_unique() + 1
-    # Nothing from before is said to hold beyond the transaction that is not whole.
+    # No earlier statement is valid after the incomplete transaction.
     epoch = copy["commit_epoch_ns"]
     earlier = found.extents.filter(pl.col("from_transaction") < copy["transaction"] - 1)
     assert earlier.filter(pl.col("valid_to_epoch_ns").is_null() | (pl.col("valid_to_epoch_ns") > epoch)).is_empty()
@@ -285,7 +285,7 @@ def test_a_filesystem_without_a_journal_has_none(tmp_path: Path) -> None:
 
 
 def test_checksums_are_the_published_ones() -> None:
-    """Check values of CRC-32C (inverted before and after) and CRC-32/MPEG-2, from the catalogue of CRCs."""
+    """The check values of CRC-32C (inverted before and after) and CRC-32/MPEG-2 come from the catalogue of CRCs."""
     rows = np.frombuffer(b"123456789", dtype=np.uint8)[None, :]
     assert checksums.crc32c(rows, 0xFFFFFFFF)[0] ^ 0xFFFFFFFF == 0xE3069283
     assert checksums.crc32_be(b"123456789", 0xFFFFFFFF) == 0x0376E6E7

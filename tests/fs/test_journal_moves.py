@@ -1,4 +1,4 @@
-"""What an ext4 journal states of blocks that files gave to each other, and of maps that change below their inode."""
+"""Test ext4 journals with blocks that move between files, and with block maps that change while the inode does not."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ INDIRECT = EXTENTS.replace("extent,", "")
 _MOVE_EXT = 0xC028660F
 _PUNCH_HOLE, _COLLAPSE_RANGE = 3, 8
 _SETTLED_S = 0.03
-"""Longer than a tick of the kernel's clock, which dates commits."""
+"""Longer than a kernel clock tick, the resolution of commit times."""
 
 Blocks = dict[int, tuple[int, int]]
-"""Inode and offset by block of the device."""
+"""Inode and file offset of each block of the device."""
 
 
 def fallocate(file: int, mode: int, first: int, count: int) -> None:
@@ -41,7 +41,7 @@ def fallocate(file: int, mode: int, first: int, count: int) -> None:
 
 
 def move(chance: random.Random, top: Path) -> None:
-    """Two files give each other what they have in the same place (e4defrag does so with a new file)."""
+    """Exchange blocks between two files (e4defrag does so with a new file)."""
     names = chance.sample(NAMES, 2)
     files = [os.open(top / name, os.O_RDWR) for name in names]
     first = chance.randrange(FILE_BLOCKS - 4)
@@ -52,7 +52,7 @@ def move(chance: random.Random, top: Path) -> None:
 
 
 def refill(chance: random.Random, top: Path) -> None:
-    """A file loses blocks in its middle, and another file gets new ones."""
+    """Free blocks in the middle of a file, and allocate new ones in another file."""
     loser, getter = (os.open(top / name, os.O_RDWR) for name in chance.sample(NAMES, 2))
     first, count = chance.randrange(FILE_BLOCKS - 4), chance.randint(1, 4)
     fallocate(loser, _PUNCH_HOLE, first, count)
@@ -66,7 +66,7 @@ def refill(chance: random.Random, top: Path) -> None:
 
 
 def collapse(chance: random.Random, top: Path) -> None:
-    """The end of a file moves ahead, and it gets a new end."""
+    """Remove a range within a file, which moves its end forward, and append to it."""
     file = os.open(top / chance.choice(NAMES), os.O_RDWR)
     fallocate(file, _COLLAPSE_RANGE, chance.randint(1, FILE_BLOCKS // 2), 2)
     os.pwrite(file, bytes(2 * BLOCK), (FILE_BLOCKS - 2) * BLOCK)
@@ -74,7 +74,7 @@ def collapse(chance: random.Random, top: Path) -> None:
 
 
 def rewrite(chance: random.Random, top: Path) -> None:
-    """A file is cut and written anew."""
+    """Truncate a file and write it again."""
     file = os.open(top / chance.choice(NAMES), os.O_RDWR)
     kept = chance.randrange(FILE_BLOCKS)
     os.ftruncate(file, kept * BLOCK)
@@ -84,7 +84,7 @@ def rewrite(chance: random.Random, top: Path) -> None:
 
 
 def lying(top: Path) -> Blocks:
-    """Where the files lie, when all is written out and committed."""
+    """Return the blocks of all files after a sync."""
     os.sync()
     found: Blocks = {}
     for name in NAMES:
@@ -96,9 +96,9 @@ def lying(top: Path) -> Blocks:
 
 
 def work(top: Path, seed: int, steps: tuple[Callable[[random.Random, Path], None], ...]) -> list[tuple[int, Blocks]]:
-    """What was where, at times of CLOCK_REALTIME in ns."""
+    """Change files, and return the blocks of all files at several times of CLOCK_REALTIME in ns."""
     chance, known = random.Random(seed), []
-    for name in NAMES:  # every other block at first, so that a map has nodes of its own
+    for name in NAMES:  # every other block first, so that the maps have nodes
         with (top / name).open("wb") as file:
             for block in (*range(0, FILE_BLOCKS, 2), *range(1, FILE_BLOCKS, 2)):
                 os.pwrite(file.fileno(), bytes(BLOCK), block * BLOCK)
@@ -121,7 +121,7 @@ def work(top: Path, seed: int, steps: tuple[Callable[[random.Random, Path], None
 def test_at_no_time_has_a_file_what_another_has(
     features: str, steps: tuple[Callable[[random.Random, Path], None], ...], seed: int, tmp_path: Path
 ) -> None:
-    """What the journal states of a block at a time is what FIEMAP said then, unless the block was free."""
+    """The journal's statement about a block at a time agrees with FIEMAP, unless the block was free."""
     image = tmp_path / "disk.img"
     loops.make_ext4(image, ["-O", features, "-b", str(BLOCK)])
     with loops.mounted(image) as disk:

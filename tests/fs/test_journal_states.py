@@ -1,4 +1,4 @@
-"""From when on the copies of inodes in a journal speak of a block."""
+"""Test the validity of statements about blocks from copies of inodes in a journal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCKS = cast(Superblock, SimpleNamespace(nr_blocks=1000))
 
 
 def moved(*files: list[tuple[int, int, list[tuple[int, int, int]]]]) -> list[list[tuple[int, int, int, int]]]:
-    """Start, length, from_order and to_order of what files claim; of each a state for order, next order and runs."""
+    """Return start, length, from_order and to_order of the claims of files with states (order, next order, runs)."""
     rows = [
         (number, start, length, logical, CONTENT, order, following, order - 1, following)
         for number, states in enumerate(files)
@@ -45,9 +45,9 @@ def test_a_block_that_is_freed_and_given_to_another_file_is_that_ones_from_the_c
 
 
 def spans(*copies: tuple[int, list[tuple[int, int, int]]]) -> list[tuple[int, int, int, int, int]]:
-    """Start, length, logical, from_order and to_order of what copies of one inode claim.
+    """Return start, length, logical, from_order and to_order of the claims of copies of one inode.
 
-    A copy is the order of its transaction and its runs: start, length, logical.
+    A copy consists of the order of its transaction and its runs (start, length, logical).
     """
     states = np.zeros(len(copies), STATE)
     states["ino"], states["order"] = 12, [order for order, _ in copies]

@@ -1,5 +1,7 @@
-"""Images that The Sleuth Kit reads, by their own bytes: every sector of a file's content is unlike any other, so that a
-search of the image tells where each file lies."""
+"""Check images that The Sleuth Kit reads against their content.
+
+Every sector of every file is unique, so that a search of the image finds the sectors of each file.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ SOURCE = schema.enum("extents", "source")
 
 
 class Made(NamedTuple):
-    """An image, where in it the filesystem begins, and the size of every file in it by path."""
+    """An image, the offset of its filesystem, and the size of every file by path."""
 
     image: Path
     offset_bytes: int
@@ -39,18 +41,18 @@ class Made(NamedTuple):
 
 
 def run(*command: str | Path) -> str:
-    """Run a program, and return what it prints."""
+    """Run a program, and return its output."""
     return subprocess.run([str(part) for part in command], capture_output=True, check=True).stdout.decode()
 
 
 def content(path: str, nr_bytes: int) -> bytes:
-    """Bytes of which every sector names the file and its place in it, and that do not compress."""
+    """Return incompressible bytes, in which every sector contains the file's name and the offset."""
     sectors = -(-nr_bytes // SECTOR)
     return b"".join(random.Random(f"{path} {n}").randbytes(SECTOR) for n in range(sectors))[:nr_bytes]
 
 
 def fill(top: Path) -> dict[str, int]:
-    """Files of many sizes below `top`."""
+    """Create files of many sizes below `top`."""
     sizes = {f"/many/file_{n:03}": n * 97 for n in range(120)}
     sizes |= {"/small": 300, "/dir/sub/large": 900_000, "/dir/larger": 3_000_001, "/dir/picture.jpg": 70_000}
     for path, size in sizes.items():
@@ -64,7 +66,7 @@ def read(made: Made) -> Filesystem:
 
 
 def searched(made: Made, paths: dict[str, int]) -> dict[int, tuple[str, int]]:
-    """(path, offset) by sector of everything in the image that is a whole sector of one of these files."""
+    """Search the image for complete sectors of these files; return (path, offset) by sector."""
     known = {
         whole[at : at + SECTOR]: (path, at)
         for path, whole in ((path, content(path, size)) for path, size in paths.items())
@@ -76,7 +78,7 @@ def searched(made: Made, paths: dict[str, int]) -> dict[int, tuple[str, int]]:
 
 
 def placed(filesystem: Filesystem) -> dict[int, tuple[str, int]]:
-    """(path, offset) by sector of every sector that is a file's and not behind its last whole one."""
+    """Return (path, offset) by sector for all sectors of files, up to the last complete sector of each."""
     nr_sectors = filesystem.extents["nr_sectors"].sum()
     rows = fs.lookup(filesystem, range(nr_sectors)).drop_nulls("file_offset_bytes").filter(block_type="data")
     rows = rows.join(filesystem.files.select("ino", "size_bytes"), on="ino")
@@ -107,7 +109,7 @@ def iso(top: Path, image: Path) -> int:
 
 
 def hybrid(top: Path, image: Path) -> int:
-    """HFS+ in the second partition of an image that is ISO 9660, too."""
+    """Create an image that is ISO 9660 and has HFS+ in its second partition."""
     require("xorriso")
     run("xorriso", "-as", "mkisofs", "-quiet", "-R", "-hfsplus", "-o", image, top)
     return image.read_bytes().index(b"H+\0\4") - 1024
@@ -156,7 +158,7 @@ for image in sys.argv[2:]:
 
 
 def read_apart(offset_bytes: int, images: list[Path]) -> list[str]:
-    """What came of reading these images in a process of its own, which must not crash, nor take long."""
+    """Read these images in a separate process, which must neither crash nor take long."""
     command = [sys.executable, "-c", READ_ALL, str(offset_bytes), *map(str, images)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -164,7 +166,7 @@ def read_apart(offset_bytes: int, images: list[Path]) -> list[str]:
 
 
 def hurt(made: Made, directory: Path) -> list[Path]:
-    """Copies with bytes of what is not data changed, and with their end cut off."""
+    """Yield copies with changed bytes outside of data, and truncated copies."""
     other = read(made).extents.filter(~pl.col("block_type").is_in(["data", "free"])).head(8)
     raw = made.image.read_bytes()
     copies = []
@@ -188,7 +190,7 @@ def test_damage_ends_in_a_filesystem_or_in_a_sentence(made: Made, tmp_path: Path
 
 
 def test_a_directory_that_contains_itself_ends(made: Made, tmp_path: Path) -> None:
-    """The record of /dir/sub on ISO 9660 leads back to /dir, and from there to itself."""
+    """The record of /dir/sub on ISO 9660 points to /dir, and therefore to itself."""
     filesystem = read(made)
     if filesystem.fs_type != "iso9660":
         pytest.skip("made on ISO 9660")
@@ -220,14 +222,14 @@ def mounted(image: Path, directory: Path) -> Iterator[Path]:
 
 
 COMPRESSED = (0x810).to_bytes(4, "little")
-"""FILE_ATTRIBUTE_COMPRESSED of a directory: of what is made there."""
+"""FILE_ATTRIBUTE_COMPRESSED. On a directory it applies to files created there."""
 
 TEXT = b"what compresses well " * 40_000
 
 
 @pytest.fixture(scope="module")
 def ntfs(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Holes, a second stream, a deleted file, a hard link, files in their records, a compressed one."""
+    """Create an NTFS with holes, a second stream, a deleted file, a hard link, resident files and a compressed file."""
     require("mkfs.ntfs", "ntfs-3g")
     directory = tmp_path_factory.mktemp("ntfs")
     image = directory / "image"
@@ -261,7 +263,7 @@ def test_ntfs_has_every_sector_where_its_content_is(ntfs: Made) -> None:
     filesystem = read(ntfs)
     assert filesystem.uuid == run("blkid", "-p", "-s", "UUID", "-o", "value", ntfs.image).strip()
     assert_same_files(ntfs, filesystem)
-    # A file that may lie in its record has no sector of its own; of a compressed one none is its content.
+    # A resident file has no sector of its own. No sector of a compressed file holds its content unchanged.
     names = {path: size for path, size in ntfs.sizes.items() if size > 1024 and path not in ("/linked", "/packed/text")}
     rows = {sector: place for sector, place in placed(filesystem).items() if place[0] in names}
     assert rows == searched(ntfs, names)
@@ -301,7 +303,7 @@ def test_ntfs_compressed_and_resident_content_has_no_offset_on_the_disk(ntfs: Ma
 
 @pytest.mark.root
 def test_what_an_image_of_ntfs_says_of_a_recording_is_inferred(ntfs: Made) -> None:
-    """No event of the kernel is known to speak of its files, so that nothing proves the image."""
+    """No kernel event is known for NTFS's files, so that an image cannot be verified."""
     image = link.classified(read(ntfs))
     sectors = image.extents.filter(block_type="data")["sector"].to_list()[:50]
     sectors += [0, 16]

@@ -1,7 +1,7 @@
-"""Recordings from which kinds of events are taken away, and what the answers may become by that.
+"""Compare the results of a recording with those of fewer kinds of its events.
 
-A fact may become inferred or unknown, and nothing else: not another fact, and what fewer events prove more events must
-not leave open.
+With fewer events a fact may become inferred or unknown, but never another fact. A fact from fewer events must remain a
+fact with more events.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEMO = Path(__file__).resolve().parents[2] / "datasets" / "demo"
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording with what belongs to it, and the truth about it where that is known."""
+    """A recording with its evidence, and its truth if known."""
 
     staging: Staging
     witnesses: Witnesses
@@ -53,13 +53,13 @@ class Recording:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of filesystem events that it has."""
+        """Return the kinds of its filesystem events."""
         return (
             self.staging.fs_events.select(pl.col("event").cast(pl.String).unique().sort()).collect()["event"].to_list()
         )
 
     def only(self, kinds: Collection[str], *names: str) -> dict[str, pl.DataFrame]:
-        """Tables of the recording with these kinds of filesystem events: io and files, and those of other `names`."""
+        """Return tables derived with only these kinds of filesystem events: io, files, and those in `names`."""
         kept = self.staging.fs_events.filter(pl.col("event").cast(pl.String).is_in(list(kinds)))
         recorded = self.staging.recorded
         staging = replace(
@@ -74,7 +74,7 @@ class Recording:
 
 @cache
 def recording(name: str) -> Recording:
-    """The recording of this name: of the corpus, or `demo`."""
+    """Return the recording of this name from the corpus, or `demo`."""
     if name in KERNEL:
         directory = corpus.path(name)
         mounts = [{"dev": "7:0" if "host" in name else "254:0", "path": truth.MOUNTS["host" in name]}]
@@ -100,7 +100,7 @@ def recording(name: str) -> Recording:
 
 
 def pairs(of: Recording, seed: int) -> Iterator[tuple[list[str], list[str]]]:
-    """Sets of kinds, each with one that it contains: all kinds, or some of them, and fewer."""
+    """Yield pairs of a set of kinds and a subset of it."""
     draw, kinds = random.Random(seed), of.kinds
     while True:
         more = kinds if draw.random() < 0.5 else sorted(draw.sample(kinds, draw.randint(len(kinds) // 2, len(kinds))))
@@ -111,10 +111,10 @@ def pairs(of: Recording, seed: int) -> Iterator[tuple[list[str], list[str]]]:
 def violations(
     few: Mapping[str, pl.DataFrame], many: Mapping[str, pl.DataFrame], *, has_whole_pages: bool
 ) -> Counter[str]:
-    """How many sectors are another fact, or no fact, by more events than by few: tables of both (`Recording.only`).
+    """Count the sectors with another fact, or no fact, with more events than with fewer (tables of `Recording.only`).
 
-    A file may have had several names: a path is another fact if it is none of those that more events tell. A number
-    that is a fact by few events may get a name that is inferred by more (`map_source` tells of both).
+    A file may have had several names. A path counts as another fact only if more events show none of its names. An
+    inode number that is a fact with fewer events may get an inferred name with more (`map_source` covers both).
     """
     rows = _by_sector(few["io"]).join(
         _by_sector(many["io"]), on=["request_id", "sector"], suffix="_many", validate="1:1"
@@ -122,7 +122,7 @@ def violations(
     names = many["files"].group_by("ino").agg(pl.col("names").explode())
     rows = rows.join(names, on="ino", how="left", maintain_order="left", validate="m:1")
     of_file = pl.col("map") == 2
-    # Of a block that is smaller than a page fewer events may tell an owner, whom more events then contradict.
+    # For a block smaller than a page, more events may contradict an owner that fewer events show.
     of_owner = (pl.col("owner") == 2) & pl.lit(has_whole_pages)
     is_named = pl.col("path").is_null() & pl.col("path_many").is_not_null() & (pl.col("ino") == pl.col("ino_many"))
     found = {
@@ -141,10 +141,10 @@ def violations(
 
 
 def wrong(of: Recording, tables: Mapping[str, pl.DataFrame]) -> Counter[str]:
-    """How many facts about written data are wrong, by the truth of the recording, if it is known."""
+    """Count the wrong facts about written data, if the recording's truth is known."""
     if of.truth is None:
         return Counter()
-    is_raced = (pl.col("ino") == 223) & (pl.col("ts") == 6331166881071)  # whose truth does not know who was in time
+    is_raced = (pl.col("ino") == 223) & (pl.col("ts") == 6331166881071)  # the truth lacks the writers' order
     answers = truth.answered(tables["io"], of.truth.filter(~is_raced), of.fs_type)
     questions = {"file": truth.file, "name": truth.name, "block type": truth.block_type, "owner": truth.owner}
     counts = {name: outcome(answers).filter(pl.col("outcome") == "wrong").height for name, outcome in questions.items()}
@@ -152,7 +152,7 @@ def wrong(of: Recording, tables: Mapping[str, pl.DataFrame]) -> Counter[str]:
 
 
 def _by_sector(io: pl.DataFrame) -> pl.DataFrame:
-    """A row for each sector of each request, with how certain its file (`map`) and `owner` are: 2 fact, 1 inferred."""
+    """Return a row for each sector of each request, with the certainty of file and owner: 2 fact, 1 inferred."""
 
     def certainty(name: str, *none: str) -> pl.Expr:
         via = pl.col(name).cast(pl.String).fill_null("unknown")

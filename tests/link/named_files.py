@@ -1,7 +1,7 @@
-"""A model of a filesystem whose names fanotify tells: what is done at random, what the kernel queues of it, the truth.
+"""Simulate a filesystem with fanotify: random operations, the events that the kernel queues, and the true names.
 
-The queue is the kernel's (fs/notify/fanotify/fanotify.c, fanotify_merge): an event of the same process, entry and inode
-as one that is waiting becomes part of it, whatever lies between them.
+The queue follows the kernel (fs/notify/fanotify/fanotify.c, fanotify_merge). An event is merged with a queued one of
+the same process, entry and inode, even if other events are between them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES = {
 
 
 def records(rows: list[dict[str, Any]]) -> Records:
-    """Records of names: of each row what is not null; it is event number `order` of device 7:0, read at once."""
+    """Return records of names from rows without null values; `order` is the event number on device 7:0."""
     full = [
         {"order": at, "dev": DEV, "pid": 1, "is_dir": 0, "mono_offset_ns": 0, "empty_ns": at, "read_ns": at} | row
         for at, row in enumerate(rows)
@@ -41,7 +41,7 @@ def records(rows: list[dict[str, Any]]) -> Records:
 
 @dataclass(eq=False)
 class Life:
-    """An inode from its birth to its end: where it is (directory and name), and all paths it ever had."""
+    """The lifetime of an inode: its current directory and name, and all paths that it ever had."""
 
     ino: int
     incarnation: int
@@ -52,11 +52,11 @@ class Life:
     links: list[tuple[Life, str]] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
     told: dict[tuple[Life, str], str | None] = field(default_factory=dict)
-    """Where events brought it and did not take it away again, in order, and the last path there. What another file is
-    renamed over has no event of its own: it stays."""
+    """Links that events added and did not remove, in order, with the last path of each. A file that a rename replaces
+    has no event of its own, so that its link stays."""
 
     def path(self) -> str | None:
-        """Its path now; None where a directory above is gone."""
+        """Current path, or None if a parent directory was deleted."""
         if self.ino == ROOT:
             return ""
         if not self.links:
@@ -67,7 +67,7 @@ class Life:
 
 
 class Model:
-    """Does things at random, and reads what is queued now and then (after each where `is_prompt`)."""
+    """A filesystem with random operations. It reads the queue from time to time, or after each one if `is_prompt`."""
 
     def __init__(self, seed: int, *, is_prompt: bool, has_nameless: bool) -> None:
         self.random = random.Random(seed)
@@ -84,7 +84,7 @@ class Model:
         for life in self.lives:
             life.born_ns, life.incarnation, life.paths, life.told = None, 0, set(), {}
         self._look()
-        # What a listing says before anything happens.
+        # The listing before the first operation.
         self.before = [
             {"dev": DEV, "ino": life.ino, "incarnation": 0, "path": life.path() or "/", "names": [life.path() or "/"],
              "file_type": "directory", "name_encrypted": False, "source": "fiemap"}
@@ -93,7 +93,7 @@ class Model:
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            self.now += self.random.randrange(1, 4) * 1_000_000  # much more than the clocks may be apart
+            self.now += self.random.randrange(1, 4) * 1_000_000  # much more than the clocks may differ
             self.random.choice([self._make, self._make, self._link, self._rename, self._rename, self._remove])()
             self._look()
             if self.is_prompt or self.random.random() < 0.3:
@@ -113,7 +113,7 @@ class Model:
         return [(above, name) for above in self._directories() for name in NAMES if (above, name) not in taken]
 
     def _look(self) -> None:
-        """Notes the paths that all have now."""
+        """Record the current paths of all files."""
         for life in self._alive():
             for above, name in life.links:
                 path = above.path()
@@ -188,7 +188,7 @@ class Model:
             self.now += 300_000
             life.ended_ns = self.now
 
-    # -- what the kernel tells ----------------------------------------------------------------------------------------
+    # -- the kernel's events ------------------------------------------------------------------------------------------
 
     def _event(
         self, kind: int, life: Life, above: Life, name: str, new_above: Life | None = None, new_name: str | None = None
@@ -227,7 +227,7 @@ class Model:
         return entries.entries(records(self.rows), "boot")
 
     def trace(self) -> pl.DataFrame:
-        """What the trace tells of lives: `tracepoints.lives`, of all that it has events of."""
+        """Return the lifetimes that the trace shows, in the form of `tracepoints.lives`."""
         told = [life for life in self.lives if life.born_ns is not None or life.ended_ns is not None]
         return pl.DataFrame(
             {
@@ -246,6 +246,6 @@ class Model:
         )  # fmt: skip
 
     def named(self) -> Iterator[Life]:
-        """The lives of which any event tells."""
+        """Return the lifetimes with at least one event."""
         told = {(row["ino"], row["generation"]) for row in self.rows}
         return (life for life in self.lives if (life.ino, life.generation) in told)

@@ -1,4 +1,4 @@
-"""Owners against a page cache that is played through event by event, with whole classes of its events not recorded."""
+"""Compare owners with a simulated page cache, in which whole classes of events are not recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from androstep_analysis import schema
 
 PAGES = 4
 EARLIER = 7
-"""The process that wrote before the recording."""
+"""A process that wrote before the recording."""
 FLUSHER = 90
 
 CLASSES = {
@@ -33,7 +33,7 @@ CLASSES = {
 
 @dataclass
 class Page:
-    """What the cache knows of a page: its block, and the writers of what is not on the disk yet."""
+    """A page in the simulated cache: its block, and the writers since its last writeback."""
 
     is_cached: bool = False
     is_dirty: bool = False
@@ -42,7 +42,7 @@ class Page:
 
 @dataclass
 class Machine:
-    """A file in the cache of one machine. Large folios hold two pages, and are dirty as one."""
+    """Files in a simulated page cache. Large folios hold two pages and are dirty as a whole."""
 
     fs: str
     order: int
@@ -65,7 +65,7 @@ class Machine:
         return list(range(page // size * size, page // size * size + size))
 
     def cache(self, tid: int, page: int) -> None:
-        """Brings the folio of the page into the cache."""
+        """Read the folio of the page into the cache."""
         pages = self.folio(page)
         if not self.pages[page].is_cached:
             self.tell("add", tid, page=pages[0], page_order=self.order)
@@ -73,7 +73,7 @@ class Machine:
                 self.pages[other] = Page(is_cached=True)
 
     def dirty(self, tid: int, page: int, change: list[int]) -> None:
-        """Changes these pages of a folio, and makes the folio dirty."""
+        """Modify pages of a folio, and mark the folio dirty."""
         pages = self.folio(page)
         was_dirty = any(self.pages[other].is_dirty for other in pages)
         for other in change:
@@ -86,7 +86,7 @@ class Machine:
         self.outs.append((self.now, page, tid, op, writers))
 
     def write_out(self, tid: int, page: int) -> None:
-        """Writes out all that is dirty in a folio."""
+        """Write back the dirty pages of a folio."""
         for other in self.folio(page):
             if self.pages[other].is_dirty:
                 self.out(tid, other, "write", self.pages[other].writers)
@@ -95,7 +95,7 @@ class Machine:
     # ------------------------------------------------------------------------------------------------- what happens
 
     def write(self, tid: int, page: int, first_out: bool) -> None:
-        """`first_out`: the flusher writes the page out before the data arrives."""
+        """Write to pages; with `first_out`, the flusher writes the page back before the data arrives."""
         self.tell("write", tid, offset_bytes=page * 4096, nr_bytes=4096)
         if first_out:
             self.write_out(FLUSHER, page)
@@ -117,12 +117,12 @@ class Machine:
             self.write_out(tid, page)
 
     def sync_in_vain(self, tid: int, page: int) -> None:
-        """Makes a page dirty again that cannot be written out: F2FS does that in fsync, others in the flusher."""
+        """Dirty a page again that cannot be written back: F2FS does so in fsync, other filesystems in the flusher."""
         if self.pages[page].is_dirty:
             self.tell("dirty", tid if self.fs == "f2fs" else FLUSHER, page=self.folio(page)[0])
 
     def drop(self, tid: int, first: int) -> None:
-        """Truncates. A large folio of which a part is dirty stays whole in the cache."""
+        """Truncate a file. A large folio with a dirty part stays in the cache."""
         for page in range(first, PAGES):
             pages = self.folio(page)
             if pages[0] < first and any(self.pages[other].is_dirty for other in pages):
@@ -132,7 +132,7 @@ class Machine:
                 self.leave(tid, page)
 
     def leave(self, tid: int, page: int) -> None:
-        """The folio leaves the cache."""
+        """Remove the folio from the cache."""
         pages = self.folio(page)
         if not self.pages[page].is_cached:
             return
@@ -147,7 +147,7 @@ class Machine:
             self.leave(tid, page)
 
     def direct(self, tid: int, page: int) -> None:
-        """Writes past the cache: first what the folio holds goes out, and then it is dropped."""
+        """Write with direct I/O: the folio is written back first, then dropped."""
         self.tell("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
         self.write_out(tid, page)
         self.leave(tid, page)
@@ -173,9 +173,9 @@ CHOICES = (
 
 
 def played(fs: str, order: int, ino: int, seed: int) -> Machine:
-    """A machine after some steps, of which a part of the files was dirty before the recording.
+    """Simulate random operations on files, some of which were dirty before the recording.
 
-    It has times of its own: a thread writes to one file after the other.
+    Times are simulated. A thread writes to one file after the other.
     """
     choose = random.Random(seed)
     machine = Machine(fs, order, ino, now=ino * 1_000_000)
@@ -197,7 +197,7 @@ def played(fs: str, order: int, ino: int, seed: int) -> Machine:
 
 
 def owners(machines: list[Machine], withheld: set[str], is_listed: bool) -> list[dict[str, Any]]:
-    """What is said of each block that was written, without the events of some classes, in order of file and time."""
+    """Return the owner of each written block without some classes of events, in order of file and time."""
     lacking = {name for kind in withheld for name in CLASSES[kind]}
     fs = machines[0].fs
     kept = [(0, f"{fs}_evict_inode", {"ino": 2})]
@@ -222,7 +222,7 @@ MACHINES = 40
 @pytest.mark.prove
 @pytest.mark.parametrize("fs, order", [("ext4", 0), ("ext4", 1), ("f2fs", 0)])
 def test_no_owner_is_wrong_whatever_was_not_recorded(fs, order):
-    """Every owner that is stated as a fact wrote to the block, and every number of them is that of all who did."""
+    """Every owner that is a fact wrote to the block, and every `owner_count` equals the number of writers."""
     for number, withheld in enumerate(SUBSETS):
         machines = [played(fs, order, 12 + seed, 1000 * number + seed) for seed in range(MACHINES)]
         said = iter(owners(machines, withheld, is_listed=number % 2 == 0))

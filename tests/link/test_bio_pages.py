@@ -1,4 +1,4 @@
-"""What bios tell of the pages they carry."""
+"""Test the mapping of blocks from the pages in bios."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages
 
 KERNEL_DEV = 3
-"""Of pages of block devices: a filesystem of the kernel's own."""
+"""Device of the kernel's internal filesystem for pages of block devices."""
 
 
 def fs_events(*rows):
-    """Table fs_events from (event, columns): one event per microsecond on device 7:0 by thread 1, if not told."""
+    """Return table fs_events from (event, columns): one event each microsecond, by default on 7:0 by thread 1."""
     full = [{"ts_ns": at * 1000, "tid": 1, "dev": DEV, "event": event, **row} for at, (event, row) in enumerate(rows)]
     return schema.conform(pl.DataFrame(full, schema=schema.table("fs_events").polars), "fs_events")
 
@@ -33,7 +33,7 @@ def cached(ino, page):
 
 
 def told(events, queued=None, fs_type="vfat", page_bytes=4096):
-    """What the bios tell, each queued half a microsecond after it was submitted if not told (ts_ns, tid)."""
+    """Return the mapping by bios, each queued 0.5 µs after its submission unless (ts_ns, tid) is given."""
     fs_types = {DEV: fs_type} if fs_type else {}
     bios = events.filter(pl.col("event") == "bio_page")
     rows = [(ts + 500, tid) for ts, tid in bios.select("ts_ns", "tid").rows()] if queued is None else queued

@@ -1,4 +1,4 @@
-"""The block size of a filesystem: reported, or proven by the bios that follow its events."""
+"""Test the block size of a filesystem: reported, or verified by the bios that follow its events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from androstep_analysis.link.extents import blocksize
 from androstep_analysis.link.requests import Requests, rwbs
 
 SPAN = 2048
-"""Pieces of a file, of which some are written. Six such files fill half of the disk, so that places of one are those of
-another if blocks are taken for twice as large."""
+"""Pieces of a file, of which some are written. Six such files fill half of the disk. With a block size twice as large,
+blocks of one file would seem to be those of another."""
 
 
 def linked(*places: tuple[int, int]) -> Requests:
-    """Writes of (sector, sectors) on one device, one every 10 ns."""
+    """Return writes of (sector, sectors) on one device, one every 10 ns."""
     rows = [
         {"request_id": at, "dev": DEV, "part_dev": DEV, "sector": sector, "part_sector": sector, "nr_sectors": length,
          "op": "write", "nr_bios": 1, "matched": "full", "queue_ns": 10 * at, **dict.fromkeys(rwbs.FLAGS, False)}
@@ -39,7 +39,7 @@ def linked(*places: tuple[int, int]) -> Requests:
 
 
 def mapped(*runs: tuple[int, int, int], event: str = "ext4_es_insert_extent") -> pl.LazyFrame:
-    """Events, each (ns, block, blocks), that blocks of a file of its own lie there."""
+    """Return events (ns, block, blocks) that each map blocks of a separate file."""
     rows = [
         {"ts_ns": ts, "event": event, "dev": DEV, "ino": 12 + at, "file_block": 0, "block": block, "nr_blocks": blocks,
          "status": "W"}
@@ -93,7 +93,7 @@ def test_no_file_and_no_offset_is_wrong_whatever_the_blocks_and_the_io(block_byt
             if kind != "aligned":
                 files += buffered(place.top, pick)
         truth = {path.stat().st_ino: runs(path) for path in files}
-    (tmp_path / "recording" / "trace.dat").rename(alone)  # what iotrace says of the mounts is left behind
+    (tmp_path / "recording" / "trace.dat").rename(alone)  # without iotrace's information about mounts
     io = androstep.open(alone).io.filter(pl.col("nr_sectors") > 0).collect()
     facts = io.filter(pl.col("block_type") == "data", pl.col("map_source") != "inferred")
     stated = facts.select("ino", "file_offset_bytes", "sector", "nr_sectors").rows()
@@ -106,7 +106,7 @@ def test_no_file_and_no_offset_is_wrong_whatever_the_blocks_and_the_io(block_byt
 
 @contextlib.contextmanager
 def recording(iotrace: Path, out: Path, device: str) -> Iterator[None]:
-    """iotrace records all that happens meanwhile."""
+    """Record with iotrace within the block."""
     command = [iotrace, "-o", out, "--device", device, "--list", "none", "--", "sh", "-c", "echo; exec cat"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -117,14 +117,14 @@ def recording(iotrace: Path, out: Path, device: str) -> Iterator[None]:
 
 
 def runs(path: Path) -> list[tuple[int, int, int]]:
-    """First sector in the file and on the device, and sectors, of each of the file's extents, as filefrag has them."""
+    """Return file sector, device sector and length of each of the file's extents from filefrag."""
     said = subprocess.run(["filefrag", "-v", "-s", "-b512", path], check=True, capture_output=True, text=True).stdout
     rows = re.findall(r"^ *\d+: +(\d+)\.\. +\d+: +(\d+)\.\. +\d+: +(\d+):", said, re.MULTILINE)
     return [(int(first), int(sector), int(length)) for first, sector, length in rows]
 
 
 def lies(truth: Mapping[int, list[tuple[int, int, int]]], ino: int, offset: int, sector: int, length: int) -> bool:
-    """Whether the sectors are where the file has that offset."""
+    """Return whether the sectors hold this offset of the file."""
     return any(
         begin <= sector and sector + length <= begin + count and sector - begin == offset // 512 - first
         for first, begin, count in truth.get(ino, [])
@@ -132,13 +132,13 @@ def lies(truth: Mapping[int, list[tuple[int, int, int]]], ino: int, offset: int,
 
 
 def prepared(top: Path, pick: random.Random) -> None:
-    """Files that are there before the recording: their blocks are known to the filesystem, and not to the trace."""
+    """Create files before the recording, so that the filesystem knows their blocks and the trace does not."""
     for number in range(3):
         (top / f"old{number}").write_bytes(pick.randbytes(1 << 20))
 
 
 def allocated(top: Path) -> None:
-    """Files with blocks, all of whose metadata is in memory: what follows on the device is nothing but their data."""
+    """Create allocated files with all metadata in memory, so that only data is written afterwards."""
     for number in range(6):
         file = os.open(top / f"new{number}", os.O_RDWR | os.O_CREAT)
         os.posix_fallocate(file, 0, SPAN * 4096)
@@ -147,7 +147,7 @@ def allocated(top: Path) -> None:
 
 
 def read_by_sectors(device: str) -> None:
-    """Reads of single sectors of the device itself, as programs do that look what is on it."""
+    """Read single sectors of the device itself, as programs do that identify its content."""
     file = os.open(device, os.O_RDONLY | os.O_DIRECT)
     try:
         buffer = mmap.mmap(-1, 512)
@@ -158,7 +158,7 @@ def read_by_sectors(device: str) -> None:
 
 
 def directly(top: Path, pick: random.Random, step: int) -> list[Path]:
-    """Direct writes and reads of files in pieces of `step` bytes; nothing is ever deleted or moved."""
+    """Write and read files with direct I/O in pieces of `step` bytes, without deleting or moving blocks."""
     paths = [top / f"new{number}" for number in range(6)]
     buffer = mmap.mmap(-1, step)
     for path in paths:
@@ -175,7 +175,7 @@ def directly(top: Path, pick: random.Random, step: int) -> list[Path]:
 
 
 def buffered(top: Path, pick: random.Random) -> list[Path]:
-    """Files written through the page cache at any place, and those from before read."""
+    """Write files through the page cache at random offsets, and read the files from before."""
     paths = [top / f"buffered{number}" for number in range(6)]
     for path in paths:
         with path.open("wb") as out:

@@ -1,7 +1,7 @@
-"""Requests and sectors of a recording are those that the kernel counted, while processes share blocks.
+"""Compare requests and sectors of a recording with the kernel's counters while processes use the same blocks.
 
 `/sys/block/NAME/stat` counts requests and sectors of each operation when they complete (Documentation/block/stat.rst).
-It is read before and after, and the device is idle then. Nothing in it comes from a tracepoint.
+It is read before and after, while the device is idle. Its counters do not depend on tracepoints.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from androstep_analysis.link import requests
 
 BYTES = 64 << 20
 SHARED_BYTES = 8 << 20
-"""All processes use the same bytes from the beginning of the device on."""
+"""All processes use these bytes at the beginning of the device."""
 MOVES = 300
-"""Reads, writes and discards of each process: so few that no buffer runs over, however busy the machine is."""
+"""Reads, writes and discards of each process: few enough that no buffer overflows on a busy machine."""
 END_BYTE = (4 << 20) + 3 * 4096
-"""Where the file of a device ends that completes reads in part."""
+"""Size of the file of a device that completes reads in part."""
 
 MIXED = ("direct",) * 3 + ("dsync", "buffered", "buffered", "discard")
 READ_ONLY = ("read",) * 4 + ("read buffered",) * 2
@@ -81,7 +81,7 @@ except OSError:
 
 
 class Queue(NamedTuple):
-    """How the device hands requests to its driver, and whether the driver may complete them in part."""
+    """Settings of the device's queue, and whether the driver may complete requests in part."""
 
     scheduler: str
     max_sectors_kb: int
@@ -99,7 +99,7 @@ QUEUES = {
 
 
 def counted(name: str) -> dict[str, tuple[int, int]]:
-    """Requests and sectors of each operation; waits until the device is idle."""
+    """Wait until the device is idle, and return requests and sectors of each operation."""
     deadline = time.monotonic() + 30
     while True:
         fields = [int(word) for word in Path(f"/sys/block/{name}/stat").read_text().split()]
@@ -113,7 +113,7 @@ def counted(name: str) -> dict[str, tuple[int, int]]:
 
 @contextlib.contextmanager
 def prepared(directory: Path, queue: Queue) -> Iterator[str]:
-    """A loop device with this queue."""
+    """Create a loop device with this queue."""
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(BYTES)
@@ -131,14 +131,14 @@ def prepared(directory: Path, queue: Queue) -> Iterator[str]:
             os.truncate(image, END_BYTE)
         try:
             yield device
-        finally:  # the kernel keeps them for whoever attaches the device next
+        finally:  # the kernel keeps them for the next use of the device
             (settings / "max_sectors_kb").write_text(before["max_sectors_kb"])
             (settings / "scheduler").write_text(before["scheduler"].partition("[")[2].partition("]")[0])
 
 
 @contextlib.contextmanager
 def traced(instance: Path, dev: int) -> Iterator[None]:
-    """All block events of the device are recorded, and none is lost."""
+    """Record all block events of the device, and check that none is lost."""
     (instance / "buffer_size_kb").write_text("65536")
     (instance / "trace_clock").write_text("mono")
     for event in (instance / "events/block").iterdir():
@@ -152,7 +152,7 @@ def traced(instance: Path, dev: int) -> Iterator[None]:
 
 
 def found(trace: Path, dev: int) -> dict[str, tuple[int, int]]:
-    """Requests and sectors of each operation of a trace, all of them complete, in the form of `counted`."""
+    """Return requests and sectors of each operation of a trace as `counted` does, after checking that all completed."""
     staging = ingest.read(trace)
     assert not staging.lost_events
     linked = requests.link(staging.block).joined()
@@ -183,7 +183,7 @@ def test_requests_and_sectors_are_those_that_the_kernel_counted(name: str, tmp_p
         text.write_bytes((instance / "trace").read_bytes())
         tracing.extract(instance, tmp_path / "extracted.dat")
     want = {op: (after[op][0] - before[op][0], after[op][1] - before[op][1]) for op in before}
-    # A bio that only asks for a flush is counted as a write without sectors, and is no request of the trace.
+    # The kernel counts an empty flush bio as a write without sectors. It is not a request in the trace.
     flushes = len(re.findall(r"block_bio_queue: \S+ FWS? \d+ \+ 0 ", text.read_text()))
     want["write"] = want["write"][0] - flushes, want["write"][1]
     want = {op: counts for op, counts in want.items() if counts != (0, 0)}

@@ -1,4 +1,4 @@
-"""An image or a listing counts only as far as the trace agrees with it: true ones are taken, others state no fact."""
+"""An image or listing is used only if the trace agrees with it: correct ones are accepted, others state no fact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 
 F2FS_16K = Path(__file__).parents[1] / "data" / "f2fs_16k.img.xz"
-"""New, with blocks of 16 KiB and files of quotas (tests/harness/recordings.py)."""
+"""A new filesystem with blocks of 16 KiB and quota files (tests/harness/recordings.py)."""
 
 UUID = "11111111-2222-4333-8444-555555555555"
 
@@ -48,7 +48,7 @@ def work(script: str, seed: int, place: Path) -> tuple[str, ...]:
 
 
 class Made:
-    """Recordings of `WORK` on ext4 filesystems of one size and one UUID, and images of many times and kinds."""
+    """Recordings of `WORK` on ext4 filesystems with equal size and UUID, and images of many times and kinds."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -59,17 +59,17 @@ class Made:
 
     @functools.cached_property
     def recording(self) -> Capture:
-        """The recording of seed 1, without images."""
+        """Return the recording of seed 1, without images."""
         return capture.open(self.recordings[1])
 
     @functools.cached_property
     def block_trace(self) -> Capture:
-        """The same without the filesystem's events: a trace of the block layer alone."""
+        """Return the same recording without filesystem events, a trace of only the block layer."""
         return without_events(self.recording)
 
     @functools.cached_property
     def truth(self) -> pl.DataFrame:
-        """Table io by the recording and both of its images."""
+        """Return table io of the recording with both of its images."""
         images = {"before": self.image("before1"), "after": self.image("after1")}
         return self.recording.with_filesystem(**images).io.collect()
 
@@ -116,7 +116,7 @@ class Made:
         self.worked("larger", self.image("larger"), FILL)
 
     def worked(self, name: str, image: Path, script: str, seed: int = 1) -> None:
-        """The image `name`: another one after some work in it."""
+        """Create image `name` by work in another image."""
         if image != self.image(name):
             self.copy(image, name)
         with loops.mounted(self.image(name)) as filesystem:
@@ -134,7 +134,7 @@ TRUE = {
     "image_after": ("after1", "live1", "later", "other uuid", "checked", "grown"),
     "image_before": ("before1",),
 }
-"""Images of the recorded filesystem that were taken when they are said to be, or what became of them since."""
+"""Images of the recorded filesystem, taken at the stated time or with later changes."""
 
 REFUSED = {
     "image_after": (
@@ -146,7 +146,7 @@ REFUSED = {
         *("small blocks", "no journal", "larger", "vfat"),
     ),
 }
-"""Images that contradict the recording: of another time, another device, another history, another kind."""
+"""Images that contradict the recording: another time, device, history or kind."""
 
 WITHOUT_EVENTS = sorted({*itertools.chain(*TRUE.values()), *itertools.chain(*REFUSED.values())})
 
@@ -154,7 +154,7 @@ FACTS = ["block_type", "subtype", "ino", "path"]
 
 
 def without_events(found: Capture) -> Capture:
-    """The recording as a trace of the block layer alone."""
+    """Return the recording as a trace of only the block layer."""
     about = found.about | {"rows": found.about["rows"] | {"fs_events": 0}}
     return Capture(found.title, replace(found.manifest, events=None), found.tables, about)
 
@@ -183,7 +183,7 @@ def test_an_image_that_contradicts_the_trace_is_refused(made: Made, role: str, n
 def test_times_that_are_half_a_second_off_are_of_another_image_or_of_a_clock_that_was_set(
     made: Made, set_ns: int
 ) -> None:
-    """As those of an image that had the same done to it right before or after."""
+    """The same work was done on the other image directly before or after."""
     found, image = made.recording, made.image("after1")
     about = found.about | {"realtime_offset_ns": found.about["realtime_offset_ns"] + set_ns}
 
@@ -208,7 +208,7 @@ def test_swapped_images_are_called_swapped(made: Made) -> None:
 @pytest.mark.parametrize("role", TRUE)
 @pytest.mark.parametrize("name", WITHOUT_EVENTS)
 def test_no_image_makes_a_wrong_fact_of_a_block_trace(made: Made, role: str, name: str) -> None:
-    """Without the filesystem's events little can be compared: then the image is refused, or what it says inferred."""
+    """Without filesystem events little can be compared: the image is refused, or its statements are inferred."""
     try:
         said = with_image(made.block_trace, role, made.image(name)).io.collect()
     except InputError:
@@ -218,7 +218,7 @@ def test_no_image_makes_a_wrong_fact_of_a_block_trace(made: Made, role: str, nam
 
 
 def facts_beside(said: pl.DataFrame, truth: pl.DataFrame) -> pl.DataFrame:
-    """What `said` states as facts of pieces of requests, each beside what is true (`…_true`)."""
+    """Return the facts in `said` about pieces of requests, each with the truth (`…_true`)."""
     keys = ["request_id", "sector"]
     facts = said.filter(pl.col("map_source").is_not_null(), pl.col("map_source") != "inferred")
     both = facts.join(truth, on=keys, how="left", suffix="_true")
@@ -234,7 +234,7 @@ IMAGES = [(name, when) for name in truth.RECORDINGS for when in ("before", "afte
 
 @pytest.mark.parametrize("name", truth.RECORDINGS)
 def test_no_image_of_another_recording_is_proven(name: str) -> None:
-    """Of each recording of the corpus the image of every other, as one from before and as one from after."""
+    """Each recording of the corpus is combined with the images of all others, as image before and as image after."""
     staging = truth.staging(corpus.path(f"kernel/{name}"))
     for (other, when), role in itertools.product(IMAGES, ("before", "after")):
         image = truth.image(corpus.path(f"kernel/{other}"), when, truth.device(staging))
@@ -256,7 +256,7 @@ def test_the_own_images_are_proven(name: str) -> None:
 
 
 def test_quotas_that_the_trace_writes_do_not_speak_against_an_image_of_f2fs(tmp_path: Path) -> None:
-    """Their inodes are none of its files, and change places more often than any."""
+    """Quota inodes are not in the image's files, and their blocks move more often than those of files."""
     image = tmp_path / "image"
     image.write_bytes(lzma.decompress(F2FS_16K.read_bytes()))
     os.truncate(image, 300 << 20)
@@ -281,7 +281,7 @@ def test_summary_of_a_wrong_image_ends_with_a_sentence(made: Made, capsys: pytes
 
 
 def test_what_cannot_be_compared_is_inferred_and_said(tmp_path: Path, made: Made) -> None:
-    """A CSV has neither flags nor events: all that the image says of it is inferred."""
+    """A CSV has neither flags nor events, so that all statements of the image about it are inferred."""
     rows = made.recording.requests.filter(pl.col("op") == "write").collect()
     trace = tmp_path / "trace.csv"
     lines = [
@@ -305,7 +305,7 @@ CHANGES = {
     "reuses": (DIRECTORIES, f"{NONE}; {FILES}"),
     "returns": (FILES, f"{NONE}; {DIRECTORIES}; {NONE}; {FILES}; {NONE}; {DIRECTORIES}"),
 }
-"""What is done before the recording and in it: places of metadata become free, or a file's, and the reverse."""
+"""Work before and during the recording: blocks of metadata become free or a file's, and the reverse."""
 
 KINDS = {
     "ext4": ("-b", "4096"),
@@ -322,12 +322,12 @@ CHANGED = [("ext4", change) for change in CHANGES] + [
     if kind != "ext4"
     for change in ("reuses", "returns")
 ]
-"""Of the others only the changes that hold the rest: what is reused shrank first, and what returns grows again."""
+"""For other filesystems, only changes that include the rest: reused blocks shrank first, returned ones grow again."""
 
 
 @pytest.mark.parametrize(("kind", "change"), CHANGED)
 def test_a_true_image_is_taken_whatever_became_of_its_metadata(tmp_path: Path, kind: str, change: str) -> None:
-    """Places of directories are free before they grow and after they shrink, and of files when they are reused."""
+    """Blocks of directories are free before these grow and after they shrink, and belong to files when reused."""
     disk = tmp_path / "disk"
     loops.make_ext4(disk, KINDS[kind])
     prepare, script = CHANGES[change]
@@ -346,7 +346,7 @@ def test_a_true_image_is_taken_whatever_became_of_its_metadata(tmp_path: Path, k
     for role, image in images.items():
         for alone in (recording, without_events(recording)):
             beside = facts_beside(with_image(alone, role, image).io.collect(), both)
-            # Of files that came and went between the images both together do not know everything either.
+            # Even both images do not show all files that existed only between them.
             assert beside.filter(pl.any_horizontal(pl.col(f) != pl.col(f"{f}_true") for f in FACTS)).rows() == []
 
 
@@ -361,9 +361,9 @@ done
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with recording, an earlier listing of the same boot, and the image after of a busy filesystem.
+    """Return a directory with a recording of a busy filesystem, an earlier listing of that boot, and the image after.
 
-    A listing takes longer here than a number remains one file's: it may have a file that ends before the listing does.
+    Inode numbers are reused faster than a listing takes. It may contain a file that is deleted before the listing ends.
     """
     directory = tmp_path_factory.mktemp("busy")
     disk = directory / "disk"
@@ -383,7 +383,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contradicting(found: Capture, image: Path) -> tuple[int, list[tuple[object, ...]]]:
-    """How many pieces have a path as a fact here and by the image after, and those that have another."""
+    """Count the pieces with a path as fact here and from the image after, and return those that differ."""
     keys = ["request_id", "sector"]
     facts = pl.col("map_source") != "inferred"
     known = [
@@ -400,7 +400,7 @@ def without_listings(found: Capture) -> Capture:
 
 
 def test_files_that_come_and_go_while_a_listing_is_made_are_not_of_before(busy: Path) -> None:
-    """iotrace records when it lists: what came meanwhile is told by the events, and is no contradiction."""
+    """iotrace records while it lists. The events show files created during the listing, which are no contradiction."""
     found = capture.open(busy / "recording")
     assert {row["role"]: row["proven"] for row in found.about["snapshots"]} == {
         "listing_before": "content",
@@ -412,7 +412,7 @@ def test_files_that_come_and_go_while_a_listing_is_made_are_not_of_before(busy: 
 
 
 def test_an_earlier_listing_of_the_same_boot_states_nothing_wrong(busy: Path) -> None:
-    """Files were deleted and others created between it and the recording."""
+    """Files were deleted and created between the listing and the recording."""
     try:
         made = capture.create(
             [busy / "recording" / "trace.dat"], busy / "made", capture.Description(listing_before=busy / "earlier.rec")

@@ -1,4 +1,4 @@
-"""Which bios a direct read or write submitted."""
+"""Test the assignment of bios to direct reads and writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from androstep_analysis.link.extents import direct_io
 DISK = 8 << 20
 PART = DISK + 1
 KERNEL_DEV = 3
-"""Of pages of block devices: a filesystem of the kernel's own."""
+"""Device of the kernel's internal filesystem for pages of block devices."""
 
 ASYNC = -529
 
@@ -23,14 +23,14 @@ LOST = [Loss("overwritten", 1, "one is lost")]
 
 
 def told(*steps, lost=()):
-    """(sector, nr_sectors, ino, file offset) as the steps tell."""
+    """Return (sector, nr_sectors, ino, file offset) of the mapping from the steps."""
     rows = direct_io.extents(*tables(*steps), Losses(lost))
     assert set(rows["block_type"]) <= {"data"} and set(rows["source"]) <= {"context"}
     return rows.select("sector", "nr_sectors", "ino", "file_offset_bytes").rows()
 
 
 def tables(*steps):
-    """Tables fs_events and block_events from steps, one per microsecond, by thread 1 on device 7:0 if not told.
+    """Return tables fs_events and block_events from steps, one each microsecond, by default by thread 1 on 7:0.
 
     Steps are (event, columns): an action of the block layer or an event of the filesystem.
     """
@@ -54,7 +54,7 @@ def iomap(ino, offset, count, **more):
 
 
 def complete(ino, offset, moved, **more):
-    """What iomap tells of the end of a call: the place is behind what was moved."""
+    """Return iomap's event at the end of a call, with the position after the transferred bytes."""
     return "iomap_dio_complete", {"ino": ino, "offset_bytes": offset + max(moved, 0), "nr_bytes": moved, **more}
 
 
@@ -67,13 +67,13 @@ def queue(sector, nr_sectors, rwbs="WS", **more):
 
 
 def page(sector, nr_sectors, ino=99, dev=DEV, **more):
-    """A page's bio; it is of another file of the filesystem if not told."""
+    """Return the event of a page's bio, by default of another file."""
     columns = {"bio_dev": DEV, "dev": dev, "ino": ino, "page": 0, "sector": sector, "nr_bytes": nr_sectors * 512}
     return "bio_page", columns | more
 
 
 PROBED = page(1, 1), queue(1, 1)
-"""Shows that the probe of pages is there."""
+"""Shows that the probe of pages was recorded."""
 
 
 @pytest.mark.parametrize("moved", [12288, ASYNC])
@@ -96,7 +96,7 @@ def test_so_do_those_of_a_call_of_iomap(last, rwbs):
     ids=["place", "file", "device", "queued"],
 )
 def test_a_call_of_iomap_does_not_end_where_an_asynchronous_one_is_complete(earlier):
-    """Which any thread may tell: behind a hole one block of the call is queued, as long as what is complete."""
+    """Any thread may report the completion. After a hole, one block of the call is queued, as long as completed."""
     steps = iomap(55, 0, 8192), queue(800, 8, "R"), earlier, complete(55, 0, 8192)
     assert told(*PROBED, *steps) == []
 

@@ -1,4 +1,4 @@
-"""Names that fanotify told: against a model of a filesystem, and every way in which order may stay open."""
+"""Compare names from fanotify with a model of a filesystem, including every ambiguous order of events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BIT = {"made": told.CREATED, "removed": told.DELETED, "renamed": told.RENAMED}
 
 
 def table(rows):
-    """Table files of rows without the enums' types."""
+    """Return table files of rows with plain types in place of enums."""
     types = schema.table("files").polars
     frame = pl.DataFrame(rows)
     return schema.complete(frame.cast({name: types[name] for name in frame.columns}), "files")
@@ -73,7 +73,7 @@ def test_where_every_event_is_read_at_once_all_is_known(seed, has_nameless):
 
 
 def test_the_model_has_what_it_is_for():
-    """Numbers used again, events that became one, names that came back, and directories that moved."""
+    """It must include reused inode numbers, merged events, names that return, and moved directories."""
     models = [Model(seed, is_prompt=False, has_nameless=True) for seed in range(40)]
     for model in models:
         model.run(60)
@@ -90,11 +90,11 @@ def test_the_model_has_what_it_is_for():
     assert 0.8 < known / total < 1
 
 
-# -- which generation is which life -----------------------------------------------------------------------------------
+# -- generations and their lifetimes ----------------------------------------------------------------------------------
 
 
 def assignments(seen, lives):
-    """Every way to give each generation, in order, a later life than to the one before it, within its bounds."""
+    """Yield every way to assign generations, in order, to ascending incarnations within their bounds."""
     for chosen in combinations(range(len(lives)), len(seen)):
         bounds = zip(seen, (lives[place] for place in chosen), strict=True)
         if all(born <= last and first <= gone for (first, last), (born, gone) in bounds):
@@ -115,7 +115,7 @@ def test_a_generation_is_a_life_only_where_every_order_says_so(seed):
     ]
     lives = pl.DataFrame(rows, schema=LIVES, orient="row")
     bounds = [(born if row[3] is not None else -1, gone) for (born, gone), row in zip(spans, rows, strict=True)]
-    # What is told of some of the lives, in their order, read in rounds.
+    # Statements about some of the incarnations, in order, read in rounds.
     reads = sorted(chance.sample(range(0, 70), 4))
     told_rows = []
     for at, (born, gone) in enumerate(spans):
@@ -147,10 +147,10 @@ def test_without_times_order_alone_is_asked():
     both = told.entries(named_files.records(rows), "unknown")
     assert {key: row["path"] for key, row in answers(both, lives).items()} == {(12, 1): "/5", (12, 2): "/6"}
     one = told.entries(named_files.records(rows[:1]), "unknown")
-    assert answers(one, lives) == {}  # one of the two had no name, and which is open
+    assert answers(one, lives) == {}  # one of the two had no name; it is unknown which
 
 
-# -- what cannot be told ----------------------------------------------------------------------------------------------
+# -- ambiguous cases --------------------------------------------------------------------------------------------------
 
 LIFE = pl.DataFrame([(DEV, 12, 1, 0, None, "unknown", None)], schema=LIVES, orient="row")
 DIRECTORIES = [
@@ -188,7 +188,7 @@ def test_a_directory_that_moves_takes_along_what_comes_later():
     up = row("renamed", "up", "on", ino=20, generation=20, is_dir=1)
     assert paths(row("made", "f", parent=21), up) == {(12, 1): "/on/in/f", (20, 0): "/on", (21, 0): "/on/in"}
     assert paths(up, row("made", "f", parent=21)) == {(12, 1): "/on/in/f", (20, 0): "/on", (21, 0): "/on/in"}
-    assert paths(row("made", "f", parent=21), before=DIRECTORIES[:2]) == {}  # nothing says what 21 is called
+    assert paths(row("made", "f", parent=21), before=DIRECTORIES[:2]) == {}  # the name of 21 is unknown
 
 
 def test_a_file_has_the_path_of_its_directory_also_when_another_takes_that_directorys_name():
@@ -232,7 +232,7 @@ def test_more_generations_than_lives_are_none_of_them():
     ended = pl.DataFrame([(DEV, 12, 1, 0, 10_000_000, "unknown", None)], schema=LIVES, orient="row")
     later = row("made", "g", generation=8, empty_ns=50_000_000, read_ns=60_000_000)
     assert paths(both[0], lives=ended) == {(12, 1): "/f"}
-    assert paths(both[0], later, lives=ended) == {}  # of what no life is, the trace does not tell all
+    assert paths(both[0], later, lives=ended) == {}  # the trace is incomplete for inodes without an incarnation
     two = pl.DataFrame([(DEV, 12, n, n, None, "unknown", None) for n in (1, 2)], schema=LIVES, orient="row")
     assert paths(*both, lives=two) == {(12, 1): "/f", (12, 2): "/g"}
 

@@ -1,4 +1,4 @@
-"""Spoilt recordings (tests/gauntlet): nothing wrong is stated as a fact, and a sentence names what happened."""
+"""Test damaged recordings (tests/gauntlet): no wrong fact is stated, and a message describes the damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support import truth
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Path]]:
-    """The images of the recordings by name."""
+    """Return the images of the recordings by name."""
     return {name: judging.with_images(name, tmp_path_factory.mktemp(name)) for name in truth.RECORDINGS}
 
 
@@ -26,9 +26,9 @@ WRONG_ONCE = {
 
 
 def cases() -> Iterator[object]:
-    """Each situation on one of the recordings that it can happen to, in turn, and on those where it misled once.
+    """Return each situation with one of its possible recordings, in rotation, and with those that once failed.
 
-    `make truth` tries all of them.
+    `make truth` tries all combinations.
     """
     for number, situation in enumerate(SITUATIONS):
         names = [name for name in truth.RECORDINGS if situation.on(name)]

@@ -1,4 +1,4 @@
-"""Every block that a workload of known content wrote, on every filesystem, against what the package says of it.
+"""Compare the attribution of every block that a workload with known content wrote, on every filesystem.
 
 tests/harness records on this machine (ext4, needs root) and in virtual machines without acceleration.
 """
@@ -16,29 +16,29 @@ from harness import content, devlog, guest, judge, layout, matching, oplog, read
 from support import truth
 
 RIGHT = {"ext4": 0.999, "f2fs": 0.999, "vfat": 0.99, "exfat": 0.99}
-"""Share of the blocks that must be right with the events and the image before; whatever else is unknown."""
+"""Share of the blocks that must be right with the events and the image before, without other evidence."""
 
 INFERRED = ("vfat", "exfat")
-"""Filesystems on which a page has several blocks and no event tells who changed which: so much of the owners is
-inferred, but right, that a share of `OWNED_FOR_CERTAIN` must be facts."""
+"""Filesystems on which a page has several blocks and no event shows which of them changed. Most owners are inferred
+correctly, so that only a share of `OWNED_FOR_CERTAIN` must be facts."""
 
 OWNED_FOR_CERTAIN = 0.6
 
 DROPPED = "dropped/"
-"""Files of which pages are dropped (roles_drops.c)."""
+"""Files with dropped pages (roles_drops.c)."""
 
 OWNED_OF_DROPPED = 0.9
-"""Share of their blocks whose owner must be right. Without probes no event tells who stores into a large folio that is
-dirty, and what a collapse of F2FS moves was made dirty by a process that need not have written it."""
+"""Share of their blocks with a correct owner. Without probes no event shows stores into a dirty large folio. After a
+collapse on F2FS, the process that dirtied the moved blocks need not be their writer."""
 
 NAMED = 0.99
-"""Share of the blocks whose name must be right in a guest, whose kernel has the probes, with all evidence."""
+"""Share of the blocks with a correct name in a guest, with the probes in its kernel and all evidence."""
 
 NAMED_BY_IMAGES = 0.5
-"""Share of the sectors whose file the images of FAT must tell where no probe does, if only as inferred."""
+"""Share of the sectors with a file that FAT images must resolve without probes, at least as inferred."""
 
 AMBIGUOUS = {"ext4": 0.01, "f2fs": 0.01, "vfat": 0.12, "exfat": 0.12}
-"""Share that the harness itself may not know: FAT zeroes clusters of directories and of files alike."""
+"""Share that the harness itself may not know, because FAT zeroes clusters of directories and of files."""
 
 JOURNAL_MODES = ("delete", "truncate", "persist", "memory", "off", "wal")
 
@@ -61,7 +61,7 @@ def test_every_block_on_the_disk_is_what_io_says(name, tmp_path):
 
 
 def covered(recording: judge.Recording) -> Iterator[str]:
-    """What the recording lacks of what it is made for."""
+    """Return the required cases that the recording lacks."""
     known = recording.truth
     rows = known.rows
     data, read = (one.filter(pl.col("kind") == "data") for one in (rows, recording.truth_of_reads.rows))
@@ -93,11 +93,11 @@ def covered(recording: judge.Recording) -> Iterator[str]:
 
 
 def by_another_tool(recording: judge.Recording) -> Iterator[str]:
-    """Where debugfs has a page of a file that still exists in another block than the one it was last written to."""
+    """Return pages of existing files that debugfs finds in another block than that of their last write."""
     if recording.fs_type != "ext4":
         return
     live = recording.truth.rows.filter(pl.col("kind") == "data", pl.col("in_final_image"))
-    inside = pl.int_ranges(0, pl.col("sectors"), 8).alias("inside")  # a row may be of several pages of 4 KiB
+    inside = pl.int_ranges(0, pl.col("sectors"), 8).alias("inside")  # a row may cover several pages of 4 KiB
     pages = live.with_columns(inside).explode("inside").with_columns(
         pl.col("sector") + pl.col("inside"), pl.col("lblk") + pl.col("inside") // 8
     )  # fmt: skip
@@ -105,7 +105,7 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
     asked = "".join(f"bmap <{ino}> {page}\n" for ino, page, _ in last.iter_rows())
     command = ["debugfs", "-f", "-", recording.filesystem]
     answer = subprocess.run(command, check=True, input=asked, capture_output=True, text=True).stdout
-    # Blocks that were allocated again and not written since are "(uninit)"; holes are 0.
+    # Blocks that were allocated again but not written are "(uninit)"; holes are 0.
     blocks = [line for line in answer.splitlines() if not line.startswith("debugfs")]
     compared = [
         (row, int(block)) for row, block in zip(last.iter_rows(), blocks, strict=True) if block.isdigit() and int(block)
@@ -119,7 +119,7 @@ def by_another_tool(recording: judge.Recording) -> Iterator[str]:
 
 
 def unsteady(recording: judge.Recording, share: float = 0.05) -> Iterator[str]:
-    """Where the truth changes when bios are missing in the trace, but their own."""
+    """Return blocks with another truth if bios are missing in the trace, except the missing bios' own."""
     choose = random.Random(1)
     bios = recording.bios
     is_kept = pl.Series([choose.random() >= share for _ in range(bios.height)])
@@ -143,7 +143,7 @@ def unsteady(recording: judge.Recording, share: float = 0.05) -> Iterator[str]:
 
 
 def misjudged(recording: judge.Recording) -> Iterator[str]:
-    """Where what the package says is wrong, or too little."""
+    """Return descriptions of wrong or too few results."""
     is_guest = recording.mark_byte == guest.MARK_BYTE
     for run, (events, before, after) in judge.RUNS.items():
         answers = recording.answers(run)
@@ -166,7 +166,7 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
             is_dropped = pl.col("names").list.eval(pl.element().str.starts_with(DROPPED)).list.any().fill_null(False)
             owned, of_dropped = (asked["owner"].filter(which) for which in (~is_dropped, is_dropped))
             shared = {name: asked[name] for name in ("file", "file, deleted")} | {"owner": owned}
-            # Nor is it told which blocks of a page are stored to, where it has several.
+            # No event shows which of several blocks of a page a store modified.
             may_infer = recording.fs_type in INFERRED or recording.page_bytes > recording.after.block_bytes
             for question, outcomes in shared.items():
                 if right_of(outcomes, question == "owner" and may_infer) < RIGHT[recording.fs_type]:
@@ -185,7 +185,7 @@ def misjudged(recording: judge.Recording) -> Iterator[str]:
 
 
 def misread(recording: judge.Recording) -> Iterator[str]:
-    """Where what the package says of reads is wrong, or too little."""
+    """Return descriptions of wrong or too few results about reads."""
     for run, (events, before, _) in judge.RUNS.items():
         answers = recording.answers(run, "read")
         asked = {"file": truth.file(answers), "owner": truth.owner(answers), "block type": truth.block_type(answers)}
@@ -201,13 +201,13 @@ def misread(recording: judge.Recording) -> Iterator[str]:
 
 
 def right_of(outcomes: pl.DataFrame, may_infer: bool = False) -> float:
-    """The share that is right, also by inference where that is allowed."""
+    """Return the share of correct results, including inferred ones if allowed."""
     shares = truth.shares(outcomes)
     return shares["right"] + (shares["inferred right"] if may_infer else 0)
 
 
 def unnamed_without_probes(files: pl.DataFrame) -> Iterator[str]:
-    """What FAT lacks that the images tell: nothing in the trace says of which file a write is."""
+    """Return the failures of FAT images, which must resolve files because the trace does not identify them."""
     shares = truth.shares(files)
     if shares["right"] + shares["inferred right"] < NAMED_BY_IMAGES:
         yield f"without probes {shares} of the sectors have their file"
@@ -217,7 +217,7 @@ KEY = oplog.Key(12, 345)
 
 
 def block(*cells: tuple[int, int, int], key: oplog.Key = KEY) -> bytes:
-    """4 KiB with cells (offset in the file, process, sequence) at their places in the page."""
+    """Return 4 KiB with cells (file offset, process, sequence) at their offsets in the page."""
     page = np.zeros(64, content.CELL)
     for offset, pid, sequence in cells:
         check = (key.ino * 3 + offset * 5 + sequence * 7 + pid * 11 + key.generation) & 0xFFFFFFFF
@@ -230,9 +230,9 @@ def block(*cells: tuple[int, int, int], key: oplog.Key = KEY) -> bytes:
 def known(
     written: list[bytes], operations: list[oplog.Op], block_sectors: int = 8, lost: int | None = None
 ) -> list[dict[str, object]]:
-    """The truth of a disk to block 1 of which these were written, one every 100 ns, and after each a block of its own.
+    """Return the truth of a disk after writes to block 1, one every 100 ns, each followed by a write to a new block.
 
-    The trace lacks the bio that wrote block 1 for the `lost`-th time.
+    The trace lacks the bio of write number `lost` to block 1.
     """
     every, place = range(len(written)), {"nr_sectors": 8, "flags": 0}
     rows = [{"sector": sector, **place} for number in every for sector in (8, 800 + 8 * number)]
@@ -252,7 +252,7 @@ def known(
 
 
 def write(sequence: int, pid: int, ts: int, done: int, op: int = oplog.STAMP, payload: bytes = b"") -> oplog.Op:
-    """A write of page 3 of the file."""
+    """Return a write of page 3 of the file."""
     return oplog.Op(ts, done, sequence, KEY, 3 * 4096, 4096, pid, op, payload)
 
 
@@ -296,7 +296,7 @@ def test_content_without_cells_is_the_page_that_had_it_before():
 
 
 def test_what_a_page_held_once_may_lie_across_two_later():
-    """As where SQLite's vacuum moves its pages, which are smaller than the kernel's."""
+    """For example, SQLite's vacuum moves its pages, which are smaller than the kernel's."""
     payload = b"".join(bytes([number]) * 512 for number in range(1, 9))
     first = write(5, 70, 10, 20, oplog.DATA, payload)
     moved = write(6, 71, 110, 120, oplog.DATA, payload)._replace(offset=3 * 4096 - 2048)
@@ -308,7 +308,7 @@ def test_what_a_page_held_once_may_lie_across_two_later():
 
 
 def test_of_what_was_written_twice_alike_nobody_knows_which_a_lost_bio_brought():
-    """Truly the disk got the first at 100, so that the second and the third came to it with the last."""
+    """In truth the disk got the first at 100, and the second and third with the last write."""
     same, other = bytes(range(256)) * 16, bytes(range(255, -1, -1)) * 16
     writes = [
         write(sequence, pid, ts, ts + 10, oplog.DATA, payload)
@@ -324,7 +324,7 @@ def sectors(**columns: list[int]) -> pl.DataFrame:
 
 
 def test_what_the_trace_or_the_log_lacks_costs_itself_alone():
-    """Sector 1 is written at 100, 300 and 500, the others tell when; the trace lacks 300, or the log its second."""
+    """Sector 1 is written at 100, 300 and 500. The trace lacks the write at 300, or the log its second entry."""
     around = {"bio": [0, 2, 4], "sector": [2, 4, 6], "ts_ns": [90, 290, 490], "done_ns": [95, 295, 495]}
     written = sectors(entry=[0, 1, 2, 3, 4, 5], sector=[2, 1, 4, 1, 6, 1])
     queued = sectors(
@@ -388,7 +388,7 @@ def test_a_collapsed_range_moves_what_was_written_before():
 
 
 def test_where_files_have_no_holes_a_write_behind_the_end_fills_what_lies_between() -> None:
-    """FAT zeroes it, in the cache: these pages are new on the disk by that write, too."""
+    """FAT zeroes the gap in the cache, so that this write also creates these pages on the disk."""
     key = oplog.Key(7, 0)
     writes = [(oplog.RUN, 0, 0, 1), (oplog.STAMP, 0, 2048, 1), (oplog.STAMP, 9000, 100, 2), (oplog.STAMP, 5000, 100, 3)]
     operations = [
@@ -402,7 +402,7 @@ def test_where_files_have_no_holes_a_write_behind_the_end_fills_what_lies_betwee
 
 
 def test_a_sector_that_was_read_held_what_was_written_last_before(tmp_path):
-    """Sector 1 is written at 100-130 and 300-330, another between; what is read meanwhile may be either."""
+    """Sector 1 is written at 100-130 and 300-330, another one between. A concurrent read may return either version."""
     before, first, second = (bytes([letter]) * 512 for letter in b"bfs")
     image = tmp_path / "image"
     image.write_bytes(before * 3)

@@ -1,4 +1,4 @@
-"""From when on what an image says of a file is a fact."""
+"""Test the time from which an image's statement about a file is a fact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CREATED_NS, CHANGED_NS = 5 * 10**9, 9 * 10**9
 
 
 def dated(fs_type: str, realtime_offset_ns: int | None) -> list[tuple[Any, ...]]:
-    """Source and validity of a block of inode 12, by an image after, in the trace's clock."""
+    """Return source and validity of a block of inode 12 from an image after, in the trace's clock."""
     times = {"created_epoch_ns": [OFFSET_NS + CREATED_NS], "changed_epoch_ns": [OFFSET_NS + CHANGED_NS]}
     image: Any = SimpleNamespace(fs_type=fs_type, times=pl.DataFrame({"ino": [12], **times}))
     extent = schema.empty("extents").select("dev", "ino", "source", "valid_from_ns", "valid_to_ns")

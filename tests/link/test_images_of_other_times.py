@@ -1,4 +1,4 @@
-"""An image that is older than the recording, or was taken while it ran, takes nothing from what the events tell."""
+"""An image that is older than the recording, or was taken during it, does not reduce the results from events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ IMAGES = {
 
 
 def fill(top: Path, seed: int) -> None:
-    """Files of random length, of which some have the numbers and the blocks of others from before."""
+    """Create files of random length, some of which reuse inode numbers and blocks of earlier ones."""
     chance = random.Random(seed)
     for name in NAMES:
         path = top / name
@@ -78,9 +78,9 @@ def fill(top: Path, seed: int) -> None:
 
 
 class Made:
-    """A recording, the images of its filesystem at several times, and where its files lay when they were read at last.
+    """A recording, images of its filesystem at several times, and the final blocks of its files.
 
-    Reads from `since_ns` on are of the files as they are in the end.
+    Reads from `since_ns` on are of the files in their final state.
     """
 
     def __init__(self, directory: Path, seed: int) -> None:
@@ -115,7 +115,7 @@ class Made:
         return trace, int(trace.block.select(pl.col("dev").drop_nulls().first()).collect().item())
 
     def io(self, before: str | None, after: str | None) -> pl.DataFrame:
-        """Table io by these images, a row for each block."""
+        """Return table io with these images, one row for each block."""
         parts = {
             when: link.classified(fs.read(self.images[name], dev=self.dev, source=f"image_{when}"))
             for when, name in (("before", before), ("after", after))

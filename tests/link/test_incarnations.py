@@ -1,4 +1,4 @@
-"""Which file of the trace a file of an image is."""
+"""Test the assignment of an image's files to the incarnations in the trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST, LAST = 100 * SECOND, 200 * SECOND
 
 
 def image(*files):
-    """An image whose files are (ino, generation, creation in the trace's clock)."""
+    """Return an image with files (ino, generation, creation in the trace's clock)."""
     rows = [
         {"dev": DEV, "ino": ino, "incarnation": 0, "generation": generation, "names": [], "name_encrypted": False,
          "file_type": "unknown", "source": "image_after"}
@@ -44,7 +44,7 @@ def image(*files):
 
 
 def listing(first_ns, last_ns, *files):
-    """A listing from `first_ns` to `last_ns` of the trace's clock, which lags by a second, of such files."""
+    """Return a listing of such files from `first_ns` to `last_ns` of the trace's clock, which is a second behind."""
     of_image = image(*files)
     return Listing(
         dev=DEV, fs_type="ext4", block_bytes=4096, nr_sectors=8, roots=("/",),
@@ -54,7 +54,7 @@ def listing(first_ns, last_ns, *files):
 
 
 def lives(*rows):
-    """Rows (ino, incarnation, created_ns, deleted_ns) as of `tracepoints.lives`."""
+    """Return rows (ino, incarnation, created_ns, deleted_ns) in the form of `tracepoints.lives`."""
     names = ("ino", "incarnation", "created_ns", "deleted_ns")
     types = {"ino": pl.Int64, "incarnation": pl.Int32, "created_ns": pl.Int64, "deleted_ns": pl.Int64}
     return pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows], schema=types).with_columns(
@@ -86,7 +86,7 @@ def test_a_number_that_was_given_away_again_is_another_file(born):
 
 LISTED = LAST - 2_000_000
 LATE = lives((12, 1, LISTED - 1_000_000, None))
-"""A file that was made in the last tick of the trace."""
+"""A file created in the last clock tick of the trace."""
 
 
 def test_a_file_listed_while_events_were_recorded_is_the_last_of_its_number_however_young():
@@ -141,10 +141,10 @@ def test_one_creation_alone_tells_no_clock():
 @settings(max_examples=200)
 @given(st.integers(0, 1 << 32))
 def test_a_file_in_the_journal_is_never_taken_for_another_of_its_number(seed):
-    """One number, given again and again. Of each file the journal may have its generation and when it was created.
+    """One inode number is reused many times. The journal may have the generation and creation time of each file.
 
-    That time is of the tick before, or of one before that where a CPU was busy; some files come before the trace, some
-    after it, and the journal's files may be those of the image.
+    That time is the previous clock tick, or an earlier one if a CPU was busy. Some files are older than the trace, some
+    newer. The journal's files may also be in the image.
     """
     draw = random.Random(seed)
     tick = draw.choice([1_000_000, 4_000_000, 10_000_000])

@@ -1,4 +1,4 @@
-"""What is inferred from the events that a phone without root permits, against recordings whose truth is known."""
+"""Compare results inferred from the events available without root with the known truth of recordings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from androstep_analysis.link import requests
 RECORDINGS = ("ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1")
 
 AIMS = {"file": (0.93, 0.015), "owner": (0.99, 0.007)}
-"""Of the blocks that were written at least this share is right, and at most this is wrong."""
+"""Minimum share of correct and maximum share of wrong results for written blocks."""
 
 CLASS_ERROR = 0.05
-"""Answers of one percentage are right as often as it says, but for this share."""
+"""Maximum difference between the stated confidence of results and their share of correct ones."""
 
 
 def io_of(recorded: Staging) -> pl.DataFrame:
-    """Table io of a recording without images."""
+    """Return table io of a recording without images."""
     tables = link.tables(recorded, requests.link(recorded.block), link.Images(), Spool())
     return tables["io"].collect()
 
@@ -49,7 +49,7 @@ def test_files_and_owners_of_what_was_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_files_and_owners_of_what_was_read(name: str) -> None:
-    """The recording with all of its events tells the truth about what it reads."""
+    """The truth about reads comes from the recording with all of its events."""
     recorded = truth.staging(corpus.path(f"kernel/{name}"))
     proven = io_of(recorded).filter(pl.col("op") == "read", pl.col("block_type") == "data")
     proven = proven.filter(pl.col("map_source") != "inferred").drop_nulls("ino")
@@ -76,7 +76,7 @@ def test_no_answer_rests_on_events_between_which_others_were_lost() -> None:
 
 
 def test_a_filesystem_on_device_mapper_is_that_of_the_disk_it_is_written_to() -> None:
-    """A user build permits no remaps: requests are of the disk, events of the filesystem's own device."""
+    """A user build permits no remap events. Requests have the disk's number, events the filesystem's own device."""
     recorded = stock.reduced(truth.staging(corpus.path("kernel/f2fs_guest_6.1")))
     disk = pl.lit(units.dev(8, 0), pl.UInt32)
     moved = recorded.with_tables(block_events=recorded.block.with_columns(dev=disk, sector=pl.col("sector") + 4096))

@@ -1,4 +1,4 @@
-"""Which file had an inode number at a time, by hand and against a search through all files."""
+"""Test the file of an inode number at a time, with hand-made cases and against a search through all files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def of_schema(name: str, rows: list[dict[str, object]]) -> pl.DataFrame:
 
 
 def files(*rows: tuple[int, int, str]) -> pl.DataFrame:
-    """Table files of (ino, incarnation, path)."""
+    """Return table files of (ino, incarnation, path)."""
     known = [
         {"dev": DEV, "ino": ino, "incarnation": number, "path": path, "names": [path], "name_encrypted": False,
          "file_type": "other", "source": "tracepoint"}
@@ -68,7 +68,7 @@ def test_the_file_is_that_of_the_last_incarnation_that_began(seed: int) -> None:
 
 
 def recording() -> dict[str, pl.DataFrame]:
-    """Three journals of one inode number, each written, synced and deleted; then a picture that is only written."""
+    """Return a recording of three journals with one inode number, each synced and deleted, then a picture."""
     events, calls, now = [], [], 0
     for number in range(4):
         now = 1_000 * (number + 1)

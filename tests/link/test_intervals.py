@@ -1,4 +1,4 @@
-"""The interval join against a brute-force oracle that asks every sector of every query."""
+"""Compare the interval join with a brute-force oracle that checks every sector of every query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ row = st.tuples(st.integers(0, 1), numbers, st.integers(0, 8), numbers, st.integ
 
 
 def oracle(queries, rows, sector_query, sector):
-    """Row that covers one sector of one query, by looking at all rows."""
+    """Return the row that covers one sector of one query, from a search of all rows."""
     space, _, _, time = queries[sector_query]
     best = -1
     for index, (row_space, start, length, valid_from, valid_to) in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Devices that are layers of each other, where no block_bio_remap says so, and disks that only look like it."""
+"""Test stacked devices without block_bio_remap events, and separate disks that look like stacked devices."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def event(ts: int, action: str, dev: int, sector: int, nr: int = 8, rwbs: str = 
 
 def through(ts: int, path: list[tuple[int, int]], sector: int, nr: int = 8, rwbs: str = "R", tid: int = 10,
             later: int = 0, part: int = 0) -> list[Row]:  # fmt: skip
-    """One bio from the top of `path` (device, distance to the device above) to the disk at its end.
+    """Return the events of one bio from the top of `path` (device, offset on the device above) to the disk at its end.
 
-    It is handed on `later`, by another thread then, and split into parts of `part` sectors on the disk.
+    With `later`, another thread passes it on after that time. The disk splits it into parts of `part` sectors.
     """
     rows, now = list[Row](), ts
     for dev, distance in path[:-1]:

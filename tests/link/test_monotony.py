@@ -1,4 +1,4 @@
-"""Kinds of events that are taken away turn facts into inferred or unknown, never into other facts."""
+"""Without some kinds of events, facts become inferred or unknown, but never other facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from androstep_analysis import measures
 
 RECORDINGS = (*monotony.KERNEL, *monotony.OTHERS, "demo")
 SUBSETS = 16
-"""Pairs of sets of kinds for each of the recordings: more than 200."""
+"""Pairs of sets of kinds for each recording, more than 200 in total."""
 
 
 def found(name: str, nr_pairs: int) -> Counter[str]:
@@ -56,7 +56,7 @@ LACKING = {
 @pytest.mark.prove
 @pytest.mark.parametrize("name", ["demo", "kernel/ext4_guest_6.1", "kernel/f2fs_guest_6.1"])
 def test_fewer_kinds_of_events_raise_no_certain_cost(name: str) -> None:
-    """Of each part, but for what went out first, fewer kinds state at most as much, or what was unknown."""
+    """For each part except the first writebacks, fewer kinds give at most the same cost or unknown cost."""
     of = monotony.recording(name)
     all_costs = dict(_costs(of, of.kinds))
     for what, words in LACKING.items():
@@ -71,11 +71,11 @@ def test_fewer_kinds_of_events_raise_no_certain_cost(name: str) -> None:
 
 
 ROUNDED = 64
-"""Bytes: shares are rounded one by one."""
+"""Bytes, because shares are rounded separately."""
 
 
 def _costs(of: monotony.Recording, kinds: list[str]) -> Iterator[tuple[tuple[str, ...], pl.DataFrame]]:
-    """Yield bytes of each part (directories are metadata) by columns: `most`, and those of which they are facts."""
+    """Yield the bytes of each part (directories are metadata): `most`, and those that are facts."""
     tables = of.only(kinds, "requests", "fs_events", "tasks")
     part = pl.col("part").cast(pl.String).replace("directory", "metadata")
     is_bounded = (pl.col("metric") != "cost_per_byte") & ~pl.col("part").is_in(["data", "out"])
@@ -97,7 +97,7 @@ OF_DEMO = {
         ["ext4_free_blocks"],
     ),
 }
-"""What was once stated wrongly: kinds of events, and those without which it was."""
+"""Former wrong statements: the kinds of events, and the kinds that were missing."""
 
 
 @pytest.mark.parametrize("what", OF_DEMO)
@@ -119,7 +119,7 @@ def facts(io: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_what_moved_within_its_file_is_no_fact_where_reading_the_map_is_not_recorded() -> None:
-    """`fallocate -c` leaves no insertion: sector 21552 lies at 131072 in its file, and was inserted at 196608."""
+    """`fallocate -c` emits no insertion: sector 21552 is at file offset 131072, but was inserted at 196608."""
     for name, is_fact in (("core.txt", False), ("corecache.txt", True)):
         of = monotony.recording(f"wrong_facts/es-insert-only/{name}")
         io = of.only(of.kinds)["io"]

@@ -1,4 +1,4 @@
-"""Names from events: which ties are proofs, and which are not."""
+"""Test names from events: some relations between events prove a name, others do not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVERYWHERE = {"tid", "pid", "comm"}
 
 
 def fs_events(*rows):
-    """Table fs_events from (event, columns): one event per microsecond on device 7:0 by thread 1, if not told."""
+    """Return table fs_events from (event, columns): one event each microsecond, by default on 7:0 by thread 1."""
     full = [
         {"ts_ns": at * 1000, "tid": 1, "pid": row.get("tid", 1), "event": event,
          "dev": None if event in PATHS_GIVEN else DEV, **row}
@@ -66,7 +66,7 @@ def removed(ino, parent, **more):
 
 
 def directories(**paths):
-    """Table files of directories: name of the directory by `i` and its inode number."""
+    """Return table files of directories, with names from `i` and their inode numbers."""
     rows = [
         {"dev": DEV, "ino": int(ino[1:]), "incarnation": 0, "path": path, "names": [path], "name_encrypted": False,
          "file_type": "directory", "source": "image_after"}
@@ -88,7 +88,7 @@ APP = {"i30": "/app", "i31": "/app/db"}
 def test_an_open_that_leads_to_the_directory_of_the_new_inode_names_it():
     rows = opened("/data/app/db/main.db"), allocated(40, 31)
     assert told(*rows, known=directories(**APP)) == {(40, 1): "/app/db/main.db"}
-    assert told(*rows) == {}  # nothing says which directory 31 is
+    assert told(*rows) == {}  # directory 31 is unknown
     assert told(*rows, known=directories(**APP), lost=LOST) == {}
 
 
@@ -128,10 +128,10 @@ def test_making_and_removing_agree_on_a_name():
 @pytest.mark.parametrize(
     "rows",
     [
-        [opened("/data/app/log"), opened(None), allocated(40, 31)],  # the open that made it could not be read
-        [opened("/data/app/log"), allocated(40, 31)],  # another directory: something unseen made it
+        [opened("/data/app/log"), opened(None), allocated(40, 31)],  # the open that created it could not be read
+        [opened("/data/app/log"), allocated(40, 31)],  # another directory: an unrecorded call created it
         [opened("/data/app/db/a"), allocated(40, 31, tid=2)],  # another thread
-        [opened("/data/app/db/a"), allocated(40, 31, mode=0o40755)],  # no open makes a directory
+        [opened("/data/app/db/a"), allocated(40, 31, mode=0o40755)],  # no open creates a directory
         [unlinked("/data/app/db/a"), allocated(40, 31)],
         [opened("/data/app/db/../db/a"), allocated(40, 31)],
         [opened("/data/app/db/.."), allocated(40, 31)],
@@ -218,7 +218,7 @@ def test_an_inode_made_again_keeps_the_names_apart():
     rows = found(40, "/a"), allocated(40, 30), found(40, "/b")
     assert told(*rows) == {(40, 0): "/a", (40, 1): "/b"}
     unseen = found(40, "/a"), removed(40, 30), found(40, "/b"), found(41, "/c")
-    assert list(told(*unseen).values()) == ["/c"]  # ext4, and no event says which inodes are new
+    assert list(told(*unseen).values()) == ["/c"]  # ext4 without events that show which inodes are new
 
 
 def test_a_path_longer_than_the_probe_tells_needs_a_known_directory():

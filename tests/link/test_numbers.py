@@ -1,4 +1,4 @@
-"""Inode numbers of filesystems that know no reserved ones: FAT and exFAT count their files from 2 on."""
+"""Test inode numbers on filesystems without reserved ones: FAT and exFAT number their files from 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bio belongs to the operation whose event stated its place: by its thread, and to nothing later."""
+"""Test that a bio belongs to the operation of its thread that stated its location, and to no later one."""
 
 from __future__ import annotations
 

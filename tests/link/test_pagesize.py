@@ -1,4 +1,4 @@
-"""How large pages are: as the recording reports, else as its events prove, else unknown."""
+"""Test the page size: reported by the recording, else proven by its events, else unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NUMBER = 700
 
 
 def fs_events(*rows):
-    """Table fs_events from (event, columns), one each microsecond by thread 1 on inode 12."""
+    """Return table fs_events from (event, columns), one each microsecond by thread 1 on inode 12."""
     full = [
         {"ts_ns": 1000 * at, "tid": 1, "pid": 1, "comm": "app1", "dev": DEV, "ino": 12, "event": event, **row}
         for at, (event, row) in enumerate(rows)
@@ -63,7 +63,7 @@ def test_what_nothing_proves_is_unknown_and_what_is_no_size_is_not_believed():
 
 
 def pieces(*blocks):
-    """Writes of these blocks of 4 KiB of inode 12, submitted by a thread of the kernel."""
+    """Return writes of these 4 KiB blocks of inode 12, submitted by a kernel thread."""
     types = {name: dtype for table in ("requests", "io") for name, dtype in schema.table(table).polars.items()}
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
@@ -81,7 +81,7 @@ def pieces(*blocks):
 def test_a_dirty_page_is_all_its_blocks(page_bytes, dirtied):
     events = fs_events(dirty(1), ("ext4_evict_inode", {"ino": 9}))
     tasks = schema.empty("tasks")
-    # What has no such event is a folio of one page. Nobody wrote to a page that was dirty already.
+    # Folios without such an event have one page. No process wrote to a page that was already dirty.
     sized = frozenset({tracepoints.CACHED, "ext4_write_begin", "ext4_da_write_begin"})
     got = all_owned(pieces(*range(20)), events, tasks, {DEV: 4096}, recorded=sized, page_bytes=page_bytes)
     assert got.filter(pl.col("owner_via") == "dirty_folio")["sector"].sort().to_list() == [8 * at for at in dirtied]

@@ -1,4 +1,4 @@
-"""What follows from events without those of pages that only repeat others is what follows from all of them."""
+"""Test that removing repeated page events does not change any result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAID_AGAIN = (*tracepoints.PAGES, "ext4_es_lookup_extent_exit", "jbd2_handle_sta
 
 
 def recording(seed: int) -> pl.DataFrame:
-    """Events of a few files on two devices, most of them about pages; some traces tell no births, some no ends."""
+    """Return events of a few files on two devices, mostly about pages; some traces lack creations or deletions."""
     draw = random.Random(seed)
     told = [kind for kind in OTHERS if draw.random() < 0.7]
     foreign = draw.choice(["f2fs_", "f2fs_", "ext4_", "none"])
@@ -57,7 +57,7 @@ def recording(seed: int) -> pl.DataFrame:
             "bio_dev": draw.choice([1, 2]) if name == "bio_page" else None,
             "status": draw.choice(["W", "D", ""]), "transaction": draw.choice([None, 7, 8, 9]),
         }  # fmt: skip
-        if name in tracepoints.PATHS:  # which know no inode, as handles do not
+        if name in tracepoints.PATHS:  # without an inode, as for handles
             row |= {"dev": None, "ino": None}
         elif name == tracepoints.HANDLE:
             row["ino"] = None
@@ -110,7 +110,7 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("at_once", [3, 1 << 17])
 def test_opens_that_tell_names_are_kept(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    """Paths opened again right before the file is made, and of which pages are read later."""
+    """Some paths are opened again directly before the file is created, or before its pages are read."""
     monkeypatch.setattr(tracepoints, "_BATCH", at_once)
     opens = [{"event": "name_open", "tid": 1, "pid": 1, "name": f"/data/{name}"} for name in ("a", "b", "a")]
     page = {"dev": 2, "ino": 30, "tid": 1, "pid": 1, "page": 0}
@@ -132,7 +132,7 @@ def test_opens_that_tell_names_are_kept(monkeypatch: pytest.MonkeyPatch, at_once
 
 @pytest.mark.prove
 def test_tables_are_the_same_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests, pieces, events and what is written out come in parts, which changes nothing."""
+    """The sizes of batches of requests, pieces, events and writebacks do not change the tables."""
     demo = built.ROOT / "datasets" / "demo"
     for name in ("whole", "parts"):
         shutil.copytree(demo, tmp_path / name, ignore=shutil.ignore_patterns("tables"))

@@ -1,4 +1,4 @@
-"""Block events to requests: the cases of a request's life one by one, a simulated block layer, and an oracle."""
+"""Test linking block events to requests: single cases, a simulated block layer, and an oracle."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_has_no_partner_stays_a_row_that_says_so():
 
 
 def test_the_device_flush_is_a_request_and_the_end_of_its_sequence_is_not():
-    """As Linux 6.18 reports an fsync: the empty completion with the write's own flags ends the sequence."""
+    """Linux 6.18 reports an fsync so: the empty completion with the write's own flags ends the sequence."""
     got = link(life(
         (1, "queue", 8, 8, "FWFSM"), (2, "issue", None, 0, "FF"), (3, "complete", None, 0, "FF"),
         (4, "issue", 8, 8, "WSM"), (5, "complete", 8, 8, "WSM"), (6, "issue", None, 0, "FF"),
@@ -130,7 +130,7 @@ def test_the_device_flush_is_a_request_and_the_end_of_its_sequence_is_not():
 
 @pytest.mark.parametrize("cpu", [0, 3])
 def test_a_flush_that_waits_to_be_issued_again_is_not_the_one_that_completes(cpu):
-    """Two hardware queues; the flush that returned is issued again by another CPU, or its own."""
+    """There are two hardware queues. The requeued flush is issued again by another CPU or by the same one."""
     steps = [
         (1, "issue", 0), (2, "issue", 1), (3, "requeue", 0), (4, "complete", 1), (5, "issue", 1), (6, "complete", 1),
         (7, "issue", cpu), (8, "complete", cpu),
@@ -183,7 +183,7 @@ def test_stacked_devices_count_once_and_remember_the_topmost():
     ids=["alone", "again", "elsewhere", "another at the same place"],
 )
 def test_a_bio_is_of_who_queued_it_on_the_device_above(others, submitters):
-    """As dm-crypt hands bios on: a thread of its own queues them on the disk, after it has encrypted them."""
+    """dm-crypt passes bios on in this way: its own thread queues them on the disk after encryption."""
     disk, mapper = 8 << 20, 253 << 20
     above = [{**step(ts, "queue", sector, mapper), "tid": tid} for ts, sector, tid in [(1, 100, 5), *others]]
     linked = link(block_events([
@@ -311,7 +311,7 @@ def test_completions_of_field_recordings_are_paired(name, pairs):
 
 
 def identical(*steps):
-    """Two processes, 1 and 2, that read the same blocks; steps of (time, action, process)."""
+    """Return events of processes 1 and 2, which read the same blocks, from steps (time, action, process)."""
     return block_events(
         {"ts_ns": ts, "action": action, "sector": 16, "nr_sectors": 8, "rwbs": "R", "tid": tid, "pid": tid, "comm": "p"}
         for ts, action, tid in steps
@@ -344,7 +344,7 @@ def test_identical_requests_at_the_same_time_are_matched_one_to_one(steps):
 
 
 def test_two_issues_and_two_completions_are_two_requests():
-    """Without bio events a repeated issue may be of the same request: a second completion tells that it is not."""
+    """Without bio events a repeated issue may be of the same request. A second completion shows that it is not."""
     steps = [(1, "issue", 1), (2, "issue", 2), (3, "complete", 0), (4, "complete", 0), (5, "issue", 1), (6, "issue", 1),
              (7, "complete", 0)]  # fmt: skip
     block = identical(*steps)
@@ -363,20 +363,20 @@ REQUEUED = [(4, "requeue", 8, 24, "R"), (5, "insert", 8, 24, "R"), (6, "issue", 
     [
         ([*PART, *REQUEUED, (7, "complete", 8, 24, "R")], [(0, 32, 6, 7, "requeued")]),
         ([*PART, REQUEUED[2], (7, "complete", 8, 24, "R")], [(0, 32, 6, 7, "requeued")]),
-        # In part twice.
+        # Two partial completions.
         ([*PART, *REQUEUED, (7, "complete", 8, 8, "R"), (8, "requeue", 16, 16, "R"), (9, "issue", 16, 16, "R"),
           (10, "complete", 16, 16, "R")], [(0, 32, 9, 10, "requeued")]),
-        # The requeue shows that it was the longer of two, not the one issued last.
+        # The requeue shows that it was the longer of two requests, not the last one issued.
         ([(2, "queue", 0, 16, "R"), (2, "issue", 0, 16, "R"), *PART, *REQUEUED, (7, "complete", 0, 16, "R"),
           (8, "complete", 8, 24, "R")], [(0, 16, 2, 7, "full"), (0, 32, 6, 8, "requeued")]),
-        # Another process reads what is left, at the same time.
+        # Another process reads the remaining sectors at the same time.
         ([*PART, *REQUEUED, (6, "queue", 8, 24, "R"), (7, "issue", 8, 24, "R"), (8, "complete", 8, 24, "R"),
           (9, "complete", 8, 24, "R")], [(0, 32, 6, 9, "requeued"), (8, 24, 7, 8, "full")]),
     ],
     ids=["requeued", "no requeue recorded", "in part twice", "of two", "beside another"],
 )  # fmt: skip
 def test_what_is_left_of_a_request_is_no_second_request(steps, want):
-    """The driver completes a part, requeues the rest and gets it again (loop.c, lo_complete_rq)."""
+    """The driver completes a part, requeues the rest and receives it again (loop.c, lo_complete_rq)."""
     block = life((0, "queue", 0, 32, "R"), (1, "issue", 0, 32, "R"), *steps)
     got = link(block).requests.select("sector", "nr_sectors", "issue_ns", "complete_ns", "matched")
     assert got.rows() == want
@@ -392,7 +392,7 @@ def test_of_two_that_agree_the_letters_tell_which_is_completed():
 
 
 def test_what_is_left_of_a_split_bio_is_no_second_bio():
-    """Before Linux 4.14 the remainder of a bio that was split is queued once more."""
+    """Before Linux 4.14 the remainder of a split bio is queued once more."""
     steps = [(1, "queue", 0, 32, "R"), (2, "queue", 16, 16, "R"), (3, "issue", 0, 16, "R"), (4, "issue", 16, 16, "R"),
              (5, "complete", 0, 16, "R"), (6, "complete", 16, 16, "R")]  # fmt: skip
     block = life(*steps).with_columns(tid=pl.lit(7, pl.Int32))
@@ -402,7 +402,7 @@ def test_what_is_left_of_a_split_bio_is_no_second_bio():
 
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_processes_that_read_the_same_blocks_directly():
-    """As many requests and sectors as the block layer issued and completed, each with its process."""
+    """Requests and sectors are as many as the block layer issued and completed, each with its process."""
     block = readers.read(corpus.path("wrong_facts/same-read-twice/events.txt")).block
     linked = link(block)
     for action, step in (("issue", "issue_ns"), ("complete", "complete_ns")):
@@ -426,7 +426,7 @@ def test_without_any_completion_each_issue_is_a_request():
 
 
 def test_an_insert_before_time_zero_counts():
-    """As in blkparse's text, where times before the start of the trace are negative."""
+    """Times before the start of the trace are negative in blkparse's text."""
     got = row(link(life((-9, "queue", 8, 8, "R"), (-5, "insert", 8, 8, "R"), (3, "issue", 8, 8, "R"))))
     assert got["insert_ns"] == -5
 
@@ -444,9 +444,9 @@ def test_a_trace_without_block_events_has_no_requests():
 
 
 class Simulation:
-    """A queue that merges, splits, requeues and completes out of order, and remembers what really happened.
+    """A queue that merges, splits, requeues and completes out of order, and records the truth.
 
-    Like Linux, it never has two bios for overlapping sectors in flight.
+    As on Linux, bios in flight never overlap.
     """
 
     def __init__(self, seed: int, nr_batches: int = 0) -> None:
@@ -465,7 +465,7 @@ class Simulation:
         return self.now
 
     def batch(self) -> None:
-        """Queue some neighbouring bios, issue them merged or split, complete them in any order."""
+        """Queue some adjacent bios, issue them merged or split, and complete them in any order."""
         in_flight = []
         for slot in self.random.sample(range(6), self.random.randint(1, 4)):
             rwbs = self.random.choice(["R", "W", "WS", "RA", "WSM"])
@@ -525,7 +525,7 @@ def test_linking_finds_what_a_simulated_block_layer_did(seed):
 
 
 def assert_bios_fill_requests(linked):
-    """The bios of a request cover it without gap or overlap, whatever was lost."""
+    """Check that the bios of a request cover it without gap or overlap."""
     end = pl.col("sector") + pl.col("nr_sectors")
     sums = linked.bios.group_by("request_id").agg(
         total=pl.col("nr_sectors").sum(), start=pl.col("sector").min(), end=end.max()
@@ -541,16 +541,15 @@ def assert_bios_fill_requests(linked):
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
 def test_lost_events_cost_only_the_requests_they_belong_to(share):
-    """Events are lost from every second batch; the batches between, on the same sectors, are found as they were.
+    """Events are lost from every second batch. The batches between, on the same sectors, are linked correctly.
 
-    One in a hundred of them lacks its completion, or what followed the completion of a part, and nothing else: where a
-    completion was lost, the request stays open, and the completion of a part of a later request may agree with it in
-    operation and length. No event tells the two apart: a request that was overtaken looks the same where processes
-    read the same blocks at the same time (test_conservation). Three in ten requests of the simulation complete in
-    parts.
+    One in a hundred requests may lack only its completion, or the events after a partial completion. A request with a
+    lost completion stays in flight. The partial completion of a later request may then agree with it in operation and
+    length. No event distinguishes the two: a request that was overtaken looks the same if processes read the same
+    blocks at the same time (test_conservation). Three in ten requests of the simulation complete in parts.
     """
     found = open_still = 0
-    completion = ("issue_ns", "complete_ns", "matched")  # a rest is issued again
+    completion = ("issue_ns", "complete_ns", "matched")  # a remainder is issued again
     for seed in range(10):
         simulation = Simulation(1000 + seed)
         kept, whole = [], []
@@ -576,7 +575,7 @@ def test_lost_events_cost_only_the_requests_they_belong_to(share):
 @settings(max_examples=5)
 @given(SEEDS)
 def test_events_of_equal_times_are_taken_in_their_order(seed):
-    """A clock that ticks rarely costs nothing but its ticks."""
+    """A clock with a coarse resolution only rounds the times."""
     fine = block_events(Simulation(seed, 60).events)
     coarse = link(fine.with_columns(pl.col("ts_ns") // 1000))
     want = link(fine)
@@ -607,7 +606,7 @@ ON_DISK = (Device(8 << 20, None, 0, 100), Device(8 << 20 | 5, 8 << 20, 4, 6))
 
 
 def garbage(random, count):
-    """Events without any sense, on so few places that they have to do with each other."""
+    """Return random events on few sectors, so that they overlap."""
     devices, letters = random.sample(DEVICES, random.randint(1, 3)), random.sample(LETTERS, random.randint(1, 4))
     actions, now = random.choice(ACTIONS), -50
     for _ in range(count):
@@ -640,7 +639,7 @@ def test_garbage_is_linked_as_the_rules_say(seed):
 @settings(max_examples=10)
 @given(SEEDS)
 def test_a_damaged_recording_is_linked_as_the_rules_say(seed):
-    """Lost and repeated events, and a stretch from which nothing is left, as where a buffer wrapped."""
+    """Events are lost and repeated, and all events of an interval are missing, as after a buffer overrun."""
     simulation = Simulation(seed, 40)
     chance, events = simulation.random, simulation.events
     start = chance.randrange(len(events))
@@ -661,7 +660,7 @@ def test_recordings_are_linked_as_the_rules_say(name):
 
 @pytest.mark.parametrize("name", ["centos7", "takeoverjp_sample"])
 def test_latencies_are_those_of_btt(name):
-    """btt counts a request as often as it has bios: shortest, mean and longest D2C and Q2C, and how many there are."""
+    """btt counts a request once for each bio. Compared are minimum, mean, maximum and number of D2C and Q2C."""
     expected = json.loads(corpus.path(f"blktrace_bin/{name}.expected.json").read_text(encoding="utf-8"))
     lines = [line.split() for line in expected["btt"]["stdout"]]
     linked = link(readers.read(corpus.path(f"blktrace_bin/{name}.blkparse.txt.gz")).block)
@@ -693,7 +692,7 @@ def test_it_does_not_matter_how_much_is_linked_at_once(monkeypatch):
 
 
 def test_requests_that_are_finished_late_are_waited_for(monkeypatch):
-    """Every tenth request is completed long after those behind it, and yet nothing is to be merged in the end."""
+    """Every tenth request completes long after later ones. The output is still sorted without a final merge."""
     count, late = 4000, 3000
     steps = [(4 * n, "issue", 8 * n, 8, "R") for n in range(count)]
     steps += [(4 * n + 1 + (n % 10 == 0) * late, "complete", 8 * n, 8, "R") for n in range(count)]

@@ -1,4 +1,4 @@
-"""What a process does that serves others (a FUSE daemon, a loop device, a file server) is never said to be its own."""
+"""Test that I/O of a server (a FUSE daemon, a loop device, a file server) is never attributed to the server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recorded(path: Path, *lines: str) -> Capture:
 
 
 def moved(at: float, comm: str, tid: int, sector: int, op: str = "R") -> list[str]:
-    """A request that a thread queues and issues."""
+    """Return the events of a request that a thread queues and issues."""
     task = f"{comm}-{tid} [000] ....."
     return [
         f"{task} {at:.6f}: block_bio_queue: 8,0 {op} {sector} + 8 [{comm}]",
@@ -65,7 +65,7 @@ def test_a_server_is_told_by_its_package_whatever_its_thread_is_called() -> None
 
 
 def test_what_a_server_writes_over_is_not_of_who_wrote_before(tmp_path: Path) -> None:
-    """Its page was made dirty by an app and overwritten by the daemon: the data is of neither for certain."""
+    """An app dirtied the page and the daemon overwrote it, so that neither is certainly the owner."""
 
     def wrote(at: float, comm: str, tid: int) -> str:
         return f"{comm}-{tid} [000] ..... {at:.6f}: ext4_da_write_begin: dev 8,0 ino 12 pos 0 len 4096 flags 0"
@@ -84,7 +84,7 @@ WORKERS = ["kswapd0", "kworker/3:1", "dmcrypt_write/25", "kcryptd/253:0", "io_wq
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_what_works_for_others_has_no_owner(name: str, tmp_path: Path) -> None:
-    """Kernel threads and servers, as the kernel's and Android's sources name them."""
+    """The names are those of kernel threads and servers in the kernel's and Android's sources."""
     found = recorded(tmp_path / "trace.txt", *moved(1, name, 300, 100))
     assert found.io.select("owner_comm", "owner_pid").collect().rows() == [(None, None)]
 
@@ -96,7 +96,7 @@ def test_a_thread_of_io_uring_is_of_the_process_that_it_works_for(worker: str, t
 
 
 def test_a_name_alone_makes_no_process_another(tmp_path: Path) -> None:
-    """The recorder knows the process of the thread: a process that calls itself a worker of thread 1 stays itself."""
+    """The recorder knows the process of the thread. A process with the name of a worker thread is not a server."""
     threads = pl.DataFrame(
         {"ts_ns": [5, 5], "tid": [500, 500], "pid": [500, None], "comm": ["iou-wrk-1", "iou-wrk-99999999999"]},
         schema_overrides={"tid": pl.Int32, "pid": pl.Int32},
@@ -107,7 +107,7 @@ def test_a_name_alone_makes_no_process_another(tmp_path: Path) -> None:
 
 
 def listing(comm: str, cmdline: str | None, serves: str | None) -> Processes:
-    """What a listing knows of thread 300."""
+    """Return a listing's record of thread 300."""
     row = {"pid": 300, "tid": 300, "uid": 0, "comm": comm, "cmdline": cmdline, "package": None, "started_ns": 0}
     texts = dict.fromkeys(("comm", "cmdline", "package", "serves"), pl.String)
     numbers = dict.fromkeys(("pid", "tid", "uid"), pl.Int32)
@@ -140,7 +140,7 @@ os.fsync(fd)
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[loops.Mounted, Path]]:
-    """An ext4 with a file that a FUSE daemon of no known name serves, and the file below its mountpoint."""
+    """Provide an ext4 file that a FUSE daemon with an unknown name serves, and its path below the mountpoint."""
     if lacking := host.missing():
         pytest.skip(lacking)
     loops.make_ext4(tmp_path / "disk.img")
@@ -161,7 +161,7 @@ def served(tmp_path: Path) -> Iterator[tuple[loops.Mounted, Path]]:
 
 @needs("root")
 def test_a_daemon_of_fuse_is_no_owner_whatever_its_name(served: tuple[loops.Mounted, Path], tmp_path: Path) -> None:
-    """The process that reads and writes below the mountpoint never touches the disk."""
+    """The process that reads and writes below the mountpoint never accesses the disk itself."""
     disk, file = served
     subprocess.run(["sync", "-f", disk.top], check=True)
     Path("/proc/sys/vm/drop_caches").write_text("3")

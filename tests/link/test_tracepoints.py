@@ -1,4 +1,4 @@
-"""Filesystem events: reading them from text, what they prove of blocks, and who wrote what."""
+"""Test filesystem events: parsing from text, statements about blocks, and owners."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_counted(tmp_path):
 
 
 def fs_events(*rows):
-    """Table fs_events from (event, columns): one event per microsecond on device 7:0 by thread 1, if not told."""
+    """Return table fs_events from (event, columns): one event each microsecond, by default on 7:0 by thread 1."""
     table = schema.table("fs_events")
     full = [
         {"ts_ns": at * 1000, "tid": 1, "comm": f"app{row.get('tid', 1)}", "dev": DEV, "event": event, **row}
@@ -101,7 +101,7 @@ def lives(events):
 
 
 MAPS = frozenset(name for groups in tracepoints.COMPLETE.values() for group in groups for name in group)
-"""What is recorded where every change of a map is."""
+"""Recorded events with which every change of a map is visible."""
 
 
 def extents(events, block_bytes, recorded=MAPS):
@@ -209,14 +209,14 @@ def test_a_parent_is_a_directory_only_while_it_bears_its_number():
     for rows, want in (
         ((unlinked, wrote_as, gone, wrote_as), ["directory", "data"]),
         ((wrote_as, gone, wrote_as, unlinked), ["data", "directory"]),
-        # Seen as a parent before it is seen itself, and once more by nothing else.
+        # Occurs as a parent before it occurs itself, and later only as a parent.
         ((wrote_as, gone, unlinked, insert(12, 0, 100, 1)), ["data", "directory"]),
         ((wrote_as, gone, unlinked), ["data"]),
         ((wrote_as, gone, unlinked, gone, wrote_as), ["data", "data"]),
-        # Births told.
+        # Creations are recorded.
         ((unlinked, gone, allocate(12), wrote_as), ["directory", "data"]),
         ((wrote_as, gone, allocate(12, 0o40755), unlinked), ["data", "directory"]),
-        # Neither births nor deletions: it may have been a file at another time.
+        # Neither creations nor deletions: it may have been a file at another time.
         ((wrote_as, unlinked), ["data"]),
     ):
         events = fs_events(*rows, *([other] if gone in rows else []))
@@ -233,7 +233,7 @@ def test_where_births_were_recorded_a_number_without_one_is_the_file_from_before
 
 
 def numbers(rows, recorded):
-    """Column `incarnation` of `rows`, told row by row as `tracepoints.numbered` states it."""
+    """Return column `incarnation` of `rows`, computed row by row with the rules of `tracepoints.numbered`."""
 
     def is_birth(row):
         made = row["event"] == "f2fs_new_inode" and not row["error"]
@@ -243,7 +243,7 @@ def numbers(rows, recorded):
         evicted = row["event"] in ("ext4_evict_inode", "f2fs_evict_inode") and row["nlink"] == 0
         return row["event"] == "ext4_free_inode" or evicted
 
-    def tells(dev, kinds):  # also by an event that is none: of what failed, or left a name
+    def tells(dev, kinds):  # also events that are no deletion: a failed one, or one with a remaining link
         filesystems = {name[:5] for name in kinds if name in recorded}
         return any(row["dev"] == dev and (row["event"] in kinds or row["event"][:5] in filesystems) for row in rows)
 
@@ -316,7 +316,7 @@ def test_a_map_that_never_changed_is_complete_where_its_changes_were_recorded():
 @settings(max_examples=20)
 @given(st.integers(0, 1 << 32))
 def test_at_each_place_and_time_the_latest_statement_holds(seed):
-    """Against a table of every sector at every time."""
+    """The result is compared with a table of every sector at every time."""
     choose = random.Random(seed)
     rows, want = [], {}
     for at in range(30):
@@ -438,7 +438,7 @@ def test_f2fs_maps_blocks_for_direct_and_read_but_no_holes_and_no_failures():
 
 
 def test_of_what_a_direct_write_asks_for_at_once_only_the_first_block_lies_where_it_says():
-    """Another file's pages got the blocks between; the write then asks for each run of blocks that lies together."""
+    """Another file's pages got the blocks between. The write then maps each contiguous run of blocks."""
     events = fs_events(
         born(12), born(13), ("f2fs_direct_IO_enter", {"ino": 12}), ("f2fs_write_begin", {"ino": 13}),
         submit(13, 0, 502), submit(13, 1, 503),
@@ -460,7 +460,7 @@ def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
 
 
 def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_or_a_directory():
-    """They are written through the cache as files are, by their numbers alone one of them cannot be told."""
+    """Quota files are written through the cache like other files. The inode number alone does not identify them."""
     wrote = [("f2fs_write_begin", {"ino": ino}) for ino in (4, 5, 6, 7)]
     events = fs_events(
         born(5), *wrote, ("f2fs_evict_inode", {"ino": 6, "mode": 0o40755, "nlink": 1}),
@@ -487,7 +487,7 @@ def test_paths_at_reads_and_writes_are_of_the_only_filesystem_they_can_be_of():
 
 
 def pieces(*rows):
-    """Pieces of data writes (time, ino, first block of the file, blocks, submitting thread)."""
+    """Return pieces of data writes (time, ino, first file block, blocks, submitting thread)."""
     types = {name: dtype for table in ("requests", "io") for name, dtype in schema.table(table).polars.items()}
     full = [
         {"request_id": at, "part_dev": DEV, "dev": DEV, "sector": 8 * block, "part_sector": 8 * block, "op": "write",
@@ -516,7 +516,7 @@ EVENTS = frozenset({
     *tracepoints.WRITES, *tracepoints.DIRTIED, *tracepoints.STORES, *tracepoints.DIRECT, *tracepoints.INVALIDATED,
     tracepoints.CACHED, *tracepoints.BIRTHS, *tracepoints.EVICTIONS,
 })  # fmt: skip
-"""What a recorder takes where the kernel has everything that tells of owners."""
+"""The events that a recorder enables on a kernel with all events about owners."""
 
 
 def owned(written, events, lost_events=0, recorded=EVENTS):
@@ -545,9 +545,9 @@ def dirty(page, tid, ino=12):
 
 
 def test_a_store_into_the_same_number_on_another_filesystem_of_the_disk_is_nobody_s_write():
-    """What a thread writes on one and stores on the other in turn, as on a real disk; another stored on the first.
+    """A thread alternately writes on one filesystem and stores on the other; another thread stored on the first.
 
-    Stores through a memory map are no events here, and writeback tells only the disk and the number of the inode.
+    Stores through a memory map have no events here. Writeback records only the disk and the inode number.
     """
     there = {"dev": SECOND_PART}
     on_first = [(name, row | {"dev": FIRST_PART}) for name, row in (wrote(12, 0, 7), wrote(12, 0, 7))]
@@ -598,7 +598,7 @@ LIKELY_2, LIKELY_3 = ("app2", None, "inferred"), ("app3", None, "inferred")
     ids=["dirty once", "dirty again", "by one", "not written out", "dirty at the end of the turn before", "in turns"],
 )
 def test_what_a_page_held_is_unclear_where_it_became_dirty_on_its_way_out(steps, owners):
-    """Where the filesystem encrypts in memory, it did so before; else the bio carries the page as it is now."""
+    """If the filesystem encrypts in memory, the bio carries the earlier version, else the current page."""
     evicted = "ext4_evict_inode", {"ino": 12}
     events = fs_events(evicted, *(("ext4_evict_inode", {"ino": 9}) if step is None else step for step in steps))
     times = [events["ts_ns"][1 + at] for at, step in enumerate(steps) if step is None]
@@ -662,7 +662,7 @@ def test_what_is_written_out_is_not_made_again_by_who_leaves_it_dirty():
 
 
 def test_a_block_of_no_recorded_writer_is_certainly_its_submitters_only_by_a_direct_write():
-    """It may have been dirty before the recording, and an fsync writes out what others left."""
+    """The page may have been dirty before the recording, and an fsync also writes back pages of other processes."""
     out = pieces((5500, 12, 4, 1, 5))
     wrote_other, evicted = (wrote(12, 0, 1), dirty(0, 1)), ("ext4_evict_inode", {"ino": 12})
     assert answer(owned(out, fs_events(*wrote_other))) == [(5500, 4, 1, "app5", 1, "inferred")]
@@ -774,7 +774,7 @@ def test_after_a_loss_what_one_event_says_alone_is_inferred():
     assert answer(got)[:2] == [(9000, 0, 1, "app1", None, "inferred"), (9000, 1, 1, None, 0, "unknown")]
     assert got.sort("time", "sector")["map_source"].to_list()[:2] == ["tracepoint", "inferred"]
     for_others = owned(pieces((9000, 12, 0, 1, 5)), events, lost_events=1)
-    assert answer(for_others) == [(9000, 0, 1, "app1", None, "inferred")]  # it may have been dropped and written anew
+    assert answer(for_others) == [(9000, 0, 1, "app1", None, "inferred")]  # it may have been dropped and written again
 
 
 def test_one_event_dirties_all_pages_of_a_folio():
@@ -786,9 +786,9 @@ def test_one_event_dirties_all_pages_of_a_folio():
         (1500, 8, 1, "app5", 1, "inferred"),
     ]  # fmt: skip
     again = owned(pieces((9000, 12, 4, 2, 5)), fs_events(wrote(11, 0, 9), cached, smaller, dirty(4, 3)))
-    # The event may have been about a larger folio that was there before the recording.
+    # The event may have been about a larger folio from before the recording.
     assert answer(again) == [(9000, 4, 1, "app3", None, "dirty_folio"), (9000, 5, 1, "app5", 1, "inferred")]
-    # Without a write_begin of its own the filesystem may be FAT, on which a page has several blocks.
+    # Without an own write_begin event the filesystem may be FAT, on which a page has several blocks.
     of_fat = owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, smaller, dirty(4, 3)))
     assert answer(of_fat)[0] == (9000, 4, 1, "app3", None, "inferred")
     written = owned(pieces((9000, 12, 4, 2, 5)), fs_events(cached, wrote(12, 4, 3), dirty(4, 3)))

@@ -1,4 +1,4 @@
-"""Attribution against recordings of which the truth about every block written is known (tests/support/truth.py)."""
+"""Compare attribution with recordings in which the truth about every block is known (tests/support/truth.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ The recording of the host has no ext4_es_cache_extent, the probe of the vfat rec
 
 @dataclass(frozen=True)
 class Recording:
-    """One of `truth.RECORDINGS` with all that is known of it."""
+    """One of `truth.RECORDINGS` with its evidence and truth."""
 
     name: str
     staging: Staging
@@ -144,7 +144,7 @@ def test_events_and_the_image_after_name_deleted_files_too(name):
 
 @pytest.mark.parametrize("name", ["ext4_host_6.18", "ext4_guest_6.1"])
 def test_journal_blocks_belong_to_those_with_handles_in_their_transaction(name):
-    """Against the events played through one by one."""
+    """The result is compared with a replay of the events one by one."""
     rows = recording(name).staging.fs_events.filter(pl.col("event").cast(pl.String).str.starts_with("jbd2_")).collect()
     committing: dict[int, tuple[int, int]] = {}
     spans: list[tuple[int, int, int]] = []
@@ -185,7 +185,7 @@ def test_all_that_is_discarded_was_free(name):
 
 
 def listed(image: Filesystem) -> fiemap.Listing:
-    """What extmap would have told of the filesystem in an image."""
+    """Return the listing that extmap would have made of the filesystem in an image."""
     extents = image.extents.filter(pl.col("block_type").is_in(["data", "directory"]), pl.col("ino") >= 11)
     tables = [
         table.with_columns(pl.lit("fiemap").cast(table["source"].dtype).alias("source"))
@@ -199,7 +199,7 @@ def listed(image: Filesystem) -> fiemap.Listing:
 
 @cache
 def witnesses(name: str) -> tuple[Staging, link.Images]:
-    """The recording with the clock that its journal tells, and all that can be known of its filesystem."""
+    """Return the recording with the clock offset from its journal, and all evidence about its filesystem."""
     of = recording(name)
     assert of.after is not None
     with fs.opened(corpus.path(f"kernel/{name}/final.img.zst")) as image:
@@ -238,7 +238,7 @@ def test_no_kind_of_evidence_is_wrong_and_each_is_worth_what_it_is(name, sources
 
 
 def with_gaps(staging: Staging, share: float, seed: int) -> Staging:
-    """The recording without the filesystem events of some spans of it, and with the recorder's word of it."""
+    """Return the recording without the filesystem events of some spans, which are reported as losses."""
     choose, kept, lost, gap = random.Random(seed), [], 0, 0
     events = staging.fs_events.collect()
     for _ in range(events.height):
@@ -265,7 +265,7 @@ def test_lost_events_cost_answers_and_never_make_one_wrong(name, share, with_ima
 
 
 def without(staging: Staging, table: str, nr_gaps: int, nr_events: int) -> tuple[Staging, tuple[tuple[int, int], ...]]:
-    """The recording without the events of a table in some spans of it, and these spans."""
+    """Return the recording without the events of a table in some spans, and these spans."""
     events, choose, spans = staging.table(table).collect(), random.Random(table), []
     for _ in range(nr_gaps):
         begin = choose.randrange(events.height // 4, events.height - nr_events)
@@ -321,7 +321,7 @@ ENTRIES = (
 
 @pytest.mark.parametrize("name", truth.RECORDINGS)
 def test_entries_of_calls_without_exits_change_no_answer(tmp_path, name):
-    """What an ordinary ``trace-cmd record -e 'syscalls:sys_enter_*'`` adds, among the lines of the same recording."""
+    """Events of ``trace-cmd record -e 'syscalls:sys_enter_*'`` are added to the lines of the same recording."""
     of = recording(name)
     container = tmp_path / "trace.dat"
     container.write_bytes(load(corpus.path(f"kernel/{name}/trace.dat.zst")).data)
@@ -352,7 +352,7 @@ def test_entries_of_calls_without_exits_change_no_answer(tmp_path, name):
 @pytest.mark.parametrize("begin, end", [(0, 0.3), (0.5, 0.8), (0.3, 1)])
 @pytest.mark.parametrize("name", truth.RECORDINGS)
 def test_a_part_of_the_recording_tells_as_much_of_its_own_time(name, begin, end):
-    """Files from before it have no creation in it, and the image after is of a later time than its end."""
+    """Older files have no creation in the part, and the image after is from a later time than its end."""
     of = recording(name)
     times = of.staging.block.select("ts_ns").collect()["ts_ns"]
     first, last = (int(times[int(share * (len(times) - 1))]) for share in (begin, end))

@@ -1,4 +1,4 @@
-"""Owners by the compiled pass over the events, beside the same rules as window functions, on events of chance."""
+"""Compare owners from the compiled pass with the same rules as window functions, on random events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHOWN = (
     "is_ahead",
 )
 RENAMED = {"may_be_of_cluster": "is_cluster", "is_disputed": "is_others"}
-"""What the oracle calls otherwise."""
+"""Columns with other names in the oracle."""
 
 KINDS = {
     "ext4_da_write_begin": 5,
@@ -53,7 +53,7 @@ KINDS = {
 
 
 class Recording(NamedTuple):
-    """Events of pages, what is written out meanwhile (a block each, or several), and what is known besides."""
+    """Events of pages, the writebacks among them (of one or several blocks), and further facts."""
 
     fs_events: pl.DataFrame
     outs: pl.DataFrame
@@ -69,7 +69,7 @@ def some(draw: random.Random) -> list[int]:
 
 
 def thread(draw: random.Random) -> dict[str, Any]:
-    """A process of several threads, a thread of unknown process, one of the kernel, and one nobody knows."""
+    """Draw a process with several threads, a thread of an unknown process, a kernel thread, or an unknown thread."""
     if draw.random() < 0.03:
         return {"tid": None, "pid": None, "comm": None}
     tid = draw.choice([1, 2, 3, 4, 9])
@@ -78,7 +78,7 @@ def thread(draw: random.Random) -> dict[str, Any]:
 
 
 def event(draw: random.Random, names: list[str]) -> dict[str, Any]:
-    """An event of one of a few pages, or of a write to a few bytes or all of them."""
+    """Draw an event of one of a few pages, or of a write to some or all bytes of it."""
     name, page = draw.choice(names), draw.randrange(3)
     row = {"event": name, "dev": draw.choice(DEVICES), "ino": draw.randrange(2), **thread(draw)}
     if name == "ext4_da_write_begin":
@@ -94,7 +94,7 @@ def event(draw: random.Random, names: list[str]) -> dict[str, Any]:
 
 
 def write(draw: random.Random, begin: int, nr_bytes: int, then: list[str]) -> list[dict[str, Any]]:
-    """A write as the kernel tells it: the page comes, the page becomes dirty, and what is too long goes on."""
+    """Draw a write as the kernel reports it: the page is added, it becomes dirty, and a long write continues."""
     by = {"dev": 1, "ino": draw.randrange(2), **thread(draw)}
     rows: list[dict[str, Any]] = []
     for at in range(begin, begin + nr_bytes, PAGE):
@@ -105,7 +105,7 @@ def write(draw: random.Random, begin: int, nr_bytes: int, then: list[str]) -> li
 
 
 def recording(seed: int) -> Recording:
-    """Some events of a few blocks, many of them at the same time."""
+    """Draw events of a few blocks, many of them at the same time."""
     draw = random.Random(seed)
     most_ns = draw.choice([10, 10_000])
     names = draw.sample(list(KINDS), draw.randrange(2, len(KINDS) + 1), counts=None)
@@ -126,7 +126,7 @@ def recording(seed: int) -> Recording:
     ).sort("ts_ns")
     lost = [Loss("dropped", 1, "some", ("fs_events",), spans=((None, most_ns // 2),))] if draw.random() < 0.2 else ()
     sizes = {1: PAGE, **draw.choice([{2: PAGE}, {2: PAGE // 4}, {}])}
-    if 2 not in sizes:  # sectors, as on FAT: of one page, which is enough
+    if 2 not in sizes:  # sectors, as on FAT; one page is enough
         outs = outs.filter((pl.col("dev") == 1) | (pl.col("begin") == 0))
     return Recording(
         pl.DataFrame(events, types),
@@ -140,7 +140,7 @@ def recording(seed: int) -> Recording:
 
 
 def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What is written out (table outs), and what is told of the bios."""
+    """Return the writebacks, and the information about their bios."""
     outs: list[dict[str, Any]] = []
     bios: list[dict[str, Any]] = []
     for at in range(draw.randrange(60)):
@@ -161,7 +161,7 @@ def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFra
 
 
 def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
-    """What the compiled pass says, which gets the events in parts of any length."""
+    """Return the results of the compiled pass, which gets the events in batches of any size."""
     told_of = {
         dev: (
             given.sizes.get(dev, 512),

@@ -1,4 +1,4 @@
-"""What images of FAT prove of a trace that says nothing of files."""
+"""Test the facts that FAT images prove for a trace without information about files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mtools(image: Path, name: str, *arguments: str | Path) -> None:
 
 @pytest.fixture(scope="module", params=[("16", "4"), ("32", "1"), ("16", "16")], ids=lambda both: "-".join(both))
 def volumes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A volume before and after one file was removed, one made and one made longer."""
+    """Create a volume, and a copy after one file was removed, one created and one extended."""
     if any(shutil.which(program) is None for program in ("mkfs.vfat", "mcopy", "mdel")):
         pytest.skip("needs dosfstools and mtools")
     directory = tmp_path_factory.mktemp("volume")
@@ -50,13 +50,13 @@ def volumes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def written(before: Path, after: Path) -> list[int]:
-    """The sectors in which two images differ."""
+    """Return the sectors in which two images differ."""
     one, other = before.read_bytes(), after.read_bytes()
     return [at for at in range(len(one) // 512) if one[at * 512 : at * 512 + 512] != other[at * 512 : at * 512 + 512]]
 
 
 def trace(sectors: list[int], unmounted: bool = True) -> Staging:
-    """Writes of these sectors a second after one another wherever a file was, and of the boot record at the end."""
+    """Return writes of these sectors, one every 1,000 ns, and after an unmount a final one of the boot record."""
     order = [*sectors, 0] if unmounted else sectors
     steps = [("queue", 0), ("issue", 1), ("complete", 2)]
     rows = [
@@ -69,7 +69,7 @@ def trace(sectors: list[int], unmounted: bool = True) -> Staging:
 
 
 def facts(staging: Staging, before: fs.Filesystem, after: fs.Filesystem | None) -> dict[int, tuple[str, int]]:
-    """Path and offset by sector of what is said of files as a fact."""
+    """Return path and offset by sector for files that are facts."""
     tables = link.tables(staging, requests.link(staging.block), link.Images(before=before, after=after), Spool())
     io = tables["io"].filter(pl.col("map_source") != "inferred", pl.col("ino").is_not_null()).collect()
     rows = io.select("sector", "path", "file_offset_bytes").iter_rows()
@@ -85,7 +85,7 @@ def images(volumes: tuple[Path, Path]) -> tuple[fs.Filesystem, fs.Filesystem]:
 
 
 def places(image: fs.Filesystem, name: str) -> list[int]:
-    """The first sector of every cluster of a file, and its last."""
+    """Return the first and the last sector of every cluster of a file."""
     ino = image.files.filter(path=f"/{name}")["ino"].item()
     runs = image.extents.filter(ino=ino).select("sector", "nr_sectors").iter_rows()
     step = image.block_bytes // 512
@@ -143,5 +143,5 @@ def test_an_image_after_that_disagrees_leaves_no_fact(volumes):
     renamed = after.files.with_columns(path=pl.col("path").replace("/far", "/other"))
     recorded = trace(places(before, "far") + written(*volumes))
     assert facts(recorded, before, after) != {}
-    # The root directory of FAT32, which was written too, is where both have it.
+    # The root directory of FAT32, which was also written, is at the same location in both.
     assert set(facts(recorded, before, replace(after, files=renamed)).values()) <= {("/", 0)}
