@@ -10,48 +10,50 @@ void accesses_free(struct accesses *accesses)
 {
     map_free(&accesses->numbers);
     map_free(&accesses->threads);
-    free(accesses->things);
+    free(accesses->resources);
     free(accesses->users);
     free(accesses->pending);
 }
 
-uint32_t accesses_thing(struct accesses *accesses, uint64_t kind, uint64_t key, enum thing_order order)
+uint32_t accesses_resource(struct accesses *accesses, uint64_t kind, uint64_t key, enum resource_order order)
 {
     uint64_t *number = map_add(&accesses->numbers, kind, key);
 
     if (!number)
         return 0;
     if (!*number) {
-        if (accesses->nr_things == UINT32_MAX)
+        if (accesses->nr_resources == UINT32_MAX)
             return 0;
-        if (accesses->nr_things == accesses->things_capacity) {
-            struct thing *things = array_grow(accesses->things, &accesses->things_capacity, sizeof(*things));
+        if (accesses->nr_resources == accesses->resources_capacity) {
+            struct resource *resources =
+                array_grow(accesses->resources, &accesses->resources_capacity, sizeof(*resources));
 
-            if (!things)
+            if (!resources)
                 return 0;
-            accesses->things = things;
+            accesses->resources = resources;
         }
-        accesses->things[accesses->nr_things++] = (struct thing){.exclusive = NO_OPERATION, .order = (uint8_t)order};
-        *number = accesses->nr_things;
+        accesses->resources[accesses->nr_resources++] =
+            (struct resource){.exclusive = NO_OPERATION, .order = (uint8_t)order};
+        *number = accesses->nr_resources;
     }
     return (uint32_t)*number;
 }
 
-uint32_t accesses_known_thing(const struct accesses *accesses, uint64_t kind, uint64_t key)
+uint32_t accesses_known_resource(const struct accesses *accesses, uint64_t kind, uint64_t key)
 {
     return (uint32_t)map_value(&accesses->numbers, kind, key);
 }
 
-int64_t accesses_exclusive(const struct accesses *accesses, uint32_t thing)
+int64_t accesses_exclusive(const struct accesses *accesses, uint32_t resource)
 {
-    return thing ? accesses->things[thing - 1].exclusive : NO_OPERATION;
+    return resource ? accesses->resources[resource - 1].exclusive : NO_OPERATION;
 }
 
 // --- users -----------------------------------------------------------------------------------------------------------
 
-static uint64_t list_of(uint32_t thing, enum access access)
+static uint64_t list_of(uint32_t resource, enum access access)
 {
-    return (uint64_t)thing * NR_ACCESSES + access;
+    return (uint64_t)resource * NR_ACCESSES + access;
 }
 
 // Returns the index of a new user plus one; 0 without memory.
@@ -74,11 +76,11 @@ static uint32_t new_user(struct accesses *accesses)
 }
 
 // Makes the operation the last one of its thread on the resource; false without memory.
-static bool settle(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
+static bool settle(struct accesses *accesses, uint32_t resource, enum access access, int64_t operation)
 {
-    struct thing *used = &accesses->things[thing - 1];
+    struct resource *used = &accesses->resources[resource - 1];
     uint32_t thread = accesses->course.thread[operation], number;
-    uint64_t *slot = map_add(&accesses->threads, list_of(thing, access), thread);
+    uint64_t *slot = map_add(&accesses->threads, list_of(resource, access), thread);
 
     if (!slot)
         return false;
@@ -155,34 +157,35 @@ bool accesses_begin(struct accesses *accesses, int64_t operation)
     while (accesses->nr_pending && accesses->pending[0].end_ns <= accesses->course.begin_ns[operation]) {
         struct pending ended = pop(accesses);
 
-        if (!settle(accesses, ended.thing, (enum access)ended.access, ended.operation))
+        if (!settle(accesses, ended.resource, (enum access)ended.access, ended.operation))
             return false;
     }
     return true;
 }
 
-bool accesses_note(struct accesses *accesses, uint32_t thing, enum access access, int64_t operation)
+bool accesses_note(struct accesses *accesses, uint32_t resource, enum access access, int64_t operation)
 {
     const struct course *course = &accesses->course;
     int64_t end_ns = course->end_ns[operation];
 
-    if (accesses->things[thing - 1].order == BY_NUMBER || end_ns <= course->begin_ns[operation])
-        return settle(accesses, thing, access, operation);
-    return push(accesses, (struct pending){end_ns, operation, thing, (uint8_t)access});
+    if (accesses->resources[resource - 1].order == BY_NUMBER || end_ns <= course->begin_ns[operation])
+        return settle(accesses, resource, access, operation);
+    return push(accesses, (struct pending){end_ns, operation, resource, (uint8_t)access});
 }
 
-bool accesses_gather(struct accesses *accesses, uint32_t thing, int64_t operation)
+bool accesses_gather(struct accesses *accesses, uint32_t resource, int64_t operation)
 {
-    return settle(accesses, thing, ACCESS_EXCLUSIVE, operation);
+    return settle(accesses, resource, ACCESS_EXCLUSIVE, operation);
 }
 
 // --- what an operation waits for -------------------------------------------------------------------------------------
 
 // Checks whether waiting for `exclusive`, or for the last exclusive operation on the resource, implies waiting for the
 // operation.
-static bool is_implied(const struct course *course, const struct thing *thing, int64_t operation, int64_t exclusive)
+static bool is_implied(const struct course *course, const struct resource *resource, int64_t operation,
+                       int64_t exclusive)
 {
-    if (thing->order != BY_TIME && operation < thing->exclusive)
+    if (resource->order != BY_TIME && operation < resource->exclusive)
         return true;
     return operation < exclusive && course->end_ns[operation] <= course->begin_ns[exclusive];
 }
@@ -191,17 +194,17 @@ bool accesses_see(struct accesses *accesses, uint32_t number, enum access access
                   access_visitor visitor, void *context)
 {
     const struct course *course = &accesses->course;
-    struct thing *thing = &accesses->things[number - 1];
+    struct resource *resource = &accesses->resources[number - 1];
 
     for (size_t other = 0; other < NR_ACCESSES; other++) {
-        uint32_t *place = &thing->users[other];
+        uint32_t *place = &resource->users[other];
 
         if (other == access && access != ACCESS_EXCLUSIVE)
             continue;
         while (*place) {
             const struct user *user = accesses->users + *place - 1;
 
-            if (is_implied(course, thing, user->operation, exclusive)) {
+            if (is_implied(course, resource, user->operation, exclusive)) {
                 forget(accesses, list_of(number, (enum access)other), place);
                 continue;
             }

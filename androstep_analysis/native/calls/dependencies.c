@@ -11,16 +11,16 @@
 
 // Kinds of resources, each with its key.
 enum {
-    THING_DESCRIPTOR,    // descriptor
-    THING_POSITION,      // the original of duplicated descriptors
-    THING_CREATION,      // file
-    THING_FILE,          // file
-    THING_MAPPING,       // file
-    THING_NAME,          // node of the path, by operations whose results do not show their order
-    THING_REPORTED_NAME, // node of the path, by the other operations
-    THING_NAME_ORDER,    // the same, in the order that the results show
-    THING_ENTRIES,       // node of the directory
-    THING_ALL,           // 0: everything that can be written back
+    RESOURCE_DESCRIPTOR,    // descriptor
+    RESOURCE_POSITION,      // the original of duplicated descriptors
+    RESOURCE_CREATION,      // file
+    RESOURCE_FILE,          // file
+    RESOURCE_MAPPING,       // file
+    RESOURCE_NAME,          // node of the path, by operations whose results do not show their order
+    RESOURCE_REPORTED_NAME, // node of the path, by the other operations
+    RESOURCE_NAME_ORDER,    // the same, in the order that the results show
+    RESOURCE_ENTRIES,       // node of the directory
+    RESOURCE_ALL,           // 0: everything that can be written back
 };
 
 enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
@@ -188,9 +188,10 @@ static int64_t newest_exclusive(const struct finder *finder, uint32_t one, uint3
 }
 
 // Collects the operations that the current one must wait for on the resource (0: none).
-static bool see(struct finder *finder, uint32_t thing, enum access access, int64_t exclusive)
+static bool see(struct finder *finder, uint32_t resource, enum access access, int64_t exclusive)
 {
-    return !thing || accesses_see(&finder->accesses, thing, access, finder->operation, exclusive, wait_for, finder);
+    return !resource ||
+           accesses_see(&finder->accesses, resource, access, finder->operation, exclusive, wait_for, finder);
 }
 
 // Checks whether the operation would wait for so many others that later operations should wait for it instead.
@@ -202,24 +203,24 @@ static bool waits_for_many(const struct finder *finder, size_t nr_before)
 
 static bool use(struct finder *finder, uint64_t kind, int64_t key, enum access access)
 {
-    enum thing_order order = kind == THING_DESCRIPTOR ? BY_NUMBER : BY_TIME;
-    uint32_t thing = accesses_thing(&finder->accesses, kind, (uint64_t)key, order);
-    int64_t exclusive = accesses_exclusive(&finder->accesses, thing);
+    enum resource_order order = kind == RESOURCE_DESCRIPTOR ? BY_NUMBER : BY_TIME;
+    uint32_t resource = accesses_resource(&finder->accesses, kind, (uint64_t)key, order);
+    int64_t exclusive = accesses_exclusive(&finder->accesses, resource);
     size_t nr_before = finder->nr_earlier;
 
-    if (!thing || !see(finder, thing, access, exclusive))
+    if (!resource || !see(finder, resource, access, exclusive))
         return false;
     if (waits_for_many(finder, nr_before))
-        return see(finder, thing, ACCESS_EXCLUSIVE, exclusive) &&
-               accesses_gather(&finder->accesses, thing, finder->operation);
-    return accesses_note(&finder->accesses, thing, access, finder->operation);
+        return see(finder, resource, ACCESS_EXCLUSIVE, exclusive) &&
+               accesses_gather(&finder->accesses, resource, finder->operation);
+    return accesses_note(&finder->accesses, resource, access, finder->operation);
 }
 
 // Waits for all changes so far. No operation waits for a sync, unless it waits for so many that others wait for it
 // instead.
 static bool sync_all(struct finder *finder)
 {
-    uint32_t all = accesses_thing(&finder->accesses, THING_ALL, 0, BY_TIME);
+    uint32_t all = accesses_resource(&finder->accesses, RESOURCE_ALL, 0, BY_TIME);
     size_t nr_before = finder->nr_earlier;
 
     if (!all || !see(finder, all, ACCESS_SHARED, accesses_exclusive(&finder->accesses, all)))
@@ -229,19 +230,19 @@ static bool sync_all(struct finder *finder)
 
 static bool note_change(struct finder *finder)
 {
-    uint32_t all = accesses_thing(&finder->accesses, THING_ALL, 0, BY_TIME);
+    uint32_t all = accesses_resource(&finder->accesses, RESOURCE_ALL, 0, BY_TIME);
 
     return all && accesses_note(&finder->accesses, all, ACCESS_CHANGE, finder->operation);
 }
 
 // Uses a name by an operation whose result shows the order. Such operations are ordered by number among each other, and
 // by time with all others.
-static bool use_told_name(struct finder *finder, uint32_t node, enum access access)
+static bool use_reported_name(struct finder *finder, uint32_t node, enum access access)
 {
     struct accesses *accesses = &finder->accesses;
-    uint32_t others = accesses_known_thing(accesses, THING_NAME, node);
-    uint32_t own = accesses_thing(accesses, THING_REPORTED_NAME, node, BY_TIME_REPORTED);
-    uint32_t order = accesses_thing(accesses, THING_NAME_ORDER, node, BY_NUMBER);
+    uint32_t others = accesses_known_resource(accesses, RESOURCE_NAME, node);
+    uint32_t own = accesses_resource(accesses, RESOURCE_REPORTED_NAME, node, BY_TIME_REPORTED);
+    uint32_t order = accesses_resource(accesses, RESOURCE_NAME_ORDER, node, BY_NUMBER);
     int64_t exclusive = newest_exclusive(finder, own, others);
     size_t nr_before = finder->nr_earlier;
 
@@ -257,8 +258,8 @@ static bool use_told_name(struct finder *finder, uint32_t node, enum access acce
 static bool use_other_name(struct finder *finder, uint32_t node, enum access access)
 {
     struct accesses *accesses = &finder->accesses;
-    uint32_t reported = accesses_known_thing(accesses, THING_REPORTED_NAME, node);
-    uint32_t own = accesses_thing(accesses, THING_NAME, node, BY_TIME);
+    uint32_t reported = accesses_known_resource(accesses, RESOURCE_REPORTED_NAME, node);
+    uint32_t own = accesses_resource(accesses, RESOURCE_NAME, node, BY_TIME);
     int64_t exclusive = newest_exclusive(finder, own, reported);
     size_t nr_before = finder->nr_earlier;
 
@@ -290,7 +291,7 @@ static bool duplicate(struct finder *finder, int32_t descriptor, int32_t made)
 {
     uint64_t directory = map_value(&finder->directories, 0, (uint32_t)descriptor);
 
-    return use(finder, THING_DESCRIPTOR, made, ACCESS_EXCLUSIVE) &&
+    return use(finder, RESOURCE_DESCRIPTOR, made, ACCESS_EXCLUSIVE) &&
            set(&finder->originals, made, original(finder, descriptor)) &&
            (!directory || set(&finder->directories, made, directory - 1));
 }
@@ -299,16 +300,16 @@ static bool list(struct finder *finder, int32_t descriptor)
 {
     uint64_t directory = map_value(&finder->directories, 0, (uint32_t)descriptor);
 
-    return !directory || use(finder, THING_ENTRIES, (int64_t)directory - 1, ACCESS_SHARED);
+    return !directory || use(finder, RESOURCE_ENTRIES, (int64_t)directory - 1, ACCESS_SHARED);
 }
 
 static bool use_descriptor(struct finder *finder, uint32_t does, int32_t descriptor)
 {
     enum access access = does & (DOES_MAKE | DOES_CLOSE) ? ACCESS_EXCLUSIVE : ACCESS_SHARED;
 
-    return use(finder, THING_DESCRIPTOR, descriptor, access) &&
+    return use(finder, RESOURCE_DESCRIPTOR, descriptor, access) &&
            (!(does & DOES_SEEK) ||
-            use(finder, THING_POSITION, (int64_t)original(finder, descriptor), ACCESS_EXCLUSIVE)) &&
+            use(finder, RESOURCE_POSITION, (int64_t)original(finder, descriptor), ACCESS_EXCLUSIVE)) &&
            (!(does & DOES_LIST) || list(finder, descriptor));
 }
 
@@ -323,21 +324,21 @@ static bool use_descriptors(struct finder *finder, uint32_t does)
         return true;
     if (does & DOES_DUPLICATE)
         return descriptor < 0 || duplicate(finder, descriptor, descriptor2);
-    return use(finder, THING_DESCRIPTOR, descriptor2, ACCESS_SHARED) &&
+    return use(finder, RESOURCE_DESCRIPTOR, descriptor2, ACCESS_SHARED) &&
            (!(does & DOES_SEEK2) ||
-            use(finder, THING_POSITION, (int64_t)original(finder, descriptor2), ACCESS_EXCLUSIVE));
+            use(finder, RESOURCE_POSITION, (int64_t)original(finder, descriptor2), ACCESS_EXCLUSIVE));
 }
 
 // Orders the uses of a file after its creation. If the first operation on a file created it, all others follow it,
 // whatever the times: the file that they found is the one it created.
 static bool follow_birth(struct finder *finder, uint32_t does, int32_t file)
 {
-    size_t nr_before = finder->accesses.nr_things;
-    uint32_t creation = accesses_thing(&finder->accesses, THING_CREATION, (uint64_t)file, BY_NUMBER);
+    size_t nr_before = finder->accesses.nr_resources;
+    uint32_t creation = accesses_resource(&finder->accesses, RESOURCE_CREATION, (uint64_t)file, BY_NUMBER);
 
     if (!creation)
         return false;
-    if (finder->accesses.nr_things == nr_before)
+    if (finder->accesses.nr_resources == nr_before)
         return see(finder, creation, ACCESS_SHARED, NO_OPERATION);
     return !(does & DOES_CHANGE_NAME) ||
            accesses_note(&finder->accesses, creation, ACCESS_EXCLUSIVE, finder->operation);
@@ -351,22 +352,22 @@ static bool use_files(struct finder *finder, uint32_t does)
     if (file >= 0 && !follow_birth(finder, does, file))
         return false;
     if (file >= 0 && does & (DOES_SEE | DOES_CHANGE) &&
-        !use(finder, THING_FILE, file, does & DOES_CHANGE ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        !use(finder, RESOURCE_FILE, file, does & DOES_CHANGE ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
         return false;
     if (file >= 0 && does & (DOES_MAP | DOES_ACCESS_MAP) &&
-        !use(finder, THING_MAPPING, file, does & DOES_MAP ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
+        !use(finder, RESOURCE_MAPPING, file, does & DOES_MAP ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
         return false;
-    return file2 < 0 || !(does & DOES_CHANGE2) || use(finder, THING_FILE, file2, ACCESS_EXCLUSIVE);
+    return file2 < 0 || !(does & DOES_CHANGE2) || use(finder, RESOURCE_FILE, file2, ACCESS_EXCLUSIVE);
 }
 
 // Uses the names on a path. The names of the directories on it must not change during the lookup. The root has no name.
 static bool use_name(struct finder *finder, uint32_t does, uint32_t node, enum access access)
 {
     if (access == ACCESS_EXCLUSIVE && node != ROOT_NODE &&
-        !use(finder, THING_ENTRIES, finder->tree.parents[node], ACCESS_CHANGE))
+        !use(finder, RESOURCE_ENTRIES, finder->tree.parents[node], ACCESS_CHANGE))
         return false;
     for (; node != ROOT_NODE; node = finder->tree.parents[node], access = ACCESS_SHARED)
-        if (!(does & DOES_TELL ? use_told_name : use_other_name)(finder, node, access))
+        if (!(does & DOES_TELL ? use_reported_name : use_other_name)(finder, node, access))
             return false;
     return true;
 }
@@ -382,12 +383,12 @@ static bool use_names(struct finder *finder, uint32_t does)
         return false;
     if (path >= 0 && descriptor >= 0 && does & DOES_MAKE && !set(&finder->directories, descriptor, finder->nodes[path]))
         return false;
-    if (path >= 0 && does & DOES_LIST_PATH && !use(finder, THING_ENTRIES, finder->nodes[path], ACCESS_SHARED))
+    if (path >= 0 && does & DOES_LIST_PATH && !use(finder, RESOURCE_ENTRIES, finder->nodes[path], ACCESS_SHARED))
         return false;
     if (path2 >= 0 && does & (DOES_LOOK_UP2 | DOES_CHANGE_NAME2) &&
         !use_name(finder, does, finder->nodes[path2], does & DOES_CHANGE_NAME2 ? ACCESS_EXCLUSIVE : ACCESS_SHARED))
         return false;
-    return path2 < 0 || !(does & DOES_LIST_PATH2) || use(finder, THING_ENTRIES, finder->nodes[path2], ACCESS_SHARED);
+    return path2 < 0 || !(does & DOES_LIST_PATH2) || use(finder, RESOURCE_ENTRIES, finder->nodes[path2], ACCESS_SHARED);
 }
 
 static bool take(struct finder *finder, int64_t operation)
