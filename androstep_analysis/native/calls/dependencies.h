@@ -23,8 +23,7 @@ enum operation_does {
     DOES_SYNC = 1 << 15,         // writes everything back
     DOES_LIST_PATH = 1 << 16,    // reads the entries of path, if it is a directory
     DOES_LIST_PATH2 = 1 << 17,   // reads the entries of path2
-    DOES_TELL = 1
-        << 18, // its result shows on which side of a name change it is, so it is ordered by number and not by time
+    DOES_TELL = 1 << 18,         // its result shows on which side of a name change it is (ordered by number, not time)
 };
 
 // Columns with a row for each operation, whose number is that of the row. Negative values are null.
