@@ -66,7 +66,7 @@ static void feed(struct run *run, size_t number)
 static void begin(struct run *run, struct input input)
 {
     static const uint32_t pages[] = {512, 1024, 4096, 512};
-    static const struct field kind = {0, 2, 0, PLACE_HERE, 1, 0}, tid = {4, 4, 0, PLACE_HERE, 1, 0};
+    static const struct field kind = {0, 2, 0, LOCATION_INLINE, 1, 0}, tid = {4, 4, 0, LOCATION_INLINE, 1, 0};
     uint8_t knob = input.knobs[1];
     uint32_t commit = knob & 8 ? 4 : 8;
     struct clock clock = {input.knobs[2] & 1 ? input.knobs[2] : 0, input.knobs[2] >> 2, 0};

@@ -98,14 +98,14 @@ static bool settle(struct accesses *accesses, uint32_t resource, enum access acc
     return true;
 }
 
-// Removes the user that `place` refers to from its list.
-static void forget(struct accesses *accesses, uint64_t list, uint32_t *place)
+// Removes the user that `link` refers to from its list.
+static void forget(struct accesses *accesses, uint64_t list, uint32_t *link)
 {
-    uint32_t number = *place;
+    uint32_t number = *link;
     struct user *user = accesses->users + number - 1;
 
     map_remove(&accesses->threads, list, accesses->course.thread[user->operation]);
-    *place = user->next;
+    *link = user->next;
     user->next = accesses->free;
     accesses->free = number;
 }
@@ -197,20 +197,20 @@ bool accesses_see(struct accesses *accesses, uint32_t number, enum access access
     struct resource *resource = &accesses->resources[number - 1];
 
     for (size_t other = 0; other < NR_ACCESSES; other++) {
-        uint32_t *place = &resource->users[other];
+        uint32_t *link = &resource->users[other];
 
         if (other == access && access != ACCESS_EXCLUSIVE)
             continue;
-        while (*place) {
-            const struct user *user = accesses->users + *place - 1;
+        while (*link) {
+            const struct user *user = accesses->users + *link - 1;
 
             if (is_implied(course, resource, user->operation, exclusive)) {
-                forget(accesses, list_of(number, (enum access)other), place);
+                forget(accesses, list_of(number, (enum access)other), link);
                 continue;
             }
             if (course->thread[user->operation] != course->thread[operation] && !visitor(context, user->operation))
                 return false;
-            place = &accesses->users[*place - 1].next;
+            link = &accesses->users[*link - 1].next;
         }
     }
     return true;

@@ -23,7 +23,7 @@ enum {
     RESOURCE_ALL,           // 0: everything that can be written back
 };
 
-enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
+enum { NR_LESSONS = 64, NR_SLOTS = 2048, LEAST_SLOTS = 64 };
 
 // Limits for resources that very many threads use at the same time, and then very many others. Each of the latter would
 // wait for each of the former. Beyond this many dependencies in total, and for one operation, one of the later
@@ -31,7 +31,7 @@ enum { NR_LESSONS = 64, NR_PLACES = 2048, LEAST_PLACES = 64 };
 enum { MANY_ORDERS = 1 << 20, FEW_ORDERS = 16 };
 
 // For all threads together, if they are many: 32 MiB.
-#define ALL_PLACES ((size_t)NR_PLACES * NR_PLACES)
+#define ALL_SLOTS ((size_t)NR_SLOTS * NR_SLOTS)
 
 // A thread follows an operation of another thread.
 struct lesson {
@@ -42,7 +42,7 @@ struct lesson {
 // The operations that a thread follows. Some of them may be forgotten, because lessons are limited and threads may
 // share a slot of `newest`. This only costs redundant rows.
 struct knowledge {
-    int64_t *newest; // by other thread, modulo places: the newest of its operations that this thread follows, plus 1
+    int64_t *newest; // by other thread, modulo slots: the newest of its operations that this thread follows, plus 1
     struct lesson last[NR_LESSONS];
     size_t nr_lessons;
 };
@@ -65,7 +65,7 @@ struct finder {
     struct map originals;        // by descriptor: the one that it duplicates, plus 1
     struct map directories;      // by descriptor: node of the path that it was opened by, plus 1
     struct knowledge *knowledge; // by thread
-    size_t places;               // length of `newest`
+    size_t slots;                // length of `newest`
     int64_t *earlier;            // operations that the current one must wait for
     size_t nr_earlier, earlier_capacity;
     int64_t operation; // the current one
@@ -83,7 +83,7 @@ static bool is_behind(const struct finder *finder, uint32_t thread, int64_t oper
 {
     const int64_t *newest = finder->knowledge[thread].newest;
     uint32_t other = thread_of(finder, operation);
-    int64_t newest_of_other = newest ? newest[other % finder->places] : 0;
+    int64_t newest_of_other = newest ? newest[other % finder->slots] : 0;
 
     return newest_of_other > operation && thread_of(finder, newest_of_other - 1) == other;
 }
@@ -95,10 +95,10 @@ static bool learn(struct finder *finder, uint32_t thread, int64_t operation)
     if (is_behind(finder, thread, operation))
         return true;
     if (!knowledge->newest)
-        knowledge->newest = calloc(finder->places, sizeof(*knowledge->newest));
+        knowledge->newest = calloc(finder->slots, sizeof(*knowledge->newest));
     if (!knowledge->newest)
         return false;
-    knowledge->newest[thread_of(finder, operation) % finder->places] = operation + 1;
+    knowledge->newest[thread_of(finder, operation) % finder->slots] = operation + 1;
     knowledge->last[knowledge->nr_lessons++ % NR_LESSONS] = (struct lesson){finder->operation, operation};
     return true;
 }
@@ -280,11 +280,11 @@ static uint64_t original(const struct finder *finder, int32_t descriptor)
 
 static bool set(struct map *map, int32_t descriptor, uint64_t value)
 {
-    uint64_t *place = map_add(map, 0, (uint32_t)descriptor);
+    uint64_t *value_slot = map_add(map, 0, (uint32_t)descriptor);
 
-    if (place)
-        *place = value + 1;
-    return place;
+    if (value_slot)
+        *value_slot = value + 1;
+    return value_slot;
 }
 
 static bool duplicate(struct finder *finder, int32_t descriptor, int32_t made)
@@ -423,11 +423,11 @@ static bool find_nodes(struct finder *finder)
     return true;
 }
 
-static size_t nr_places(size_t nr_threads)
+static size_t nr_slots(size_t nr_threads)
 {
-    size_t places = nr_threads > NR_PLACES ? ALL_PLACES / nr_threads : nr_threads;
+    size_t slots = nr_threads > NR_SLOTS ? ALL_SLOTS / nr_threads : nr_threads;
 
-    return nr_threads > NR_PLACES && places < LEAST_PLACES ? LEAST_PLACES : places;
+    return nr_threads > NR_SLOTS && slots < LEAST_SLOTS ? LEAST_SLOTS : slots;
 }
 
 static bool find(struct finder *finder)
@@ -437,7 +437,7 @@ static bool find(struct finder *finder)
     finder->accesses.course = (struct course){operations->begin_ns, operations->end_ns, operations->thread};
     finder->nodes = calloc(operations->nr_paths + 1, sizeof(*finder->nodes));
     finder->knowledge = calloc(operations->nr_threads + 1, sizeof(*finder->knowledge));
-    finder->places = nr_places(operations->nr_threads);
+    finder->slots = nr_slots(operations->nr_threads);
     if (!finder->nodes || !finder->knowledge || !path_tree_make(&finder->tree) || !find_nodes(finder))
         return false;
     for (size_t row = 0; row < operations->rows; row++)

@@ -11,7 +11,7 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
 {
     struct description *description = &calls->open.descriptions[number];
     uint8_t left = kind_of_path(calls->in, path, kind);
-    struct place place;
+    struct location location;
     uint32_t at;
 
     description->checked_path = path;
@@ -20,13 +20,13 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
     description_is(&calls->open, number, left);
     description = &calls->open.descriptions[number];
     if (left != LEFT_NOT || description->inode != NO_INDEX || kind == FD_KIND_DELETED ||
-        !names_walk(&calls->names, ROOT, path, false, &place))
+        !names_walk(&calls->names, ROOT, path, false, &location))
         return;
-    names_confirm(&calls->names, &place, TYPE_UNKNOWN);
-    description->inode = place.inode;
+    names_confirm(&calls->names, &location, TYPE_UNKNOWN);
+    description->inode = location.inode;
     if (description->inserted_open == NO_INDEX)
         return;
-    at = names_path(&calls->names, place.dentry);
+    at = names_path(&calls->names, location.dentry);
     calls->program.inserted[description->inserted_open].path = at;
     if (at == NO_STRING)
         description_is(&calls->open, number, LEFT_NO_PATH);
@@ -37,18 +37,18 @@ static bool is_other(struct calls *calls, int32_t number, uint32_t path, uint8_t
 {
     struct description *description = &calls->open.descriptions[number];
     uint8_t left = kind_of_path(calls->in, path, kind);
-    struct place place;
+    struct location location;
 
     if (left == LEFT_UNKNOWN || kind == FD_KIND_DELETED)
         return false;
     if (description->left != LEFT_UNKNOWN && (left == LEFT_NOT) != (description->left == LEFT_NOT))
         return left == LEFT_NOT ? description->left != LEFT_PIPE && description->left != LEFT_SOCKET : true;
-    if (left != LEFT_NOT || description->inode == NO_INDEX || !names_walk(&calls->names, ROOT, path, false, &place))
+    if (left != LEFT_NOT || description->inode == NO_INDEX || !names_walk(&calls->names, ROOT, path, false, &location))
         return false;
-    if (place.inode == inode_find(&calls->files, description->inode))
+    if (location.inode == inode_find(&calls->files, description->inode))
         return false;
     // A name of unknown origin may be another name of the same file, by way of a link or another mount.
-    return place.inode != NO_INDEX && calls->files.inodes[place.inode].origin != ORIGIN_UNKNOWN;
+    return location.inode != NO_INDEX && calls->files.inodes[location.inode].origin != ORIGIN_UNKNOWN;
 }
 
 int32_t descriptor_at(struct calls *calls, int32_t thread, uint32_t row, int32_t fd, uint32_t path, uint8_t kind)

@@ -40,7 +40,7 @@ int32_t space_copy(struct mappings *mappings, int32_t number)
 }
 
 // Adds without overflow: a crafted recording may have any offsets.
-static int64_t place_behind(int64_t offset, uint64_t distance)
+static int64_t offset_after(int64_t offset, uint64_t distance)
 {
     return (int64_t)((uint64_t)offset + distance);
 }
@@ -149,14 +149,14 @@ void mapping_remove(struct mappings *mappings, int32_t number, int32_t thread, u
             struct mapping before = whole;
 
             part.start = before.end = start;
-            part.offset = place_behind(whole.offset, start - whole.start);
+            part.offset = offset_after(whole.offset, start - whole.start);
             insert_at(mappings, space, at++, before);
         }
         if (whole.end > end) {
             struct mapping behind = whole;
 
             part.end = behind.start = end;
-            behind.offset = place_behind(whole.offset, end - whole.start);
+            behind.offset = offset_after(whole.offset, end - whole.start);
             insert_at(mappings, space, at, behind);
         }
         if (operation && !part.is_copy) {
@@ -183,7 +183,7 @@ void mapping_sync(const struct mappings *mappings, int32_t number, uint64_t star
         return;
     part = space->mappings[at];
     if (part.start < start) {
-        part.offset = place_behind(part.offset, start - part.start);
+        part.offset = offset_after(part.offset, start - part.start);
         part.start = start;
     }
     if (part.end > end)
@@ -202,7 +202,7 @@ void mapping_move(struct mappings *mappings, int32_t number, uint64_t start, int
     if (!range_of(mappings, start, length, &end) || at == space->count || space->mappings[at].start > start)
         return;
     moved = space->mappings[at];
-    offset = place_behind(moved.offset, start - moved.start);
+    offset = offset_after(moved.offset, start - moved.start);
     memmove(&space->mappings[at], &space->mappings[at + 1], (--space->count - at) * sizeof(moved));
     mapping_add(mappings, number, to, length, moved.descriptor, offset);
     if (moved.is_copy) {

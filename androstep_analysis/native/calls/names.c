@@ -53,13 +53,13 @@ static uint8_t left_of(const struct names *names, int32_t dir, uint32_t name)
     return parent->left;
 }
 
-uint8_t names_left(const struct names *names, const struct place *place)
+uint8_t names_left(const struct names *names, const struct location *location)
 {
-    if (place->inode != NO_INDEX)
-        return names->files->inodes[place->inode].left;
-    return place->dentry == NO_INDEX
+    if (location->inode != NO_INDEX)
+        return names->files->inodes[location->inode].left;
+    return location->dentry == NO_INDEX
                ? LEFT_NOT
-               : left_of(names, names->dentries[place->dentry].dir, names->dentries[place->dentry].name);
+               : left_of(names, names->dentries[location->dentry].dir, names->dentries[location->dentry].name);
 }
 
 // Checks whether a directory must be empty, because it is new or does not exist.
@@ -130,7 +130,7 @@ static int32_t parent_of(struct names *names, int32_t dir)
 
 struct walk {
     int32_t dir;
-    struct place place;
+    struct location location;
     int links;
 };
 
@@ -152,7 +152,7 @@ static bool walk_link(struct names *names, struct walk *walk, const struct inode
 static void walk_to(struct names *names, struct walk *walk, int32_t dir)
 {
     walk->dir = dir;
-    walk->place = (struct place){names->files->inodes[dir].dentry, dir};
+    walk->location = (struct location){names->files->inodes[dir].dentry, dir};
 }
 
 static int32_t number_in(const uint8_t *text, size_t length)
@@ -222,7 +222,7 @@ static bool walk_name(struct names *names, struct walk *walk, const uint8_t *tex
         return walk_link(names, walk, &names->files->inodes[inode], dir);
     if (!is_last)
         inode = inode_of(names, dentry, TYPE_UNKNOWN);
-    walk->place = (struct place){dentry, inode};
+    walk->location = (struct location){dentry, inode};
     walk->dir = inode;
     return true;
 }
@@ -242,7 +242,7 @@ static bool walk_text(struct names *names, struct walk *walk, const uint8_t *tex
         while (rest < end && *rest == '/')
             rest++;
         if (walk->dir == NO_INDEX) // a link led to a name without an inode
-            walk->dir = walk->place.inode = inode_of(names, walk->place.dentry, TYPE_UNKNOWN);
+            walk->dir = walk->location.inode = inode_of(names, walk->location.dentry, TYPE_UNKNOWN);
         if (bytes == 2 && !memcmp(text, "..", 2))
             walk_to(names, walk, parent_of(names, walk->dir));
         else if (bytes && (bytes != 1 || *text != '.') &&
@@ -253,7 +253,7 @@ static bool walk_text(struct names *names, struct walk *walk, const uint8_t *tex
     return true;
 }
 
-bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, struct place *place)
+bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, struct location *location)
 {
     struct walk walk = {.dir = start};
     const uint8_t *at;
@@ -261,7 +261,7 @@ bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, 
 
     if (!text_of(names->in, text, &at, &length) || !walk_text(names, &walk, at, length, follow))
         return false;
-    *place = walk.place;
+    *location = walk.location;
     return true;
 }
 
@@ -334,24 +334,24 @@ static void appear(struct names *names, int32_t number, uint8_t type)
     changed(names, number, inode, false);
 }
 
-void names_confirm(struct names *names, struct place *place, uint8_t type)
+void names_confirm(struct names *names, struct location *location, uint8_t type)
 {
     struct dentry *dentry;
     struct inode *inode;
 
-    if (place->dentry == NO_INDEX)
+    if (location->dentry == NO_INDEX)
         return;
-    if (names->dentries[place->dentry].state == NAME_ABSENT)
-        appear(names, place->dentry, type);
-    place->inode = inode_of(names, place->dentry, type);
-    dentry = &names->dentries[place->dentry];
+    if (names->dentries[location->dentry].state == NAME_ABSENT)
+        appear(names, location->dentry, type);
+    location->inode = inode_of(names, location->dentry, type);
+    dentry = &names->dentries[location->dentry];
     dentry->state = NAME_PRESENT;
-    inode = &names->files->inodes[place->inode];
+    inode = &names->files->inodes[location->inode];
     if (inode->origin == ORIGIN_UNKNOWN)
         inode->origin = ORIGIN_START;
     if (type != TYPE_UNKNOWN && inode->type == TYPE_UNKNOWN)
         inode->type = type;
-    confirm_above(names, place->dentry);
+    confirm_above(names, location->dentry);
 }
 
 static void take_name(struct names *names, int32_t dentry)
@@ -370,13 +370,13 @@ static void take_name(struct names *names, int32_t dentry)
         map_remove(&names->inode_numbers, inode->dev, (uint64_t)inode->ino);
 }
 
-void names_remove(struct names *names, const struct place *place)
+void names_remove(struct names *names, const struct location *location)
 {
-    if (place->dentry == NO_INDEX)
+    if (location->dentry == NO_INDEX)
         return;
-    take_name(names, place->dentry);
-    names->dentries[place->dentry].inode = NO_INDEX;
-    names->dentries[place->dentry].state = NAME_ABSENT;
+    take_name(names, location->dentry);
+    names->dentries[location->dentry].inode = NO_INDEX;
+    names->dentries[location->dentry].state = NAME_ABSENT;
     names->tree_version++;
 }
 
@@ -384,35 +384,35 @@ void names_remove(struct names *names, const struct place *place)
 // unknown.
 static void disappear(struct names *names, int32_t dentry)
 {
-    struct place place = {dentry, names->dentries[dentry].inode};
+    struct location location = {dentry, names->dentries[dentry].inode};
 
-    if (place.inode != NO_INDEX && names->files->inodes[inode_find(names->files, place.inode)].is_walked) {
+    if (location.inode != NO_INDEX && names->files->inodes[inode_find(names->files, location.inode)].is_walked) {
         names->conflicts++;
         return;
     }
-    changed(names, dentry, place.inode, true);
-    names_remove(names, &place);
+    changed(names, dentry, location.inode, true);
+    names_remove(names, &location);
 }
 
-void names_appear(struct names *names, struct place *place)
+void names_appear(struct names *names, struct location *location)
 {
-    if (place->dentry == NO_INDEX || names->dentries[place->dentry].state == NAME_PRESENT)
+    if (location->dentry == NO_INDEX || names->dentries[location->dentry].state == NAME_PRESENT)
         return;
-    names->dentries[place->dentry].state = NAME_ABSENT;
-    names_confirm(names, place, TYPE_FILE);
+    names->dentries[location->dentry].state = NAME_ABSENT;
+    names_confirm(names, location, TYPE_FILE);
 }
 
-void names_absent(struct names *names, const struct place *place)
+void names_absent(struct names *names, const struct location *location)
 {
     struct dentry *dentry;
     const struct inode *dir;
 
-    if (place->dentry == NO_INDEX)
+    if (location->dentry == NO_INDEX)
         return;
-    dentry = &names->dentries[place->dentry];
+    dentry = &names->dentries[location->dentry];
     dir = &names->files->inodes[dentry->dir];
     if (dentry->state == NAME_PRESENT && dentry->changed_ns <= names->in->ts_ns[names->now.row])
-        disappear(names, place->dentry);
+        disappear(names, location->dentry);
     else if (dentry->state != NAME_PRESENT && dir->origin != ORIGIN_UNKNOWN)
         dentry->state = NAME_ABSENT;
 }
@@ -429,21 +429,21 @@ static void give_name(struct names *names, int32_t dentry, int32_t number)
     confirm_above(names, dentry);
 }
 
-void names_make(struct names *names, struct place *place, uint8_t type, uint8_t origin)
+void names_make(struct names *names, struct location *location, uint8_t type, uint8_t origin)
 {
     struct inode *inode;
 
-    if (place->dentry == NO_INDEX)
+    if (location->dentry == NO_INDEX)
         return;
-    if (names->dentries[place->dentry].state == NAME_PRESENT)
-        disappear(names, place->dentry);
-    take_name(names, place->dentry);
-    place->inode = inode_new(names->files, type, origin);
-    inode = &names->files->inodes[place->inode];
-    inode->left = left_of(names, names->dentries[place->dentry].dir, names->dentries[place->dentry].name);
-    inode->first_dir = names->dentries[place->dentry].dir;
-    inode->first_name = names->dentries[place->dentry].name;
-    give_name(names, place->dentry, place->inode);
+    if (names->dentries[location->dentry].state == NAME_PRESENT)
+        disappear(names, location->dentry);
+    take_name(names, location->dentry);
+    location->inode = inode_new(names->files, type, origin);
+    inode = &names->files->inodes[location->inode];
+    inode->left = left_of(names, names->dentries[location->dentry].dir, names->dentries[location->dentry].name);
+    inode->first_dir = names->dentries[location->dentry].dir;
+    inode->first_name = names->dentries[location->dentry].name;
+    give_name(names, location->dentry, location->inode);
 }
 
 // Checks whether the directory is above the name. A name too deep for any path counts as below every directory, because
@@ -461,7 +461,7 @@ static bool is_above(struct names *names, int32_t inode, int32_t dentry)
 }
 
 // Renames a file. A recording may move a directory into itself, although no kernel does; this counts as a conflict.
-void names_rename(struct names *names, const struct place *from, const struct place *to, bool exchange)
+void names_rename(struct names *names, const struct location *from, const struct location *to, bool exchange)
 {
     if (from->dentry == NO_INDEX || to->dentry == NO_INDEX || from->dentry == to->dentry || from->inode == NO_INDEX)
         return;
@@ -485,7 +485,7 @@ void names_rename(struct names *names, const struct place *from, const struct pl
     names->tree_version++;
 }
 
-void names_link(struct names *names, int32_t inode, const struct place *to)
+void names_link(struct names *names, int32_t inode, const struct location *to)
 {
     if (to->dentry == NO_INDEX)
         return;
@@ -512,7 +512,7 @@ static void join(struct names *names, int32_t into, int32_t other)
     survivor->is_cut |= joined->is_cut;
 }
 
-int32_t names_identify(struct names *names, struct place *place, int32_t number, uint32_t dev, int64_t ino)
+int32_t names_identify(struct names *names, struct location *location, int32_t number, uint32_t dev, int64_t ino)
 {
     struct inode *inode;
     uint64_t *slot;
@@ -526,10 +526,10 @@ int32_t names_identify(struct names *names, struct place *place, int32_t number,
         return number;
     if (inode->ino != NO_INT64) { // another file is there now, and no recorded call put it there
         names->conflicts++;
-        if (!place || place->dentry == NO_INDEX)
+        if (!location || location->dentry == NO_INDEX)
             return number;
-        names_make(names, place, inode->type, ORIGIN_START);
-        number = place->inode;
+        names_make(names, location, inode->type, ORIGIN_START);
+        number = location->inode;
         inode = &names->files->inodes[number];
     }
     slot = storage_slot(names->storage, &names->inode_numbers, dev, (uint64_t)ino);

@@ -16,7 +16,7 @@ struct dentry {
 };
 
 // Target of a path. `dentry` is NO_INDEX for the root and for directories of unknown name.
-struct place {
+struct location {
     int32_t dentry, inode;
 };
 
@@ -58,30 +58,30 @@ void names_begin(struct names *names);
 void names_free(struct names *names);
 
 // Resolves a path from directory `start`; false if it is not a path or has a loop of links.
-bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, struct place *place);
+bool names_walk(struct names *names, int32_t start, uint32_t text, bool follow, struct location *location);
 
-// Records that the target exists. A file that no recorded call created existed at the start.
-void names_confirm(struct names *names, struct place *place, uint8_t type);
+// Records that there is a file at the location. A file that no recorded call created existed at the start.
+void names_confirm(struct names *names, struct location *location, uint8_t type);
 
-// Records that a call did not find the target. One of the directories above may be missing instead, unless all of them
-// are known to exist.
-void names_absent(struct names *names, const struct place *place);
+// Records that a call found nothing at the location. One of the directories above may be missing instead, unless all of
+// them are known to exist.
+void names_absent(struct names *names, const struct location *location);
 
-// Records that a call created a file at the target. With ORIGIN_MAYBE it may have existed before.
-void names_make(struct names *names, struct place *place, uint8_t type, uint8_t origin);
+// Records that a call created a file at the location. With ORIGIN_MAYBE it may have existed before.
+void names_make(struct names *names, struct location *location, uint8_t type, uint8_t origin);
 
 // Records a file that got this name in a way that no operation can reproduce.
-void names_appear(struct names *names, struct place *place);
-void names_remove(struct names *names, const struct place *place);
-void names_rename(struct names *names, const struct place *from, const struct place *to, bool exchange);
-void names_link(struct names *names, int32_t inode, const struct place *to);
+void names_appear(struct names *names, struct location *location);
+void names_remove(struct names *names, const struct location *location);
+void names_rename(struct names *names, const struct location *from, const struct location *to, bool exchange);
+void names_link(struct names *names, int32_t inode, const struct location *to);
 
 // Records the device and inode number of a file. Two names from the start may turn out to be of one file. Returns the
 // inode to use from now on.
-int32_t names_identify(struct names *names, struct place *place, int32_t inode, uint32_t dev, int64_t ino);
+int32_t names_identify(struct names *names, struct location *location, int32_t inode, uint32_t dev, int64_t ino);
 uint32_t names_path(struct names *names, int32_t dentry);      // NO_STRING: longer than any path of a call
 uint32_t names_first_path(struct names *names, int32_t inode); // NO_STRING: too long, or it cannot have existed
 uint32_t names_unnamed_path(struct names *names, int32_t inode);
 
-// Returns why a row with this target is omitted (enum left).
-uint8_t names_left(const struct names *names, const struct place *place);
+// Returns why a row with this location is omitted (enum left).
+uint8_t names_left(const struct names *names, const struct location *location);

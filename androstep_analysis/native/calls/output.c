@@ -233,22 +233,22 @@ static bool moves_bytes(uint8_t call)
     return (call >= READ && call <= COPY_FILE_RANGE) || call == MAPPED_READ || call == MAPPED_WRITE;
 }
 
-static bool has_place(uint8_t call)
+static bool has_offset(uint8_t call)
 {
     return call == LSEEK || call == SYNC_FILE_RANGE || call == FALLOCATE || call == FADVISE || call == READAHEAD;
 }
 
 static bool has_length(uint8_t call)
 {
-    return has_place(call) || moves_bytes(call) || call == TRUNCATE || call == FTRUNCATE || call == MMAP ||
+    return has_offset(call) || moves_bytes(call) || call == TRUNCATE || call == FTRUNCATE || call == MMAP ||
            call == READLINK || call == GETDENTS;
 }
 
-static int64_t place_of(const struct calls *calls, const struct operation *operation)
+static int64_t offset_of(const struct calls *calls, const struct operation *operation)
 {
     int64_t recorded = calls->in->offset[operation->row];
 
-    if (operation->is_inserted || !(has_place(operation->call) || operation->call == MMAP))
+    if (operation->is_inserted || !(has_offset(operation->call) || operation->call == MMAP))
         return operation->offset;
     return operation->call == MMAP && recorded == NO_INT64 ? 0 : recorded;
 }
@@ -305,21 +305,21 @@ static bool is_path(const struct calls *calls, uint32_t path)
 static bool is_complete(struct calls *calls, const struct operation *operation)
 {
     uint8_t call = operation->call;
-    int64_t place = place_of(calls, operation), length = length_of(calls, operation);
+    int64_t offset = offset_of(calls, operation), length = length_of(calls, operation);
     int32_t request = request_of(calls, operation);
     bool needs_length = has_length(call) && call != LSEEK && call != READLINK && call != GETDENTS;
-    bool needs_place = has_place(call) || call == PREAD || call == PWRITE || call == PREADV || call == PWRITEV ||
-                       call == MAPPED_READ || call == MAPPED_WRITE || call == MMAP;
+    bool needs_offset = has_offset(call) || call == PREAD || call == PWRITE || call == PREADV || call == PWRITEV ||
+                        call == MAPPED_READ || call == MAPPED_WRITE || call == MMAP;
 
     if (call == DUP && operation->descriptor2 == NO_INDEX && calls->in->failed[operation->row] != 1)
         return false;
-    if ((length < 0 && (needs_length || length != NO_INT64)) || (needs_place && place == NO_INT64) ||
-        (call != LSEEK && place < 0 && place != NO_INT64))
+    if ((length < 0 && (needs_length || length != NO_INT64)) || (needs_offset && offset == NO_INT64) ||
+        (call != LSEEK && offset < 0 && offset != NO_INT64))
         return false;
-    if (call != LSEEK && place != NO_INT64 && length > 0 && __builtin_add_overflow(place, length, &place))
+    if (call != LSEEK && offset != NO_INT64 && length > 0 && __builtin_add_overflow(offset, length, &offset))
         return false;
     if (operation->offset2 != NO_INT64 &&
-        (operation->offset2 < 0 || (length > 0 && __builtin_add_overflow(operation->offset2, length, &place))))
+        (operation->offset2 < 0 || (length > 0 && __builtin_add_overflow(operation->offset2, length, &offset))))
         return false;
     if (moves_bytes(call) && calls->in->result[operation->row] > length)
         return false;
@@ -600,7 +600,7 @@ static void append_operation(struct calls *calls, struct table *table, const str
     put_int64(table, OPERATION_FLAGS, row, flags_of(calls, operation));
     put_int32(table, OPERATION_REQUEST, row, request_of(calls, operation));
     put_int32(table, OPERATION_MODE, row, mode_of(calls, operation));
-    put_int64(table, OPERATION_OFFSET_BYTES, row, place_of(calls, operation));
+    put_int64(table, OPERATION_OFFSET_BYTES, row, offset_of(calls, operation));
     put_int64(table, OPERATION_OFFSET2_BYTES, row, operation->offset2);
     put_int64(table, OPERATION_BYTES, row, length_of(calls, operation));
     put_code(table, OPERATION_FAILED, row, operation->is_inserted ? 0 : in->failed[operation->row]);

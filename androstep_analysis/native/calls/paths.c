@@ -45,7 +45,7 @@ static int32_t start_of(struct calls *calls, const struct running *call, bool is
     int32_t descriptor = is_second ? call->descriptor2 : call->descriptor;
     uint32_t path = is_second ? calls->in->fd2_path[call->row] : calls->in->fd_path[call->row];
     struct description *description;
-    struct place place;
+    struct location location;
     int32_t *working, made;
 
     if (descriptor != NO_INDEX) {
@@ -55,9 +55,9 @@ static int32_t start_of(struct calls *calls, const struct running *call, bool is
         return description_inode(&calls->open, description_of(&calls->open, descriptor));
     }
     if (path != NO_STRING && kind_of_path(calls->in, path, NO_CODE) != LEFT_ANON &&
-        names_walk(&calls->names, ROOT, path, true, &place)) {
-        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-        return *working_directory(&calls->threads, call->thread) = place.inode;
+        names_walk(&calls->names, ROOT, path, true, &location)) {
+        names_confirm(&calls->names, &location, TYPE_DIRECTORY);
+        return *working_directory(&calls->threads, call->thread) = location.inode;
     }
     working = working_directory(&calls->threads, call->thread);
     if (*working == NO_INDEX) {
@@ -69,46 +69,46 @@ static int32_t start_of(struct calls *calls, const struct running *call, bool is
 }
 
 static bool walk_path(struct calls *calls, const struct running *call, uint32_t text, bool is_second, bool follow,
-                      struct place *place)
+                      struct location *location)
 {
     const uint8_t *at;
     size_t length;
 
-    *place = (struct place){NO_INDEX, NO_INDEX};
+    *location = (struct location){NO_INDEX, NO_INDEX};
     if (!text_of(calls->in, text, &at, &length) || !length)
         return false;
-    return names_walk(&calls->names, *at == '/' ? ROOT : start_of(calls, call, is_second), text, follow, place);
+    return names_walk(&calls->names, *at == '/' ? ROOT : start_of(calls, call, is_second), text, follow, location);
 }
 
-static uint32_t place_path(struct calls *calls, const struct place *place)
+static uint32_t location_path(struct calls *calls, const struct location *location)
 {
-    return place->dentry == NO_INDEX && place->inode != ROOT ? names_unnamed_path(&calls->names, place->inode)
-                                                             : names_path(&calls->names, place->dentry);
+    return location->dentry == NO_INDEX && location->inode != ROOT ? names_unnamed_path(&calls->names, location->inode)
+                                                                   : names_path(&calls->names, location->dentry);
 }
 
-static bool is_present(const struct calls *calls, const struct place *place)
+static bool is_present(const struct calls *calls, const struct location *location)
 {
-    return place->dentry == NO_INDEX || calls->names.dentries[place->dentry].state == NAME_PRESENT;
+    return location->dentry == NO_INDEX || calls->names.dentries[location->dentry].state == NAME_PRESENT;
 }
 
 // Checks for a file without a name in the replay. Calls reach it through the directory of descriptors in /proc.
-static bool is_nowhere(const struct calls *calls, const struct place *place)
+static bool is_nowhere(const struct calls *calls, const struct location *location)
 {
-    return place->dentry == NO_INDEX && place->inode != ROOT &&
-           calls->files.inodes[place->inode].type != TYPE_DIRECTORY &&
-           (calls->files.inodes[place->inode].origin != ORIGIN_START ||
-            calls->files.inodes[place->inode].first_dir != NO_INDEX);
+    return location->dentry == NO_INDEX && location->inode != ROOT &&
+           calls->files.inodes[location->inode].type != TYPE_DIRECTORY &&
+           (calls->files.inodes[location->inode].origin != ORIGIN_START ||
+            calls->files.inodes[location->inode].first_dir != NO_INDEX);
 }
 
 // Sets the path of the operation and the file there.
-static void set_location(struct calls *calls, const struct running *call, const struct place *place)
+static void set_location(struct calls *calls, const struct running *call, const struct location *location)
 {
-    uint32_t path = place_path(calls, place);
+    uint32_t path = location_path(calls, location);
     struct operation *operation = operation_of(calls, call);
 
     operation->path = path;
-    operation->inode = is_present(calls, place) ? place->inode : NO_INDEX;
-    operation->left = is_nowhere(calls, place) ? LEFT_UNSUPPORTED : names_left(&calls->names, place);
+    operation->inode = is_present(calls, location) ? location->inode : NO_INDEX;
+    operation->left = is_nowhere(calls, location) ? LEFT_UNSUPPORTED : names_left(&calls->names, location);
     if (path == NO_STRING)
         operation->left = LEFT_NO_PATH;
 }
@@ -144,12 +144,12 @@ static uint8_t type_of_mode(int32_t mode)
     }
 }
 
-void stat_end(struct calls *calls, struct place *place, int32_t number, uint32_t row, bool is_steady)
+void stat_end(struct calls *calls, struct location *location, int32_t number, uint32_t row, bool is_steady)
 {
     int32_t mode = calls->in->mode[row];
     struct inode *inode;
 
-    number = names_identify(&calls->names, place, number, calls->in->dev[row], calls->in->ino[row]);
+    number = names_identify(&calls->names, location, number, calls->in->dev[row], calls->in->ino[row]);
     inode = &calls->files.inodes[number];
     if (mode != NO_INT32) {
         if (inode->type == TYPE_UNKNOWN)
@@ -161,8 +161,8 @@ void stat_end(struct calls *calls, struct place *place, int32_t number, uint32_t
     }
     if (calls->in->size[row] != NO_INT64 && is_steady && type_of_mode(mode) == TYPE_FILE)
         size_learn(&calls->files, number, calls->in->size[row], SIZE_FROM_STAT);
-    if (place)
-        place->inode = number;
+    if (location)
+        location->inode = number;
 }
 
 // --- open -----------------------------------------------------------------------------------------------------------
@@ -173,16 +173,16 @@ static bool follows(int64_t flags)
 }
 
 // Finds the opened file by the path that the kernel reported or, without one, by the path of the call.
-static bool opened_at(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
+static bool opened_at(struct calls *calls, const struct running *call, int64_t flags, struct location *location)
 {
     uint32_t kernel_path = calls->in->result_path[call->row];
 
     if (kernel_path != NO_STRING && (flags & FLAG_TMPFILE & ~FLAG_DIRECTORY) == 0 &&
         kind_of_path(calls->in, kernel_path, NO_CODE) != LEFT_ANON &&
         kind_of_path(calls->in, kernel_path, NO_CODE) != LEFT_PIPE &&
-        names_walk(&calls->names, ROOT, kernel_path, false, place))
+        names_walk(&calls->names, ROOT, kernel_path, false, location))
         return true;
-    return walk_path(calls, call, calls->in->path[call->row], false, follows(flags), place);
+    return walk_path(calls, call, calls->in->path[call->row], false, follows(flags), location);
 }
 
 static bool is_temporary(int64_t flags)
@@ -191,28 +191,29 @@ static bool is_temporary(int64_t flags)
 }
 
 // Returns the file that a successful open created or found.
-static int32_t opened(struct calls *calls, struct place *place, int64_t flags)
+static int32_t opened(struct calls *calls, struct location *location, int64_t flags)
 {
-    uint8_t state = place->dentry == NO_INDEX ? (uint8_t)NAME_PRESENT : calls->names.dentries[place->dentry].state;
+    uint8_t state =
+        location->dentry == NO_INDEX ? (uint8_t)NAME_PRESENT : calls->names.dentries[location->dentry].state;
 
     if ((flags & FLAG_CREAT) && (state == NAME_ABSENT || (flags & FLAG_EXCL)))
-        names_make(&calls->names, place, TYPE_FILE, ORIGIN_MADE);
+        names_make(&calls->names, location, TYPE_FILE, ORIGIN_MADE);
     else if ((flags & FLAG_CREAT) && state == NAME_UNKNOWN)
-        names_make(&calls->names, place, TYPE_FILE, ORIGIN_MAYBE);
+        names_make(&calls->names, location, TYPE_FILE, ORIGIN_MAYBE);
     else
-        names_confirm(&calls->names, place, flags & FLAG_DIRECTORY ? TYPE_DIRECTORY : TYPE_UNKNOWN);
-    return place->inode;
+        names_confirm(&calls->names, location, flags & FLAG_DIRECTORY ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+    return location->inode;
 }
 
-static void open_failed(struct calls *calls, const struct running *call, int64_t flags, struct place *place)
+static void open_failed(struct calls *calls, const struct running *call, int64_t flags, struct location *location)
 {
     int64_t error = error_of(calls, call->row);
 
     if (is_not_found(calls, call->row) && !(flags & FLAG_CREAT))
-        names_absent(&calls->names, place);
+        names_absent(&calls->names, location);
     else if (error == ERROR_EXIST || error == ERROR_ISDIR)
-        names_confirm(&calls->names, place, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
-    set_location(calls, call, place);
+        names_confirm(&calls->names, location, error == ERROR_ISDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+    set_location(calls, call, location);
     if ((flags & FLAG_CREAT) && !operation_of(calls, call)->left && !failed_by_names(calls, call->row))
         operation_of(calls, call)->left = LEFT_UNSUPPORTED;
 }
@@ -238,19 +239,19 @@ static void install_opened(struct calls *calls, const struct running *call, int3
 void open_end(struct calls *calls, const struct running *call)
 {
     int64_t flags = row_flags(calls->in, call->row);
-    struct place place;
-    bool has_place, is_new;
+    struct location location;
+    bool has_location, is_new;
     int32_t inode;
     uint8_t left = LEFT_NOT;
 
     operation_of(calls, call)->flags = flags;
-    has_place = row_succeeded(calls->in, call->row)
-                    ? opened_at(calls, call, flags, &place)
-                    : walk_path(calls, call, calls->in->path[call->row], false, follows(flags), &place);
+    has_location = row_succeeded(calls->in, call->row)
+                       ? opened_at(calls, call, flags, &location)
+                       : walk_path(calls, call, calls->in->path[call->row], false, follows(flags), &location);
     size_end(&calls->files, call);
     if (!row_succeeded(calls->in, call->row)) {
-        if (has_place)
-            open_failed(calls, call, flags, &place);
+        if (has_location)
+            open_failed(calls, call, flags, &location);
         else
             operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
@@ -259,18 +260,18 @@ void open_end(struct calls *calls, const struct running *call)
         operation_of(calls, call)->left = LEFT_UNKNOWN;
         return;
     }
-    if (!has_place) {
+    if (!has_location) {
         inode = inode_new(&calls->files, TYPE_UNKNOWN, flags & FLAG_EXCL ? ORIGIN_MADE : ORIGIN_START);
     } else if (is_temporary(flags)) {
-        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-        set_location(calls, call, &place);
-        left = names_left(&calls->names, &place);
+        names_confirm(&calls->names, &location, TYPE_DIRECTORY);
+        set_location(calls, call, &location);
+        left = names_left(&calls->names, &location);
         inode = inode_new(&calls->files, TYPE_FILE, ORIGIN_MADE);
     } else {
-        inode = opened(calls, &place, flags);
-        inode = names_identify(&calls->names, &place, inode, calls->in->dev[call->row], calls->in->ino[call->row]);
-        set_location(calls, call, &place);
-        left = names_left(&calls->names, &place);
+        inode = opened(calls, &location, flags);
+        inode = names_identify(&calls->names, &location, inode, calls->in->dev[call->row], calls->in->ino[call->row]);
+        set_location(calls, call, &location);
+        left = names_left(&calls->names, &location);
         if (!left && calls->in->result_path[call->row] != NO_STRING)
             left = kind_of_path(calls->in, calls->in->result_path[call->row], NO_CODE);
     }
@@ -313,16 +314,16 @@ static bool is_sized(const struct calls *calls, uint32_t row, bool *changes)
 
 void path_begin(struct calls *calls, struct running *call)
 {
-    struct place place;
+    struct location location;
     bool changes;
 
     if (is_sized(calls, call->row, &changes) &&
-        walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place) &&
-        place.inode != NO_INDEX)
-        size_begin(&calls->files, call, place.inode, changes);
+        walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &location) &&
+        location.inode != NO_INDEX)
+        size_begin(&calls->files, call, location.inode, changes);
 }
 
-static void path_reached(struct calls *calls, const struct running *call, struct place *place, bool is_steady)
+static void path_reached(struct calls *calls, const struct running *call, struct location *location, bool is_steady)
 {
     uint32_t row = call->row, target = calls->in->path2[row];
     const uint8_t *text;
@@ -330,27 +331,28 @@ static void path_reached(struct calls *calls, const struct running *call, struct
 
     switch (call_type(calls->in->call[row])->call) {
     case STAT:
-        names_confirm(&calls->names, place, type_of_mode(calls->in->mode[row]));
-        stat_end(calls, place, place->inode, row, is_steady);
+        names_confirm(&calls->names, location, type_of_mode(calls->in->mode[row]));
+        stat_end(calls, location, location->inode, row, is_steady);
         break;
     case READLINK:
-        names_confirm(&calls->names, place, TYPE_SYMLINK);
+        names_confirm(&calls->names, location, TYPE_SYMLINK);
         // A result that fills the buffer may be truncated. The root and the working directory are not links.
         if (text_of(calls->in, target, &text, &length) && text_is_path(text, length) &&
-            calls->in->result[row] != calls->in->bytes[row] && place->dentry != NO_INDEX &&
-            !calls->files.inodes[place->inode].left) {
+            calls->in->result[row] != calls->in->bytes[row] && location->dentry != NO_INDEX &&
+            !calls->files.inodes[location->inode].left) {
             uint32_t number = storage_string(&calls->storage, calls->strings, text, length);
 
-            calls->files.inodes[place->inode].type = TYPE_SYMLINK;
-            calls->files.inodes[place->inode].target = number;
+            calls->files.inodes[location->inode].type = TYPE_SYMLINK;
+            calls->files.inodes[location->inode].target = number;
         }
         break;
     case TRUNCATE:
-        names_confirm(&calls->names, place, TYPE_FILE);
-        size_set(&calls->files, place->inode, is_steady || call->sized == NO_INDEX ? calls->in->bytes[row] : NO_INT64);
+        names_confirm(&calls->names, location, TYPE_FILE);
+        size_set(&calls->files, location->inode,
+                 is_steady || call->sized == NO_INDEX ? calls->in->bytes[row] : NO_INT64);
         break;
     default:
-        names_confirm(&calls->names, place, TYPE_UNKNOWN);
+        names_confirm(&calls->names, location, TYPE_UNKNOWN);
         break;
     }
 }
@@ -370,61 +372,62 @@ static void set_flags(struct calls *calls, const struct running *call)
 
 void path_end(struct calls *calls, const struct running *call)
 {
-    struct place place;
+    struct location location;
     bool is_steady = size_end(&calls->files, call);
 
     set_flags(calls, call);
-    if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place)) {
+    if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &location)) {
         operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
     }
     if (call->sized == NO_INDEX)
-        is_steady = place.inode == NO_INDEX || !calls->files.inodes[place.inode].version;
+        is_steady = location.inode == NO_INDEX || !calls->files.inodes[location.inode].version;
     else
-        is_steady = is_steady && call->sized == place.inode;
+        is_steady = is_steady && call->sized == location.inode;
     if (row_succeeded(calls->in, call->row))
-        path_reached(calls, call, &place, is_steady);
+        path_reached(calls, call, &location, is_steady);
     else if (is_not_found(calls, call->row))
-        names_absent(&calls->names, &place);
+        names_absent(&calls->names, &location);
     else if (operation_of(calls, call)->call == READLINK && error_of(calls, call->row) == ERROR_INVAL)
-        names_confirm(&calls->names, &place, TYPE_UNKNOWN); // the file is not a link
+        names_confirm(&calls->names, &location, TYPE_UNKNOWN); // the file is not a link
     else if (error_of(calls, call->row) == ERROR_ISDIR)
-        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-    set_location(calls, call, &place);
+        names_confirm(&calls->names, &location, TYPE_DIRECTORY);
+    set_location(calls, call, &location);
 }
 
-static void make_end(struct calls *calls, const struct running *call, struct place *place)
+static void make_end(struct calls *calls, const struct running *call, struct location *location)
 {
     if (row_succeeded(calls->in, call->row))
-        names_make(&calls->names, place, TYPE_DIRECTORY, ORIGIN_MADE);
+        names_make(&calls->names, location, TYPE_DIRECTORY, ORIGIN_MADE);
     else if (error_of(calls, call->row) == ERROR_EXIST)
-        names_confirm(&calls->names, place, TYPE_UNKNOWN);
-    set_location(calls, call, place);
+        names_confirm(&calls->names, location, TYPE_UNKNOWN);
+    set_location(calls, call, location);
 }
 
-static void remove_end(struct calls *calls, const struct running *call, struct place *place)
+static void remove_end(struct calls *calls, const struct running *call, struct location *location)
 {
     int64_t error = error_of(calls, call->row);
 
     if (row_flags(calls->in, call->row) & FLAG_AT_REMOVEDIR)
         operation_of(calls, call)->call = RMDIR;
     if (row_succeeded(calls->in, call->row))
-        names_confirm(&calls->names, place, operation_of(calls, call)->call == RMDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
+        names_confirm(&calls->names, location,
+                      operation_of(calls, call)->call == RMDIR ? TYPE_DIRECTORY : TYPE_UNKNOWN);
     else if (is_not_found(calls, call->row))
-        names_absent(&calls->names, place);
+        names_absent(&calls->names, location);
     else if (error == ERROR_NOTEMPTY || error == ERROR_ISDIR)
-        names_confirm(&calls->names, place, TYPE_DIRECTORY);
-    set_location(calls, call, place);
+        names_confirm(&calls->names, location, TYPE_DIRECTORY);
+    set_location(calls, call, location);
     if (row_succeeded(calls->in, call->row))
-        names_remove(&calls->names, place);
+        names_remove(&calls->names, location);
 }
 
 // Ends rename or link.
-static void two_places_end(struct calls *calls, const struct running *call, struct place *place)
+static void two_paths_end(struct calls *calls, const struct running *call, struct location *location)
 {
     int64_t flags = row_flags(calls->in, call->row), error = error_of(calls, call->row);
     bool is_rename = operation_of(calls, call)->call == RENAME;
-    struct place to;
+    struct location to;
     uint32_t path2;
 
     if (!walk_path(calls, call, calls->in->path2[call->row], true, false, &to)) {
@@ -433,17 +436,17 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
     }
     operation_of(calls, call)->flags = is_rename ? calls->in->flags[call->row] : NO_INT64;
     if (row_succeeded(calls->in, call->row)) {
-        names_confirm(&calls->names, place, TYPE_UNKNOWN);
+        names_confirm(&calls->names, location, TYPE_UNKNOWN);
         if (is_rename && (flags & FLAG_EXCHANGE))
             names_confirm(&calls->names, &to, TYPE_UNKNOWN);
     } else if (error == ERROR_NOENT && to.dentry != NO_INDEX &&
                calls->files.inodes[calls->names.dentries[to.dentry].dir].origin != ORIGIN_UNKNOWN) {
-        names_absent(&calls->names, place);
+        names_absent(&calls->names, location);
     } else if (error == ERROR_EXIST || error == ERROR_NOTEMPTY) {
         names_confirm(&calls->names, &to, TYPE_UNKNOWN);
     }
-    set_location(calls, call, place);
-    path2 = place_path(calls, &to);
+    set_location(calls, call, location);
+    path2 = location_path(calls, &to);
     operation_of(calls, call)->path2 = path2;
     if (operation_of(calls, call)->left == LEFT_NOT)
         operation_of(calls, call)->left = path2 == NO_STRING ? (uint8_t)LEFT_NO_PATH : names_left(&calls->names, &to);
@@ -452,22 +455,22 @@ static void two_places_end(struct calls *calls, const struct running *call, stru
     if (!row_succeeded(calls->in, call->row))
         return;
     if (is_rename)
-        names_rename(&calls->names, place, &to, flags & FLAG_EXCHANGE);
-    else if (is_nowhere(calls, place))
+        names_rename(&calls->names, location, &to, flags & FLAG_EXCHANGE);
+    else if (is_nowhere(calls, location))
         names_appear(&calls->names, &to);
-    else if (place->inode != NO_INDEX)
-        names_link(&calls->names, place->inode, &to);
+    else if (location->inode != NO_INDEX)
+        names_link(&calls->names, location->inode, &to);
 }
 
 // Ends symlink. The second path is the link, the first one its target.
 static void symlink_end(struct calls *calls, const struct running *call)
 {
-    struct place place;
+    struct location location;
     const uint8_t *text;
     size_t length;
     uint32_t target = NO_STRING;
 
-    if (!walk_path(calls, call, calls->in->path2[call->row], true, false, &place) ||
+    if (!walk_path(calls, call, calls->in->path2[call->row], true, false, &location) ||
         !text_of(calls->in, calls->in->path[call->row], &text, &length)) {
         operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
@@ -475,55 +478,55 @@ static void symlink_end(struct calls *calls, const struct running *call)
     if (text_is_path(text, length))
         target = storage_string(&calls->storage, calls->strings, text, length);
     if (row_succeeded(calls->in, call->row)) {
-        names_make(&calls->names, &place, TYPE_SYMLINK, ORIGIN_MADE);
-        if (place.inode != NO_INDEX)
-            calls->files.inodes[place.inode].target = target;
+        names_make(&calls->names, &location, TYPE_SYMLINK, ORIGIN_MADE);
+        if (location.inode != NO_INDEX)
+            calls->files.inodes[location.inode].target = target;
     } else if (error_of(calls, call->row) == ERROR_EXIST) {
-        names_confirm(&calls->names, &place, TYPE_UNKNOWN);
+        names_confirm(&calls->names, &location, TYPE_UNKNOWN);
     }
-    set_location(calls, call, &place);
+    set_location(calls, call, &location);
     operation_of(calls, call)->path2 = target;
     if (target == NO_STRING && !operation_of(calls, call)->left)
         operation_of(calls, call)->left = LEFT_NO_PATH;
 }
 
-static void mknod_end(struct calls *calls, const struct running *call, struct place *place)
+static void mknod_end(struct calls *calls, const struct running *call, struct location *location)
 {
     int32_t mode = calls->in->mode[call->row];
 
     operation_of(calls, call)->left = LEFT_UNSUPPORTED;
-    if (!row_succeeded(calls->in, call->row) || place->dentry == NO_INDEX)
+    if (!row_succeeded(calls->in, call->row) || location->dentry == NO_INDEX)
         return;
-    names_make(&calls->names, place, TYPE_FILE, ORIGIN_MADE);
-    if (mode != NO_INT32 && !calls->files.inodes[place->inode].left)
-        calls->files.inodes[place->inode].left = left_of_mode(mode);
+    names_make(&calls->names, location, TYPE_FILE, ORIGIN_MADE);
+    if (mode != NO_INT32 && !calls->files.inodes[location->inode].left)
+        calls->files.inodes[location->inode].left = left_of_mode(mode);
 }
 
 void directory_end(struct calls *calls, const struct running *call)
 {
     uint8_t step = call_type(calls->in->call[call->row])->step;
-    struct place place;
+    struct location location;
 
     if (step == STEP_SYMLINK) {
         symlink_end(calls, call);
         return;
     }
-    if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &place)) {
+    if (!walk_path(calls, call, calls->in->path[call->row], false, follows_path(calls, call->row), &location)) {
         operation_of(calls, call)->left = LEFT_NO_PATH;
         return;
     }
     switch (step) {
     case STEP_MAKE:
-        make_end(calls, call, &place);
+        make_end(calls, call, &location);
         break;
     case STEP_REMOVE:
-        remove_end(calls, call, &place);
+        remove_end(calls, call, &location);
         break;
     case STEP_MKNOD:
-        mknod_end(calls, call, &place);
+        mknod_end(calls, call, &location);
         break;
     default:
-        two_places_end(calls, call, &place);
+        two_paths_end(calls, call, &location);
         break;
     }
 }
@@ -531,7 +534,7 @@ void directory_end(struct calls *calls, const struct running *call)
 void directory_changed(struct calls *calls, const struct running *call)
 {
     const struct calls_input *in = calls->in;
-    struct place place;
+    struct location location;
 
     if (!row_succeeded(calls->in, call->row))
         return;
@@ -539,11 +542,11 @@ void directory_changed(struct calls *calls, const struct running *call)
         if (call->descriptor != NO_INDEX) {
             description_of(&calls->open, call->descriptor)->is_directory = true;
             descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
-            place.inode = description_inode(&calls->open, description_of(&calls->open, call->descriptor));
-            *working_directory(&calls->threads, call->thread) = place.inode;
+            location.inode = description_inode(&calls->open, description_of(&calls->open, call->descriptor));
+            *working_directory(&calls->threads, call->thread) = location.inode;
         }
-    } else if (walk_path(calls, call, in->path[call->row], false, true, &place)) {
-        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-        *working_directory(&calls->threads, call->thread) = place.inode;
+    } else if (walk_path(calls, call, in->path[call->row], false, true, &location)) {
+        names_confirm(&calls->names, &location, TYPE_DIRECTORY);
+        *working_directory(&calls->threads, call->thread) = location.inode;
     }
 }

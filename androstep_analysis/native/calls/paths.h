@@ -6,8 +6,8 @@
 void path_begin(struct calls *calls, struct running *call);
 void path_end(struct calls *calls, const struct running *call);
 
-// Records the result of a call of the stat family on a path or, if `place` is NULL, on an open file.
-void stat_end(struct calls *calls, struct place *place, int32_t inode, uint32_t row, bool is_steady);
+// Records the result of a call of the stat family on a path or, if `location` is NULL, on an open file.
+void stat_end(struct calls *calls, struct location *location, int32_t inode, uint32_t row, bool is_steady);
 void open_end(struct calls *calls, const struct running *call);
 
 // Ends a call that changes the tree of names.

@@ -3,21 +3,21 @@
 
 #include <stdlib.h>
 
-static void swap(struct heap_place *one, struct heap_place *other)
+static void swap(struct heap_entry *one, struct heap_entry *other)
 {
-    struct heap_place saved = *one;
+    struct heap_entry saved = *one;
 
     *one = *other;
     *other = saved;
 }
 
-static void rise(struct heap_place *heap, size_t at)
+static void rise(struct heap_entry *heap, size_t at)
 {
     for (; at && heap[at].end_ns < heap[(at - 1) / 2].end_ns; at = (at - 1) / 2)
         swap(&heap[at], &heap[(at - 1) / 2]);
 }
 
-static void sink(struct heap_place *heap, size_t count)
+static void sink(struct heap_entry *heap, size_t count)
 {
     size_t at = 0, child;
 
@@ -37,11 +37,11 @@ void running_free(struct running_calls *queue)
     free(queue->heap);
 }
 
-static void push(struct running_calls *queue, struct heap_place added)
+static void push(struct running_calls *queue, struct heap_entry added)
 {
-    struct heap_place *place = PUSH(queue, heap);
+    struct heap_entry *entry = PUSH(queue, heap);
 
-    *place = added;
+    *entry = added;
     rise(queue->heap, queue->nr_heap - 1);
 }
 
@@ -57,7 +57,7 @@ void running_add(struct running_calls *queue, struct threads *threads, const str
     }
     queue->running[number] = *call;
     threads->threads[call->thread].running = number;
-    push(queue, (struct heap_place){call->end_ns, number});
+    push(queue, (struct heap_entry){call->end_ns, number});
 }
 
 int32_t running_next(struct running_calls *queue, int64_t ts_ns)
@@ -74,9 +74,9 @@ int32_t running_next(struct running_calls *queue, int64_t ts_ns)
 
 void running_postpone(struct running_calls *queue, int32_t number)
 {
-    struct heap_place *place = PUSH(queue, heap);
+    struct heap_entry *entry = PUSH(queue, heap);
 
-    *place = (struct heap_place){INT64_MAX, number}; // no other ends later
+    *entry = (struct heap_entry){INT64_MAX, number}; // no other ends later
 }
 
 void running_forget(struct running_calls *queue, int32_t number)

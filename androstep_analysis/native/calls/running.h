@@ -18,7 +18,7 @@ struct running {
 };
 
 // Entry of the heap of running calls. A call that was ended before its recorded end stays in the heap until then.
-struct heap_place {
+struct heap_entry {
     int64_t end_ns;
     int32_t call;
 };
@@ -28,7 +28,7 @@ struct running_calls {
     struct running *running;
     size_t nr_running, running_capacity;
     int32_t free; // the first unused one
-    struct heap_place *heap;
+    struct heap_entry *heap;
     size_t nr_heap, heap_capacity;
 };
 

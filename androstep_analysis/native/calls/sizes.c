@@ -77,10 +77,10 @@ void size_write(struct files *files, int32_t number, int64_t offset, int64_t byt
 int64_t size_append(struct files *files, int32_t number, bool is_alone, int64_t bytes)
 {
     struct inode *inode = &files->inodes[number];
-    int64_t place = is_alone ? inode->size : NO_INT64;
+    int64_t offset = is_alone ? inode->size : NO_INT64;
 
     if (bytes <= 0)
-        return place;
+        return offset;
     if (inode->size != NO_INT64) {
         if (__builtin_add_overflow(inode->size, bytes, &inode->size))
             inode->size = NO_INT64;
@@ -89,7 +89,7 @@ int64_t size_append(struct files *files, int32_t number, bool is_alone, int64_t 
     } else if (__builtin_add_overflow(inode->appended, bytes, &inode->appended)) {
         size_set(files, number, NO_INT64);
     }
-    return place;
+    return offset;
 }
 
 void size_read(struct files *files, int32_t number, int64_t offset, int64_t requested, int64_t bytes, bool is_steady)

@@ -109,7 +109,7 @@ void call_resume(struct calls *calls, const struct running *call)
     uint32_t row = call->row;
     uint8_t step = call_type(in->call[row])->step;
     int64_t result = in->result[row];
-    struct place place;
+    struct location location;
 
     leave(calls, row, LEFT_UNFINISHED);
     if (!is_resumed(calls, row))
@@ -119,9 +119,9 @@ void call_resume(struct calls *calls, const struct running *call)
             description_of(&calls->open, call->descriptor)->position =
                 description_of(&calls->open, call->descriptor)->start = result;
     } else if (step == STEP_CHDIR && in->path[row] != NO_STRING &&
-               names_walk(&calls->names, ROOT, in->path[row], true, &place)) {
-        names_confirm(&calls->names, &place, TYPE_DIRECTORY);
-        *working_directory(&calls->threads, call->thread) = place.inode;
+               names_walk(&calls->names, ROOT, in->path[row], true, &location)) {
+        names_confirm(&calls->names, &location, TYPE_DIRECTORY);
+        *working_directory(&calls->threads, call->thread) = location.inode;
     } else if (result <= INT32_MAX && (step == STEP_OPEN || step == STEP_DUP || step == STEP_SPECIAL)) {
         descriptor_foreign(calls, call->thread, row, (int32_t)result, in->result_path[row], row_flags(calls->in, row));
     }
@@ -151,9 +151,9 @@ static bool begin_descriptor_step(struct calls *calls, struct running *call, con
         seek_begin(calls, call);
         break;
     case STEP_STREAM:
-    case STEP_PLACE:
+    case STEP_AT_OFFSET:
         operation_of(calls, call)->offset = calls->in->offset[call->row];
-        if (transfer_is_at_position(calls, call->row) && type->step == STEP_PLACE) // preadv2 with offset -1
+        if (transfer_is_at_position(calls, call->row) && type->step == STEP_AT_OFFSET) // preadv2 with offset -1
             operation_of(calls, call)->call = transfer_is_write(type->call) ? WRITEV : READV;
         transfer_begin(calls, call);
         break;
@@ -252,7 +252,7 @@ void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2
     case STEP_FCNTL:
     case STEP_SEEK:
     case STEP_STREAM:
-    case STEP_PLACE:
+    case STEP_AT_OFFSET:
     case STEP_DESCRIPTOR:
     case STEP_IOCTL:
     case STEP_ON_SPECIAL:
@@ -289,7 +289,7 @@ bool call_begin(struct calls *calls, struct running *call)
     case STEP_FCNTL:
     case STEP_SEEK:
     case STEP_STREAM:
-    case STEP_PLACE:
+    case STEP_AT_OFFSET:
     case STEP_DESCRIPTOR:
         return begin_descriptor_step(calls, call, type);
     case STEP_BETWEEN:
@@ -363,12 +363,12 @@ static void end_on_descriptor(struct calls *calls, struct running *call, uint8_t
 {
     if (row_failed_with(calls->in, call->row, ERROR_BADF)) {
         operation_of(calls, call)->left = LEFT_UNKNOWN;
-    } else if (step == STEP_PLACE && row_failed_with(calls->in, call->row, ERROR_SPIPE)) {
+    } else if (step == STEP_AT_OFFSET && row_failed_with(calls->in, call->row, ERROR_SPIPE)) {
         descriptor_is(&calls->open, call->descriptor, LEFT_PIPE);
     }
     if (step == STEP_SEEK)
         seek_end(calls, call);
-    else if (step == STEP_STREAM || step == STEP_PLACE)
+    else if (step == STEP_STREAM || step == STEP_AT_OFFSET)
         transfer_end(calls, call);
     else if (step == STEP_DUP || step == STEP_DUP_TO || step == STEP_FCNTL)
         duplicate_end(calls, call);

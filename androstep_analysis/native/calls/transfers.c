@@ -56,16 +56,16 @@ void transfer_begin(struct calls *calls, struct running *call)
 // Ends a write to the end of the file.
 static int64_t append_end(struct calls *calls, const struct running *call, int64_t moved, bool is_steady)
 {
-    int64_t place = size_append(&calls->files, call->sized, is_steady, moved), after;
+    int64_t offset = size_append(&calls->files, call->sized, is_steady, moved), after;
     bool stays = !transfer_is_at_position(calls, call->row);
 
     if (stays)
-        return place;
+        return offset;
     position_move(calls, call->descriptor, call->is_alone, call->position_version, 0);
     position_lose(calls, call->descriptor);
-    if (place != NO_INT64 && call->is_alone && !__builtin_add_overflow(place, moved, &after))
+    if (offset != NO_INT64 && call->is_alone && !__builtin_add_overflow(offset, moved, &after))
         description_of(&calls->open, call->descriptor)->position = after;
-    return place;
+    return offset;
 }
 
 void transfer_end(struct calls *calls, const struct running *call)
@@ -105,7 +105,7 @@ void transfer_end(struct calls *calls, const struct running *call)
 }
 
 // Checks whether the call got a pointer to an offset whose value is not recorded.
-static bool has_unknown_place(const struct calls *calls, uint32_t row)
+static bool has_unknown_offset(const struct calls *calls, uint32_t row)
 {
     const struct calls_input *in = calls->in;
 
@@ -143,7 +143,7 @@ void between_begin(struct calls *calls, struct running *call)
         operation->left = LEFT_UNKNOWN;
         return;
     }
-    if (has_unknown_place(calls, call->row)) {
+    if (has_unknown_offset(calls, call->row)) {
         leave_between(calls, call);
         return;
     }

@@ -68,7 +68,7 @@ enum step {
     STEP_IOCTL,
     STEP_SEEK,
     STEP_STREAM,     // at the position of the descriptor
-    STEP_PLACE,      // at an offset that is an argument
+    STEP_AT_OFFSET,  // at an offset that is an argument
     STEP_BETWEEN,    // from one descriptor to another
     STEP_DESCRIPTOR, // any other call on a descriptor
     STEP_PATH,       // any other call on a path

@@ -52,7 +52,7 @@ API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *dat
 
     stream->data = data;
     stream->length = length;
-    stream->place = 0;
+    stream->offset = 0;
     stream->is_last = is_last;
     stream->is_ended = stream->has_record = false;
 }
@@ -60,7 +60,7 @@ API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *dat
 // Returns how many bytes of the last `blktrace_feed` are decoded.
 API size_t blktrace_used(const struct blktrace *trace, size_t number)
 {
-    return trace->streams[number].place;
+    return trace->streams[number].offset;
 }
 
 static void survey_note(struct blktrace *trace, const struct record *record, uint64_t action)

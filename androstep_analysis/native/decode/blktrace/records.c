@@ -37,8 +37,8 @@ static size_t before_magic(const uint8_t *data, size_t length)
 
 static void skip_gap(struct blktrace *trace, struct stream *stream)
 {
-    size_t left = stream->length - stream->place;
-    size_t bytes = before_magic(stream->data + stream->place, left);
+    size_t left = stream->length - stream->offset;
+    size_t bytes = before_magic(stream->data + stream->offset, left);
 
     if (stream->is_last && left - bytes < MAGIC_BYTES)
         bytes = left;
@@ -47,7 +47,7 @@ static void skip_gap(struct blktrace *trace, struct stream *stream)
     trace->report.gaps += !stream->in_gap;
     trace->report.gap_bytes += bytes;
     stream->in_gap = true;
-    stream->place += bytes;
+    stream->offset += bytes;
 }
 
 // Checks a record against what follows it. If no record follows, or the payload is unusually long, the record may be
@@ -58,7 +58,7 @@ enum progress record_next(struct blktrace *trace, struct stream *stream)
     bool is_big;
 
     for (;;) {
-        size_t left = stream->length - stream->place;
+        size_t left = stream->length - stream->offset;
         const uint8_t *at;
         size_t size, inside;
 
@@ -66,10 +66,10 @@ enum progress record_next(struct blktrace *trace, struct stream *stream)
             return ENDED;
         if (left < MAGIC_BYTES && !stream->is_last)
             return MORE;
-        at = stream->data + stream->place;
+        at = stream->data + stream->offset;
         if (left < MAGIC_BYTES && !stream->in_gap) {
             trace->report.torn++;
-            stream->place = stream->length;
+            stream->offset = stream->length;
             return ENDED;
         }
         record->header = left < MAGIC_BYTES ? 0 : header_at(at, &record->is_big);
@@ -95,10 +95,10 @@ enum progress record_next(struct blktrace *trace, struct stream *stream)
         inside = MAGIC_BYTES + before_magic(at + MAGIC_BYTES, (left < size ? left : size) - MAGIC_BYTES);
         if (inside + MAGIC_BYTES <= (left < size ? left : size)) {
             trace->report.torn++;
-            stream->place += inside;
+            stream->offset += inside;
         } else if (left < size) {
             trace->report.torn++;
-            stream->place = stream->length;
+            stream->offset = stream->length;
         } else {
             return RECORD_WHOLE;
         }

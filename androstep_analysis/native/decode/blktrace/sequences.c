@@ -9,7 +9,7 @@ enum { MAX_COUNTERS = 1 << 16 };
 static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint32_t cpu, uint32_t sequence)
 {
     uint64_t number = map_value(&trace->counter_of, device, cpu);
-    uint64_t *place;
+    uint64_t *slot;
 
     if (number)
         return &trace->counters[number - 1];
@@ -22,11 +22,11 @@ static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint3
             return NULL;
         trace->counters = counters;
     }
-    place = map_add(&trace->counter_of, device, cpu);
-    if (!place)
+    slot = map_add(&trace->counter_of, device, cpu);
+    if (!slot)
         return NULL;
     trace->counters[trace->nr_counters] = (struct counter){.sequence = sequence};
-    *place = ++trace->nr_counters;
+    *slot = ++trace->nr_counters;
     return NULL;
 }
 

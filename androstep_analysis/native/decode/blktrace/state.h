@@ -132,7 +132,7 @@ struct record {
 struct stream {
     const uint8_t *data;
     size_t length;
-    size_t place;
+    size_t offset;
     bool is_last; // no data follows
     bool is_ended;
     bool has_record;
@@ -220,7 +220,7 @@ enum progress record_next(struct blktrace *trace, struct stream *stream);
 
 static inline void record_take(struct stream *stream)
 {
-    stream->place += stream->record.header + stream->record.pdu;
+    stream->offset += stream->record.header + stream->record.pdu;
 }
 
 // Returns the payload without the cgroup id that may precede it (BLK_TA_CGROUP).

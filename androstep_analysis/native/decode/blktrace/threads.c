@@ -11,7 +11,7 @@ enum { MAX_THREADS = 1 << 22, MAX_NAMES = 1 << 22 };
 struct thread *thread_get(struct blktrace *trace, uint32_t pid)
 {
     uint64_t number = map_value(&trace->thread_of, 0, pid);
-    uint64_t *place;
+    uint64_t *slot;
 
     if (number)
         return &trace->threads[number - 1];
@@ -24,11 +24,11 @@ struct thread *thread_get(struct blktrace *trace, uint32_t pid)
             return NULL;
         trace->threads = threads;
     }
-    place = map_add(&trace->thread_of, 0, pid);
-    if (!place)
+    slot = map_add(&trace->thread_of, 0, pid);
+    if (!slot)
         return NULL;
     trace->threads[trace->nr_threads] = (struct thread){.pid = pid, .string = NO_STRING};
-    *place = ++trace->nr_threads;
+    *slot = ++trace->nr_threads;
     return &trace->threads[trace->nr_threads - 1];
 }
 

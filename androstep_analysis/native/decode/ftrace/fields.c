@@ -32,7 +32,7 @@ static bool field_bytes(const struct record *record, const struct field *field, 
 
     if (!field->is_there || offset > record->size)
         return false;
-    if (field->place == PLACE_HERE) {
+    if (field->location == LOCATION_INLINE) {
         if (!length)
             length = record->size - offset;
     } else {
@@ -40,7 +40,7 @@ static bool field_bytes(const struct record *record, const struct field *field, 
             return false;
         there = get_u32(record->data + offset, big_endian);
         length = there >> 16;
-        offset = (there & 0xffff) + (field->place == PLACE_REL_LOC ? offset + sizeof(there) : 0);
+        offset = (there & 0xffff) + (field->location == LOCATION_REL_LOC ? offset + sizeof(there) : 0);
     }
     if (!length || offset > record->size || length > record->size - offset)
         return false;

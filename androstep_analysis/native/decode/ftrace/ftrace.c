@@ -296,13 +296,13 @@ static bool is_before(const struct ftrace *ftrace, uint32_t one, uint32_t other)
     return a < b || (a == b && one < other);
 }
 
-static void sift_down(struct ftrace *ftrace, size_t place)
+static void sift_down(struct ftrace *ftrace, size_t slot)
 {
     uint32_t *heap = ftrace->heap;
-    uint32_t moved = heap[place];
+    uint32_t moved = heap[slot];
 
     for (;;) {
-        size_t child = 2 * place + 1;
+        size_t child = 2 * slot + 1;
 
         if (child >= ftrace->nr_heap)
             break;
@@ -310,22 +310,22 @@ static void sift_down(struct ftrace *ftrace, size_t place)
             child++;
         if (!is_before(ftrace, heap[child], moved))
             break;
-        heap[place] = heap[child];
-        place = child;
+        heap[slot] = heap[child];
+        slot = child;
     }
-    heap[place] = moved;
+    heap[slot] = moved;
 }
 
 static void heap_add(struct ftrace *ftrace, uint32_t number)
 {
     uint32_t *heap = ftrace->heap;
-    size_t place = ftrace->nr_heap++;
+    size_t slot = ftrace->nr_heap++;
 
-    while (place && is_before(ftrace, number, heap[(place - 1) / 2])) {
-        heap[place] = heap[(place - 1) / 2];
-        place = (place - 1) / 2;
+    while (slot && is_before(ftrace, number, heap[(slot - 1) / 2])) {
+        heap[slot] = heap[(slot - 1) / 2];
+        slot = (slot - 1) / 2;
     }
-    heap[place] = number;
+    heap[slot] = number;
 }
 
 static void heap_take_first(struct ftrace *ftrace)

@@ -69,14 +69,14 @@ bool pages_next(struct pages *pages, struct record *record);
 
 // --- fields (fields.c) ---------------------------------------------------------------------------------------
 
-enum place { PLACE_HERE, PLACE_DATA_LOC, PLACE_REL_LOC };
+enum location { LOCATION_INLINE, LOCATION_DATA_LOC, LOCATION_REL_LOC };
 
 // A field of an event, from its format file. An array of size 0 extends to the end of the record.
 struct field {
     uint32_t offset;
     uint32_t size;
     uint8_t is_signed;
-    uint8_t place;
+    uint8_t location;
     uint8_t is_there; // the event has such a field
     uint8_t pad;
 };
@@ -220,7 +220,7 @@ struct threads {
     uint32_t *names;
     size_t count;
     size_t capacity;
-    struct map places; // index plus one, by tid
+    struct map indices; // index plus one, by tid
 };
 
 void threads_free(struct threads *threads);

@@ -9,12 +9,12 @@ void threads_free(struct threads *threads)
 {
     free(threads->tids);
     free(threads->names);
-    map_free(&threads->places);
+    map_free(&threads->indices);
 }
 
 uint32_t threads_find(const struct threads *threads, int32_t tid)
 {
-    return (uint32_t)map_value(&threads->places, 0, (uint32_t)tid) - 1; // 0, for none, becomes NO_THREAD
+    return (uint32_t)map_value(&threads->indices, 0, (uint32_t)tid) - 1; // 0, for none, becomes NO_THREAD
 }
 
 static bool grow(struct threads *threads)
@@ -37,18 +37,18 @@ static bool grow(struct threads *threads)
 uint32_t threads_add(struct threads *threads, int32_t tid)
 {
     uint32_t index = threads_find(threads, tid);
-    uint64_t *place;
+    uint64_t *slot;
 
     if (index != NO_THREAD)
         return index;
     if (threads->count == MAX_THREADS || (threads->count == threads->capacity && !grow(threads)))
         return NO_THREAD;
-    place = map_add(&threads->places, 0, (uint32_t)tid);
-    if (!place)
+    slot = map_add(&threads->indices, 0, (uint32_t)tid);
+    if (!slot)
         return NO_THREAD;
     index = (uint32_t)threads->count++;
     threads->tids[index] = tid;
     threads->names[index] = NO_STRING;
-    *place = (uint64_t)index + 1;
+    *slot = (uint64_t)index + 1;
     return index;
 }

@@ -203,7 +203,7 @@ static void read_compact(struct perfetto *trace, struct wire message)
 {
     struct compact switches = {{0}, {0}, {0}}, wakings = {{0}, {0}, {0}};
     struct wire rest = message;
-    size_t nr_names = 0, place = 0;
+    size_t nr_names = 0, nr_read = 0;
     uint32_t *names;
     struct field field;
     uint32_t number;
@@ -217,8 +217,8 @@ static void read_compact(struct perfetto *trace, struct wire message)
     while (wire_field(&message, &number, &field)) {
         if (field.type != WIRE_BYTES)
             continue;
-        if (number == 5 && place < nr_names)
-            names[place++] = strings_add(trace->strings, field.bytes.at, (size_t)(field.bytes.end - field.bytes.at));
+        if (number == 5 && nr_read < nr_names)
+            names[nr_read++] = strings_add(trace->strings, field.bytes.at, (size_t)(field.bytes.end - field.bytes.at));
         else if (number == 1)
             switches.times = field.bytes;
         else if (number == 3)
@@ -326,12 +326,12 @@ bool read_bundle(struct perfetto *trace, struct wire message, struct output *out
         rest.at += cursor->event;
     }
     for (;;) {
-        size_t place = (size_t)(rest.at - message.at);
+        size_t offset = (size_t)(rest.at - message.at);
 
         if (!wire_field(&rest, &number, &field))
             break;
         if (number == 2 && field.type == WIRE_BYTES && !read_event(trace, field.bytes, output, bundle.cpu)) {
-            *cursor = (struct cursor){place, true};
+            *cursor = (struct cursor){offset, true};
             return false;
         }
         if (number == 4 && field.type == WIRE_BYTES && !trace->is_named)

@@ -91,12 +91,12 @@ API void perfetto_event(struct perfetto *trace, const char *name, unsigned targe
 API bool perfetto_field(struct perfetto *trace, const char *name, const char *field, unsigned role)
 {
     struct event *kind = kind_of(trace, (const uint8_t *)name, strlen(name));
-    struct named_field *place = &kind->fields[kind->nr_fields];
+    struct named_field *named = &kind->fields[kind->nr_fields];
 
-    if (kind->nr_fields == MAX_NAMED_FIELDS || strlen(field) >= sizeof(place->name))
+    if (kind->nr_fields == MAX_NAMED_FIELDS || strlen(field) >= sizeof(named->name))
         return false;
-    memcpy(place->name, field, strlen(field) + 1);
-    place->role = (uint8_t)role;
+    memcpy(named->name, field, strlen(field) + 1);
+    named->role = (uint8_t)role;
     kind->nr_fields++;
     return true;
 }
@@ -106,15 +106,15 @@ API bool perfetto_field(struct perfetto *trace, const char *name, const char *fi
 API bool perfetto_number(struct perfetto *trace, unsigned number, const char *name, const char *fields)
 {
     struct shape *shape = number < EVENT_NUMBERS ? calloc(1, sizeof(*shape)) : NULL;
-    unsigned place = 1;
+    unsigned field_number = 1;
 
     if (!shape)
         return false;
     shape->kind = kind_of(trace, (const uint8_t *)name, strlen(name));
-    for (const char *at = fields; *at && place < MAX_EVENT_FIELDS; place++) {
+    for (const char *at = fields; *at && field_number < MAX_EVENT_FIELDS; field_number++) {
         size_t length = strcspn(at, " ");
 
-        shape->roles[place] = role_of(shape->kind, (const uint8_t *)at, length);
+        shape->roles[field_number] = role_of(shape->kind, (const uint8_t *)at, length);
         at += length;
         at += *at == ' ';
     }
@@ -126,7 +126,7 @@ API bool perfetto_number(struct perfetto *trace, unsigned number, const char *na
 void describe(struct perfetto *trace, struct wire descriptor)
 {
     struct wire event = {0}, name = {0};
-    struct shape *shape, **place;
+    struct shape *shape, **slot;
     struct field field;
     uint32_t number;
     uint64_t id = 0;
@@ -143,16 +143,16 @@ void describe(struct perfetto *trace, struct wire descriptor)
         trace->described = calloc(LAST_DESCRIBED - FIRST_DESCRIBED + 1, sizeof(*trace->described));
     if (!trace->described)
         return;
-    place = &trace->described[id - FIRST_DESCRIBED];
+    slot = &trace->described[id - FIRST_DESCRIBED];
     for (struct wire rest = event; wire_field(&rest, &number, &field);)
         if (number == 1 && field.type == WIRE_BYTES)
             name = field.bytes;
-    shape = *place ? *place : calloc(1, sizeof(*shape));
+    shape = *slot ? *slot : calloc(1, sizeof(*shape));
     if (!shape)
         return;
     memset(shape, 0, sizeof(*shape));
     shape->kind = kind_of(trace, name.at ? name.at : (const uint8_t *)"", (size_t)(name.end - name.at));
-    *place = shape;
+    *slot = shape;
     while (wire_field(&event, &number, &field)) {
         struct wire rest = field.bytes, of_field = {0};
         uint64_t of_number = 0;

@@ -135,11 +135,11 @@ static bool open_truncated(struct wire message, struct packet *packet)
 // Returns the state of the packet sequence with this id; NULL at the limit or without memory.
 static struct sequence *sequence_of(struct perfetto *trace, uint32_t id, bool *is_new)
 {
-    uint64_t *place = map_find(&trace->sequence_of, 0, id);
+    uint64_t *slot = map_find(&trace->sequence_of, 0, id);
 
-    *is_new = !place;
-    if (place)
-        return &trace->sequences[*place - 1];
+    *is_new = !slot;
+    if (slot)
+        return &trace->sequences[*slot - 1];
     if (trace->nr_sequences == MAX_SEQUENCES)
         return NULL;
     if (trace->nr_sequences == trace->sequences_capacity) {
@@ -149,11 +149,11 @@ static struct sequence *sequence_of(struct perfetto *trace, uint32_t id, bool *i
             return NULL;
         trace->sequences = sequences;
     }
-    place = map_add(&trace->sequence_of, 0, id);
-    if (!place)
+    slot = map_add(&trace->sequence_of, 0, id);
+    if (!slot)
         return NULL;
     trace->sequences[trace->nr_sequences] = (struct sequence){0};
-    *place = ++trace->nr_sequences;
+    *slot = ++trace->nr_sequences;
     return &trace->sequences[trace->nr_sequences - 1];
 }
 

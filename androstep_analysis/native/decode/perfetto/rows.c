@@ -252,9 +252,9 @@ static void append_command(struct perfetto *trace, const struct event *kind, str
             give_value(trace, SLOT_nr_bytes, blocks * (trace->values[SLOT_block_bytes].number & UINT32_MAX));
     }
     if (step == STEP_COMPLETE)
-        for (size_t place = 0; place < 3; place++)
-            if (has_number(trace, errors[place]) && (!trace->has[SLOT_result] || !trace->values[SLOT_result].number))
-                give_value(trace, SLOT_result, trace->values[errors[place]].number);
+        for (size_t i = 0; i < 3; i++)
+            if (has_number(trace, errors[i]) && (!trace->has[SLOT_result] || !trace->values[SLOT_result].number))
+                give_value(trace, SLOT_result, trace->values[errors[i]].number);
     if (has_text(trace, SLOT_cdb))
         read_cdb(trace);
     give_value(trace, SLOT_event, kind->code);

@@ -7,11 +7,11 @@ enum { MAX_THREADS = 1 << 24 }; // four times PID_MAX_LIMIT, as a limit for dama
 
 static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_new)
 {
-    uint64_t *place = map_find(&trace->thread_of, 0, (uint32_t)tid);
+    uint64_t *slot = map_find(&trace->thread_of, 0, (uint32_t)tid);
 
-    *is_new = !place;
-    if (place)
-        return &trace->threads[*place - 1];
+    *is_new = !slot;
+    if (slot)
+        return &trace->threads[*slot - 1];
     if (trace->nr_threads == MAX_THREADS)
         return NULL;
     if (trace->nr_threads == trace->threads_capacity) {
@@ -21,11 +21,11 @@ static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_ne
             return NULL;
         trace->threads = threads;
     }
-    place = map_add(&trace->thread_of, 0, (uint32_t)tid);
-    if (!place)
+    slot = map_add(&trace->thread_of, 0, (uint32_t)tid);
+    if (!slot)
         return NULL;
     trace->threads[trace->nr_threads] = (struct thread){.comm = NO_STRING};
-    *place = ++trace->nr_threads;
+    *slot = ++trace->nr_threads;
     return &trace->threads[trace->nr_threads - 1];
 }
 
@@ -82,13 +82,13 @@ API bool perfetto_names(struct perfetto *trace, const struct versions *versions)
 
     trace->versions = *versions;
     trace->is_named = true;
-    for (size_t place = 0; place < versions->count; place++) {
-        struct thread *thread = thread_of(trace, versions->tids[place], &is_new);
+    for (size_t i = 0; i < versions->count; i++) {
+        struct thread *thread = thread_of(trace, versions->tids[i], &is_new);
 
-        if (!thread || place > UINT32_MAX)
+        if (!thread || i > UINT32_MAX)
             return false;
         if (is_new)
-            thread->first = (uint32_t)place;
+            thread->first = (uint32_t)i;
         thread->count++;
     }
     return true;

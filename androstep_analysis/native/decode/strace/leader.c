@@ -3,9 +3,9 @@
 
 static const int64_t DAY_NS = INT64_C(86400) * 1000000000;
 
-static bool has_digit(const struct text *text, size_t place)
+static bool has_digit(const struct text *text, size_t offset)
 {
-    return text_length(*text) > place && is_digit(text->at[place]);
+    return text_length(*text) > offset && is_digit(text->at[offset]);
 }
 
 static int64_t wall_clock(struct strace *strace, int64_t of_day)

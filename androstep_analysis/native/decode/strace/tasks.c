@@ -17,21 +17,21 @@ static size_t task_slot(const struct strace *strace, int32_t tid)
 bool tasks_grow(struct strace *strace)
 {
     int capacity = strace->capacity ? 2 * strace->capacity : FIRST_TASKS;
-    size_t places = 2 * (size_t)capacity;
+    size_t nr_slots = 2 * (size_t)capacity;
     struct task *tasks = realloc(strace->tasks, (size_t)capacity * sizeof(*tasks));
     int *slots;
 
     if (!tasks)
         return false;
     strace->tasks = tasks;
-    slots = malloc(places * sizeof(*slots));
+    slots = malloc(nr_slots * sizeof(*slots));
     if (!slots)
         return false;
     free(strace->slots);
     strace->slots = slots;
-    strace->mask = places - 1;
+    strace->mask = nr_slots - 1;
     strace->capacity = capacity;
-    for (size_t slot = 0; slot < places; slot++)
+    for (size_t slot = 0; slot < nr_slots; slot++)
         slots[slot] = NO_TASK;
     for (int number = 0; number < strace->nr_tasks; number++)
         slots[task_slot(strace, tasks[number].tid)] = number;

@@ -69,7 +69,7 @@ bool take_seconds(struct text *text, int64_t *value, bool *has_point)
     enum { MAX_SECONDS_DIGITS = 10, FRACTION_DIGITS = 9 };
     const uint8_t *at = text->at, *start = at;
     int64_t number = 0;
-    int places = 0;
+    int decimals = 0;
 
     while (at < text->end && at - start < MAX_SECONDS_DIGITS && digit_of(*at) < 10)
         number = number * 10 + digit_of(*at++);
@@ -77,11 +77,11 @@ bool take_seconds(struct text *text, int64_t *value, bool *has_point)
         return false;
     *has_point = at + 1 < text->end && *at == '.' && digit_of(at[1]) < 10;
     if (*has_point)
-        for (at++; places < FRACTION_DIGITS && at < text->end && digit_of(*at) < 10; places++)
+        for (at++; decimals < FRACTION_DIGITS && at < text->end && digit_of(*at) < 10; decimals++)
             number = number * 10 + digit_of(*at++);
     if (number > 8000000000 && !*has_point) // its nanoseconds would not fit (the year 2223)
         return false;
-    for (; places < FRACTION_DIGITS; places++)
+    for (; decimals < FRACTION_DIGITS; decimals++)
         if (__builtin_mul_overflow(number, 10, &number))
             return false;
     *value = number;

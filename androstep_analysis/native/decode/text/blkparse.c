@@ -16,15 +16,15 @@ struct tail {
 };
 
 // Returns the index of one or two capital letters in a table of actions; -1 for other characters.
-static int place_of(struct text letters)
+static int index_of(struct text letters)
 {
-    int places[2] = {0, -1};
+    int letter_indices[2] = {0, -1};
 
     for (size_t number = 0; number < 2 && number < text_length(letters); number++)
-        places[number] = letters.at[number] >= 'A' && letters.at[number] <= 'Z' ? letters.at[number] - 'A' : -2;
-    if (!text_length(letters) || text_length(letters) > 2 || places[0] < 0 || places[1] < -1)
+        letter_indices[number] = letters.at[number] >= 'A' && letters.at[number] <= 'Z' ? letters.at[number] - 'A' : -2;
+    if (!text_length(letters) || text_length(letters) > 2 || letter_indices[0] < 0 || letter_indices[1] < -1)
         return -1;
-    return places[0] * 27 + places[1] + 1;
+    return letter_indices[0] * 27 + letter_indices[1] + 1;
 }
 
 void actions_clear(struct actions *actions)
@@ -34,17 +34,17 @@ void actions_clear(struct actions *actions)
 
 void actions_add(struct actions *actions, const uint8_t *letters, size_t length, uint8_t action)
 {
-    int place = place_of((struct text){letters, letters + length});
+    int index = index_of((struct text){letters, letters + length});
 
-    if (place >= 0)
-        actions->of[place] = action;
+    if (index >= 0)
+        actions->of[index] = action;
 }
 
 uint8_t action_of(const struct actions *actions, struct text letters)
 {
-    int place = place_of(letters);
+    int index = index_of(letters);
 
-    return place < 0 ? NO_CODE : actions->of[place];
+    return index < 0 ? NO_CODE : actions->of[index];
 }
 
 struct blkparse_text {

@@ -105,7 +105,7 @@ static struct text rest_of(const struct text *text)
     return rest;
 }
 
-static bool take_place(struct text *text)
+static bool skip_probe_address(struct text *text)
 {
     const uint8_t *end;
 
@@ -154,7 +154,7 @@ static bool take_step(const struct step *step, struct text *at, uint64_t *number
     case STEP_WORD:
         return take_all(at, is_word);
     case STEP_PLACE:
-        return take_place(at);
+        return skip_probe_address(at);
     case STEP_END:
         return take_end(at);
     case STEP_NUMBER:
@@ -204,11 +204,11 @@ static bool match_choice(struct matcher *matcher, size_t step, size_t choice, st
     }
     if (is_quoted && !take_byte(&at, '"'))
         return false;
-    for (size_t place = matcher->failed[choice]; place-- > (size_t)(at.at - matcher->line.at);) {
-        const uint8_t *end = matcher->line.at + place;
+    for (size_t offset = matcher->failed[choice]; offset-- > (size_t)(at.at - matcher->line.at);) {
+        const uint8_t *end = matcher->line.at + offset;
         bool may_fit = !is_quoted || (end < at.end && *end == '"');
 
-        matcher->failed[choice] = place;
+        matcher->failed[choice] = offset;
         if (may_fit && !is_quoted && next && next->kind == STEP_LITERAL)
             may_fit = end < at.end && *end == next->literal[0];
         if (may_fit && steps[step].kind == STEP_WORDS_END)

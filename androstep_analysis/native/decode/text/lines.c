@@ -23,7 +23,7 @@ void reader_end(struct reader *reader)
 {
     free(reader->counts);
     free(reader->threads.rows);
-    map_free(&reader->threads.places);
+    map_free(&reader->threads.indices);
 }
 
 API void text_tables(struct reader *reader, struct table *block, struct table *fs, struct table *commands,
@@ -228,11 +228,11 @@ uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name)
 // Returns the thread and adds it if it is new; NULL at the limit or without memory.
 static struct thread *thread_of(struct threads *threads, int32_t tid, bool *is_new)
 {
-    uint64_t *place = map_find(&threads->places, 0, (uint32_t)tid);
+    uint64_t *slot = map_find(&threads->indices, 0, (uint32_t)tid);
 
-    *is_new = !place;
-    if (place)
-        return &threads->rows[*place - 1];
+    *is_new = !slot;
+    if (slot)
+        return &threads->rows[*slot - 1];
     if (threads->count == MAX_THREADS)
         return NULL;
     if (threads->count == threads->capacity) {
@@ -242,10 +242,10 @@ static struct thread *thread_of(struct threads *threads, int32_t tid, bool *is_n
             return NULL;
         threads->rows = rows;
     }
-    place = map_add(&threads->places, 0, (uint32_t)tid);
-    if (!place)
+    slot = map_add(&threads->indices, 0, (uint32_t)tid);
+    if (!slot)
         return NULL;
-    *place = ++threads->count;
+    *slot = ++threads->count;
     return &threads->rows[threads->count - 1];
 }
 

@@ -66,8 +66,8 @@ struct threads {
     struct thread *rows;
     size_t count;
     size_t capacity;
-    size_t flushed;    // threads whose last row is written
-    struct map places; // index plus one, by tid
+    size_t flushed;     // threads whose last row is written
+    struct map indices; // index plus one, by tid
 };
 
 // Cache of recently used short strings: most lines repeat strings of those before them.

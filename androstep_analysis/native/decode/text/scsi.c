@@ -66,11 +66,11 @@ static bool take_named(struct text *text, const char *label, uint64_t *number)
 static bool take_hex_digit(struct text *text, uint8_t *digit)
 {
     static const char digits[] = "0123456789abcdef";
-    const char *place = text->at < text->end && *text->at ? strchr(digits, *text->at) : NULL;
+    const char *found = text->at < text->end && *text->at ? strchr(digits, *text->at) : NULL;
 
-    if (!place)
+    if (!found)
         return false;
-    *digit = (uint8_t)(place - digits);
+    *digit = (uint8_t)(found - digits);
     text->at++;
     return true;
 }
