@@ -8,8 +8,8 @@
 
 void accesses_free(struct accesses *accesses)
 {
-    map_free(&accesses->numbers);
-    map_free(&accesses->threads);
+    map_free(&accesses->resource_ids);
+    map_free(&accesses->user_ids);
     free(accesses->resources);
     free(accesses->users);
     free(accesses->pending);
@@ -17,11 +17,11 @@ void accesses_free(struct accesses *accesses)
 
 uint32_t accesses_resource(struct accesses *accesses, uint64_t kind, uint64_t key, enum resource_order order)
 {
-    uint64_t *number = map_add(&accesses->numbers, kind, key);
+    uint64_t *slot = map_add(&accesses->resource_ids, kind, key);
 
-    if (!number)
+    if (!slot)
         return 0;
-    if (!*number) {
+    if (!*slot) {
         if (accesses->nr_resources == UINT32_MAX)
             return 0;
         if (accesses->nr_resources == accesses->resources_capacity) {
@@ -34,14 +34,14 @@ uint32_t accesses_resource(struct accesses *accesses, uint64_t kind, uint64_t ke
         }
         accesses->resources[accesses->nr_resources++] =
             (struct resource){.exclusive = NO_OPERATION, .order = (uint8_t)order};
-        *number = accesses->nr_resources;
+        *slot = accesses->nr_resources;
     }
-    return (uint32_t)*number;
+    return (uint32_t)*slot;
 }
 
 uint32_t accesses_known_resource(const struct accesses *accesses, uint64_t kind, uint64_t key)
 {
-    return (uint32_t)map_value(&accesses->numbers, kind, key);
+    return (uint32_t)map_value(&accesses->resource_ids, kind, key);
 }
 
 int64_t accesses_exclusive(const struct accesses *accesses, uint32_t resource)
@@ -59,11 +59,11 @@ static uint64_t list_of(uint32_t resource, enum access access)
 // Returns the index of a new user plus one; 0 without memory.
 static uint32_t new_user(struct accesses *accesses)
 {
-    uint32_t number = accesses->free;
+    uint32_t id = accesses->free;
 
-    if (number) {
-        accesses->free = accesses->users[number - 1].next;
-        return number;
+    if (id) {
+        accesses->free = accesses->users[id - 1].next;
+        return id;
     }
     if (accesses->nr_users == accesses->users_capacity) {
         struct user *users = array_grow(accesses->users, &accesses->users_capacity, sizeof(*users));
@@ -79,18 +79,18 @@ static uint32_t new_user(struct accesses *accesses)
 static bool settle(struct accesses *accesses, uint32_t resource, enum access access, int64_t operation)
 {
     struct resource *used = &accesses->resources[resource - 1];
-    uint32_t thread = accesses->course.thread[operation], number;
-    uint64_t *slot = map_add(&accesses->threads, list_of(resource, access), thread);
+    uint32_t thread = accesses->course.thread[operation], id;
+    uint64_t *slot = map_add(&accesses->user_ids, list_of(resource, access), thread);
 
     if (!slot)
         return false;
     if (!*slot) {
-        number = new_user(accesses);
-        *slot = number;
-        if (!number)
+        id = new_user(accesses);
+        *slot = id;
+        if (!id)
             return false;
-        accesses->users[number - 1].next = used->users[access];
-        used->users[access] = number;
+        accesses->users[id - 1].next = used->users[access];
+        used->users[access] = id;
     }
     accesses->users[*slot - 1].operation = operation;
     if (access == ACCESS_EXCLUSIVE && operation > used->exclusive)
@@ -101,13 +101,13 @@ static bool settle(struct accesses *accesses, uint32_t resource, enum access acc
 // Removes the user that `link` refers to from its list.
 static void forget(struct accesses *accesses, uint64_t list, uint32_t *link)
 {
-    uint32_t number = *link;
-    struct user *user = accesses->users + number - 1;
+    uint32_t id = *link;
+    struct user *user = accesses->users + id - 1;
 
-    map_remove(&accesses->threads, list, accesses->course.thread[user->operation]);
+    map_remove(&accesses->user_ids, list, accesses->course.thread[user->operation]);
     *link = user->next;
     user->next = accesses->free;
-    accesses->free = number;
+    accesses->free = id;
 }
 
 // --- what runs -------------------------------------------------------------------------------------------------------
@@ -190,11 +190,11 @@ static bool is_implied(const struct course *course, const struct resource *resou
     return operation < exclusive && course->end_ns[operation] <= course->begin_ns[exclusive];
 }
 
-bool accesses_see(struct accesses *accesses, uint32_t number, enum access access, int64_t operation, int64_t exclusive,
+bool accesses_see(struct accesses *accesses, uint32_t id, enum access access, int64_t operation, int64_t exclusive,
                   access_visitor visitor, void *context)
 {
     const struct course *course = &accesses->course;
-    struct resource *resource = &accesses->resources[number - 1];
+    struct resource *resource = &accesses->resources[id - 1];
 
     for (size_t other = 0; other < NR_ACCESSES; other++) {
         uint32_t *link = &resource->users[other];
@@ -205,7 +205,7 @@ bool accesses_see(struct accesses *accesses, uint32_t number, enum access access
             const struct user *user = accesses->users + *link - 1;
 
             if (is_implied(course, resource, user->operation, exclusive)) {
-                forget(accesses, list_of(number, (enum access)other), link);
+                forget(accesses, list_of(id, (enum access)other), link);
                 continue;
             }
             if (course->thread[user->operation] != course->thread[operation] && !visitor(context, user->operation))

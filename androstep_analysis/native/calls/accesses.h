@@ -48,8 +48,8 @@ struct pending {
 
 struct accesses {
     struct course course;
-    struct map numbers; // of resources plus one, by kind and key
-    struct map threads; // of users plus one, by resource and access, and by thread
+    struct map resource_ids; // of resources plus one, by kind and key
+    struct map user_ids;     // of users plus one, by resource and access, and by thread
     struct resource *resources;
     struct user *users;
     struct pending *pending; // heap; the first entry ends first

@@ -41,11 +41,11 @@ static void end_call(struct calls *calls, const struct running *call)
     calls->names.now = now;
 }
 
-static void end_running(struct calls *calls, int32_t number)
+static void end_running(struct calls *calls, int32_t index)
 {
     struct running call;
 
-    if (running_end(&calls->running, &calls->threads, number, &call))
+    if (running_end(&calls->running, &calls->threads, index, &call))
         end_call(calls, &call);
 }
 
@@ -53,17 +53,17 @@ static void end_running(struct calls *calls, int32_t number)
 static void end_until(struct calls *calls, int64_t ts_ns)
 {
     struct running_calls *queue = &calls->running;
-    int32_t number;
+    int32_t index;
 
-    while ((number = running_next(queue, ts_ns)) != NO_INDEX) {
-        const struct running *call = &queue->running[number];
+    while ((index = running_next(queue, ts_ns)) != NO_INDEX) {
+        const struct running *call = &queue->running[index];
 
         if (ts_ns != INT64_MAX && !call->is_over && call_is_early(calls, call)) {
-            running_postpone(queue, number);
+            running_postpone(queue, index);
             continue;
         }
-        end_running(calls, number);
-        running_forget(queue, number);
+        end_running(calls, index);
+        running_forget(queue, index);
     }
 }
 
@@ -77,15 +77,15 @@ static void end_thread(struct calls *calls, int32_t thread)
 
 // --- beginnings -----------------------------------------------------------------------------------------------------
 
-// Returns the descriptor of a number in the call's row. If another running call is about to return the number, that
-// call is ended first.
-static int32_t look_up(struct calls *calls, const struct running *call, enum number number)
+// Returns the descriptor of an fd in the call's row. If another running call is about to return the fd, that call is
+// ended first.
+static int32_t look_up(struct calls *calls, const struct running *call, enum fd_choice choice)
 {
     const struct calls_input *in = calls->in;
-    bool is_first = number == FIRST_NUMBER;
+    bool is_first = choice == FIRST_FD;
     int32_t fd = is_first ? in->fd[call->row] : in->fd2[call->row], opener;
 
-    if (number == NO_NUMBER || fd < 0)
+    if (choice == NO_FD || fd < 0)
         return NO_INDEX;
     if (!descriptor_was_opened(&calls->open, call->thread, fd)) {
         opener = running_opener(&calls->running, &calls->threads, in, call->thread, fd);
@@ -102,7 +102,7 @@ static int32_t look_up(struct calls *calls, const struct running *call, enum num
 static void begin_call(struct calls *calls, uint32_t row)
 {
     const struct calls_input *in = calls->in;
-    enum number numbers[2];
+    enum fd_choice fds[2];
     struct running call = {
         .end_ns = call_end_ns(in, row),
         .row = row,
@@ -116,9 +116,9 @@ static void begin_call(struct calls *calls, uint32_t row)
     descriptor_install_pending(&calls->open, call.thread, row);
     calls->threads.threads[call.thread].row = row;
     calls->names.now = moment_of(calls, &call);
-    call_numbers(calls, row, numbers);
-    call.descriptor = look_up(calls, &call, numbers[0]);
-    call.descriptor2 = look_up(calls, &call, numbers[1]);
+    call_fds(calls, row, fds);
+    call.descriptor = look_up(calls, &call, fds[0]);
+    call.descriptor2 = look_up(calls, &call, fds[1]);
     if (call_is_partial(calls, row)) {
         call_resume(calls, &call);
         return;

@@ -111,8 +111,8 @@ static bool learn_with_it(struct finder *finder, int64_t earlier)
     const struct knowledge *knowledge = finder->knowledge + thread_of(finder, earlier);
     size_t count = knowledge->nr_lessons < NR_LESSONS ? knowledge->nr_lessons : NR_LESSONS;
 
-    for (size_t number = 0; number < count; number++) {
-        const struct lesson *lesson = knowledge->last + number;
+    for (size_t i = 0; i < count; i++) {
+        const struct lesson *lesson = knowledge->last + i;
 
         if (lesson->since <= earlier && thread_of(finder, lesson->operation) != thread &&
             !learn(finder, thread, lesson->operation))
@@ -166,8 +166,8 @@ static bool append_dependencies(struct finder *finder)
 
     if (finder->nr_earlier > 1)
         qsort(finder->earlier, finder->nr_earlier, sizeof(*finder->earlier), newest_first);
-    for (size_t number = 0; number < finder->nr_earlier; number++) {
-        int64_t earlier = finder->earlier[number];
+    for (size_t i = 0; i < finder->nr_earlier; i++) {
+        int64_t earlier = finder->earlier[i];
 
         if (!is_behind(finder, thread, earlier) &&
             !(append_row(finder->dependencies, finder->operation, earlier) && learn_with_it(finder, earlier)))
@@ -273,9 +273,9 @@ static bool use_other_name(struct finder *finder, uint32_t node, enum access acc
 
 static uint64_t original(const struct finder *finder, int32_t descriptor)
 {
-    uint64_t number = map_value(&finder->originals, 0, (uint32_t)descriptor);
+    uint64_t value = map_value(&finder->originals, 0, (uint32_t)descriptor);
 
-    return number ? number - 1 : (uint32_t)descriptor;
+    return value ? value - 1 : (uint32_t)descriptor;
 }
 
 static bool set(struct map *map, int32_t descriptor, uint64_t value)

@@ -7,9 +7,9 @@
 #include "calls/texts.h"
 #include "syscalls/columns.h"
 
-static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kind)
+static void tell(struct calls *calls, int32_t index, uint32_t path, uint8_t kind)
 {
-    struct description *description = &calls->open.descriptions[number];
+    struct description *description = &calls->open.descriptions[index];
     uint8_t left = kind_of_path(calls->in, path, kind);
     struct location location;
     uint32_t at;
@@ -17,8 +17,8 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
     description->checked_path = path;
     if (left == LEFT_UNKNOWN)
         return;
-    description_is(&calls->open, number, left);
-    description = &calls->open.descriptions[number];
+    description_is(&calls->open, index, left);
+    description = &calls->open.descriptions[index];
     if (left != LEFT_NOT || description->inode != NO_INDEX || kind == FD_KIND_DELETED ||
         !names_walk(&calls->names, ROOT, path, false, &location))
         return;
@@ -29,13 +29,13 @@ static void tell(struct calls *calls, int32_t number, uint32_t path, uint8_t kin
     at = names_path(&calls->names, location.dentry);
     calls->program.inserted[description->inserted_open].path = at;
     if (at == NO_STRING)
-        description_is(&calls->open, number, LEFT_NO_PATH);
+        description_is(&calls->open, index, LEFT_NO_PATH);
 }
 
 // Checks whether the recording says that the descriptor is open on another file than the one the calls led to.
-static bool is_other(struct calls *calls, int32_t number, uint32_t path, uint8_t kind)
+static bool is_other(struct calls *calls, int32_t index, uint32_t path, uint8_t kind)
 {
-    struct description *description = &calls->open.descriptions[number];
+    struct description *description = &calls->open.descriptions[index];
     uint8_t left = kind_of_path(calls->in, path, kind);
     struct location location;
 

@@ -16,11 +16,11 @@ void files_free(struct files *files)
 
 int32_t inode_new(struct files *files, uint8_t type, uint8_t origin)
 {
-    int32_t number = (int32_t)files->nr_inodes;
+    int32_t index = (int32_t)files->nr_inodes;
     struct inode *inode = PUSH(files, inodes);
 
     *inode = (struct inode){
-        .same = number,
+        .same = index,
         .dentry = NO_INDEX,
         .first_dir = NO_INDEX,
         .above = NO_INDEX,
@@ -30,13 +30,13 @@ int32_t inode_new(struct files *files, uint8_t type, uint8_t origin)
         .ino = NO_INT64,
         .size = origin == ORIGIN_MADE ? 0 : NO_INT64,
         .start_size = NO_INT64,
-        .number = NO_INDEX,
+        .id = NO_INDEX,
         .unnamed = NO_INDEX,
         .origin = origin,
         .type = type,
         .size_from = SIZE_FROM_NOTHING,
     };
-    return number;
+    return index;
 }
 
 int32_t inode_find(struct files *files, int32_t inode)

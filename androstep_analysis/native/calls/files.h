@@ -35,7 +35,7 @@ struct inode {
     int64_t appended;    // bytes appended at an unknown end of the file
     uint32_t busy;       // running calls that change the size
     uint32_t version;    // counts calls that change the size
-    int32_t number;      // in the tables; NO_INDEX: none yet
+    int32_t id;          // in the tables; NO_INDEX: none yet
     int32_t unnamed;     // N of `.unnamed/N`
     uint8_t origin, type, left, size_from;
     bool is_walked; // paths lead through it

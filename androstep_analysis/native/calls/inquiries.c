@@ -59,7 +59,7 @@ void descriptor_end(struct calls *calls, const struct running *call)
     };
     uint8_t operation = operation_of(calls, call)->call;
     bool is_steady = size_end(&calls->files, call);
-    int32_t number = calls->open.descriptors[call->descriptor].description;
+    int32_t description_index = calls->open.descriptors[call->descriptor].description;
 
     if (!row_succeeded(calls->in, call->row))
         return;
@@ -76,7 +76,7 @@ void descriptor_end(struct calls *calls, const struct running *call)
     else
         stat_end(calls, NULL, call->sized, call->row, is_steady);
     if (calls->files.inodes[call->sized].left)
-        description_is(&calls->open, number, calls->files.inodes[call->sized].left);
+        description_is(&calls->open, description_index, calls->files.inodes[call->sized].left);
     else if (operation == FSTAT && calls->in->mode[call->row] != NO_INT32 && (calls->in->mode[call->row] & 0170000))
         descriptor_is(&calls->open, call->descriptor, LEFT_NOT);
 }

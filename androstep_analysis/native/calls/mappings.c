@@ -23,10 +23,10 @@ int32_t space_new(struct mappings *mappings)
 }
 
 // Copies the mappings for the child of a fork. In the program only the parent has them.
-int32_t space_copy(struct mappings *mappings, int32_t number)
+int32_t space_copy(struct mappings *mappings, int32_t index)
 {
     int32_t copy = space_new(mappings);
-    const struct space *space = &mappings->spaces[number];
+    const struct space *space = &mappings->spaces[index];
     struct space *made = &mappings->spaces[copy];
 
     if (!space->count)
@@ -62,9 +62,9 @@ static void unmap(struct mappings *mappings, int32_t thread, uint32_t row, const
     operation->bytes = length_of(mapping);
 }
 
-void space_release(struct mappings *mappings, int32_t number, int32_t thread, uint32_t row)
+void space_release(struct mappings *mappings, int32_t index, int32_t thread, uint32_t row)
 {
-    struct space *space = &mappings->spaces[number];
+    struct space *space = &mappings->spaces[index];
 
     if (--space->users)
         return;
@@ -113,10 +113,10 @@ static bool range_of(const struct mappings *mappings, uint64_t start, int64_t le
            !__builtin_add_overflow(start, ((uint64_t)length + page - 1) / page * page, end);
 }
 
-void mapping_add(struct mappings *mappings, int32_t number, uint64_t start, int64_t length, int32_t descriptor,
+void mapping_add(struct mappings *mappings, int32_t index, uint64_t start, int64_t length, int32_t descriptor,
                  int64_t offset)
 {
-    struct space *space = &mappings->spaces[number];
+    struct space *space = &mappings->spaces[index];
     struct mapping mapping = {.start = start, .offset = offset, .descriptor = descriptor};
 
     if (range_of(mappings, start, length, &mapping.end))
@@ -131,10 +131,10 @@ static void describe(struct operation *operation, const struct mapping *part)
     operation->left = LEFT_NOT;
 }
 
-void mapping_remove(struct mappings *mappings, int32_t number, int32_t thread, uint32_t row, uint64_t start,
+void mapping_remove(struct mappings *mappings, int32_t index, int32_t thread, uint32_t row, uint64_t start,
                     int64_t length, struct operation *operation)
 {
-    struct space *space = &mappings->spaces[number];
+    struct space *space = &mappings->spaces[index];
     uint64_t end;
     size_t at;
 
@@ -168,10 +168,10 @@ void mapping_remove(struct mappings *mappings, int32_t number, int32_t thread, u
     }
 }
 
-void mapping_sync(const struct mappings *mappings, int32_t number, uint64_t start, int64_t length,
+void mapping_sync(const struct mappings *mappings, int32_t index, uint64_t start, int64_t length,
                   struct operation *operation)
 {
-    const struct space *space = &mappings->spaces[number];
+    const struct space *space = &mappings->spaces[index];
     uint64_t end;
     size_t at;
     struct mapping part;
@@ -191,9 +191,9 @@ void mapping_sync(const struct mappings *mappings, int32_t number, uint64_t star
     describe(operation, &part);
 }
 
-void mapping_move(struct mappings *mappings, int32_t number, uint64_t start, int64_t length, uint64_t to)
+void mapping_move(struct mappings *mappings, int32_t index, uint64_t start, int64_t length, uint64_t to)
 {
-    struct space *space = &mappings->spaces[number];
+    struct space *space = &mappings->spaces[index];
     uint64_t end;
     int64_t offset;
     struct mapping moved;
@@ -204,7 +204,7 @@ void mapping_move(struct mappings *mappings, int32_t number, uint64_t start, int
     moved = space->mappings[at];
     offset = offset_after(moved.offset, start - moved.start);
     memmove(&space->mappings[at], &space->mappings[at + 1], (--space->count - at) * sizeof(moved));
-    mapping_add(mappings, number, to, length, moved.descriptor, offset);
+    mapping_add(mappings, index, to, length, moved.descriptor, offset);
     if (moved.is_copy) {
         at = first_behind(space, to);
         if (at < space->count)

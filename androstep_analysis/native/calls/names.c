@@ -72,13 +72,13 @@ static bool is_empty(const struct names *names, int32_t dir)
             names->dentries[inode->dentry].state == NAME_ABSENT);
 }
 
-static int32_t settle_absent(struct names *names, int32_t number)
+static int32_t settle_absent(struct names *names, int32_t index)
 {
-    struct dentry *dentry = &names->dentries[number];
+    struct dentry *dentry = &names->dentries[index];
 
     if (dentry->state == NAME_UNKNOWN && is_empty(names, dentry->dir))
         dentry->state = NAME_ABSENT;
-    return number;
+    return index;
 }
 
 static int32_t dentry_of(struct names *names, int32_t dir, uint32_t name)
@@ -321,17 +321,17 @@ static void confirm_above(struct names *names, int32_t dentry)
 }
 
 // Records a file at a name that was absent.
-static void appear(struct names *names, int32_t number, uint8_t type)
+static void appear(struct names *names, int32_t index, uint8_t type)
 {
-    struct dentry *dentry = &names->dentries[number];
+    struct dentry *dentry = &names->dentries[index];
     int32_t inode;
 
     if (dentry->inode != NO_INDEX && names->files->inodes[dentry->inode].origin != ORIGIN_UNKNOWN)
         dentry->inode = NO_INDEX;
-    inode = inode_of(names, number, type);
+    inode = inode_of(names, index, type);
     names->files->inodes[inode].origin = ORIGIN_APPEARED;
-    confirm_above(names, number);
-    changed(names, number, inode, false);
+    confirm_above(names, index);
+    changed(names, index, inode, false);
 }
 
 void names_confirm(struct names *names, struct location *location, uint8_t type)
@@ -356,17 +356,17 @@ void names_confirm(struct names *names, struct location *location, uint8_t type)
 
 static void take_name(struct names *names, int32_t dentry)
 {
-    int32_t number = names->dentries[dentry].inode;
+    int32_t index = names->dentries[dentry].inode;
     struct inode *inode;
 
-    if (number == NO_INDEX || names->dentries[dentry].state == NAME_ABSENT)
+    if (index == NO_INDEX || names->dentries[dentry].state == NAME_ABSENT)
         return;
-    number = inode_find(names->files, number);
-    inode = &names->files->inodes[number];
+    index = inode_find(names->files, index);
+    inode = &names->files->inodes[index];
     if (inode->dentry == dentry)
         inode->dentry = NO_INDEX;
     if (inode->nr_names && !--inode->nr_names && inode->ino != NO_INT64 &&
-        map_value(&names->inode_numbers, inode->dev, (uint64_t)inode->ino) == (uint64_t)number + 1)
+        map_value(&names->inode_numbers, inode->dev, (uint64_t)inode->ino) == (uint64_t)index + 1)
         map_remove(&names->inode_numbers, inode->dev, (uint64_t)inode->ino);
 }
 
@@ -417,11 +417,11 @@ void names_absent(struct names *names, const struct location *location)
         dentry->state = NAME_ABSENT;
 }
 
-static void give_name(struct names *names, int32_t dentry, int32_t number)
+static void give_name(struct names *names, int32_t dentry, int32_t index)
 {
-    struct inode *inode = &names->files->inodes[number];
+    struct inode *inode = &names->files->inodes[index];
 
-    names->dentries[dentry].inode = number;
+    names->dentries[dentry].inode = index;
     names->dentries[dentry].state = NAME_PRESENT;
     names->dentries[dentry].changed_ns = names->now.end_ns;
     inode->dentry = dentry;
@@ -512,38 +512,38 @@ static void join(struct names *names, int32_t into, int32_t other)
     survivor->is_cut |= joined->is_cut;
 }
 
-int32_t names_identify(struct names *names, struct location *location, int32_t number, uint32_t dev, int64_t ino)
+int32_t names_identify(struct names *names, struct location *location, int32_t index, uint32_t dev, int64_t ino)
 {
     struct inode *inode;
     uint64_t *slot;
     int32_t other;
 
-    number = inode_find(names->files, number);
-    if (number == NO_INDEX || dev == NO_UINT32 || ino == NO_INT64)
-        return number;
-    inode = &names->files->inodes[number];
+    index = inode_find(names->files, index);
+    if (index == NO_INDEX || dev == NO_UINT32 || ino == NO_INT64)
+        return index;
+    inode = &names->files->inodes[index];
     if (inode->ino == ino && inode->dev == dev)
-        return number;
+        return index;
     if (inode->ino != NO_INT64) { // another file is there now, and no recorded call put it there
         names->conflicts++;
         if (!location || location->dentry == NO_INDEX)
-            return number;
+            return index;
         names_make(names, location, inode->type, ORIGIN_START);
-        number = location->inode;
-        inode = &names->files->inodes[number];
+        index = location->inode;
+        inode = &names->files->inodes[index];
     }
     slot = storage_slot(names->storage, &names->inode_numbers, dev, (uint64_t)ino);
     other = *slot ? inode_find(names->files, (int32_t)(*slot - 1)) : NO_INDEX;
-    if (other != NO_INDEX && other != number && inode->type != TYPE_DIRECTORY &&
+    if (other != NO_INDEX && other != index && inode->type != TYPE_DIRECTORY &&
         names->files->inodes[other].type != TYPE_DIRECTORY && names->files->inodes[other].nr_names &&
         inode->origin == ORIGIN_START && names->files->inodes[other].origin == ORIGIN_START) {
-        join(names, other, number);
+        join(names, other, index);
         return other;
     }
-    *slot = (uint64_t)number + 1;
+    *slot = (uint64_t)index + 1;
     inode->dev = dev;
     inode->ino = ino;
-    return number;
+    return index;
 }
 
 static void reserve(struct names *names, size_t bytes)

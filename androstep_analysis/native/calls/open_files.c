@@ -1,5 +1,5 @@
-// A descriptor number leads to a descriptor of the program, and that to an open file description, which dup and fork
-// share. A number that a fork copied gets a descriptor of the program only when the child uses it: by a dup of the
+// An fd leads to a descriptor of the program, and that to an open file description, which dup and fork
+// share. An fd that a fork copied gets a descriptor of the program only when the child uses it: by a dup of the
 // parent at the fork.
 #include "calls/open_files.h"
 
@@ -42,7 +42,7 @@ int32_t descriptor_new(struct open_files *open, int32_t description)
 {
     struct descriptor *descriptor = PUSH(open, descriptors);
 
-    *descriptor = (struct descriptor){.description = description, .number = NO_INDEX};
+    *descriptor = (struct descriptor){.description = description, .id = NO_INDEX};
     return (int32_t)open->nr_descriptors - 1;
 }
 
@@ -59,9 +59,9 @@ int32_t description_inode(struct open_files *open, struct description *descripti
     return description->inode;
 }
 
-void description_is(struct open_files *open, int32_t number, uint8_t left)
+void description_is(struct open_files *open, int32_t index, uint8_t left)
 {
-    struct description *description = &open->descriptions[number];
+    struct description *description = &open->descriptions[index];
 
     if (left == LEFT_NOT) {
         if (description->left == LEFT_UNKNOWN)
@@ -163,18 +163,19 @@ static int32_t copy_entry(struct open_files *open, int32_t entry, int32_t fork)
 int32_t fd_table_copy(struct open_files *open, int32_t table, uint32_t row, int32_t thread)
 {
     struct fork *fork = PUSH(open, forks);
-    int32_t number = (int32_t)open->nr_forks - 1, copy = fd_table_new(open);
+    int32_t fork_index = (int32_t)open->nr_forks - 1, copy = fd_table_new(open);
     struct map entries;
 
     *fork = (struct fork){row, thread};
     open->tables[copy].parent = table;
-    open->tables[copy].fork = number;
+    open->tables[copy].fork = fork_index;
     entries = open->tables[table].entries;
     for (size_t at = 0; at < entries.room; at++) {
         const struct map_slot *slot = &entries.slots[at];
 
         if (slot->value >= FIRST_ENTRY)
-            set_entry(open, copy, (int32_t)slot->key, copy_entry(open, (int32_t)(slot->value - FIRST_ENTRY), number));
+            set_entry(open, copy, (int32_t)slot->key,
+                      copy_entry(open, (int32_t)(slot->value - FIRST_ENTRY), fork_index));
         else if (slot->value)
             *slot_of(open, copy, (int32_t)slot->key) = CLOSED;
     }
@@ -200,7 +201,7 @@ static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, 
 {
     int32_t first = table, entry;
 
-    // The number was open before the processes were separated by forks, unless one of them used it otherwise.
+    // The fd was open before the processes were separated by forks, unless one of them used it otherwise.
     for (int forks = 0; forks < MOST_FORKS && open->tables[first].parent != NO_INDEX &&
                         open->tables[open->tables[first].parent].users &&
                         !map_value(&open->tables[open->tables[first].parent].entries, 0, (uint32_t)fd);
@@ -227,12 +228,12 @@ static int32_t entry_before(struct open_files *open, int32_t table, int32_t fd, 
 
 int32_t descriptor_leads_to(struct open_files *open, int32_t thread, int32_t pid, int32_t fd)
 {
-    uint64_t number = map_value(&open->threads->process_numbers, 0, (uint32_t)pid);
-    int32_t process = number ? (int32_t)number - 1 : open->threads->threads[thread].process;
+    uint64_t value = map_value(&open->threads->process_numbers, 0, (uint32_t)pid);
+    int32_t process = value ? (int32_t)value - 1 : open->threads->threads[thread].process;
     int32_t entry = entry_at(open, open->threads->processes[process].table, fd);
     struct description *description;
 
-    if (entry == NO_INDEX || (!number && open->threads->processes[process].pid != pid))
+    if (entry == NO_INDEX || (!value && open->threads->processes[process].pid != pid))
         return NO_INDEX;
     while (open->entries[entry].descriptor == NO_INDEX)
         entry = open->entries[entry].from;
@@ -299,7 +300,7 @@ static bool is_opening(const struct open_files *open, int32_t entry, int32_t thr
 
 static void install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t entry)
 {
-    // Only dup2 returns a number that is open. For other calls a close is missing, or the order of the calls is
+    // Only dup2 returns an fd that is open. For other calls a close is missing, or the order of the calls is
     // unknown.
     open->conflicts +=
         entry_at(open, table_of(open, thread), fd) != NO_INDEX && call_type(open->in->call[row])->step != STEP_DUP_TO;
@@ -326,7 +327,7 @@ void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, i
                     .descriptor = descriptor, .from = NO_INDEX, .thread = thread, .row = row, .is_cloexec = cloexec}));
 }
 
-// Installs the number that the last call of the thread returned: it has ended, since the thread makes another call.
+// Installs the fd that the last call of the thread returned: it has ended, since the thread makes another call.
 void descriptor_install_pending(struct open_files *open, int32_t thread, uint32_t row)
 {
     int32_t entry = open->threads->threads[thread].pending_entry;
@@ -354,7 +355,7 @@ void descriptor_cloexec(struct open_files *open, int32_t thread, int32_t fd, boo
         open->entries[entry].is_cloexec = cloexec;
 }
 
-// Closes all numbers of a range or, if `marked`, those marked close-on-exec. With `mark` it only sets that mark.
+// Closes all fds of a range or, if `marked`, those marked close-on-exec. With `mark` it only sets that mark.
 static void close_some(struct open_files *open, int32_t thread, uint32_t row, uint32_t first, uint32_t last,
                        bool marked, bool mark)
 {

@@ -1,4 +1,4 @@
-// The open file of each descriptor number of each process.
+// The open file of each fd of each process.
 #pragma once
 
 #include "calls/files.h"
@@ -21,7 +21,7 @@ struct description {
 
 struct descriptor {
     int32_t description;
-    int32_t number; // in the tables
+    int32_t id; // in the tables
     bool is_needed, is_closed, is_mapped;
 };
 
@@ -64,7 +64,7 @@ struct open_files {
     size_t nr_tables, tables_capacity;
     struct fork *forks;
     size_t nr_forks, forks_capacity;
-    uint64_t conflicts; // open numbers that a call returned again
+    uint64_t conflicts; // open fds that a call returned again
 };
 
 void open_files_free(struct open_files *open);
@@ -83,30 +83,30 @@ int32_t descriptor_inode(struct open_files *open, int32_t descriptor);
 void description_is(struct open_files *open, int32_t description, uint8_t left);
 void descriptor_is(struct open_files *open, int32_t descriptor, uint8_t left);
 
-// Returns the descriptor of the program for a number of the thread's process; NO_INDEX if it is not open.
+// Returns the descriptor of the program for an fd of the thread's process; NO_INDEX if it is not open.
 int32_t descriptor_known(struct open_files *open, int32_t thread, int32_t fd);
 
-// As descriptor_known, for a number that must have been open before the recording, since no call opened it.
+// As descriptor_known, for an fd that must have been open before the recording, since no call opened it.
 int32_t descriptor_before(struct open_files *open, int32_t thread, uint32_t row, int32_t fd);
 
-// Marks the number as open although no recorded call opened it: a descriptor that was received.
+// Marks the fd as open although no recorded call opened it: a descriptor that was received.
 int32_t descriptor_received(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, bool cloexec);
 
 // Returns the file that a descriptor of process `pid` is open on, as a call of the thread sees it; NO_INDEX if it is
 // unknown or not a file.
 int32_t descriptor_leads_to(struct open_files *open, int32_t thread, int32_t pid, int32_t fd);
 
-// Checks whether the number is known to be open.
+// Checks whether the fd is known to be open.
 bool descriptor_was_opened(const struct open_files *open, int32_t thread, int32_t fd);
 
-// Checks whether a call closed the number and none opened it since.
+// Checks whether a call closed the fd and none opened it since.
 bool descriptor_was_closed(const struct open_files *open, int32_t thread, int32_t fd);
 
 void descriptor_install(struct open_files *open, int32_t thread, uint32_t row, int32_t fd, int32_t descriptor,
                         bool cloexec);
 void descriptor_install_pending(struct open_files *open, int32_t thread, uint32_t row);
 
-// Closes the number without a recorded call that did so.
+// Closes the fd without a recorded call that did so.
 void descriptor_close(struct open_files *open, int32_t thread, uint32_t row, int32_t fd);
 void descriptor_closed(struct open_files *open, int32_t thread, int32_t fd);
 void descriptor_cloexec(struct open_files *open, int32_t thread, int32_t fd, bool cloexec);

@@ -428,23 +428,23 @@ static void decide(struct calls *calls, const int32_t *pids, size_t nr_pids)
     }
 }
 
-static int32_t file_number(struct calls *calls, int32_t inode)
+static int32_t file_id(struct calls *calls, int32_t inode)
 {
     struct inode *file;
 
     if (inode == NO_INDEX)
         return NO_INT32;
     file = &calls->files.inodes[inode_find(&calls->files, inode)];
-    if (file->number == NO_INDEX)
-        file->number = (int32_t)calls->nr_files++;
-    return file->number;
+    if (file->id == NO_INDEX)
+        file->id = (int32_t)calls->nr_files++;
+    return file->id;
 }
 
-static int32_t descriptor_number(const struct calls *calls, int32_t descriptor)
+static int32_t descriptor_id(const struct calls *calls, int32_t descriptor)
 {
-    return descriptor == NO_INDEX || calls->open.descriptors[descriptor].number == NO_INDEX
+    return descriptor == NO_INDEX || calls->open.descriptors[descriptor].id == NO_INDEX
                ? NO_INT32
-               : calls->open.descriptors[descriptor].number;
+               : calls->open.descriptors[descriptor].id;
 }
 
 static int32_t inode_of_operation(struct calls *calls, int32_t descriptor, int32_t inode)
@@ -471,7 +471,7 @@ static void settle(struct calls *calls, struct operation *operation)
 
 static bool is_usable(const struct calls *calls, int32_t descriptor)
 {
-    return calls->open.descriptors[descriptor].number != NO_INDEX && !calls->open.descriptors[descriptor].is_closed;
+    return calls->open.descriptors[descriptor].id != NO_INDEX && !calls->open.descriptors[descriptor].is_closed;
 }
 
 // Checks whether the operands are open, by an operation that is kept. Mappings outlive their descriptors.
@@ -485,11 +485,11 @@ static bool is_open(struct calls *calls, const struct operation *operation)
     if (descriptor == NO_INDEX)
         return true;
     if (operation->call >= MUNMAP && operation->call <= MAPPED_WRITE)
-        return calls->open.descriptors[descriptor].number != NO_INDEX && calls->open.descriptors[descriptor].is_mapped;
+        return calls->open.descriptors[descriptor].id != NO_INDEX && calls->open.descriptors[descriptor].is_mapped;
     return is_usable(calls, descriptor);
 }
 
-static void number(struct calls *calls)
+static void assign_ids(struct calls *calls)
 {
     size_t count = 0;
 
@@ -503,7 +503,7 @@ static void number(struct calls *calls)
         if (operation->is_inserted && made == NO_INDEX && !is_open(calls, operation))
             continue;
         if (made != NO_INDEX && (operation->call == OPEN || is_usable(calls, operation->descriptor)))
-            calls->open.descriptors[made].number = (int32_t)calls->nr_numbered++;
+            calls->open.descriptors[made].id = (int32_t)calls->nr_numbered++;
         else if (!is_open(calls, operation)) { // one thread used it while another one closed it
             calls->left[operation->row] = LEFT_UNKNOWN;
             continue;
@@ -513,10 +513,10 @@ static void number(struct calls *calls)
         if (operation->call == CLOSE)
             calls->open.descriptors[operation->descriptor].is_closed = true;
         settle(calls, operation);
-        file_number(calls, operation->inode);
-        file_number(calls, operation->inode2);
-        if (thread->number == NO_INDEX)
-            thread->number = (int32_t)calls->nr_numbered_threads++;
+        file_id(calls, operation->inode);
+        file_id(calls, operation->inode2);
+        if (thread->id == NO_INDEX)
+            thread->id = (int32_t)calls->nr_numbered_threads++;
         calls->ordered[count++] = operation;
     }
     calls->nr_ordered = count;
@@ -538,7 +538,7 @@ size_t output_finish(struct calls *calls, const int32_t *pids, size_t nr_pids)
                 calls->left[row] = LEFT_FILTERED;
         }
     decide(calls, pids, nr_pids);
-    number(calls);
+    assign_ids(calls);
     return calls->nr_ordered;
 }
 
@@ -587,14 +587,14 @@ static void append_operation(struct calls *calls, struct table *table, const str
     put_int64(table, OPERATION_NUMBER, row, (int64_t)row);
     put_int64(table, OPERATION_TS_NS, row, in->ts_ns[operation->row] - in->ts_ns[0]);
     put_int64(table, OPERATION_DURATION_NS, row, operation->is_inserted ? NO_INT64 : in->duration_ns[operation->row]);
-    put_int32(table, OPERATION_THREAD, row, calls->threads.threads[operation->thread].number);
+    put_int32(table, OPERATION_THREAD, row, calls->threads.threads[operation->thread].id);
     put_code(table, OPERATION_CALL, row, operation->call);
     put_code(table, OPERATION_INSERTED, row, operation->is_inserted);
-    put_int32(table, OPERATION_DESCRIPTOR, row, descriptor_number(calls, operation->descriptor));
-    put_int32(table, OPERATION_DESCRIPTOR2, row, descriptor_number(calls, operation->descriptor2));
-    put_int32(table, OPERATION_FILE, row, file_number(calls, operation->inode));
+    put_int32(table, OPERATION_DESCRIPTOR, row, descriptor_id(calls, operation->descriptor));
+    put_int32(table, OPERATION_DESCRIPTOR2, row, descriptor_id(calls, operation->descriptor2));
+    put_int32(table, OPERATION_FILE, row, file_id(calls, operation->inode));
     if (is_file2)
-        put_int32(table, OPERATION_FILE2, row, file_number(calls, operation->inode2));
+        put_int32(table, OPERATION_FILE2, row, file_id(calls, operation->inode2));
     put_uint32(table, OPERATION_PATH, row, operation->path);
     put_uint32(table, OPERATION_PATH2, row, operation->path2);
     put_int64(table, OPERATION_FLAGS, row, flags_of(calls, operation));
@@ -608,19 +608,19 @@ static void append_operation(struct calls *calls, struct table *table, const str
 }
 
 // Checks whether the inode is a file that must exist at the start.
-static bool is_population(struct calls *calls, int32_t number)
+static bool is_population(struct calls *calls, int32_t index)
 {
-    const struct inode *inode = &calls->files.inodes[number],
-                       *itself = &calls->files.inodes[inode_find(&calls->files, number)];
+    const struct inode *inode = &calls->files.inodes[index],
+                       *itself = &calls->files.inodes[inode_find(&calls->files, index)];
 
-    return number != ROOT && inode->origin == ORIGIN_START && !inode->left &&
-           (type_of(inode) == TYPE_DIRECTORY || itself->number != NO_INDEX);
+    return index != ROOT && inode->origin == ORIGIN_START && !inode->left &&
+           (type_of(inode) == TYPE_DIRECTORY || itself->id != NO_INDEX);
 }
 
-static void append_population(struct calls *calls, struct table *table, int32_t number, uint32_t path)
+static void append_population(struct calls *calls, struct table *table, int32_t index, uint32_t path)
 {
-    const struct inode *inode = &calls->files.inodes[number],
-                       *itself = &calls->files.inodes[inode_find(&calls->files, number)];
+    const struct inode *inode = &calls->files.inodes[index],
+                       *itself = &calls->files.inodes[inode_find(&calls->files, index)];
     uint8_t type = type_of(itself);
     size_t row = table_row(table);
 
@@ -631,7 +631,7 @@ static void append_population(struct calls *calls, struct table *table, int32_t 
         put_uint32(table, FILE_TARGET, row, itself->target);
     if (type != TYPE_FILE || type_of(inode) == TYPE_DIRECTORY)
         return;
-    put_int32(table, FILE_NUMBER, row, itself->number == NO_INDEX ? NO_INT32 : itself->number);
+    put_int32(table, FILE_NUMBER, row, itself->id == NO_INDEX ? NO_INT32 : itself->id);
     put_int64(table, FILE_SIZE_BYTES, row, first_size(itself));
     put_code(table, FILE_SIZE_FROM, row,
              itself->start_size != NO_INT64 ? itself->size_from
@@ -678,10 +678,10 @@ API bool calls_tables(struct calls *calls, struct table *operations, struct tabl
         const struct thread *thread = &calls->threads.threads[n];
         size_t row;
 
-        if (thread->number == NO_INDEX)
+        if (thread->id == NO_INDEX)
             continue;
         row = table_row(threads);
-        put_int32(threads, THREAD_NUMBER, row, thread->number);
+        put_int32(threads, THREAD_NUMBER, row, thread->id);
         put_int32(threads, THREAD_PID, row, calls->threads.processes[thread->process].pid);
         put_int32(threads, THREAD_TID, row, thread->tid);
     }

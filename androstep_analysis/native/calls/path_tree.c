@@ -36,8 +36,8 @@ void path_tree_free(struct path_tree *tree)
 // Returns the node of a name in a directory; ROOT_NODE, which is not the node of any name, without memory.
 static uint32_t child(struct path_tree *tree, uint32_t parent, const uint8_t *name, size_t length)
 {
-    uint32_t number = strings_add(tree->names, name, length);
-    uint64_t *node = number == NO_STRING ? NULL : map_add(&tree->nodes, parent, number);
+    uint32_t string = strings_add(tree->names, name, length);
+    uint64_t *node = string == NO_STRING ? NULL : map_add(&tree->nodes, parent, string);
 
     if (!node)
         return ROOT_NODE;

@@ -144,13 +144,13 @@ static uint8_t type_of_mode(int32_t mode)
     }
 }
 
-void stat_end(struct calls *calls, struct location *location, int32_t number, uint32_t row, bool is_steady)
+void stat_end(struct calls *calls, struct location *location, int32_t index, uint32_t row, bool is_steady)
 {
     int32_t mode = calls->in->mode[row];
     struct inode *inode;
 
-    number = names_identify(&calls->names, location, number, calls->in->dev[row], calls->in->ino[row]);
-    inode = &calls->files.inodes[number];
+    index = names_identify(&calls->names, location, index, calls->in->dev[row], calls->in->ino[row]);
+    inode = &calls->files.inodes[index];
     if (mode != NO_INT32) {
         if (inode->type == TYPE_UNKNOWN)
             inode->type = type_of_mode(mode);
@@ -160,9 +160,9 @@ void stat_end(struct calls *calls, struct location *location, int32_t number, ui
             inode->mode = mode & PERMISSIONS;
     }
     if (calls->in->size[row] != NO_INT64 && is_steady && type_of_mode(mode) == TYPE_FILE)
-        size_learn(&calls->files, number, calls->in->size[row], SIZE_FROM_STAT);
+        size_learn(&calls->files, index, calls->in->size[row], SIZE_FROM_STAT);
     if (location)
-        location->inode = number;
+        location->inode = index;
 }
 
 // --- open -----------------------------------------------------------------------------------------------------------
@@ -340,10 +340,10 @@ static void path_reached(struct calls *calls, const struct running *call, struct
         if (text_of(calls->in, target, &text, &length) && text_is_path(text, length) &&
             calls->in->result[row] != calls->in->bytes[row] && location->dentry != NO_INDEX &&
             !calls->files.inodes[location->inode].left) {
-            uint32_t number = storage_string(&calls->storage, calls->strings, text, length);
+            uint32_t string = storage_string(&calls->storage, calls->strings, text, length);
 
             calls->files.inodes[location->inode].type = TYPE_SYMLINK;
-            calls->files.inodes[location->inode].target = number;
+            calls->files.inodes[location->inode].target = string;
         }
         break;
     case TRUNCATE:

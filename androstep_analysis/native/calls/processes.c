@@ -5,19 +5,19 @@
 
 int32_t thread_of(struct calls *calls, int32_t tid, int32_t pid)
 {
-    uint64_t number = map_value(&calls->threads.thread_numbers, 0, (uint32_t)tid);
+    uint64_t value = map_value(&calls->threads.thread_numbers, 0, (uint32_t)tid);
     int32_t process;
 
-    if (number) {
-        struct process *owner = &calls->threads.processes[calls->threads.threads[number - 1].process];
+    if (value) {
+        struct process *owner = &calls->threads.processes[calls->threads.threads[value - 1].process];
 
         if (owner->pid == NO_INT32)
             owner->pid = pid;
-        return (int32_t)number - 1;
+        return (int32_t)value - 1;
     }
-    number = pid == NO_INT32 ? 0 : map_value(&calls->threads.process_numbers, 0, (uint32_t)pid);
-    if (number && calls->threads.processes[number - 1].nr_threads)
-        return thread_new(&calls->threads, tid, (int32_t)number - 1);
+    value = pid == NO_INT32 ? 0 : map_value(&calls->threads.process_numbers, 0, (uint32_t)pid);
+    if (value && calls->threads.processes[value - 1].nr_threads)
+        return thread_new(&calls->threads, tid, (int32_t)value - 1);
     process = process_new(&calls->threads, (struct process){.pid = pid,
                                                             .table = fd_table_new(&calls->open),
                                                             .space = space_new(&calls->mappings),

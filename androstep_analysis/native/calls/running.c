@@ -47,51 +47,51 @@ static void push(struct running_calls *queue, struct heap_entry added)
 
 void running_add(struct running_calls *queue, struct threads *threads, const struct running *call)
 {
-    int32_t number = queue->free;
+    int32_t index = queue->free;
 
-    if (number == NO_INDEX) {
+    if (index == NO_INDEX) {
         PUSH(queue, running);
-        number = (int32_t)queue->nr_running - 1;
+        index = (int32_t)queue->nr_running - 1;
     } else {
-        queue->free = queue->running[number].next_free;
+        queue->free = queue->running[index].next_free;
     }
-    queue->running[number] = *call;
-    threads->threads[call->thread].running = number;
-    push(queue, (struct heap_entry){call->end_ns, number});
+    queue->running[index] = *call;
+    threads->threads[call->thread].running = index;
+    push(queue, (struct heap_entry){call->end_ns, index});
 }
 
 int32_t running_next(struct running_calls *queue, int64_t ts_ns)
 {
-    int32_t number;
+    int32_t index;
 
     if (!queue->nr_heap || queue->heap[0].end_ns > ts_ns)
         return NO_INDEX;
-    number = queue->heap[0].call;
+    index = queue->heap[0].call;
     queue->heap[0] = queue->heap[--queue->nr_heap];
     sink(queue->heap, queue->nr_heap);
-    return number;
+    return index;
 }
 
-void running_postpone(struct running_calls *queue, int32_t number)
+void running_postpone(struct running_calls *queue, int32_t index)
 {
     struct heap_entry *entry = PUSH(queue, heap);
 
-    *entry = (struct heap_entry){INT64_MAX, number}; // no other ends later
+    *entry = (struct heap_entry){INT64_MAX, index}; // no other ends later
 }
 
-void running_forget(struct running_calls *queue, int32_t number)
+void running_forget(struct running_calls *queue, int32_t index)
 {
-    queue->running[number].next_free = queue->free;
-    queue->free = number;
+    queue->running[index].next_free = queue->free;
+    queue->free = index;
 }
 
-bool running_end(struct running_calls *queue, struct threads *threads, int32_t number, struct running *call)
+bool running_end(struct running_calls *queue, struct threads *threads, int32_t index, struct running *call)
 {
-    *call = queue->running[number];
+    *call = queue->running[index];
     if (call->is_over)
         return false;
-    queue->running[number].is_over = true;
-    if (threads->threads[call->thread].running == number)
+    queue->running[index].is_over = true;
+    if (threads->threads[call->thread].running == index)
         threads->threads[call->thread].running = NO_INDEX;
     return true;
 }

@@ -39,14 +39,14 @@ void running_add(struct running_calls *queue, struct threads *threads, const str
 int32_t running_next(struct running_calls *queue, int64_t ts_ns);
 
 // Adds a removed call again, after all others.
-void running_postpone(struct running_calls *queue, int32_t number);
+void running_postpone(struct running_calls *queue, int32_t index);
 
 // Frees the entry of a removed call.
-void running_forget(struct running_calls *queue, int32_t number);
+void running_forget(struct running_calls *queue, int32_t index);
 
 // Ends the call; false if it has ended already.
-bool running_end(struct running_calls *queue, struct threads *threads, int32_t number, struct running *call);
+bool running_end(struct running_calls *queue, struct threads *threads, int32_t index, struct running *call);
 
-// Returns the running call that is about to return number `fd` to the process of the thread; NO_INDEX if there is none.
+// Returns the running call that is about to return `fd` to the process of the thread; NO_INDEX if there is none.
 int32_t running_opener(const struct running_calls *queue, const struct threads *threads, const struct calls_input *in,
                        int32_t thread, int32_t fd);

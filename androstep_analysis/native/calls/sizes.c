@@ -1,11 +1,11 @@
 // The size at the start follows from sizes that calls return later, as long as no call has set the size.
 #include "calls/sizes.h"
 
-void size_begin(struct files *files, struct running *call, int32_t number, bool changes)
+void size_begin(struct files *files, struct running *call, int32_t index, bool changes)
 {
-    struct inode *inode = &files->inodes[number];
+    struct inode *inode = &files->inodes[index];
 
-    call->sized = number;
+    call->sized = index;
     call->changes_size = changes;
     call->is_sized_alone = !inode->busy;
     inode->busy += changes;
@@ -31,9 +31,9 @@ static void was_there(struct inode *inode)
         inode->origin = ORIGIN_START;
 }
 
-void size_learn(struct files *files, int32_t number, int64_t size, uint8_t from)
+void size_learn(struct files *files, int32_t index, int64_t size, uint8_t from)
 {
-    struct inode *inode = &files->inodes[number];
+    struct inode *inode = &files->inodes[index];
     int64_t start;
 
     if (size < 0 || inode->type == TYPE_DIRECTORY)
@@ -49,23 +49,23 @@ void size_learn(struct files *files, int32_t number, int64_t size, uint8_t from)
     inode->size = size;
 }
 
-void size_set(struct files *files, int32_t number, int64_t size)
+void size_set(struct files *files, int32_t index, int64_t size)
 {
-    struct inode *inode = &files->inodes[number];
+    struct inode *inode = &files->inodes[index];
 
     inode->is_cut = true;
     inode->size = size;
 }
 
-void size_write(struct files *files, int32_t number, int64_t offset, int64_t bytes)
+void size_write(struct files *files, int32_t index, int64_t offset, int64_t bytes)
 {
-    struct inode *inode = &files->inodes[number];
+    struct inode *inode = &files->inodes[index];
     int64_t end;
 
     if (bytes <= 0)
         return;
     if (offset == NO_INT64 || __builtin_add_overflow(offset, bytes, &end)) {
-        size_set(files, number, NO_INT64);
+        size_set(files, index, NO_INT64);
         return;
     }
     if (end > inode->written_end)
@@ -74,9 +74,9 @@ void size_write(struct files *files, int32_t number, int64_t offset, int64_t byt
         inode->size = end;
 }
 
-int64_t size_append(struct files *files, int32_t number, bool is_alone, int64_t bytes)
+int64_t size_append(struct files *files, int32_t index, bool is_alone, int64_t bytes)
 {
-    struct inode *inode = &files->inodes[number];
+    struct inode *inode = &files->inodes[index];
     int64_t offset = is_alone ? inode->size : NO_INT64;
 
     if (bytes <= 0)
@@ -87,14 +87,14 @@ int64_t size_append(struct files *files, int32_t number, bool is_alone, int64_t 
         else if (inode->size > inode->written_end)
             inode->written_end = inode->size;
     } else if (__builtin_add_overflow(inode->appended, bytes, &inode->appended)) {
-        size_set(files, number, NO_INT64);
+        size_set(files, index, NO_INT64);
     }
     return offset;
 }
 
-void size_read(struct files *files, int32_t number, int64_t offset, int64_t requested, int64_t bytes, bool is_steady)
+void size_read(struct files *files, int32_t index, int64_t offset, int64_t requested, int64_t bytes, bool is_steady)
 {
-    struct inode *inode = &files->inodes[number];
+    struct inode *inode = &files->inodes[index];
     int64_t end;
 
     if (offset == NO_INT64 || offset < 0 || bytes < 0 || __builtin_add_overflow(offset, bytes, &end))
@@ -106,5 +106,5 @@ void size_read(struct files *files, int32_t number, int64_t offset, int64_t requ
     }
     if (is_steady && requested != NO_INT64 && bytes < requested && inode->size == NO_INT64 &&
         (bytes || (end == inode->start_least && end > inode->written_end)))
-        size_learn(files, number, end, SIZE_FROM_END);
+        size_learn(files, index, end, SIZE_FROM_END);
 }

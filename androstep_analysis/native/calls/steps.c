@@ -218,25 +218,25 @@ static void begin_left(struct calls *calls, struct running *call, const struct c
     leave(calls, call->row, left_of(calls, call->descriptor, left));
 }
 
-void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2])
+void call_fds(const struct calls *calls, uint32_t row, enum fd_choice fds[2])
 {
     const struct calls_input *in = calls->in;
     const struct call_type *type = call_type(in->call[row]);
     bool has_one;
 
-    numbers[0] = numbers[1] = NO_NUMBER;
+    fds[0] = fds[1] = NO_FD;
     if (call_is_partial(calls, row)) {
-        numbers[0] = type->step == STEP_SEEK && is_resumed(calls, row) ? FIRST_NUMBER : NO_NUMBER;
+        fds[0] = type->step == STEP_SEEK && is_resumed(calls, row) ? FIRST_FD : NO_FD;
         return;
     }
     if (call_on_descriptor(calls, row) == NO_CALL && needs_path(type->step)) {
-        numbers[0] = is_relative(calls, in->fd[row], in->path[row]) ? FIRST_NUMBER : NO_NUMBER;
-        numbers[1] = is_relative(calls, in->fd2[row], in->path2[row]) ? SECOND_NUMBER : NO_NUMBER;
+        fds[0] = is_relative(calls, in->fd[row], in->path[row]) ? FIRST_FD : NO_FD;
+        fds[1] = is_relative(calls, in->fd2[row], in->path2[row]) ? SECOND_FD : NO_FD;
         return;
     }
-    if (type->step == STEP_BETWEEN) { // the first number of sendfile is the destination
-        numbers[0] = type->call == SENDFILE ? SECOND_NUMBER : FIRST_NUMBER;
-        numbers[1] = type->call == SENDFILE ? FIRST_NUMBER : SECOND_NUMBER;
+    if (type->step == STEP_BETWEEN) { // the first fd of sendfile is the destination
+        fds[0] = type->call == SENDFILE ? SECOND_FD : FIRST_FD;
+        fds[1] = type->call == SENDFILE ? FIRST_FD : SECOND_FD;
         return;
     }
     switch (type->step) {
@@ -264,7 +264,7 @@ void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2
         has_one = false;
         break;
     }
-    numbers[0] = has_one ? FIRST_NUMBER : NO_NUMBER;
+    fds[0] = has_one ? FIRST_FD : NO_FD;
 }
 
 bool call_begin(struct calls *calls, struct running *call)

@@ -3,11 +3,11 @@
 
 #include "calls/state.h"
 
-// The number in a row that leads to a descriptor of the call.
-enum number { NO_NUMBER, FIRST_NUMBER, SECOND_NUMBER };
+// The fd column of a row that leads to a descriptor of the call.
+enum fd_choice { NO_FD, FIRST_FD, SECOND_FD };
 
-// Returns the numbers of the two descriptors of a call, which are looked up before it begins.
-void call_numbers(const struct calls *calls, uint32_t row, enum number numbers[2]);
+// Selects the fds of the two descriptors of a call, which are looked up before it begins.
+void call_fds(const struct calls *calls, uint32_t row, enum fd_choice fds[2]);
 
 // Checks whether the begin or the end of the call is not recorded, or the call is restarted (internal errors from 512
 // on).
@@ -24,6 +24,6 @@ void call_end(struct calls *calls, const struct running *call);
 // so that no other event was recorded during it.
 int64_t call_end_ns(const struct calls_input *in, uint32_t row);
 
-// Checks whether the call cannot have ended yet, whatever its rounded or missing times, because it returns a number
-// that is open. It ends before the next call of its thread, and before another thread uses the number.
+// Checks whether the call cannot have ended yet, whatever its rounded or missing times, because it returns an fd that
+// is open. It ends before the next call of its thread, and before another thread uses the fd.
 bool call_is_early(const struct calls *calls, const struct running *call);

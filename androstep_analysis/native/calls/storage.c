@@ -48,9 +48,9 @@ uint64_t *storage_slot(struct storage *storage, struct map *map, uint64_t space,
 
 uint32_t storage_string(struct storage *storage, struct strings *strings, const uint8_t *text, size_t length)
 {
-    uint32_t number = strings_add(strings, text, length);
+    uint32_t string = strings_add(strings, text, length);
 
-    if (number == NO_STRING)
+    if (string == NO_STRING)
         storage_exhausted(storage);
-    return number;
+    return string;
 }

@@ -42,7 +42,7 @@ int32_t thread_new(struct threads *threads, int32_t tid, int32_t process)
     *thread = (struct thread){.tid = tid,
                               .process = process,
                               .running = NO_INDEX,
-                              .number = NO_INDEX,
+                              .id = NO_INDEX,
                               .pending_fd = NO_INDEX,
                               .pending_entry = NO_INDEX};
     threads->processes[process].nr_threads++;

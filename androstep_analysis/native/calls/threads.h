@@ -12,7 +12,7 @@ struct process {
 struct thread {
     int32_t tid, process;
     int32_t running;                   // its running call
-    int32_t number;                    // in the tables
+    int32_t id;                        // in the tables
     int32_t pending_fd, pending_entry; // what its last call creates when it ends
     uint32_t row;                      // of its last call
 };

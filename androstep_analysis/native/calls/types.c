@@ -226,17 +226,17 @@ enum { NR_CALLS = sizeof(CALLS) / sizeof(*CALLS) };
 
 static const struct call_type OTHER = {"", STEP_NOTHING, NO_CALL, LEFT_NO_EFFECT, 0};
 
-const struct call_type *call_type(uint8_t number)
+const struct call_type *call_type(uint8_t index)
 {
     _Static_assert((int)NR_CALLS < (int)CALL_UNKNOWN, "numbers of calls do not fit");
-    return number < NR_CALLS ? &CALLS[number] : &OTHER;
+    return index < NR_CALLS ? &CALLS[index] : &OTHER;
 }
 
 // Returns the index of a call's name; CALL_UNKNOWN if the call does nothing to files.
 API uint8_t calls_number(const char *name)
 {
-    for (int number = 0; number < NR_CALLS; number++)
-        if (!strcmp(CALLS[number].name, name))
-            return (uint8_t)number;
+    for (int index = 0; index < NR_CALLS; index++)
+        if (!strcmp(CALLS[index].name, name))
+            return (uint8_t)index;
     return CALL_UNKNOWN;
 }

@@ -107,4 +107,4 @@ struct call_type {
 
 enum { CALL_UNKNOWN = 255 };
 
-const struct call_type *call_type(uint8_t number);
+const struct call_type *call_type(uint8_t index);
