@@ -46,9 +46,9 @@ API const struct blktrace_report *blktrace_report(const struct blktrace *trace)
 }
 
 // Passes the next bytes of a stream. They begin at the first byte that `blktrace_used` did not count.
-API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *data, size_t length, bool is_last)
+API void blktrace_feed(struct blktrace *trace, size_t index, const uint8_t *data, size_t length, bool is_last)
 {
-    struct stream *stream = trace->streams + number;
+    struct stream *stream = trace->streams + index;
 
     stream->data = data;
     stream->length = length;
@@ -58,9 +58,9 @@ API void blktrace_feed(struct blktrace *trace, size_t number, const uint8_t *dat
 }
 
 // Returns how many bytes of the last `blktrace_feed` are decoded.
-API size_t blktrace_used(const struct blktrace *trace, size_t number)
+API size_t blktrace_used(const struct blktrace *trace, size_t index)
 {
-    return trace->streams[number].offset;
+    return trace->streams[index].offset;
 }
 
 static void survey_note(struct blktrace *trace, const struct record *record, uint64_t action)
@@ -83,10 +83,10 @@ static void survey_note(struct blktrace *trace, const struct record *record, uin
 }
 
 // Reads the thread names, the wall clock and the time range of a stream.
-API void blktrace_survey(struct blktrace *trace, size_t number)
+API void blktrace_survey(struct blktrace *trace, size_t index)
 {
     struct blktrace_report *report = &trace->report;
-    struct stream *stream = trace->streams + number;
+    struct stream *stream = trace->streams + index;
 
     while (record_next(trace, stream) == RECORD_WHOLE) {
         uint64_t action = action_of(&stream->record);
@@ -180,10 +180,10 @@ API size_t blktrace_merge(struct blktrace *trace, struct table *table)
 {
     for (;;) {
         struct stream *first, *second;
-        size_t number = find_earliest(trace, &first, &second);
+        size_t index = find_earliest(trace, &first, &second);
 
-        if (number < trace->nr_streams)
-            return number;
+        if (index < trace->nr_streams)
+            return index;
         if (!first) {
             sequences_end(trace);
             return trace->nr_streams;

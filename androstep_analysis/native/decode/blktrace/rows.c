@@ -57,14 +57,14 @@ static uint32_t rwbs_string(struct blktrace *trace, uint64_t action, uint32_t by
         char letter;
     } FLAGS[NR_FLAGS] = {{TC_FLUSH, 'F'}, {TC_FUA, 'F'}, {TC_AHEAD, 'A'}, {TC_SYNC, 'S'}, {TC_META, 'M'}};
     enum op op = op_of(action, bytes);
-    size_t number = op;
+    size_t index = op;
     char letters[RWBS_BYTES];
     size_t length = 0;
 
     for (size_t i = 0; i < NR_FLAGS; i++)
-        number = number << 1 | !!(action & FLAGS[i].bit);
-    if (trace->rwbs_strings[number] != NO_STRING)
-        return trace->rwbs_strings[number];
+        index = index << 1 | !!(action & FLAGS[i].bit);
+    if (trace->rwbs_strings[index] != NO_STRING)
+        return trace->rwbs_strings[index];
     if (action & TC_FLUSH)
         letters[length++] = 'F';
     for (const char *letter = OPS[op]; *letter; letter++)
@@ -73,12 +73,12 @@ static uint32_t rwbs_string(struct blktrace *trace, uint64_t action, uint32_t by
         if (action & FLAGS[i].bit)
             letters[length++] = FLAGS[i].letter;
     }
-    return trace->rwbs_strings[number] = strings_add(trace->strings, (const uint8_t *)letters, length);
+    return trace->rwbs_strings[index] = strings_add(trace->strings, (const uint8_t *)letters, length);
 }
 
-API const char *blktrace_event(size_t number)
+API const char *blktrace_event(size_t index)
 {
-    return number < NR_EVENTS ? EVENTS[number].name : NULL;
+    return index < NR_EVENTS ? EVENTS[index].name : NULL;
 }
 
 static uint32_t event_string(struct blktrace *trace, enum event event)

@@ -8,11 +8,11 @@ enum { MAX_COUNTERS = 1 << 16 };
 // Returns the counter of a device and CPU. A new counter starts at `sequence` and NULL is returned, as without memory.
 static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint32_t cpu, uint32_t sequence)
 {
-    uint64_t number = map_value(&trace->counter_of, device, cpu);
+    uint64_t value = map_value(&trace->counter_of, device, cpu);
     uint64_t *slot;
 
-    if (number)
-        return &trace->counters[number - 1];
+    if (value)
+        return &trace->counters[value - 1];
     if (trace->nr_counters == MAX_COUNTERS)
         return NULL;
     if (trace->nr_counters == trace->counters_capacity) {

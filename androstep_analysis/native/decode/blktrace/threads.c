@@ -10,11 +10,11 @@ enum { MAX_THREADS = 1 << 22, MAX_NAMES = 1 << 22 };
 
 struct thread *thread_get(struct blktrace *trace, uint32_t pid)
 {
-    uint64_t number = map_value(&trace->thread_of, 0, pid);
+    uint64_t value = map_value(&trace->thread_of, 0, pid);
     uint64_t *slot;
 
-    if (number)
-        return &trace->threads[number - 1];
+    if (value)
+        return &trace->threads[value - 1];
     if (trace->nr_threads == MAX_THREADS)
         return NULL;
     if (trace->nr_threads == trace->threads_capacity) {

@@ -65,7 +65,7 @@ struct row {
     const struct target *target;
     const struct record *record;
     bool big_endian;
-    size_t number;
+    size_t index;
 };
 
 static bool row_number(const struct row *row, const struct field *field, uint64_t *value, bool *is_negative)
@@ -86,18 +86,18 @@ static void put_number(const struct row *row, uint8_t column, uint64_t value, bo
     switch (table->kinds[column]) {
     case KIND_INT64:
         if (is_negative || value <= INT64_MAX)
-            put_int64(table, column, row->number, (int64_t)value);
+            put_int64(table, column, row->index, (int64_t)value);
         break;
     case KIND_INT32:
         if (is_negative ? (int64_t)value >= INT32_MIN : value <= INT32_MAX)
-            put_int32(table, column, row->number, (int32_t)(int64_t)value);
+            put_int32(table, column, row->index, (int32_t)(int64_t)value);
         break;
     case KIND_UINT32:
         if (!is_negative && value <= UINT32_MAX)
-            put_uint32(table, column, row->number, (uint32_t)value);
+            put_uint32(table, column, row->index, (uint32_t)value);
         break;
     case KIND_CODE:
-        put_code(table, column, row->number, (uint8_t)value);
+        put_code(table, column, row->index, (uint8_t)value);
         break;
     default:
         break;
@@ -110,7 +110,7 @@ static void put_bits(const struct row *row, const struct op *op)
     uint64_t value;
 
     if (field_unsigned(row->record, &op->field, row->big_endian, &value))
-        put_int64(row->target->table, op->column, row->number, (int64_t)value);
+        put_int64(row->target->table, op->column, row->index, (int64_t)value);
 }
 
 // Stores the choice `stands` as a string or a code, depending on the type of the column.
@@ -119,7 +119,7 @@ static void put_choice(const struct row *row, uint8_t column, uint32_t stands)
     struct table *table = row->target->table;
 
     if (table->kinds[column] == KIND_STRING)
-        put_uint32(table, column, row->number, row->target->numbers[stands]);
+        put_uint32(table, column, row->index, row->target->numbers[stands]);
     else
         put_number(row, column, stands, false);
 }
@@ -138,7 +138,7 @@ static void put_flags(const struct row *row, const struct op *op, uint64_t value
     }
     if (rest)
         length += (size_t)snprintf(text + length, NUMBER_BYTES, "0x%llx", (unsigned long long)rest);
-    put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
+    put_string(row->target->table, op->column, row->index, (const uint8_t *)text, length);
 }
 
 // Joins the path components that a probe recorded, one field for each level.
@@ -151,7 +151,7 @@ static void put_path(const struct row *row, const struct op *op)
 
     for (size_t level = 0; level < levels; level++)
         row_text(row, &fields[level], &names[level]);
-    put_uint32(table, op->column, row->number, path_of_names(table->strings, names, levels));
+    put_uint32(table, op->column, row->index, path_of_names(table->strings, names, levels));
 }
 
 static void put_first(const struct row *row, const struct op *op)
@@ -183,7 +183,7 @@ static void put_address(const struct row *row, const struct op *op)
             return;
         length += (size_t)snprintf(text + length, NUMBER_BYTES, n ? ":%llu" : "%llu", (unsigned long long)value);
     }
-    put_string(row->target->table, op->column, row->number, (const uint8_t *)text, length);
+    put_string(row->target->table, op->column, row->index, (const uint8_t *)text, length);
 }
 
 static void put_step(const struct row *row, const struct op *op, struct text text)
@@ -266,7 +266,7 @@ static void put_of_text(const struct row *row, const struct op *op)
         return;
     switch (op->what) {
     case OP_DEVICE:
-        put_uint32(row->target->table, op->column, row->number, device_of_name(text));
+        put_uint32(row->target->table, op->column, row->index, device_of_name(text));
         break;
     case OP_STEP:
         put_step(row, op, text);
@@ -279,10 +279,10 @@ static void put_of_text(const struct row *row, const struct op *op)
         break;
     case OP_SOME_TEXT:
         if (text_length(text))
-            put_text(row->target->table, op->column, row->number, text);
+            put_text(row->target->table, op->column, row->index, text);
         break;
     default:
-        put_text(row->target->table, op->column, row->number, text);
+        put_text(row->target->table, op->column, row->index, text);
     }
 }
 
@@ -294,9 +294,9 @@ static bool is_zero(const struct row *row, const struct field *field)
 }
 
 void row_fill(const struct code *code, const struct program *program, const struct record *record, bool big_endian,
-              size_t number)
+              size_t index)
 {
-    struct row row = {code, &code->targets[program->target], record, big_endian, number};
+    struct row row = {code, &code->targets[program->target], record, big_endian, index};
     const struct op *end = code->ops + program->first + program->count;
     uint64_t value;
 
@@ -321,7 +321,7 @@ void row_fill(const struct code *code, const struct program *program, const stru
             break;
         case OP_NO_TEXT:
             if (is_zero(&row, &op->field))
-                put_string(row.target->table, op->column, row.number, record->data, 0);
+                put_string(row.target->table, op->column, row.index, record->data, 0);
             break;
         case OP_PATH:
             put_path(&row, op);

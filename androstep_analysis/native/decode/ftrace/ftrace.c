@@ -132,11 +132,11 @@ API struct ftrace *ftrace_new(size_t nr_streams, const struct field *kind, const
     return NULL;
 }
 
-API void ftrace_stream(struct ftrace *ftrace, size_t number, const struct layout *layout, int32_t cpu)
+API void ftrace_stream(struct ftrace *ftrace, size_t index, const struct layout *layout, int32_t cpu)
 {
-    struct stream *stream = &ftrace->streams[number];
+    struct stream *stream = &ftrace->streams[index];
 
-    stream->pages = (struct pages){.layout = *layout, .totals = &ftrace->totals[number]};
+    stream->pages = (struct pages){.layout = *layout, .totals = &ftrace->totals[index]};
     stream->cpu = cpu;
     stream->thread = NO_THREAD;
 }
@@ -178,9 +178,9 @@ API bool ftrace_versions(struct ftrace *ftrace, const struct versions *versions)
 }
 
 // Passes pages of a stream, which must stay valid until it asks for more. `size` 0 ends the stream.
-API void ftrace_feed(struct ftrace *ftrace, size_t number, const uint8_t *data, size_t size)
+API void ftrace_feed(struct ftrace *ftrace, size_t index, const uint8_t *data, size_t size)
 {
-    struct stream *stream = &ftrace->streams[number];
+    struct stream *stream = &ftrace->streams[index];
 
     if (size)
         pages_feed(&stream->pages, data, size);
@@ -316,16 +316,16 @@ static void sift_down(struct ftrace *ftrace, size_t slot)
     heap[slot] = moved;
 }
 
-static void heap_add(struct ftrace *ftrace, uint32_t number)
+static void heap_add(struct ftrace *ftrace, uint32_t stream)
 {
     uint32_t *heap = ftrace->heap;
     size_t slot = ftrace->nr_heap++;
 
-    while (slot && is_before(ftrace, number, heap[(slot - 1) / 2])) {
+    while (slot && is_before(ftrace, stream, heap[(slot - 1) / 2])) {
         heap[slot] = heap[(slot - 1) / 2];
         slot = (slot - 1) / 2;
     }
-    heap[slot] = number;
+    heap[slot] = stream;
 }
 
 static void heap_take_first(struct ftrace *ftrace)
@@ -443,10 +443,10 @@ static bool decode(struct ftrace *ftrace, const struct stream *stream, const str
 // Processes the record of a stream; false without a free row.
 static bool take(struct ftrace *ftrace, struct stream *stream)
 {
-    uint16_t number = ftrace->program_of[stream->kind];
+    uint16_t program_index = ftrace->program_of[stream->kind];
 
-    if (number != NO_PROGRAM) {
-        const struct program *program = &ftrace->programs[number];
+    if (program_index != NO_PROGRAM) {
+        const struct program *program = &ftrace->programs[program_index];
 
         if (!(ftrace->is_census ? listen(ftrace, stream, program) : decode(ftrace, stream, program)))
             return false;

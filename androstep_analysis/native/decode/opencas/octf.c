@@ -84,7 +84,7 @@ static void take_name(struct octf *octf, struct wire wire)
     struct file file = {.name = NO_STRING};
     struct file_id id = {0};
     struct field field;
-    uint32_t number;
+    uint32_t number, index;
 
     while (wire_field(&wire, &number, &field)) {
         if (field.type != WIRE_BYTES)
@@ -103,18 +103,18 @@ static void take_name(struct octf *octf, struct wire wire)
             return;
         octf->files = files;
     }
-    number = strings_add(octf->ids, (const uint8_t *)&id, sizeof(id));
-    if (number == NO_STRING)
+    index = strings_add(octf->ids, (const uint8_t *)&id, sizeof(id));
+    if (index == NO_STRING)
         return;
-    octf->nr_files += number == octf->nr_files;
-    octf->files[number] = file;
+    octf->nr_files += index == octf->nr_files;
+    octf->files[index] = file;
 }
 
 static const struct file *file_of(const struct octf *octf, struct file_id id)
 {
-    uint32_t number = strings_find(octf->ids, (const uint8_t *)&id, sizeof(id));
+    uint32_t index = strings_find(octf->ids, (const uint8_t *)&id, sizeof(id));
 
-    return number == NO_STRING ? NULL : &octf->files[number];
+    return index == NO_STRING ? NULL : &octf->files[index];
 }
 
 // Writes the path of a file so that it ends at the end of `path`. Returns the offset where it begins, or LONGEST_PATH

@@ -9,12 +9,12 @@ static const char *const slot_names[] = {SLOTS(SLOT_NAME)};
 struct event *kind_of(struct perfetto *trace, const uint8_t *name, size_t length)
 {
     struct event *kind;
-    uint32_t number;
+    uint32_t index;
 
     length = length < MAX_NAME - 1 ? length : MAX_NAME - 1;
-    number = strings_find(trace->kind_names, name, length);
-    if (number != NO_STRING)
-        return trace->kinds[number];
+    index = strings_find(trace->kind_names, name, length);
+    if (index != NO_STRING)
+        return trace->kinds[index];
     if (trace->nr_kinds == MAX_KINDS || !(kind = calloc(1, sizeof(*kind))))
         return trace->kinds[MAX_KINDS];
     if (strings_add(trace->kind_names, name, length) == NO_STRING) {
@@ -31,21 +31,21 @@ struct event *kind_of(struct perfetto *trace, const uint8_t *name, size_t length
 
 void free_kinds(struct perfetto *trace)
 {
-    for (unsigned number = 0; number < trace->nr_kinds; number++)
-        free(trace->kinds[number]);
+    for (unsigned i = 0; i < trace->nr_kinds; i++)
+        free(trace->kinds[i]);
     free(trace->kinds[MAX_KINDS]);
-    for (unsigned number = 0; number < EVENT_NUMBERS; number++)
-        free(trace->shapes[number]);
-    for (size_t number = 0; trace->described && number <= LAST_DESCRIBED - FIRST_DESCRIBED; number++)
-        free(trace->described[number]);
+    for (unsigned i = 0; i < EVENT_NUMBERS; i++)
+        free(trace->shapes[i]);
+    for (size_t i = 0; trace->described && i <= LAST_DESCRIBED - FIRST_DESCRIBED; i++)
+        free(trace->described[i]);
     free(trace->described);
     strings_free(trace->kind_names);
 }
 
 uint8_t role_of(const struct event *kind, const uint8_t *name, size_t length)
 {
-    for (unsigned number = 0; number < kind->nr_fields; number++) {
-        const struct named_field *field = &kind->fields[number];
+    for (unsigned i = 0; i < kind->nr_fields; i++) {
+        const struct named_field *field = &kind->fields[i];
 
         if (strlen(field->name) == length && !memcmp(field->name, name, length))
             return field->role;

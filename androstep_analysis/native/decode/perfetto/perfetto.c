@@ -418,22 +418,22 @@ API struct perfetto *perfetto_new(struct strings *strings)
     trace->round_ns = INT64_MAX;
     trace->round_cpu = -1;
     memset(trace->columns, NO_COLUMN, sizeof(trace->columns));
-    for (unsigned number = 0; number < 32; number++)
-        trace->status_texts[number] = NO_STRING;
-    for (unsigned number = 0; number < 3; number++)
-        trace->types[number] = strings_add(strings, (const uint8_t *)types[number], 4);
+    for (unsigned i = 0; i < 32; i++)
+        trace->status_texts[i] = NO_STRING;
+    for (unsigned i = 0; i < 3; i++)
+        trace->types[i] = strings_add(strings, (const uint8_t *)types[i], 4);
     trace->no_text = strings_add(strings, (const uint8_t *)"", 0);
     return trace;
 }
 
 // Returns the name and the count of event `number`; NULL after the last one.
-API const char *perfetto_counted(const struct perfetto *trace, unsigned number, uint64_t *count)
+API const char *perfetto_counted(const struct perfetto *trace, unsigned index, uint64_t *count)
 {
     const struct event *kind;
 
-    if (number > trace->nr_kinds)
+    if (index > trace->nr_kinds)
         return NULL;
-    kind = trace->kinds[number < trace->nr_kinds ? number : MAX_KINDS];
+    kind = trace->kinds[index < trace->nr_kinds ? index : MAX_KINDS];
     *count = kind->count;
     return kind->name;
 }

@@ -79,8 +79,8 @@ static size_t append_values(struct perfetto *trace, enum target target, struct t
         put_uint32(table, trace->columns[target][SLOT_comm], row, trace->versions.comms[version]);
         put_int32(table, trace->columns[target][SLOT_pid], row, trace->versions.pids[version]);
     }
-    for (unsigned number = 0; number < trace->nr_used; number++) {
-        uint8_t slot = trace->used[number];
+    for (unsigned i = 0; i < trace->nr_used; i++) {
+        uint8_t slot = trace->used[i];
         uint8_t column = trace->columns[target][slot];
 
         if (column != NO_COLUMN)
@@ -286,11 +286,11 @@ enum {
 
 static void append_samples(struct perfetto *trace, int64_t ts_ns, struct table *table)
 {
-    for (unsigned number = 0; number < trace->nr_samples; number++) {
-        const struct counter *counter = &trace->counters[trace->samples[number].counter];
+    for (unsigned i = 0; i < trace->nr_samples; i++) {
+        const struct counter *counter = &trace->counters[trace->samples[i].counter];
         size_t row;
 
-        if (trace->samples[number].value > INT64_MAX)
+        if (trace->samples[i].value > INT64_MAX)
             continue;
         row = table_row(table);
         put_int64(table, SAMPLE_TS_NS, row, ts_ns);
@@ -298,7 +298,7 @@ static void append_samples(struct perfetto *trace, int64_t ts_ns, struct table *
         if (has_number(trace, SLOT_dev))
             put_uint32(table, SAMPLE_DEV, row, (uint32_t)kernel_dev(trace->values[SLOT_dev].number));
         put_uint32(table, SAMPLE_COUNTER, row, counter->name);
-        put_int64(table, SAMPLE_VALUE, row, (int64_t)trace->samples[number].value);
+        put_int64(table, SAMPLE_VALUE, row, (int64_t)trace->samples[i].value);
         put_uint32(table, SAMPLE_UNIT, row, counter->unit);
     }
 }

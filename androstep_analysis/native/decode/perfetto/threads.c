@@ -96,13 +96,13 @@ API bool perfetto_names(struct perfetto *trace, const struct versions *versions)
 
 ptrdiff_t version_at(const struct perfetto *trace, int32_t tid, int64_t ts_ns)
 {
-    uint64_t number = map_value(&trace->thread_of, 0, (uint32_t)tid);
+    uint64_t value = map_value(&trace->thread_of, 0, (uint32_t)tid);
     const struct thread *thread;
     size_t low, high;
 
-    if (!number)
+    if (!value)
         return -1;
-    thread = &trace->threads[number - 1];
+    thread = &trace->threads[value - 1];
     low = thread->first;
     high = low + thread->count;
     while (low < high) {

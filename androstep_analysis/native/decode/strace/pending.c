@@ -159,8 +159,8 @@ void pending_find_oldest(struct strace *strace)
 {
     int64_t oldest = NO_TIME;
 
-    for (int number = 0; number < strace->nr_tasks; number++) {
-        const struct task *task = &strace->tasks[number];
+    for (int i = 0; i < strace->nr_tasks; i++) {
+        const struct task *task = &strace->tasks[i];
 
         if (task->is_pending && (oldest == NO_TIME || task->pending.ts_ns < oldest))
             oldest = task->pending.ts_ns;
@@ -174,11 +174,11 @@ API size_t strace_pending(const struct strace *strace, size_t capacity, int64_t 
 {
     size_t count = 0;
 
-    for (int number = 0; number < strace->nr_tasks; number++) {
-        if (!has_row(strace, &strace->tasks[number]))
+    for (int i = 0; i < strace->nr_tasks; i++) {
+        if (!has_row(strace, &strace->tasks[i]))
             continue;
         if (count < capacity)
-            rows[count] = (int64_t)strace->tasks[number].pending.row;
+            rows[count] = (int64_t)strace->tasks[i].pending.row;
         count++;
     }
     return count;

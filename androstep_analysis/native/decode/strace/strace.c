@@ -10,10 +10,10 @@ static const uint8_t NAMELESS[] = {'?', '?', '?'};
 
 static void note(struct strace *strace, struct text text)
 {
-    uint32_t number = strings_add(strace->notes, text.at, text_length(text));
+    uint32_t string = strings_add(strace->notes, text.at, text_length(text));
 
-    if (number < MAX_NOTES)
-        strace->note_counts[number]++;
+    if (string < MAX_NOTES)
+        strace->note_counts[string]++;
 }
 
 // Counts --- SIGCHLD {si_signo=...} --- or +++ exited with 0 +++ by its first two words.
@@ -220,8 +220,8 @@ void strace_free(struct strace *strace)
 {
     if (!strace)
         return;
-    for (int number = 0; number < strace->nr_tasks; number++)
-        free(strace->tasks[number].pending.text);
+    for (int i = 0; i < strace->nr_tasks; i++)
+        free(strace->tasks[i].pending.text);
     free(strace->tasks);
     free(strace->slots);
     free(strace->names);
@@ -241,8 +241,8 @@ static bool is_whole(struct text text)
 // Resets per-table state: Python may have drained the table since the last call, and changed its strings.
 static void take_table(struct strace *strace, const struct table *table)
 {
-    for (size_t number = 0; number < MAX_CALLS; number++)
-        strace->call_numbers[number] = NO_STRING;
+    for (size_t i = 0; i < MAX_CALLS; i++)
+        strace->call_numbers[i] = NO_STRING;
     strace->table_number += table->rows == 0;
 }
 
@@ -276,12 +276,12 @@ bool strace_finish(struct strace *strace, struct table *table)
             strace, (struct text){strace->interrupted.bytes, strace->interrupted.bytes + strace->interrupted_length});
     strace->interrupted_length = 0;
     take_table(strace, table);
-    for (int number = 0; number < strace->nr_tasks; number++) {
-        if (!strace->tasks[number].is_pending)
+    for (int i = 0; i < strace->nr_tasks; i++) {
+        if (!strace->tasks[i].is_pending)
             continue;
         if (table_is_full(table))
             return false;
-        pending_append(strace, table, &strace->tasks[number]);
+        pending_append(strace, table, &strace->tasks[i]);
     }
     return true;
 }

@@ -33,8 +33,8 @@ bool tasks_grow(struct strace *strace)
     strace->capacity = capacity;
     for (size_t slot = 0; slot < nr_slots; slot++)
         slots[slot] = NO_TASK;
-    for (int number = 0; number < strace->nr_tasks; number++)
-        slots[task_slot(strace, tasks[number].tid)] = number;
+    for (int i = 0; i < strace->nr_tasks; i++)
+        slots[task_slot(strace, tasks[i].tid)] = i;
     return true;
 }
 
@@ -45,9 +45,9 @@ bool tasks_reserve(struct strace *strace)
 
 struct task *task_find(const struct strace *strace, int32_t tid)
 {
-    int number = strace->slots[task_slot(strace, tid)];
+    int index = strace->slots[task_slot(strace, tid)];
 
-    return number == NO_TASK ? NULL : &strace->tasks[number];
+    return index == NO_TASK ? NULL : &strace->tasks[index];
 }
 
 struct task *task_of(struct strace *strace, int32_t tid)
@@ -88,9 +88,9 @@ struct task *task_nameless(struct strace *strace)
     if (strace->nr_alive == 1 && strace->last_task != NO_TASK && strace->tasks[strace->last_task].is_alive)
         return &strace->tasks[strace->last_task];
     if (strace->nr_alive == 1)
-        for (int number = strace->nr_tasks; number-- > 0;)
-            if (strace->tasks[number].is_alive)
-                return task_of(strace, strace->tasks[number].tid);
+        for (int i = strace->nr_tasks; i-- > 0;)
+            if (strace->tasks[i].is_alive)
+                return task_of(strace, strace->tasks[i].tid);
     return task_live(strace, strace->default_tid);
 }
 
@@ -112,13 +112,13 @@ void tasks_retire_nameless(struct strace *strace)
 API size_t strace_tasks(const struct strace *strace, size_t capacity, int32_t *tids, int32_t *parents, uint8_t *kinds,
                         uint32_t *comms)
 {
-    for (size_t number = 0; number < (size_t)strace->nr_tasks && number < capacity; number++) {
-        const struct task *task = &strace->tasks[number];
+    for (size_t i = 0; i < (size_t)strace->nr_tasks && i < capacity; i++) {
+        const struct task *task = &strace->tasks[i];
 
-        tids[number] = task->tid;
-        parents[number] = task->parent;
-        kinds[number] = task->kind;
-        comms[number] = task->comm_length ? strings_add(strace->notes, task->comm, task->comm_length) : NO_STRING;
+        tids[i] = task->tid;
+        parents[i] = task->parent;
+        kinds[i] = task->kind;
+        comms[i] = task->comm_length ? strings_add(strace->notes, task->comm, task->comm_length) : NO_STRING;
     }
     return (size_t)strace->nr_tasks;
 }

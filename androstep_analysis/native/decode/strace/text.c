@@ -264,12 +264,12 @@ static const uint8_t *last_result(struct text text)
 
 static void split_arguments(struct text list, struct call_text *call, struct text *left)
 {
-    size_t number = 0;
+    size_t count = 0;
     struct text more;
 
-    while (take_element(&list, number < MAX_ARGUMENTS ? &call->arguments[number] : &more))
-        number++;
-    call->nr_arguments = number < MAX_ARGUMENTS ? number : MAX_ARGUMENTS;
+    while (take_element(&list, count < MAX_ARGUMENTS ? &call->arguments[count] : &more))
+        count++;
+    call->nr_arguments = count < MAX_ARGUMENTS ? count : MAX_ARGUMENTS;
     *left = list;
 }
 

@@ -20,8 +20,8 @@ static int index_of(struct text letters)
 {
     int letter_indices[2] = {0, -1};
 
-    for (size_t number = 0; number < 2 && number < text_length(letters); number++)
-        letter_indices[number] = letters.at[number] >= 'A' && letters.at[number] <= 'Z' ? letters.at[number] - 'A' : -2;
+    for (size_t i = 0; i < 2 && i < text_length(letters); i++)
+        letter_indices[i] = letters.at[i] >= 'A' && letters.at[i] <= 'Z' ? letters.at[i] - 'A' : -2;
     if (!text_length(letters) || text_length(letters) > 2 || letter_indices[0] < 0 || letter_indices[1] < -1)
         return -1;
     return letter_indices[0] * 27 + letter_indices[1] + 1;

@@ -230,8 +230,8 @@ static bool take_operation(const struct block_csv *csv, struct text cell, struct
 {
     request->op = request->rwbs = cell;
     request->is_answered = text_length(cell) != 0;
-    for (size_t number = 0; number < csv->nr_operations; number++) {
-        const struct operation *operation = &csv->operations[number];
+    for (size_t i = 0; i < csv->nr_operations; i++) {
+        const struct operation *operation = &csv->operations[i];
 
         if (text_length(cell) == operation->word_length && !memcmp(cell.at, operation->word, operation->word_length)) {
             request->rwbs = (struct text){operation->rwbs, operation->rwbs + operation->rwbs_length};
@@ -434,8 +434,8 @@ static bool take_request(struct block_csv *csv, struct text line, struct request
 
     if (!split(csv, line, cells))
         return false;
-    for (size_t number = 0; number < csv->nr_cells; number++)
-        if (!take_cell(csv, &csv->cells[number], cells[number], request))
+    for (size_t i = 0; i < csv->nr_cells; i++)
+        if (!take_cell(csv, &csv->cells[i], cells[i], request))
             return false;
     return set_times(request);
 }

@@ -82,8 +82,8 @@ static bool take_f2fs_type(struct text *text, struct text *type)
             if (!is_capital(*at))
                 return true;
     }
-    for (size_t number = 0; number < sizeof(F2FS_TYPES) / sizeof(*F2FS_TYPES); number++)
-        if (text_is((struct text){last, word.end}, F2FS_TYPES[number]))
+    for (size_t i = 0; i < sizeof(F2FS_TYPES) / sizeof(*F2FS_TYPES); i++)
+        if (text_is((struct text){last, word.end}, F2FS_TYPES[i]))
             *type = (struct text){last, word.end};
     return text_length(word) != 0;
 }
@@ -287,11 +287,11 @@ static int64_t length_up_to(int64_t first, int64_t last)
 
 static bool fits(const struct form *form, const struct matched *matched, const struct table *table)
 {
-    for (size_t number = 0; number < form->nr_steps; number++) {
-        const struct step *step = &form->steps[number];
+    for (size_t i = 0; i < form->nr_steps; i++) {
+        const struct step *step = &form->steps[i];
         int64_t most = table->kinds[step->column % MAX_COLUMNS] == KIND_UINT32 ? UINT32_MAX : INT64_MAX;
 
-        if (step->flags & FLAG_REQUIRED && matched->numbers[number] > (uint64_t)most)
+        if (step->flags & FLAG_REQUIRED && matched->numbers[i] > (uint64_t)most)
             return false;
     }
     return true;
@@ -305,9 +305,9 @@ bool form_put(const struct form *form, const struct matched *matched, struct tab
 
     if (!fits(form, matched, table))
         return false;
-    for (size_t number = 0; number < form->nr_steps; number++) {
-        const struct step *step = &form->steps[number];
-        struct text text = matched->texts[number];
+    for (size_t i = 0; i < form->nr_steps; i++) {
+        const struct step *step = &form->steps[i];
+        struct text text = matched->texts[i];
 
         if (step->column == NO_COLUMN)
             continue;
@@ -327,25 +327,25 @@ bool form_put(const struct form *form, const struct matched *matched, struct tab
             }
             break;
         case STEP_NUMBERED:
-            if (matched->numbers[number] < sizeof(F2FS_TYPES) / sizeof(*F2FS_TYPES)) {
-                const char *type = F2FS_TYPES[matched->numbers[number]];
+            if (matched->numbers[i] < sizeof(F2FS_TYPES) / sizeof(*F2FS_TYPES)) {
+                const char *type = F2FS_TYPES[matched->numbers[i]];
 
                 put_string(table, step->column, row, (const uint8_t *)type, strlen(type));
             }
             break;
         default:
-            put_number(table, step->column, row, number_of(step, matched->numbers[number]));
+            put_number(table, step->column, row, number_of(step, matched->numbers[i]));
         }
     }
-    for (size_t number = 0; number < form->nr_steps; number++)
-        if (form->steps[number].flags & FLAG_FOUND &&
-            (matched->numbers[number] == UINT32_MAX || ((int32_t *)table->values[error_column])[row] != 0))
-            put_int64(table, form->steps[number].column, row, NO_INT64);
-    for (size_t number = 0; number < form->nr_steps; number++)
-        if (form->steps[number].flags & FLAG_LAST)
-            put_int64(table, form->steps[number].column, row,
-                      length_up_to(((int64_t *)table->values[form->steps[number].length])[row],
-                                   int64_of(matched->numbers[number])));
+    for (size_t i = 0; i < form->nr_steps; i++)
+        if (form->steps[i].flags & FLAG_FOUND &&
+            (matched->numbers[i] == UINT32_MAX || ((int32_t *)table->values[error_column])[row] != 0))
+            put_int64(table, form->steps[i].column, row, NO_INT64);
+    for (size_t i = 0; i < form->nr_steps; i++)
+        if (form->steps[i].flags & FLAG_LAST)
+            put_int64(
+                table, form->steps[i].column, row,
+                length_up_to(((int64_t *)table->values[form->steps[i].length])[row], int64_of(matched->numbers[i])));
     for (size_t path = 0; path < nr_paths; path++)
         put_uint32(table, path_columns[path], row, path_of_names(table->strings, paths[path], LEVELS));
     return true;

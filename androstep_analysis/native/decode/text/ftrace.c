@@ -99,14 +99,14 @@ API void ftrace_text_free(struct ftrace_text *trace)
 API size_t ftrace_text_event(struct ftrace_text *trace, const uint8_t *name, size_t length, uint8_t sort, uint8_t code,
                              uint8_t flags, uint8_t error_column)
 {
-    size_t number = strings_add(trace->reader.names, name, length);
+    size_t index = strings_add(trace->reader.names, name, length);
 
-    if (number >= MAX_EVENTS)
+    if (index >= MAX_EVENTS)
         return MAX_EVENTS;
-    trace->events[number] = (struct event){.sort = sort, .code = code, .flags = flags, .error_column = error_column};
-    if (number >= trace->nr_events)
-        trace->nr_events = number + 1;
-    return number;
+    trace->events[index] = (struct event){.sort = sort, .code = code, .flags = flags, .error_column = error_column};
+    if (index >= trace->nr_events)
+        trace->nr_events = index + 1;
+    return index;
 }
 
 // Registers an action of the tracer "blk" by its letters, before the first line.
@@ -116,14 +116,14 @@ API void ftrace_text_action(struct ftrace_text *trace, const uint8_t *letters, s
 }
 
 // Adds a form to an event. The caller keeps the steps alive.
-API bool ftrace_text_form(struct ftrace_text *trace, size_t number, const struct step *steps, size_t nr_steps)
+API bool ftrace_text_form(struct ftrace_text *trace, size_t index, const struct step *steps, size_t nr_steps)
 {
     struct event *event;
     struct form *form;
 
-    if (number >= trace->nr_events || trace->events[number].nr_forms == MAX_FORMS || nr_steps > MAX_STEPS)
+    if (index >= trace->nr_events || trace->events[index].nr_forms == MAX_FORMS || nr_steps > MAX_STEPS)
         return false;
-    event = &trace->events[number];
+    event = &trace->events[index];
     form = &event->forms[event->nr_forms++];
     *form = (struct form){steps, nr_steps, 0};
     for (size_t step = 0; step < nr_steps; step++)
@@ -481,10 +481,10 @@ static bool read_form(struct ftrace_text *trace, const struct event *event, cons
     if (!take_byte(&text, ':'))
         return false;
     take_spaces(&text);
-    for (size_t number = 0; number < event->nr_forms; number++) {
-        if (!form_matches(&event->forms[number], text, &trace->matched))
+    for (size_t i = 0; i < event->nr_forms; i++) {
+        if (!form_matches(&event->forms[i], text, &trace->matched))
             continue;
-        if (!form_put(&event->forms[number], &trace->matched, table, row, event->error_column))
+        if (!form_put(&event->forms[i], &trace->matched, table, row, event->error_column))
             return false;
         table_row(table);
         put_int64(table, is_fs ? FS_TS_NS : COMMAND_TS_NS, row, head->ts_ns);
@@ -495,7 +495,7 @@ static bool read_form(struct ftrace_text *trace, const struct event *event, cons
         put_code(table, is_fs ? FS_EVENT : COMMAND_EVENT, row, event->code);
         if (!is_fs) {
             put_int32(table, COMMAND_CPU, row, head->cpu);
-            finish_command(table, row, &event->forms[number], &trace->matched);
+            finish_command(table, row, &event->forms[i], &trace->matched);
         }
         return true;
     }
@@ -566,10 +566,10 @@ static void read_clock_mark(struct totals *totals, const struct head *head, stru
 static void read_event(struct ftrace_text *trace, struct text line, const struct head *head, struct text fields)
 {
     struct reader *reader = &trace->reader;
-    uint32_t number = count_event(reader, head->ts_ns, head->event);
+    uint32_t index = count_event(reader, head->ts_ns, head->event);
     const struct event *event;
 
-    if (number == MAX_NAMES) {
+    if (index == MAX_NAMES) {
         refuse(&reader->totals.refused[REFUSED_LINE], line);
         return;
     }
@@ -578,12 +578,12 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
         refuse(&reader->totals.refused[REFUSED_CALL], line);
         return;
     }
-    if (number >= trace->nr_events || trace->events[number].sort == SORT_OTHER) {
+    if (index >= trace->nr_events || trace->events[index].sort == SORT_OTHER) {
         if (reader->totals.realtime_offset_ns == NO_INT64)
             read_clock_mark(&reader->totals, head, fields);
         return;
     }
-    event = &trace->events[number];
+    event = &trace->events[index];
     if (event->sort == SORT_BLOCK) {
         if (!read_block(reader, event, head, fields))
             refuse(&reader->totals.refused[REFUSED_BLOCK], line);

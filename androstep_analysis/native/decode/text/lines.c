@@ -209,20 +209,20 @@ int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns)
 
 uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name)
 {
-    uint32_t number;
+    uint32_t index;
 
     if (strings_count(reader->names) >= MAX_NAMES - 1 || text_length(name) > 1024)
         return MAX_NAMES;
-    number = string_number(reader->recent_names, reader->names, name);
-    if (number >= MAX_NAMES)
+    index = string_number(reader->recent_names, reader->names, name);
+    if (index >= MAX_NAMES)
         return MAX_NAMES;
-    reader->counts[number]++;
+    reader->counts[index]++;
     reader->totals.events++;
     if (ts_ns < reader->totals.first_ns)
         reader->totals.first_ns = ts_ns;
     if (ts_ns > reader->totals.last_ns)
         reader->totals.last_ns = ts_ns;
-    return number;
+    return index;
 }
 
 // Returns the thread and adds it if it is new; NULL at the limit or without memory.

@@ -114,15 +114,15 @@ static bool take_row(struct text line, struct row *row)
     return line.at == line.end;
 }
 
-static void put_analysis(struct table *table, size_t number, const struct row *row)
+static void put_analysis(struct table *table, size_t row_index, const struct row *row)
 {
     if (text_length(row->type))
-        put_code(table, BLOCK_BLOCK_TYPE, number,
+        put_code(table, BLOCK_BLOCK_TYPE, row_index,
                  *row->type.at == 'D'   ? TYPE_DATA
                  : *row->type.at == 'J' ? TYPE_JOURNAL
                                         : TYPE_METADATA);
     if (row->has_file && !text_is(row->file, "file-NONE")) // MOST's Viewer writes this for no file
-        put_text(table, BLOCK_PATH, number, row->file);
+        put_text(table, BLOCK_PATH, row_index, row->file);
 }
 
 static void read_line(struct reader *reader, struct text line)
@@ -131,7 +131,7 @@ static void read_line(struct reader *reader, struct text line)
     struct table *table = reader->tables.block;
     struct row row = {0};
     uint8_t action;
-    size_t number;
+    size_t row_index;
 
     if (!take_row(line, &row)) {
         blkparse_note(&reader->totals, &trace->is_summary, line);
@@ -147,16 +147,16 @@ static void read_line(struct reader *reader, struct text line)
     trace->later += row.task >= CLASS && (row.task / CLASS > MAX_CLASS || row.task % CLASS > MAX_PID);
     if (!table)
         return;
-    number = table_row(table);
-    put_int64(table, BLOCK_TS_NS, number, row.ts_ns);
-    put_int32(table, BLOCK_TID, number, int32_of(trace->has_classes ? row.task % CLASS : row.task));
-    put_cached(reader, BLOCK_COMM, number, row.comm);
-    put_cached(reader, BLOCK_EVENT, number, row.event);
-    put_code(table, BLOCK_ACTION, number, action);
-    put_cached(reader, BLOCK_RWBS, number, row.rwbs);
+    row_index = table_row(table);
+    put_int64(table, BLOCK_TS_NS, row_index, row.ts_ns);
+    put_int32(table, BLOCK_TID, row_index, int32_of(trace->has_classes ? row.task % CLASS : row.task));
+    put_cached(reader, BLOCK_COMM, row_index, row.comm);
+    put_cached(reader, BLOCK_EVENT, row_index, row.event);
+    put_code(table, BLOCK_ACTION, row_index, action);
+    put_cached(reader, BLOCK_RWBS, row_index, row.rwbs);
     if (action != ACTION_PLUG && action != ACTION_UNPLUG) { // these have no sector; the format prints 0
-        put_int64(table, BLOCK_SECTOR, number, int64_of(row.number));
-        put_int64(table, BLOCK_NR_SECTORS, number, int64_of(row.length));
+        put_int64(table, BLOCK_SECTOR, row_index, int64_of(row.number));
+        put_int64(table, BLOCK_NR_SECTORS, row_index, int64_of(row.length));
     }
-    put_analysis(table, number, &row);
+    put_analysis(table, row_index, &row);
 }
