@@ -1,4 +1,4 @@
-"""Two sets of results side by side: is one of them faster, and by how much?"""
+"""Comparison of two sets of benchmark results: whether one is faster, and by how much."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ VERDICTS: Final = (
 def compare(
     first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame], *, by: Sequence[str] = JOB
 ) -> pl.DataFrame:
-    """How much faster or slower the second results are than the first, for every configuration and metric.
+    """Return how much faster or slower the second results are than the first, for every configuration and metric.
 
     Parameters
     ----------
     first, second : mapping of DataFrame
-        Tables bench_runs and bench each: of two runs, two filesystems, two devices.
+        Tables bench_runs and bench of each side, such as two runs, filesystems or devices.
     by : sequence of str
-        Columns of bench_runs in which configurations are equal that belong together; by default everything that was
-        asked for. Those that are the same everywhere are left out of the result.
+        Columns of bench_runs that identify a configuration; by default all that were requested. Columns with a single
+        value are left out of the result.
 
     Returns
     -------
@@ -42,16 +42,15 @@ def compare(
     Raises
     ------
     ValueError
-        Where a side has one configuration on several machines or filesystems: choose one first.
+        If a side has results of one configuration on several machines or filesystems. Select one of them first.
 
     Notes
-    -----
-    The interval holds the ratio with 95 % confidence, if the two sides differ by a factor and otherwise have the same
-    distribution, whatever it is: it is made of the ratios of every repetition of one side to every one of the other,
-    from the k-th least to the k-th greatest, with k from the exact distribution of Mann and Whitney's U. A bootstrap of
-    so few values is narrower than it should be. With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8) no
-    interval reaches that level, and there is none. The second is faster or slower where the interval leaves 1 out (more
-    operations, less latency). Of twenty configurations without any difference one is to be expected that shows one.
+    ----- The interval contains the ratio with 95 % confidence if the distributions of the two sides differ by a factor
+    only. It runs from the k-th least to the k-th greatest ratio of a repetition of one side to one of the other, with k
+    from the exact distribution of Mann and Whitney's U. A bootstrap of so few values gives intervals that are too
+    narrow. With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8), no interval reaches this level, and none is
+    returned. The second side is faster or slower if the interval excludes 1 (more operations, less latency). Among
+    twenty configurations without a difference, one is expected to show one.
 
     References
     ----------
@@ -68,7 +67,7 @@ def compare(
     sides = [_values(tables, by) for tables in (first, second)]
     both = pl.concat([side.select(by) for side in sides])
     dims = [name for name in by if both[name].n_unique() > 1 or name == "test"]
-    # Nulls of a configuration are equal to each other here.
+    # Nulls in a configuration are equal to each other.
     joined = sides[0].join(sides[1], on=["metric", *by], how="full", coalesce=True, nulls_equal=True, suffix="_second")
     rows = [_row(row, dims) for row in joined.iter_rows(named=True)]
     result = pl.DataFrame(rows, schema=_schema(first["bench_runs"], dims), orient="row")
@@ -77,7 +76,7 @@ def compare(
 
 
 def _values(tables: Mapping[str, pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """A row for each configuration and metric: its valid values as a list, which may be empty."""
+    """Return a row for each configuration and metric, with the list of its valid values, which may be empty."""
     runs = tables["bench_runs"]
     places = [name for name in MACHINE if name not in by]
     several = runs.group_by(by).agg(pl.col(name).n_unique() for name in places)
@@ -86,7 +85,7 @@ def _values(tables: Mapping[str, pl.DataFrame], by: Sequence[str]) -> pl.DataFra
     found = measures(tables)
     values = found.group_by("metric", *by).agg(values=pl.col("value").filter("valid"))
     every = runs.select("workload", *[name for name in by if name != "workload"]).unique()
-    # A configuration without a valid repetition has the metrics of its workload nonetheless.
+    # A configuration without a valid repetition still has the metrics of its workload.
     every = every.join(found.select("metric", "workload").unique(), on="workload")
     return every.join(values, on=["metric", *by], how="left", nulls_equal=True).select(
         "metric", *by, "values", present=pl.lit(value=True)
@@ -104,7 +103,7 @@ def _schema(runs: pl.DataFrame, dims: Sequence[str]) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any], dims: Sequence[str]) -> dict[str, Any]:
-    """A row of the result, from a configuration and metric with its values on both sides."""
+    """Return a row of the result from a configuration and metric with its values on both sides."""
     first, second = row["values"] or [], row["values_second"] or []
     value, lo, hi = ratio(first, second)
     return {

@@ -1,4 +1,4 @@
-"""What fio prints: its text for people, and its JSON (json, json+)."""
+"""Reader of fio's output: its text, and its JSON (json, json+)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TESTS: Final = {
     "readwrite": "seq_mixed",
     "randrw": "rand_mixed",
 }
-"""fio's rw, as tests; its trims have no test."""
+"""The test for each value of fio's rw. Its trim modes have none."""
 
 _UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 10**3, "M": 10**6, "G": 10**9}
 _TIMES = {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9}
@@ -35,7 +35,7 @@ _TERSE = re.compile(r"\d;fio-")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is of fio."""
+    """Return whether a file that begins with `head` is from fio."""
     return (
         b'"fio version"' in head[: 1 << 12]
         or _is_terse(head)
@@ -48,12 +48,13 @@ def _is_terse(head: bytes) -> bool:
 
 
 def read(text: str, origin: bytes) -> Results:
-    """The jobs in `text`; `origin` is the file as it is, from which the runs get their names.
+    """Return the jobs in `text`. The runs are named after `origin`, the bytes of the file.
 
-    A job, or the group that fio reports as one, is a run; clones of a job that fio reports one by one are the threads
-    of one run. Part `read` and `write` have fio's completion latencies, `sync` those of its syncs, `op` its total
-    latencies: without a submission's time apart they are what iobench calls so. Raises `ValueError`,
-    `TypeError` or `LookupError` for what fio did not write, `InputError` for its terse lines.
+    A job is a run, and so is a group of jobs that fio reports together. Clones of a job that fio reports separately are
+    the threads of one run. Parts `read` and `write` have fio's completion latencies, `sync` those of its syncs, and
+    `op` its total latencies. Without a separate submission time, these correspond to iobench's.
+
+    Raises `ValueError`, `TypeError` or `LookupError` if the text is not from fio, and `InputError` for terse output.
     """
     if _is_terse(origin):
         raise InputError("fio's terse lines do not tell which test they are of; run it with --output-format=json")
@@ -101,7 +102,7 @@ def _read_text(text: str, origin: bytes) -> Results:
 
 
 def _text_job(result: re.Match[str], block: str, setup: re.Match[str]) -> dict[str, Any]:
-    """What one reported job came to, in the shape that `_run` and `_threads` take."""
+    """Return the result of one reported job, in the form that `_run` and `_threads` take."""
     issued = re.search(r"issued rwts: total=([\d,]+) short=([\d,]+) dropped=([\d,]+)", block)
     counts = [[int(number) for number in group.split(",")] for group in issued.groups()] if issued else None
     switches = re.search(r"ctx=(\d+), majf=(\d+), minf=(\d+)", block)
@@ -138,7 +139,7 @@ def _text_job(result: re.Match[str], block: str, setup: re.Match[str]) -> dict[s
 
 
 def _one_size(sizes: str, *directions: str) -> int | None:
-    """The record size where all these directions have the same: of ``(R) 4096B-4096B, (W) 4KiB-4KiB``."""
+    """Return the record size if all these directions have the same, from ``(R) 4096B-4096B, (W) 4KiB-4KiB``."""
     found = {
         size for direction in directions for size in re.findall(rf"\({direction[0].upper()}\) (\S+?)-([^\s,]+)", sizes)
     }
@@ -147,12 +148,12 @@ def _one_size(sizes: str, *directions: str) -> int | None:
 
 
 def _directions(test: str) -> tuple[str, ...]:
-    """What a test does: reads, writes, or both."""
+    """Return the directions of a test: read, write, or both."""
     return tuple(direction for direction in _DIRECTIONS if test.endswith((direction, "mixed")))
 
 
 def _bytes(text: str) -> int:
-    """Bytes of ``4096B``, ``256KiB``, ``70.2MiB``; rounded as it is printed."""
+    """Return the bytes of ``4096B``, ``256KiB`` or ``70.2MiB``, with the rounding of the output."""
     found = re.fullmatch(r"([\d.]+)(\w*?)B?", text)
     if found is None or found[2] not in _UNITS:
         raise ValueError(f"{text!r} is no size as fio prints it")
@@ -160,7 +161,7 @@ def _bytes(text: str) -> int:
 
 
 def _percentiles(section: str, kind: str) -> dict[str, Any]:
-    """The table of percentiles of a kind of latency (clat, lat, sync), where it is printed."""
+    """Return the table of percentiles of a kind of latency (clat, lat, sync), if it is printed."""
     found = re.search(rf"(?m)^ +{kind} percentiles \((\w+)\):\n((?:^ +\|.*\n)+)", section)
     if found is None:
         return {}
@@ -172,7 +173,7 @@ def _percentiles(section: str, kind: str) -> dict[str, Any]:
 
 
 def _extremes(section: str, kind: str) -> dict[str, Any]:
-    """Least and greatest latency of a kind, rounded as printed."""
+    """Return the least and greatest latency of a kind, with the rounding of the output."""
     found = re.search(rf"(?m)^ +{kind} \((\w+)\): min= *([\d.]+)(\w?), max= *([\d.]+)(\w?),", section)
     if found is None:
         return {}
@@ -185,7 +186,7 @@ def _extremes(section: str, kind: str) -> dict[str, Any]:
 
 
 def _read_json(text: str, origin: bytes) -> Results:
-    # fio may print notes of its own behind the object.
+    # fio may print further text after the object.
     document, _ = json.JSONDecoder().raw_decode(text)
     version = str(document["fio version"]).removeprefix("fio-")
     disks = document.get("disk_util", [])
@@ -208,7 +209,7 @@ def _read_json(text: str, origin: bytes) -> Results:
 
 
 def _asked(options: Mapping[str, str]) -> dict[str, Any]:
-    """What a job's options say of the configuration; what they leave to fio's defaults is as fio has it."""
+    """Return the configuration from a job's options, with fio's defaults."""
     size = options.get("bs", options.get("blocksize", "4k"))
     asked = options.get("size")
     return {
@@ -224,13 +225,13 @@ def _asked(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _option_bytes(text: str) -> int | None:
-    """Bytes of an option such as 4k or 1g: powers of 1024, fio's default."""
+    """Return the bytes of an option such as 4k or 1g, in powers of 1024, fio's default."""
     found = re.fullmatch(r"(\d+)([kmgt]?)(?:i?b)?", text.lower())
     return None if found is None else int(found[1]) << (10 * " kmgt".index(found[2] or " "))
 
 
 def _sync_mode(options: Mapping[str, str]) -> str:
-    """The name of the job's way of making writes durable, as of iobench; several joined by a plus."""
+    """Return iobench's name for the way in which the job makes writes durable. Several are joined by a plus."""
     sync = {"0": "", "none": "", "1": "osync", "sync": "osync", "dsync": "odsync"}.get(options.get("sync", "0"), "")
     words = [
         *(["mmap"] if options.get("ioengine") == "mmap" else []),
@@ -261,7 +262,7 @@ def _json_job(job: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, A
 
 
 def _latency(section: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """A kind of latency: extremes, and its bins (json+) as a histogram or else its percentiles."""
+    """Return the extremes of a kind of latency, and its bins (json+) as a histogram, or else its percentiles."""
     found = section.get(kind, {})
     known: dict[str, Any] = {}
     if found.get("N", section.get("total_ios")):
@@ -278,7 +279,10 @@ def _latency(section: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _bucket(value: int) -> tuple[int, int]:
-    """Lower bound and width of the bin that fio names by its middle: 64 to every power of two, below 128 exact."""
+    """Return lower bound and width of the bin that fio names by its middle.
+
+    Bins are exact below 128. Above, there are 64 for each power of two.
+    """
     width = 1 if value < 128 else 1 << (value.bit_length() - 7)
     return value - value % width, width
 
@@ -287,13 +291,13 @@ def _bucket(value: int) -> tuple[int, int]:
 
 
 def _disk(disks: Sequence[tuple[str, bool]]) -> str | None:
-    """The disk that the jobs' files are on: of its disks fio tells which lie on others, then those. Null of several."""
+    """Return the disk of the jobs' files; None if there are several. Disks that lie on other disks take precedence."""
     above = [name for name, lies_on_others in disks if lies_on_others] or [name for name, _ in disks]
     return above[0] if len(above) == 1 else None
 
 
 def _run(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the jobs of a run came to together: columns of bench_runs."""
+    """Return the combined result of the jobs of a run as columns of bench_runs."""
     problem = None if jobs else "fio printed no result"
     for job in jobs:
         if job["error"]:
@@ -309,7 +313,7 @@ def _run(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _threads(jobs: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """The rows of table bench: of all jobs together, and of each where there are several."""
+    """Return the rows of table bench: of all jobs together, and of each if there are several."""
     rows = [row for number, job in enumerate(jobs) for row in _of_job(job, number if len(jobs) > 1 else -1)]
     if len(jobs) < 2:
         return rows
@@ -337,7 +341,7 @@ def _total(parts: Sequence[Mapping[str, Any]], name: str) -> int | None:
 
 
 def _sum(name: str, rows: Sequence[Part]) -> Part:
-    """The jobs' rows of one part as one: counts add up, quantiles of several jobs cannot be told."""
+    """Return the jobs' rows of one part as one. Counts are added up. Quantiles of several jobs cannot be combined."""
     known = _merged([row.known for row in rows])
     known["duration_ns"] = max(row.known["duration_ns"] for row in rows)
     known["result"] = min(row.known["result"] for row in rows)
@@ -346,7 +350,7 @@ def _sum(name: str, rows: Sequence[Part]) -> Part:
 
 
 def _merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Latencies of several together: extremes and, where all have one, the histogram."""
+    """Return the combined latencies: their extremes and, if all have one, the histogram."""
     merged: dict[str, Any] = {}
     for name, choose in (("latency_min_ns", min), ("latency_max_ns", max)):
         if all(name in part for part in parts):

@@ -1,4 +1,4 @@
-"""Job files of fio as options of iobench: the same measurement, or a sentence about what iobench has not."""
+"""Conversion of fio's job files to options of iobench. Jobs that iobench cannot run are refused with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAME: Final = (
     *("size", "bs", "direct", "fsync", "fdatasync", "sync_file_range", "loops", "thinktime", "ramp_time", "filename"),
     *("randseed", "buffer_compress_percentage", "dedupe_percentage", "directory", "end_fsync", "rwmixread", "numjobs"),
 )
-"""Options that mean the same to both."""
+"""Options with the same meaning in both."""
 
 _ALIASES: Final = {"readwrite": "rw", "blocksize": "bs", "wait_for_previous": "stonewall"}
 
@@ -22,7 +22,7 @@ _WITHOUT_EFFECT: Final = (
     *("random_generator", "registerfiles", "fixedbufs", "iodepth_batch_submit", "time_based", "disable_lat"),
     *("iodepth_batch_complete_min", "iodepth_batch_complete_max", "write_bw_log", "write_lat_log", "write_iops_log"),
 )
-"""Options that change what fio tells, not what it measures, or that say what iobench does anyway."""
+"""Options that change what fio prints but not what it measures, or that describe what iobench does anyway."""
 
 _RW: Final = {"readwrite": "rw", **{name: name for name in ("read", "write", "randread", "randwrite", "rw", "randrw")}}
 _SYNC: Final = {"0": "none", "1": "sync", "none": "none", "sync": "sync", "dsync": "dsync"}
@@ -31,14 +31,14 @@ _CHECKSUMS: Final = (
     *("crc7", "crc16", "crc32", "crc32c", "crc32c-intel", "crc64", "md5", "xxhash", "sha1", "sha256", "sha512"),
     *("sha3-224", "sha3-256", "sha3-384", "sha3-512", "meta"),
 )
-"""Values of verify: a checksum in each block. iobench keeps what it wrote in mind instead, and looks as thoroughly."""
+"""Values of verify: a checksum in each block. iobench remembers what it wrote instead, and checks as thoroughly."""
 
 
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
 class _Value(NamedTuple):
-    """What stands behind an option, and in which line."""
+    """The value of an option, and its line."""
 
     text: str
     line: int
@@ -48,10 +48,10 @@ _BS: Final = _Value("4k", 0)
 
 
 def options(path: Path) -> dict[str, list[str]]:
-    """Options of iobench for each job in a file of fio, by the jobs' names.
+    """Return options of iobench for each job in a job file of fio, by the jobs' names.
 
-    fio's defaults are stated where iobench's are others. Raises `InputError` for what iobench cannot do as fio does:
-    it names the line and the option.
+    fio's defaults are given explicitly if those of iobench differ. Raises `InputError`, with line and option, for what
+    iobench cannot do in the same way.
 
     References
     ----------
@@ -77,7 +77,7 @@ def options(path: Path) -> dict[str, list[str]]:
 
 
 def _jobs(path: Path, lines: list[str]) -> Iterator[tuple[str, dict[str, _Value]]]:
-    """The sections, each with what [global] said before it."""
+    """Yield the sections, each with the preceding options of [global]."""
     common: dict[str, _Value] = {}
     title: str | None = None
     values = common
@@ -101,7 +101,7 @@ def _jobs(path: Path, lines: list[str]) -> Iterator[tuple[str, dict[str, _Value]
 
 
 class _Job:
-    """One job's options, taken one by one."""
+    """The options of one job, which are removed as they are converted."""
 
     def __init__(self, path: Path, values: Mapping[str, _Value]) -> None:
         self._path = path
@@ -109,14 +109,14 @@ class _Job:
         self._is_time_based = values.get("time_based", _Value("0", 0)).text != "0"
 
     def words(self) -> Iterator[str]:
-        """All of it as options of iobench."""
+        """Yield all options of the job as options of iobench."""
         rw = self._one_of("rw", _RW, "read")
         numjobs = self._number("numjobs", 1)
         engine = self._one_of("ioengine", {name: name for name in _ENGINES}, "psync")
         yield from ("--rw", rw, "--ioengine", engine, "--thread", self._flag("thread", "0"))
         if engine == "io_uring":
             yield from ("--iodepth", str(self._number("iodepth", 1)))
-        self._take("iodepth")  # which fio leaves out of account where calls wait
+        self._take("iodepth")  # fio ignores it for synchronous engines
         yield from self._of_writes(rw)
         yield from ("--cache", "cold" if self._flag("invalidate", "1") == "1" else "any")
         yield from self._of_rates(numjobs)
@@ -133,7 +133,7 @@ class _Job:
             self._refuse(name, value)
 
     def _of_writes(self, rw: str) -> Iterator[str]:
-        """fio extends files that it writes, unless told otherwise, in blocks that are allocated."""
+        """Yield options of writes. By default, fio extends the files that it writes, in preallocated blocks."""
         overwrite, end_fsync = self._flag("overwrite", "0"), self._flag("end_fsync", "0")
         fallocate = self._one_of(
             "fallocate", {"none": "none", "native": "native", "0": "none", "1": "native"}, "native"
@@ -146,14 +146,20 @@ class _Job:
             yield from self._of_checks()
 
     def _of_checks(self) -> Iterator[str]:
-        """fio reads back all that it wrote where it is to verify; of what others wrote iobench knows nothing."""
+        """Yield options of verification: fio reads back all that it wrote.
+
+        iobench cannot verify data of other writers.
+        """
         writes_checks = self._one_of("verify", {"0": "0", "none": "0", **dict.fromkeys(_CHECKSUMS, "1")}, "0")
         reads_back = self._flag("do_verify", "1")
         if writes_checks == reads_back == "1":
             yield from ("--verify", "all")
 
     def _of_rates(self, numjobs: int) -> Iterator[str]:
-        """What fio says of each job iobench says of all, and it ends with the time only."""
+        """Yield limits, which fio has for each job and iobench for all jobs together.
+
+        iobench ends at the time limit only.
+        """
         for name in ("rate_iops", "number_ios"):
             if (value := self._take(name)) is not None:
                 yield from (f"--{name}", str(self._whole(name, value) * numjobs))

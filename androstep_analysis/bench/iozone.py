@@ -1,7 +1,7 @@
-"""What IOzone prints: the table of automatic mode, the Excel report (-R), and the summary of throughput mode (-t).
+"""Reader of IOzone's output: the table of automatic mode, the Excel report (-R), and throughput mode (-t).
 
-IOzone prints rates, and neither how many operations it did nor how long they took. A kB is 1024 B. The unit stands
-above the table: kBytes/sec, operations per second (-O) or microseconds per operation (-N) (IOzone 3.471, iozone.c).
+IOzone prints rates, without the number of operations or their duration. A kB is 1024 B. The unit is stated above the
+table: kBytes/sec, operations per second (-O) or microseconds per operation (-N) (IOzone 3.471, iozone.c).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TESTS: Final = (
     _Test("seq_read", None, "stdio"),
     _Test("seq_reread", None, "stdio"),
 )
-"""The columns of the table, from the left, and the reports in their order."""
+"""The columns of the table from left to right, which are also the order of the reports."""
 
 _REPORTS: Final = (
     *("writer", "re-writer", "reader", "re-reader", "random read", "random write", "backward read"),
@@ -62,16 +62,16 @@ _CHILD_RATE: Final = re.compile(r"^\s*Children see throughput for +(\d+) (.+?)\s
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is output of IOzone."""
+    """Return whether a file that begins with `head` is output of IOzone."""
     text = head[: 1 << 14].decode("utf-8", "replace")
     return _BEGIN.search(text) is not None or any(map(_HEADER.match, text.splitlines()))
 
 
 def read(text: str, origin: bytes) -> Results:
-    """Return the rates in `text`, which may be the output of several runs; `origin` is the file as it is.
+    """Return the rates in `text`, which may be the output of several runs. `origin` is the bytes of the file.
 
-    Each rate is a run. IOzone's rewrite is `seq_write` of a file that is written, its stdio tests have engine `stdio`.
-    Raises `InputError` where a table has no unit above it.
+    Each rate is a run. IOzone's rewrite is `seq_write` of a written file, and its stdio tests have engine `stdio`.
+    Raises `InputError` if a table has no unit.
     """
     starts = [found.start() for found in _BEGIN.finditer(text)] or [0]
     outputs = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
@@ -111,7 +111,7 @@ def _output(text: str) -> tuple[list[tuple[dict[str, Any], Part]], list[str]]:
 
 
 def _setup(text: str) -> dict[str, Any]:
-    """Return what stands above the rates, as columns of bench_runs."""
+    """Return the setup above the rates as columns of bench_runs."""
     version = re.search(r"Version \$Revision: (\S+) \$", text)
     command = re.search(r"(?m)^\s*Command line used: *(.*?)\s*$", text)
     modes = [
@@ -142,9 +142,9 @@ def _run(run: dict[str, Any], test: _Test, value: Decimal, unit: str) -> tuple[d
 
 
 def _table(lines: Sequence[str], strange: list[str]) -> Iterator[tuple[int, int, int, Decimal]]:
-    """Yield size of file and record in kB, number of the test, and value of each cell of the table that is not empty.
+    """Yield file size and record size in kB, index of the test, and value of each cell of the table that is not empty.
 
-    Cells are aligned at their ends, and may touch each other. A column that was not measured is empty.
+    Cells are right-aligned and may touch each other. A column that was not measured is empty.
     """
     start = next((number for number, line in enumerate(lines) if _HEADER.match(line)), None)
     if start is None:
@@ -164,7 +164,7 @@ def _table(lines: Sequence[str], strange: list[str]) -> Iterator[tuple[int, int,
 
 
 def _ends(header: str, rows: Sequence[str]) -> list[int]:
-    """Return where each column ends: at the end of most numbers near the end of its name."""
+    """Return the end of each column, which is that of most numbers near the end of its name."""
     named = [found.end() for found in re.finditer(r"\S+", header)][:_COLUMNS]
     tokens = [found.end() for row in rows for found in re.finditer(r"\d+", row)]
     ends = []
@@ -175,11 +175,12 @@ def _ends(header: str, rows: Sequence[str]) -> list[int]:
 
 
 _NEAR: Final = 3
-"""A number ends no farther from the end of the name of its column; columns are 8 characters wide, or more."""
+"""The largest distance from the end of a number to that of its column's name. Columns are at least 8 characters
+wide."""
 
 
 def _reports(lines: Sequence[str]) -> Iterator[tuple[int, int, int, Decimal]]:
-    """Yield the same of the reports for Excel, which repeat the table."""
+    """Yield the cells of the reports for Excel, which repeat the table."""
     test, records = None, list[int]()
     for line in lines:
         if title := re.fullmatch(r'"(.+) report"', line.strip()):
@@ -196,7 +197,7 @@ def _reports(lines: Sequence[str]) -> Iterator[tuple[int, int, int, Decimal]]:
 def _throughput(
     lines: Sequence[str], known: dict[str, Any], strange: list[str]
 ) -> Iterator[tuple[dict[str, Any], Part]]:
-    """Yield the runs of throughput mode: the sum of what the children say, while all of them were at work."""
+    """Yield the runs of throughput mode: the sum of the rates of the children, while all of them were running."""
     sizes, is_thread = None, False
     for line in lines:
         if shape := re.match(r"\s*Each (\w+) writes a (\d+) [kK][bB]yte file in (\d+) [kK][bB]yte records", line):

@@ -1,4 +1,4 @@
-"""What a repetition came to: rates and quantiles of latency, from the tables as they were recorded."""
+"""Rates and latency quantiles of each repetition, computed from the recorded tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUANTILES: Final = {"p50": 500_000, "p90": 900_000, "p99": 990_000, "p99.9": 999
 """Quantiles of latency, in millionths of the operations."""
 
 _CPU: Final = ("active", "idle", "iowait", "steal")
-"""What the time of all CPUs is divided into (columns cpu_…_ns of bench_runs)."""
+"""Parts of the time of all CPUs (columns cpu_…_ns of bench_runs)."""
 
 UNITS: Final = {
     **{"iops": "1/s", "tps": "1/s", "bandwidth": "B/s"},
@@ -25,11 +25,11 @@ UNITS: Final = {
 
 _DURABLE: Final = ("osync", "odsync", "direct", "direct_osync", "rwf_dsync")
 _DURABLE_AFTER: Final = ("fsync", "fdatasync", "mmap_sync")
-"""Words of sync_mode: writes reach the device by themselves, or by what follows them."""
+"""Words of sync_mode for writes that reach the device by themselves, and by a following call."""
 
 
 def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Rates and quantiles of latency of every repetition, invalid ones too.
+    """Return rates and quantiles of latency of every repetition, including invalid ones.
 
     Parameters
     ----------
@@ -40,16 +40,15 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     -------
     polars.DataFrame
         The columns of bench_runs, then metric (String), value (Float64), unit; a row for each repetition and metric.
-        iops of files and tps of SQLite and PostMark [1/s] are whole operations of all workers; bandwidth [B/s] the
-        bytes they moved, which SQLite's rows are not; latency_p50, latency_p90, latency_p99, latency_p99.9 and
-        latency_p99.99 [ns] quantiles of whole operations. cpu_active and cpu_iowait [1] are shares of the time of all
-        CPUs of the machine, context_switches [count] those of the workers, voluntary or not. What a tool did not
-        state has no row.
+        iops of files and tps of SQLite and PostMark [1/s] count whole operations of all workers. bandwidth [B/s] is of
+        the bytes that they moved; SQLite has none. latency_p50, latency_p90, latency_p99, latency_p99.9 and
+        latency_p99.99 [ns] are quantiles of whole operations. cpu_active and cpu_iowait [1] are shares of the time of
+        all CPUs of the machine. context_switches [count] are those of the workers, voluntary or not. Metrics that a
+        tool did not report have no row.
 
     Notes
-    -----
-    A quantile is the nearest rank: of a histogram the greatest value that it can be, at most the longest latency; where
-    there is no histogram, what the tool printed.
+    ----- A quantile is the nearest rank. From a histogram, it is the upper end of its bucket, at most the longest
+    latency. Without a histogram, it is the value that the tool printed.
 
     References
     ----------
@@ -91,18 +90,18 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def write_amplification(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Bytes that the device wrote, for whoever, for each byte that the operations of a repetition wrote.
+    """Return the bytes that the device wrote, for all processes, for each byte that a repetition wrote.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `measures`.
+        As for `measures`.
 
     Returns
     -------
     polars.DataFrame
-        The columns of bench_runs, then value (Float64 [1]). There is a row only where what was written had to be on the
-        device when the last worker ended, and the device's bytes are known; invalid repetitions have one too.
+        The columns of bench_runs, then value (Float64 [1]). There is a row, also for invalid repetitions, if all
+        written data had to be on the device when the last worker ended, and the device's bytes are known.
 
     Examples
     --------
@@ -121,10 +120,10 @@ def write_amplification(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def quantile(counts: pl.DataFrame, by: Sequence[str], millionths: int) -> pl.DataFrame:
-    """The bucket in which a quantile lies: columns `by`, n, lower_ns, upper_ns (Int64; the last within the bucket).
+    """Return the bucket that contains a quantile: columns `by`, n, lower_ns, upper_ns (Int64, both within the bucket).
 
     `counts` has columns `by`, bucket_ns, width_ns, count. The quantile is the nearest rank: the least latency that at
-    least this share of the operations did not exceed; it lies in ``[lower_ns, upper_ns]``.
+    least this share of the operations did not exceed. It lies in ``[lower_ns, upper_ns]``.
     """
     merged = counts.group_by(*by, "bucket_ns", "width_ns").agg(pl.col("count").sum()).sort("bucket_ns")
     rank = (pl.col("n") * millionths + 999_999) // 1_000_000
@@ -140,19 +139,22 @@ def quantile(counts: pl.DataFrame, by: Sequence[str], millionths: int) -> pl.Dat
 
 
 def buckets(results: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The histograms of rows of table bench, a row for each bucket: columns `by`, bucket_ns, width_ns, count."""
+    """Return the histograms of rows of table bench: columns `by`, bucket_ns, width_ns, count, a row for each bucket."""
     known = results.filter(pl.col("hist_bucket_ns").list.len() > 0)
     lists = {"bucket_ns": "hist_bucket_ns", "width_ns": "hist_width_ns", "count": "hist_count"}
     return known.select(*by, **{name: pl.col(column) for name, column in lists.items()}).explode(list(lists))
 
 
 def dimensions(runs: pl.DataFrame) -> list[str]:
-    """The columns by which configurations differ in these runs, and those every result has (`ALWAYS`)."""
+    """Return the columns in which the configurations of these runs differ, and those of every result (`ALWAYS`)."""
     return [name for name in (*JOB, *MACHINE) if name in ALWAYS or runs[name].n_unique() > 1]
 
 
 def telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
-    """The columns that tell configurations apart, without those that follow from the ones before them; test first."""
+    """Return the columns that distinguish configurations, test first.
+
+    Columns that are determined by earlier ones are left out.
+    """
     told = ["test"]
     for name in dims:
         if name not in told and table.select(told).n_unique() < table.select(*told, name).n_unique():
@@ -161,7 +163,10 @@ def telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
 
 
 def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
-    """Quantiles of each repetition, as Float64 columns latency_p50 …: of its histogram, else as its tool printed it."""
+    """Return quantiles of each repetition as Float64 columns latency_p50 …
+
+    They are computed from its histogram, or else are those that the tool printed.
+    """
     counts = buckets(whole, RUN)
     most = whole.select(*RUN, "latency_max_ns")
     wide = whole.select(RUN)
@@ -169,7 +174,7 @@ def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
     printed = printed.explode("quantile_ppm", "quantile_ns")
     for name, millionths in QUANTILES.items():
         found = quantile(counts, RUN, millionths).join(most, on=RUN)
-        # No latency is longer than the longest, which is known to the nanosecond.
+        # The longest latency is known exactly and limits the bucket.
         value = pl.min_horizontal("upper_ns", "latency_max_ns").cast(pl.Float64)
         column = f"latency_{name}"
         of_histogram = found.select(*RUN, value.alias(column))
@@ -181,12 +186,12 @@ def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reaches_device() -> pl.Expr:
-    """Whether all that a run wrote is on the device when its last worker ends."""
+    """Return whether all that a run wrote is on the device when its last worker ends."""
     words = pl.col("sync_mode").cast(pl.String).str.split("+").list
     followed = (words.set_intersection(_DURABLE_AFTER).list.len() > 0) & (pl.col("after_every") == 1)
     of_file = (words.set_intersection(_DURABLE).list.len() > 0) | followed
     synchronous = pl.col("synchronous").cast(pl.String)
-    # A WAL at NORMAL is synced by checkpoints only.
+    # With synchronous=NORMAL, a WAL is synced by checkpoints only.
     at_checkpoints = (pl.col("journal_mode").cast(pl.String) == "WAL") & (synchronous == "NORMAL")
     of_sqlite = (synchronous != "OFF") & (~at_checkpoints | pl.col("final_sync"))
     otherwise = pl.col("final_sync") | of_file.fill_null(value=False)

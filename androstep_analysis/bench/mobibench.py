@@ -1,4 +1,4 @@
-"""What Mobibench prints: one or more runs, each from its measurement setup to its result or its error."""
+"""Reader of Mobibench's output: one or more runs, each from its measurement setup to its result or its error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from androstep_analysis.common.results import Results
 SETUP: Final = "[mobibench measurement setup]"
 
 TESTS: Final = {0: "seq_write", 1: "rand_write", 2: "seq_read", 3: "rand_read", 4: "append"}
-"""Tests by access mode; Mobibench 1.0.9 reads in sequence for every other number."""
+"""Tests by access mode. For any other number, Mobibench 1.0.9 reads sequentially."""
 
 SYNC_MODES: Final = (
     *("buffered", "osync", "fsync", "direct", "direct_osync", "mmap", "mmap_async", "mmap_sync"),
@@ -26,15 +26,15 @@ _TIME = re.compile(r"\[TIME\] : +(\d+) sec +(\d+)us\.\s+(.*)")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is output of Mobibench."""
+    """Return whether a file that begins with `head` is output of Mobibench."""
     return SETUP.encode() in head[: 1 << 12]
 
 
 def read(text: str, origin: bytes) -> Results:
-    """The runs in `text`; `origin` is the file as it is, from which the runs get their names.
+    """Return the runs in `text`. They are named after `origin`, the bytes of the file.
 
-    Operations are those Mobibench says it had to do, which are the ones its rate is made of: it counts none as done,
-    and has no latencies. A run that printed an error, or no result, is invalid. Progress is skipped.
+    The number of operations is the one that Mobibench had to do, from which it computes its rate. It reports neither
+    completed operations nor latencies. A run with an error or without a result is invalid. Progress lines are skipped.
     """
     lines = re.split(r"[\r\n]+", text)
     starts = [number for number, line in enumerate(lines) if SETUP in line]
@@ -49,7 +49,7 @@ _RESULT = ("ops", "bytes", "switches")
 
 
 def _run(lines: list[str]) -> dict[str, Any]:
-    """A row of table bench_runs, and what its result is made of (`_RESULT`)."""
+    """Return a row of table bench_runs, and the data of its result (`_RESULT`)."""
     text = "\n".join(lines)
     sqlite = _number(r"Operation : (\d+)", text)
     described = _file(text) if sqlite is None else _sqlite(sqlite, text)
@@ -67,7 +67,7 @@ def _run(lines: list[str]) -> dict[str, Any]:
 
 
 def _problem(text: str, *, finished: bool) -> str | None:
-    """Why the run's numbers are not to be believed."""
+    """Return the reason why the run is invalid."""
     error = re.search(r"(?m)^(.*error!!!.*)$|^Err string : (?!No error)(.*)$", text)
     if error is not None:
         return f"Mobibench: {(error[1] or error[2]).strip()}"
@@ -75,7 +75,7 @@ def _problem(text: str, *, finished: bool) -> str | None:
 
 
 def _file(text: str) -> dict[str, Any]:
-    """What the setup of a test of files says."""
+    """Return the setup of a test of files."""
     record = _kib(r"IO size : (\d+) KB", text)
     count = _number(r"IO count : (\d+)", text)
     access = _number(r"Access Mode (\d+)", text)
@@ -93,7 +93,7 @@ def _file(text: str) -> dict[str, Any]:
 
 
 def _sqlite(operation: int, text: str) -> dict[str, Any]:
-    """What the setup of a test of SQLite says, and what it says of its first database."""
+    """Return the setup of a test of SQLite, with the settings of its first database."""
     transactions = _number(r"Transactions per thread: *(\d+)", text)
     threads = _number(r"# of Threads : (\d+)", text) or 1
     journal = re.search(r"journal_mode *= *(\w+)", text)
@@ -113,14 +113,14 @@ def _sqlite(operation: int, text: str) -> dict[str, Any]:
 
 
 def _parts(run: dict[str, Any]) -> list[Part]:
-    """The result of all threads together, where the run has one: Mobibench has none of its threads."""
+    """Return the result of all threads together, if the run has one. Mobibench does not report single threads."""
     if run["duration_ns"] is None:
         return []
     return [Part("op", ops=run["ops"], bytes=run.get("bytes"), known=run["switches"])]
 
 
 def _switches(text: str) -> dict[str, Any]:
-    """Context switches: all of them, then the voluntary ones; 0 and 0 where the kernel did not tell."""
+    """Return context switches. Mobibench prints all and the voluntary ones, and 0 for both if the kernel has none."""
     found = re.search(r"\[CON SWITCHES\] : (\d+) (\d+)", text)
     if found is None or int(found[1]) == 0:
         return {}

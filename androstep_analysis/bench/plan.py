@@ -1,8 +1,8 @@
-"""The runs of iobench that a command line asks for: sweeps, Mobibench's letters, and what to print of the results.
+"""The runs of iobench for a command line: sweeps, Mobibench's letters, and the output of the results.
 
-iobench does one run with fio's option names. What needs no device is decided here: `--sweep` becomes a run for each
-value, Mobibench's letters and numbers become the options that mean the same, and `--output`, `-L`, `-k` and `--to-fio`
-say what is printed of the records. Every other word is passed on; iobench checks it.
+iobench does one run, with fio's option names. Everything that needs no device is done here: `--sweep` becomes a run for
+each value, Mobibench's letters and numbers become the equivalent options, and `--output`, `-L`, `-k` and `--to-fio`
+select the output. All other words are passed on to iobench, which checks them.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _FLAGS: Final = {
 """Options without a value."""
 
 _NOT_SWEPT: Final = {"repeats", "sweep", "interval", "output", "record", "point"}
-"""Options that are the same for all runs."""
+"""Options that must be the same for all runs."""
 
 _LETTERS: Final = {
     **{"p": "directory", "t": "numjobs", "a": "rw", "y": "mode", "v": "overlap", "n": "transactions"},
     **{"d": "sqlite-op", "j": "journal-mode", "s": "synchronous", "T": "tables", "D": "databases", "o": "record"},
     **{"q": "quiet", "h": "help"},
 }
-"""Letters that only abbreviate an option."""
+"""Letters that abbreviate an option."""
 
 _OWN_LETTERS: Final = set("firRLkg")
-"""Letters of Mobibench that iobench does not have: the unit or the meaning is another."""
+"""Letters of Mobibench that iobench lacks, since their unit or meaning differs."""
 
 _NUMBERED: Final = {
     "rw": ("write", "randwrite", "read", "randread", "append"),
@@ -73,7 +73,7 @@ _NUMBERED: Final = {
     "journal-mode": ("DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"),
     "synchronous": mobibench.SYNCHRONOUS,
 }
-"""What Mobibench's numbers mean, from 0 on."""
+"""Meanings of Mobibench's numbers, from 0 on."""
 
 _LIMITS: Final = {"f": (1, 1 << 40), "r": (1, 1 << 20), "i": (0, 10_000)}
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -81,7 +81,7 @@ _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True)
 class Run:
-    """One configuration: the `words` of a command line of iobench, and the swept options in it (`NAME=VALUE`)."""
+    """One configuration: the `words` of iobench's command line, and the swept options in it (`NAME=VALUE`)."""
 
     words: list[str]
     swept: tuple[str, ...] = ()
@@ -89,11 +89,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command line asks for.
+    """The runs and the output that a command line requests.
 
-    `runs` are measured one after the other. `is_mobibench` asks for Mobibench's lines, `latency_log` and `iops_log` for
-    its logs (`bench.write_mobibench`), `is_to_fio` for a job file of fio instead of a measurement
-    (`bench.write_fio_job`). `is_question` is set where iobench is only asked for its help, version or record types.
+    `runs` are measured one after another. `is_mobibench` selects Mobibench's output, and `latency_log` and `iops_log`
+    its logs (`bench.write_mobibench`). `is_to_fio` selects a job file of fio instead of a measurement
+    (`bench.write_fio_job`). `is_question` is set if only iobench's help, version or record types are requested.
     """
 
     runs: list[Run]
@@ -106,7 +106,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Option:
-    """One option of a command line: its long name (its letter where it has none), value, and words as they are."""
+    """One option of a command line: its long name (or its letter), its value, and its original words."""
 
     name: str
     value: str | None
@@ -118,10 +118,10 @@ class _Option:
 
 
 def plan(words: Sequence[str]) -> Plan:
-    """Return the runs that a command line of `androstep bench -- WORDS` asks for.
+    """Return the runs that a command line of `androstep bench -- WORDS` requests.
 
-    Raises `InputError` for a sweep or a letter of Mobibench that means nothing. What iobench itself refuses is not
-    looked at.
+    Raises `InputError` for an invalid sweep or letter of Mobibench. Options that iobench itself refuses are not
+    checked.
     """
     options = list(_options(words))
     given = {option.name: option.value for option in options}
@@ -151,7 +151,7 @@ def plan(words: Sequence[str]) -> Plan:
 
 
 def _options(words: Sequence[str]) -> Iterator[_Option]:
-    """Yield the options in a command line. A word that belongs to none is an option without a name."""
+    """Yield the options in a command line. A word that belongs to no option is an option without a name."""
     left = iter(words)
     for word in left:
         if word.startswith("--") and len(word) > 2:
@@ -171,7 +171,7 @@ def _long(name: str, value: str | None = None) -> _Option:
 
 
 def _log(letter: str, value: str) -> Path:
-    """Return the path of a log. That it cannot be written is found out now and not after hours of measuring."""
+    """Return the path of a log. It is checked now, since an error after hours of measuring would be too late."""
     path = Path(value)
     if value in ("", "-") or path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(f"-{letter} {path}: cannot be written")
@@ -214,7 +214,7 @@ def _doubling(name: str, low: str, high: str) -> Iterator[str]:
 
 
 def _size(text: str) -> int | None:
-    """Return the bytes of a size as ``4k``, or None where it is none."""
+    """Return the bytes of a size such as ``4k``; None if it is not a size."""
     found = re.fullmatch(r"([0-9]{1,18})([kmgt]?)", text.lower(), re.ASCII)
     return int(found[1]) * _SIZES[found[2]] if found else None
 
@@ -223,7 +223,7 @@ def _size(text: str) -> int | None:
 
 
 def _words(options: Sequence[_Option]) -> list[str]:
-    """Return the words for iobench of all options of a run."""
+    """Return the words for iobench from all options of a run."""
     given = {option.name: option.value for option in options}
     for letter, name in (("f", "size"), ("r", "bs"), ("i", "thinktime")):
         if letter in given and name in given:
@@ -232,7 +232,7 @@ def _words(options: Sequence[_Option]) -> list[str]:
 
 
 def _translated(option: _Option, given: dict[str, str | None]) -> Sequence[str]:
-    """Return an option as iobench has it."""
+    """Return an option in iobench's form."""
     value = option.value or ""
     if (words := _NUMBERED.get(option.name)) and value.isascii() and value.isdigit() and value == str(int(value)):
         if int(value) >= len(words):
@@ -259,12 +259,12 @@ def _number(option: _Option) -> int:
 
 
 def _of_each_file(all_kb: int, given: dict[str, str | None]) -> int:
-    """Return the bytes of each file, where Mobibench states the KB of all together."""
+    """Return the bytes of each file. Mobibench states the KB of all files together."""
     threads, record = (_size(given.get(name) or default) for name, default in (("numjobs", "1"), ("bs", "4k")))
     if "r" in given:
         record = (_size(given["r"] or "") or 0) * 1024
     files = 1 if "shared" in given or "filename" in given else threads
-    if not files or not record:  # iobench says what is wrong with them
+    if not files or not record:  # iobench reports the error
         return all_kb * 1024
     if all_kb * 1024 % (files * record):
         raise InputError(

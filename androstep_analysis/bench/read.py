@@ -1,4 +1,4 @@
-"""Reading results, whatever tool they are of: iobench, fio, Mobibench, IOzone, AndroBench."""
+"""Reading of results of all tools: iobench, fio, Mobibench, IOzone, AndroBench."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from androstep_analysis.ingest.source import Source, head, load
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of results: whether the first 64 KiB (decompressed) of a file are of it, and how to read the file."""
+    """A kind of results. `sniff` recognizes a file by its first 64 KiB (decompressed), and `read` reads it."""
 
     title: str
     sniff: Callable[[bytes], bool]
@@ -30,7 +30,7 @@ class Format:
 
 
 def _text(read: Callable[[str, bytes], Results]) -> Callable[[Source], Results]:
-    """A reader of a file from a reader of its text."""
+    """Return a reader of a file from a reader of its text."""
 
     def whole(source: Source) -> Results:
         try:
@@ -54,11 +54,11 @@ FORMATS: tuple[Format, ...] = (
 )
 
 _SMALL_BYTES = 64 << 20
-"""An archive of results is no larger; of a larger one the first files tell what is in it."""
+"""An archive of results is not larger. A larger archive is recognized by its first files."""
 
 
 def sniff(path: Path) -> bool:
-    """Whether a file, plain or compressed, holds results of a benchmark, or is a tar archive of such files."""
+    """Return whether a file, plain or compressed, holds results of a benchmark, or is a tar archive of such files."""
     start = head(path)
     first = Source.of(path, start)
     if not Archive.is_one(first):
@@ -68,35 +68,35 @@ def sniff(path: Path) -> bool:
 
 
 def _format_of(start: bytes) -> Format | None:
-    """The format of a file that begins so."""
+    """Return the format of a file that begins with `start`."""
     return next((format for format in FORMATS if format.sniff(start)), None)
 
 
 def read(*paths: str | os.PathLike[str]) -> Results:
-    """The results in files or capture directories, together.
+    """Return the results in files or capture directories, combined.
 
     Parameters
     ----------
     *paths : path-like
-        Files that iobench (``--record``), fio (its text or JSON), Mobibench or IOzone (their text) wrote, results of
-        AndroBench (its ``history.db``, what sqlite3 prints of it, or the text of its screen), plain, compressed or in
-        tar archives, directories of such files, and captures of `androstep bench`.
+        Captures of `androstep bench`, and files, plain, compressed or in tar archives, or directories of them. Files
+        may be from iobench (``--record``), fio (text or JSON), Mobibench or IOzone (text), or AndroBench (its
+        ``history.db``, output of sqlite3, or the text of its screen).
 
     Returns
     -------
     Results
-        With tables bench_runs, bench, bench_series and bench_ops (docs/tables.md). A run that failed is there and
-        marked invalid.
+        The results, with tables bench_runs, bench, bench_series and bench_ops (docs/tables.md). Failed runs are
+        included and marked invalid.
 
     Raises
     ------
     InputError
-        For a file that is of no known tool, or damaged beyond use, and where the same results are given twice.
+        If a file is of no known tool or too damaged to read, or if the same results are given twice.
 
     Warns
     -----
     LossWarning
-        Of what could not be read.
+        For data that could not be read.
 
     References
     ----------
@@ -112,7 +112,7 @@ def read(*paths: str | os.PathLike[str]) -> Results:
 
 
 def read_file(path: Path) -> Results:
-    """The results in one file, or in those of a tar archive; like `read`, but losses are told in the answer only."""
+    """Return the results in one file or tar archive, as `read`, without warnings: losses are part of the result."""
     source = load(path)
     if Archive.is_one(source):
         return _read_archive(Archive(source))
@@ -124,7 +124,7 @@ def read_file(path: Path) -> Results:
 
 
 def _read_archive(archive: Archive) -> Results:
-    """The results in an archive together. What is in it twice counts once, and one that is damaged costs itself."""
+    """Return the combined results in an archive. Duplicates count once, and damaged files are skipped with a loss."""
     parts: dict[bytes, Results] = {}
     losses = archive.losses
     for name in archive.names:

@@ -1,4 +1,4 @@
-"""iobench's own results: a record stream (probes/FORMAT.md) with runs, results, histograms, windows and operations."""
+"""Reader of iobench's record stream (probes/FORMAT.md): runs, results, histograms, windows and operations."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from androstep_analysis.ingest.source import Source
 PROBE = "iobench"
 
 _RUN = ("point", "repeat")
-"""What names a repetition within one file."""
+"""The columns that identify a repetition within one file."""
 
 _PART = (*_RUN, "thread", "part")
 _FROM_RUN = ("run_id", "test", "sync_mode", "journal_mode", "block_bytes", "file_bytes", "threads", "seed")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a record stream of iobench."""
+    """Return whether a file that begins with `head` is a record stream of iobench."""
     return record.is_of(head, PROBE)
 
 
 def read(source: Source) -> Results:
-    """The results in a file of iobench, with everything before and behind damage.
+    """Return the results in a file of iobench, including those before and after damage.
 
-    A repetition whose results are missing is marked invalid, and a histogram that does not hold all operations of its
-    row is left out: percentiles of the rest would be wrong. Raises `InputError` for what iobench did not write.
+    A repetition without its results is marked invalid. A histogram that lacks operations of its row is left out, since
+    its percentiles would be wrong. Raises `InputError` for a file that is not from iobench.
     """
     records = record.of(source)
     missing = {"bench_run", "bench_result", "bench_histogram", "bench_window"} - records.tables.keys()
@@ -49,7 +49,7 @@ def read(source: Source) -> Results:
         machine=pl.lit(records.header.get("machine"), pl.String),
         dev=pl.when(pl.col("dev") != 0).then("dev"),
     )
-    if "steady_from_ns" not in runs.columns:  # which iobench stated until version 0.3
+    if "steady_from_ns" not in runs.columns:  # iobench recorded it until version 0.3
         runs = runs.with_columns(steady_from_ns=pl.Series(_steady_starts(runs, tables["bench_window"]), dtype=pl.Int64))
     results, torn = _results(runs, tables["bench_result"], tables["bench_histogram"])
     logged = tables.get("bench_op")
@@ -72,10 +72,10 @@ def read(source: Source) -> Results:
 def _results(
     runs: pl.DataFrame, results: pl.DataFrame, histograms: pl.DataFrame
 ) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
-    """The rows of table bench: results with their histogram and the configuration of their run."""
+    """Return the rows of table bench: results with their histogram and the configuration of their run."""
     of_workers = histograms.filter(pl.col("thread") >= 0)
     of_workers = of_workers.select(*_PART, "bucket_ns", "width_ns", pl.col("count").cast(pl.Int64))
-    # The file has those of workers; that of all workers together is their sum.
+    # The file has the histograms of workers. That of all workers together is their sum.
     of_all = (
         of_workers.group_by(*_RUN, "part", "bucket_ns", "width_ns")
         .agg(pl.col("count").sum())
@@ -103,10 +103,10 @@ STEADY_WINDOWS: Final = 5
 
 
 def _steady_starts(runs: pl.DataFrame, windows: pl.DataFrame) -> Iterator[int | None]:
-    """Yield when the throughput of each repetition became steady, since its start; None: never.
+    """Yield the time at which the throughput of each repetition became steady, since its start; None: never.
 
-    Only whole windows count: the last one is shorter as a rule. Of the first one the part before the first operation
-    was cut off.
+    Only whole windows count. The last one is usually shorter, and the first one lacks the part before the first
+    operation.
     """
     for run in runs.iter_rows(named=True):
         mine = windows.filter(point=run["point"], repeat=run["repeat"])
@@ -125,10 +125,10 @@ def _steady_starts(runs: pl.DataFrame, windows: pl.DataFrame) -> Iterator[int | 
 
 
 def first_steady(ops: np.ndarray) -> int | None:
-    """Return the index of the first of five windows in a row whose throughput is steady, of the `ops` of each window.
+    """Return the index of the first of five consecutive windows with steady throughput, from the `ops` of each window.
 
-    Their rates differ by no more than 20 % of their mean, and their line of best fit rises or falls by no more than
-    10 % of it.
+    Their rates differ by no more than 20 % of their mean, and their line of best fit rises or falls by no more than 10
+    % of it.
 
     References
     ----------
@@ -148,7 +148,7 @@ def first_steady(ops: np.ndarray) -> int | None:
 
 
 def _named(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The rows of runs that are in the file, with the run's name."""
+    """Return the rows of runs that are in the file, with the run's name."""
     return rows.join(runs.select(*_RUN, "run_id"), on=_RUN, how="inner", maintain_order="left")
 
 
@@ -162,7 +162,7 @@ def _torn(histograms: int, orphans: int) -> tuple[Loss, ...]:
 
 
 def _judged(runs: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-    """The runs, those that are said to be valid but have lost their result as invalid."""
+    """Return the runs. A run that is marked valid but has lost its result becomes invalid."""
     have = results.filter(thread=-1, part="op").select(*RUN, found=pl.lit(value=True))
     judged = runs.join(have, on=RUN, how="left", maintain_order="left")
     lost = pl.col("found").is_null() & (pl.col("valid") != 0)

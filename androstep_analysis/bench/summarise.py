@@ -1,4 +1,4 @@
-"""Results over repetitions: medians with intervals, and latencies from merged histograms."""
+"""Summaries over repetitions: medians with intervals, and latencies from merged histograms."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from androstep_analysis.stats.exact import rank
 
 
 def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
-    """Median of every metric of every configuration over its valid repetitions, with its confidence interval.
+    """Return the median of every metric and configuration over its valid repetitions, with its confidence interval.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `measures`.
+        As for `measures`.
     by : sequence of str, optional
-        Columns of bench_runs by which configurations are told apart; by default those that differ, and a few that are
-        always there.
+        Columns of bench_runs that identify a configuration; by default those that differ, and those in
+        `bench.tables.ALWAYS`.
 
     Returns
     -------
     polars.DataFrame
         Columns metric (String), `by`, value (Float64), unit, n (Int64, repetitions), lo, hi, confidence (Float64).
-        Metrics are those of `measures`, and invalid_runs [repetitions]: how many of the configuration's n repetitions
-        are left out because they are invalid.
+        Metrics are those of `measures`, and invalid_runs [repetitions]: the number of the configuration's n repetitions
+        that are left out as invalid.
 
     Notes
-    -----
-    The interval goes from the j-th least to the j-th greatest repetition; with j as large as possible, it holds the
-    median of the distribution with probability `confidence` of at least 0.95, whatever the distribution. Below 6
-    repetitions no interval reaches that: it is then least and greatest, and `confidence` says what they are worth. One
-    repetition has none.
+    ----- The interval runs from the j-th least to the j-th greatest repetition. With the largest possible j, it
+    contains the median with a probability `confidence` of at least 0.95, for any distribution. Fewer than 6 repetitions
+    cannot reach that level. The interval then runs from the least to the greatest, and `confidence` is lower. A single
+    repetition has no interval.
 
     References
     ----------
@@ -56,20 +55,20 @@ def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
 
 
 def written(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
-    """Bytes that the device wrote, for whoever, for each operation or transaction: medians as of `summarise`.
+    """Return the bytes that the device wrote, for all processes, for each operation: medians as in `summarise`.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `measures`.
+        As for `measures`.
     by : sequence of str, optional
         As in `summarise`.
 
     Returns
     -------
     polars.DataFrame
-        Columns of `summarise`; metrics written_per_op [B], of the configurations of which the device's bytes are known,
-        and invalid_runs. What is still in the page cache when the last worker ends is not counted.
+        The columns of `summarise`, with metrics written_per_op [B], for configurations with known bytes of the device,
+        and invalid_runs. Data that is still in the page cache when the last worker ends does not count.
 
     Examples
     --------
@@ -90,9 +89,9 @@ def written(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = No
 
 
 def medians(measured: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
-    """Median of every metric and configuration `dims` with its interval, as `summarise` says; in no order.
+    """Return the median of every metric and configuration `dims` with its interval, as `summarise`, in no order.
 
-    Takes columns metric, `dims`, value and unit, a row for each repetition.
+    `measured` has columns metric, `dims`, value and unit, with a row for each repetition.
     """
     gathered = measured.group_by("metric", *dims).agg(
         unit=pl.col("unit").first(), n=pl.len().cast(pl.Int64), values=pl.col("value").sort()
@@ -113,12 +112,12 @@ def medians(measured: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
 
 
 def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
-    """Quantiles of latency of every part of the operations, over all valid repetitions of a configuration together.
+    """Return quantiles of latency of every part of the operations, over all valid repetitions of a configuration.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `measures`.
+        As for `measures`.
     by : sequence of str, optional
         As in `summarise`.
 
@@ -129,10 +128,9 @@ def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
         [ns]), unit, n (Int64, operations), lo, hi (Float64 [ns]). Results without a histogram have max only.
 
     Notes
-    -----
-    The histograms are merged and the quantile taken then: it lies in the bucket ``[lo, hi]``, a 64th of its value wide
-    for iobench, and `value` is the greatest latency it can be. This says how exact the number is, not how much
-    repetitions differ.
+    ----- Quantiles are computed from the merged histograms. A quantile lies in the bucket ``[lo, hi]``, which is a 64th
+    of its value wide for iobench. `value` is the upper end of the bucket. The bucket is the resolution of the number,
+    not the variation between repetitions.
 
     Examples
     --------
@@ -168,12 +166,12 @@ def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
 
 
 def distribution(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
-    """The cumulative distribution of latency of every part, over all valid repetitions of a configuration together.
+    """Return the cumulative distribution of latency of every part, over all valid repetitions of a configuration.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `measures`.
+        As for `measures`.
     by : sequence of str, optional
         As in `summarise`.
 
@@ -207,7 +205,7 @@ def distribution(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None
 
 
 def series(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Throughput over time of every repetition, all workers together.
+    """Return throughput over time of every repetition, all workers together.
 
     Parameters
     ----------
@@ -242,7 +240,7 @@ def series(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _valid(tables: Mapping[str, pl.DataFrame], dims: Sequence[str]) -> pl.DataFrame:
-    """The rows of table bench of all workers together in valid repetitions, with the configuration of their run."""
+    """Return the rows of table bench of all workers together in valid repetitions, with their run's configuration."""
     whole = tables["bench"].filter(thread=-1)
     shared = [name for name in dims if name in whole.columns]
     return whole.drop(shared).join(tables["bench_runs"].filter("valid").select(*RUN, *dims), on=RUN)
@@ -262,6 +260,5 @@ def _columns(dims: Sequence[str]) -> list[str]:
 
 
 def _tidy(table: pl.DataFrame, dims: Sequence[str], metrics: Sequence[str]) -> pl.DataFrame:
-    """The rows by metric in the order of `metrics`, then by configuration."""
     ordered = table.with_columns(pl.col("metric").cast(pl.Enum(metrics))).sort("metric", *dims, nulls_last=True)
     return ordered.with_columns(pl.col("metric").cast(pl.String))

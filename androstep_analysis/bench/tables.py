@@ -1,4 +1,4 @@
-"""The tables of benchmark results, and which columns say what was measured, on what, and what came of it."""
+"""The tables of benchmark results, and the groups of their columns: configuration, machine and outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from androstep_analysis.common.results import Results, fit
 TABLES: Final = ("bench_runs", "bench", "bench_series", "bench_ops")
 
 RUN: Final = ("run_id", "repeat")
-"""The columns that name a repetition in every table."""
+"""The columns that identify a repetition in every table."""
 
 JOB: Final = (
     *("workload", "test", "sync_mode", "block_bytes", "file_bytes", "journal_mode", "synchronous", "threads"),
@@ -28,13 +28,13 @@ JOB: Final = (
     *("postmark_least_bytes", "postmark_most_bytes", "postmark_read_bytes", "postmark_write_bytes"),
     *("postmark_bias_read", "postmark_bias_create", "postmark_subdirectories", "postmark_buffered"),
 )
-"""Columns of bench_runs that say what was asked for."""
+"""Columns of bench_runs with the requested configuration."""
 
 MACHINE: Final = (
     *("fs_type", "device_model", "device", "kernel", "machine", "mount_options", "tool", "tool_version"),
     *("sqlite_library", "sqlite_version"),
 )
-"""Columns of bench_runs that say what it ran on."""
+"""Columns of bench_runs with the hardware and software that were used."""
 
 OUTCOME: Final = (
     *("run_id", "repeat", "point", "ts_ns", "realtime_ns", "duration_ns", "valid", "invalid", "interrupted"),
@@ -45,15 +45,16 @@ OUTCOME: Final = (
     *("device_busy_ns", "process_read_bytes", "process_write_bytes", "pressure_some_ns", "pressure_full_ns"),
     *("filesystem_write_bytes", "ops_not_logged"),
 )
-"""The other columns of bench_runs: what happened, and what may differ between repetitions of one configuration."""
+"""The other columns of bench_runs: outcomes, and properties that may differ between repetitions of one
+configuration."""
 
 ALWAYS: Final = ("test", "sync_mode", "block_bytes", "journal_mode", "synchronous", "threads", "fs_type")
-"""Columns that every result has, also where they have one value only."""
+"""Columns that every result has, even if they have a single value."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A row of table bench that a foreign tool's output tells, without what its run knows (see `foreign`)."""
+    """A row of table bench from the output of a foreign tool, without the columns of its run (see `foreign`)."""
 
     part: str
     thread: int = -1
@@ -63,16 +64,16 @@ class Part:
 
 
 def names(origin: bytes) -> Iterator[str]:
-    """Yield names for the runs in a file, of which `origin` are the bytes."""
+    """Yield names for the runs in a file, derived from its bytes `origin`."""
     digest = hashlib.sha256(origin).hexdigest()[:16]
     return (f"{digest}-{number}" for number in itertools.count())
 
 
 def foreign(format: str, runs: list[dict[str, Any]], parts: list[list[Part]], losses: tuple[Loss, ...]) -> Results:
-    """The results of a tool other than iobench: a row of bench_runs each, and with it the rows of table bench.
+    """Return the results of a tool other than iobench, from rows of bench_runs with their rows of table bench.
 
-    Columns that a row leaves out are null, but for those the schema wants: `repeat` and `point` count, the cache's
-    state is unknown.
+    Missing columns are null, except those that the schema requires. `point` is the index of the run, `repeat` is 0, and
+    the cache's state is unknown.
     """
     defaults = {"repeat": 0, "interrupted": False, "cache_asked": "unknown", "cache_found": "unknown"}
     rows = [{**defaults, "point": number, **run} for number, run in enumerate(runs)]

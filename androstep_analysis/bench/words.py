@@ -1,4 +1,4 @@
-"""A configuration of a benchmark in words."""
+"""Descriptions of a benchmark's configuration in words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MODES: Final = {
     "mmap": "through a memory map",
 }
 _SYNCS: Final = {"fsync": "fsync", "fdatasync": "fdatasync", "mmap_sync": "msync"}
-"""Modes in which a call brings to the device what was written before it."""
+"""Modes with a call that writes earlier data to the device."""
 
 
 def in_words(run: Mapping[str, Any]) -> str:
-    """Return what a run did: operation, sizes, and what brings its writes to the device.
+    """Return a description of a run: operation, sizes, and durability of its writes.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def in_words(run: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        As "rand_write: blocks of 4 KiB in 4 MiB, buffered, fsync after each write, 1 thread, psync". What the tool did
-        not state is left out.
+        A text such as "rand_write: blocks of 4 KiB in 4 MiB, buffered, fsync after each write, 1 thread, psync".
+        Unknown properties are left out.
 
     Examples
     --------
@@ -62,7 +62,7 @@ _SQLITE: Final = {"journal mode": "journal_mode", "synchronous": "synchronous"}
 
 
 def _durability(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how the bytes go to the device; for reads only whether they pass the page cache."""
+    """Yield how the bytes get to the device; for reads, only whether they pass through the page cache."""
     mode, every = run["sync_mode"], run["after_every"] or 1
     if mode is None:
         return

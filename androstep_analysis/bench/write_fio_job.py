@@ -1,4 +1,4 @@
-"""Job files of fio that do the same as runs of iobench: the opposite direction of `fio_job`."""
+"""Conversion of runs of iobench to job files of fio, the reverse of `fio_job`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _LACKING: Final = {
 def write(runs: Sequence[tuple[Row, Sequence[str]]]) -> str:
     """Return a job file with a section for each repetition of each run.
 
-    `runs` are rows of table bench_runs, each with the swept options that tell it from the others. Raises `InputError`
-    for what fio cannot do.
+    `runs` are rows of table bench_runs, each with its swept options. Raises `InputError` for what fio cannot do.
     """
     for row, _ in runs:
         if what := _lacks(row):
@@ -37,8 +36,8 @@ def write(runs: Sequence[tuple[Row, Sequence[str]]]) -> str:
     for point, (row, swept) in enumerate(runs, 1):
         for repeat in range(1, row["repeats"] + 1):
             lines += ["", f"[point{point}-repeat{repeat}]", f"description={' '.join((row['test'], *swept))}"]
-            # fio would lay out the files of all sections before the first, which removes its own: each has others,
-            # and one without workers that could lay out theirs at once does so only when it begins.
+            # fio lays out the files of all sections before it starts the first, which removes its own. So each section
+            # gets files of its own. A section with one worker lays them out only when it starts.
             several = len(runs) > 1 or row["repeats"] > 1
             is_late = several and not _filename(row) and row["threads"] == 1
             made = _job(row, f"test.dat.{point}.{repeat}." if several else "test.dat")
@@ -52,7 +51,7 @@ def _words(row: Row) -> list[str]:
 
 
 def _filename(row: Row) -> bool:
-    """Return whether the run measures a file or device that was there."""
+    """Return whether the run measures an existing file or device."""
     return any(word == "--filename" or word.startswith("--filename=") for word in _words(row))
 
 
@@ -69,7 +68,7 @@ def _reads(row: Row) -> bool:
 
 
 def _lacks(row: Row) -> str | None:
-    """Return what of a run fio cannot do; None: nothing."""
+    """Return the property of a run that fio cannot reproduce, or None."""
     if row["workload"] != "file":
         return str(row["test"])
     if row["compat_rng"]:
@@ -82,7 +81,7 @@ def _lacks(row: Row) -> str | None:
 
 
 def _lacks_shares(row: Row) -> str | None:
-    """fio has one share for each worker, the same for all."""
+    """Return the property that fio cannot divide among workers, or None. In fio, all workers have equal shares."""
     if (row["ops_asked"] or 0) % row["threads"]:
         return "workers with different numbers of records (make --number_ios a multiple of --numjobs)"
     if (row["rate_asked"] or 0) % row["threads"]:
@@ -118,7 +117,7 @@ def _job(row: Row, name: str) -> Options:
 
 
 def _place(row: Row, name: str) -> Options:
-    path = row["directory"].replace(":", "\\:")  # where fio ends a path
+    path = row["directory"].replace(":", "\\:")  # fio ends a path there
     if _filename(row):
         yield from (("filename", path), ("allow_file_create", 0))
         return
@@ -134,7 +133,7 @@ def _access(row: Row) -> Options:
     if kind == "mixed":
         yield ("rwmixread", row["read_percent"])
     if is_random:
-        # fio's default generator takes the next record where it draws one that was had: its orders end in sequences.
+        # fio's default generator takes the next record if a record was drawn before, so its orders end in sequences.
         yield ("random_generator", "lfsr")
     yield ("size", size)
     if _is_shared(row):
@@ -158,7 +157,7 @@ def _mode(row: Row) -> Options:
         flags = [flag for flag in _RANGE if flag in modes] or _RANGE
         yield ("sync_file_range", f"{','.join(flags)}:{row['after_every']}")
     if "mmap_sync" in modes:
-        yield ("direct", 1)  # of which fio's mmap makes msync(MS_SYNC) of each record
+        yield ("direct", 1)  # fio's mmap engine then calls msync(MS_SYNC) after each record
     yield ("end_fsync", int(row["final_sync"]))
 
 
@@ -181,7 +180,8 @@ def _end(row: Row) -> Options:
 
 
 def _cache(row: Row) -> Options:
-    # fio drops what it laid out in any case, and with `invalidate` again after each pass over the file.
+    # fio always drops the files that it laid out from the cache, and with `invalidate` again after each pass over the
+    # file.
     drops = _filename(row) or (not row["duration_asked_ns"] and (row["loops"] or 1) <= 1)
     yield ("invalidate", int(row["cache_asked"] == "cold" and drops))
     if row["cache_asked"] == "warm":

@@ -1,4 +1,4 @@
-"""Results in the words of Mobibench 1.0.9: the lines that it prints, and the logs of its -L and -k."""
+"""Output of results in the format of Mobibench 1.0.9: the lines that it prints, and the logs of its -L and -k."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def lacks(run: Row) -> str | None:
-    """Return why Mobibench's lines cannot state a run (a row of table bench_runs); None: they can."""
+    """Return the reason why Mobibench's format cannot represent a run (a row of table bench_runs), or None."""
     if run["workload"] == "postmark":
         return "Mobibench has no PostMark"
     if run["workload"] == "sqlite":
@@ -35,14 +35,14 @@ def lacks(run: Row) -> str | None:
 
 
 def lines(tables: Tables) -> str:
-    """Return what Mobibench would print of every repetition."""
+    """Return the output of Mobibench for every repetition."""
     return "".join(f"{line}\n" for run, whole in _runs(tables) for line in _lines(run, whole))
 
 
 def latency_log(tables: Tables) -> str:
-    """Return what Mobibench appends to the file of -L: the latency of each operation, worker by worker.
+    """Return the text that Mobibench appends to the file of -L: the latency of each operation, worker by worker.
 
-    The runs must have every operation logged (`--log-ops`).
+    Every operation of the runs must be logged (`--log-ops`).
     """
     said = ""
     for run, whole in _runs(tables):
@@ -58,7 +58,7 @@ def latency_log(tables: Tables) -> str:
 
 
 def iops_log(tables: Tables) -> str:
-    """Return what Mobibench appends to the file of -k: what each worker did in each second."""
+    """Return the text that Mobibench appends to the file of -k: the work of each worker in each second."""
     said = ""
     for run, _ in _runs(tables):
         windows = _of(tables["bench_series"], run)
@@ -100,7 +100,7 @@ def _lines(run: Row, whole: Row) -> Iterator[str]:
 
 
 def _asked(run: Row, whole: Row) -> int:
-    """Return the operations asked for, or where only a time was, those done."""
+    """Return the requested operations, or the completed ones if only a duration was requested."""
     return int(run["ops_asked"] or whole["ops"] or 0)
 
 
@@ -136,7 +136,7 @@ def _database(run: Row, database: int) -> Iterator[str]:
 
 
 def _cpu(run: Row) -> Iterator[str]:
-    """Leave the line out where the kernel states nothing, or its clock did not tick: the original printed -nan."""
+    """Yield the CPU line unless the kernel has no CPU times, or its clock did not tick. The original printed -nan."""
     times = [run[f"cpu_{name}_ns"] for name in ("active", "idle", "iowait")]
     if None in times or min(times) < 0 or not (total := sum(times)):
         return
@@ -144,7 +144,7 @@ def _cpu(run: Row) -> Iterator[str]:
 
 
 def _time(run: Row, whole: Row) -> str:
-    """Return Mobibench's line of the time and the rates: without the pauses of -i."""
+    """Return Mobibench's line of the time and the rates, without the pauses of -i."""
     worked_ns = whole["duration_ns"] - whole["paused_ns"]
     us = (worked_ns + 500) // 1000
     ops, rate = (whole[name] * 1e9 / worked_ns if worked_ns > 0 else 0.0 for name in ("ops", "bytes"))
@@ -160,7 +160,7 @@ def _time(run: Row, whole: Row) -> str:
 
 
 def _head(run: Row) -> str:
-    """Return the heading of a worker; where Mobibench has no such test, its name stands in place of the number."""
+    """Return the heading of a worker. If Mobibench has no such test, it has the test's name instead of the number."""
     if run["workload"] == "file" and not lacks(run):
         return f"\n#In {_ACCESS[run['test']]} IO mode and {SYNC_MODES.index(run['sync_mode'])} sync mode\n"
     mode = {"file": run["sync_mode"], "sqlite": run["synchronous"]}.get(run["workload"], "no")
@@ -172,7 +172,7 @@ def _invalid(run: Row) -> str:
 
 
 def _seconds(run: Row, windows: pl.DataFrame) -> Iterator[str]:
-    """Yield what was done in each second of wall-clock time; a last one that is shorter states how long it was.
+    """Yield the work in each second of wall-clock time. If the last one is shorter, its length is added.
 
     KB are counted from the start, so that they add up.
     """
@@ -184,7 +184,7 @@ def _seconds(run: Row, windows: pl.DataFrame) -> Iterator[str]:
     for row in windows.sort("ts_ns").iter_rows(named=True):
         end_ns = row["ts_ns"] + row["duration_ns"]
         if not since_ns:
-            # Of the first window the part before the first operation was cut off.
+            # The first window lacks the part before the first operation.
             is_only = windows.height == 1
             since_ns = row["ts_ns"] if is_only else end_ns - run["interval_ns"]
         elif row["ts_ns"] - since_ns >= _SECOND_NS:

@@ -1,4 +1,4 @@
-"""Replay: what an app did to files, cleaned of everything else, done again elsewhere, and what came of it.
+"""Replay: extract an app's file operations from a trace, repeat them elsewhere, and measure the result.
 
 >>> capture = androstep.open("app.strace")
 >>> cleaned = clean(capture.syscalls, capture.tables["tasks"])
@@ -6,7 +6,7 @@
 >>> done = runs.replay("app.rec", "/mnt/test", out="build/ext4")
 >>> metrics(done.capture.replay)
 
-`Program` is what `ioreplay` replays; ``replay.device.program`` makes one of the requests of a block device.
+`ioreplay` replays a `Program`. ``replay.device.program`` makes one from the requests of a block device.
 """
 
 from androstep_analysis.replay import device, program

@@ -1,23 +1,25 @@
-"""The cleaner: what traced threads did to files, closed so that it can be done again in an empty directory.
+"""The trace cleaner: it reduces traced system calls to the file operations that can be replayed in an empty directory.
 
-Calls are taken in the order in which they begin; what a call does to names and descriptor numbers counts from its end
-on (a close from its beginning), because no other thread can rely on it before. Where calls of several threads overlap
-on one open file, the places of each are not known and stay null, but the position after them is. Where what they
-returned tells in which order they came to names, they are put in it (``replay/overlaps.py``).
+Calls are processed in the order in which they begin. Their effects on names and descriptor numbers count from their end
+(for close from its begin), because no other thread can rely on them before. If calls of several threads overlap on one
+open file, their file offsets are unknown and stay null, but the offset after them is known. If their results show in
+which order they accessed a name, they are put in that order (``replay/overlaps.py``).
 
-- Which file a path leads to follows from all calls that make, rename, link and remove names; links are followed where
-  symlink or readlink told what they say. What the recording itself tells of a descriptor (strace -y) comes before that.
-- A descriptor is a file where a call made it one, where the recording says so, or where a call succeeded that succeeds
-  on files only (lseek, pread, ftruncate, getdents, mmap, …). Others are left out, and counted by what they are.
-- What was used and not made was there at the start. A file that open with O_CREAT made or found was there only if
-  something shows it: its size or contents before anything was written, or an earlier call that found it.
-- What comes or goes between recorded calls is made (as large as later reads and stats show) or removed by inserted
-  operations, and counted. What a call that failed for no recorded reason asked for was not there.
-- Calls that change names and failed for rights, for room, or for no recorded reason are left out: in an empty directory
-  of one's own they would succeed.
-- ``/dev/shm`` is memory; nothing in ``/dev``, ``/proc`` and ``/sys`` is a file. chroot and mounts are not followed.
+- The file of a path follows from all calls that create, rename, link and remove names. Symbolic links are followed if
+  symlink or readlink recorded their target. If the recording has the file of a descriptor (strace -y), it takes
+  precedence.
+- A descriptor refers to a file if a call for files made it, if the recording says so, or if a call succeeded that works
+  on files only (lseek, pread, ftruncate, getdents, mmap, …). Calls on other descriptors are left out, and
+  counted by kind.
+- A file that was used and not created existed at the start. For a file that open with O_CREAT created or found, this
+  requires evidence: its size or contents before the first write, or an earlier call that found it.
+- Files that appear or disappear between recorded calls are created (with the size that later reads and stats show) or
+  removed by inserted operations, and counted. If a call failed for no recorded reason, its file did not exist.
+- Calls that change names and failed for lack of permission or space, or for no recorded reason, are left out: in an
+  empty directory of one's own they would succeed.
+- ``/dev/shm`` is memory. Nothing in ``/dev``, ``/proc`` and ``/sys`` is a file. chroot and mounts are not followed.
 
-Logs without times get 1 µs from one call to the next.
+In logs without times, calls are 1 µs apart.
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ REASONS = (
     *("socket", "pipe", "eventfd/anon", "memfd", "ashmem", "device", "proc/sys", "memory", "unknown descriptor"),
     *("unknown path", "process", "unsupported call", "no effect on files", "unfinished", "filtered"),
 )
-"""Why rows are left out, in the order of ``enum left`` of native/calls/left.h (which begins with: not at all)."""
+"""Reasons to leave out rows, in the order of ``enum left`` of native/calls/left.h, which begins with: not left out."""
 
 UNNAMED = ".unnamed"
-"""Directory of files whose name is not known."""
+"""Directory of files without a known name."""
 
 STEP_NS = 1000
 """Time from one call to the next in logs without times."""
@@ -62,34 +64,34 @@ _ON_FILES = (
     *("close", "read", "write", "pread64", "pwrite64", "lseek", "_llseek", "fsync", "fdatasync", "mmap", "mmap2"),
     *("mapped_pread", "mapped_pwrite"),
 )
-"""Calls on descriptors that a recording without descriptors (ioshark) has."""
+"""Calls on descriptors in a recording that names files instead of descriptors (ioshark)."""
 
 _PATHS = ("path", "path2", "fd_path", "fd2_path", "result_path")
 _LAST_ERRNO = 4095
-"""Results from minus this on are errors (linux/err.h, MAX_ERRNO)."""
+"""Results from minus this value on are errors (linux/err.h, MAX_ERRNO)."""
 
 _TRANSFERS = (
     r"^(?:(?:mapped_)?p?(?:read|write)(?:v2?|64)?|send(?:to|m?msg|file|file64)?|recv(?:from|m?msg)?"
     r"|splice|copy_file_range)$"
 )
-"""Calls whose result is a number of bytes."""
+"""Calls that return a number of bytes."""
 
 
 @dataclass(frozen=True, repr=False)
 class Cleaned:
-    """What became of table `syscalls`.
+    """The result of cleaning table `syscalls`.
 
     Attributes
     ----------
     program : Program
-        What is left.
+        The remaining operations.
     left_out : polars.DataFrame
-        Columns reason (String, one of `REASONS`), call (String, as recorded), count (Int64, rows), bytes (Int64, that
-        they moved). Rows of `syscalls` = operations that are not inserted + the sum of count.
+        Columns reason (String, one of `REASONS`), call (String, as recorded), count (Int64, rows), bytes (Int64, moved
+        by them). The number of rows of `syscalls` is the number of operations that are not inserted plus the sum of
+        count.
     conflicts : int
-        How often something cannot have been done by the recorded calls alone: a file that is there after it was
-        removed, or is not although nobody removed it (inserted operations make or remove it), or a number that is
-        opened while it is open.
+        The number of contradictions in the recorded calls. A file exists after its removal, or is missing without a
+        removal (inserted operations create or remove it), or a descriptor number is opened while it is open.
     """
 
     program: Program
@@ -152,38 +154,37 @@ def clean(
     unknown: Literal["leave out", "files"] = "leave out",
     page_bytes: int | None = None,
 ) -> Cleaned:
-    """The program of table `syscalls`: what traced threads did to files, closed so that it can be done again.
+    """Return the program of table `syscalls`: the file operations of the traced threads, made replayable.
 
     Parameters
     ----------
     syscalls : DataFrame or LazyFrame
-        Table `syscalls`, in order of time. Where no row has a time, calls are 1 µs apart.
+        Table `syscalls`, in order of time. If no row has a time, calls are 1 µs apart.
     tasks : DataFrame or LazyFrame
         Table `tasks`: the processes and names of threads.
     processes : sequence of int, optional
-        Only these are kept; what others did to names and descriptors is still followed, and an open or dup of theirs
-        that a kept process depends on is inserted. By default all are.
+        Keep only the operations of these processes; by default of all. The effects of other processes on names and
+        descriptors are still tracked. If a kept process depends on their open or dup, it is inserted.
     unknown : {"leave out", "files"}
-        What becomes of descriptors of which nothing shows what they are: left out, or each a file ``.unnamed/N``.
+        How to treat descriptors of unknown kind: leave them out, or make each a file ``.unnamed/N``.
     page_bytes : int, optional
-        Mappings are whole pages of this size; by default of 4096, the smallest there are.
+        Mappings are whole pages of this size; by default 4096, the smallest page size.
 
     Returns
     -------
     Cleaned
-        The program, and what was left out.
+        The program, and the rows that were left out.
 
     Raises
     ------
     InputError
-        For rows out of order, of which only some have times, or that are too far apart, and where `processes` is empty.
+        If rows are not in order of time, only some have times, or they are too far apart; or if `processes` is empty.
     ValueError
-        For another `unknown`.
+        If `unknown` has another value.
 
     Notes
-    -----
-    How files are told from other descriptors, what was there at the start, and what is inserted stands at the head of
-    ``replay/clean.py``.
+    ----- The head of ``replay/clean.py`` has the rules for the kinds of descriptors, the files at the start, and
+    inserted operations.
 
     References
     ----------
@@ -227,7 +228,7 @@ def clean(
 
 
 def _timed(rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with times in all of them."""
+    """Return `rows` with a time in each."""
     if rows["ts_ns"].null_count() == rows.height:
         return rows.with_columns(ts_ns=pl.int_range(pl.len(), dtype=pl.Int64) * STEP_NS)
     times = rows["ts_ns"]
@@ -241,7 +242,7 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_descriptors(rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows`, with a descriptor for each file of a thread where calls name files instead (ioshark)."""
+    """Return `rows` with a descriptor for each file of a thread, if calls name files instead (ioshark)."""
     names_files = pl.col("fd").is_null() & pl.col("path").is_not_null() & pl.col("call").is_in(_ON_FILES)
     if not rows.select(names_files.any()).item():
         return rows
@@ -256,7 +257,7 @@ def _with_descriptors(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _columns(rows: pl.DataFrame, tasks: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
-    """The columns of ``struct calls_input`` but for the texts."""
+    """Return the columns of ``struct calls_input`` except the texts."""
     failed = pl.col("error").is_not_null() | pl.col("result").is_between(-_LAST_ERRNO, -1)
     is_known = failed | pl.col("result").is_not_null()
     prepared = rows.select(
@@ -284,20 +285,20 @@ def _filled(name: str, dtype: type[pl.DataType], none: int) -> pl.Expr:
 def _numbered(
     texts: pl.Series, number: Callable[[str], int], dtype: type[np.generic], none: int
 ) -> npt.NDArray[np.generic]:
-    """`number` of each text, of which few differ."""
+    """Return `number` of each text. It is called once for each distinct text."""
     words = texts.drop_nulls().unique().sort()
     numbers = np.array([*map(number, words), none], dtype)
     return numbers[_codes(texts, words, len(words))]
 
 
 def _codes(texts: pl.Series, words: pl.Series, none: int) -> npt.NDArray[np.uint32]:
-    """Which of `words` each text is."""
+    """Return the index of each text in `words`."""
     codes = texts.cast(pl.Enum(words)).to_physical().cast(pl.UInt32).fill_null(none)
     return np.ascontiguousarray(codes.to_numpy())
 
 
 def _pids(rows: pl.DataFrame, tasks: pl.DataFrame) -> npt.NDArray[np.generic]:
-    """The process of each row, where the row or table `tasks` tells it of its thread."""
+    """Return the process of each row, from the row or from its thread in table `tasks`."""
     known = tasks.drop_nulls(["pid", "tid"]).group_by("tid").agg(pl.col("pid").unique())
     of_threads = known.filter(pl.col("pid").list.len() == 1)
     pids = of_threads.select(pl.col("tid").cast(pl.Int32), known=pl.col("pid").list.first().cast(pl.Int32))
@@ -306,7 +307,7 @@ def _pids(rows: pl.DataFrame, tasks: pl.DataFrame) -> npt.NDArray[np.generic]:
 
 
 def _input(rows: pl.DataFrame, columns: dict[str, npt.NDArray[np.generic]]) -> tuple[_CInput, list[object]]:
-    """``struct calls_input``, and what must live as long as it does."""
+    """Return ``struct calls_input``, and the objects that must live as long as it does."""
     texts = pl.concat([rows[name].rename("text").unique() for name in _PATHS]).drop_nulls().unique().sort()
     columns |= {name: _codes(rows[name], texts, _NO_STRING) for name in _PATHS}
     letters = np.frombuffer("".join(texts).encode() or b"\0", np.uint8)
@@ -325,7 +326,8 @@ def _tables(state: int, strings: Strings) -> tuple[pl.DataFrame, pl.DataFrame, p
     threads = Table("replay_threads", counts.threads, strings)
     if not _library().calls_tables(state, operations.pointer, files.pointer, threads.pointer):
         raise MemoryError
-    _library().calls_count(state, ctypes.byref(counts))  # what cannot have been at the start is found with the tables
+    # conflicts with the files at the start are found while the tables are made
+    _library().calls_count(state, ctypes.byref(counts))
     tables = [
         schema.conform(pl.DataFrame(table.arrow()).cast(schema.table(name).polars), name)
         for name, table in (("operations", operations), ("replay_files", files), ("replay_threads", threads))
@@ -334,16 +336,16 @@ def _tables(state: int, strings: Strings) -> tuple[pl.DataFrame, pl.DataFrame, p
 
 
 def _populated(files: pl.DataFrame) -> pl.DataFrame:
-    """Table `replay_files`, directories before what is in them, and each path once: what was seen there first."""
+    """Return table `replay_files` with each path once, as first seen, and directories before their contents."""
     once = files.filter(pl.col("path").str.len_bytes() <= PATH_BYTES).unique("path", keep="first", maintain_order=True)
     unnamed = once.filter(pl.col("path").str.starts_with(f"{UNNAMED}/"))
-    if unnamed.height:  # a recorded file of that name must not keep all of them from being made
+    if unnamed.height:  # a recorded file of that name must not prevent the directory
         once = once.filter((pl.col("path") != UNNAMED) | (pl.col("inode_type") == "directory"))
     if unnamed.height and UNNAMED not in once["path"]:
         inode_type = pl.Series("inode_type", ["directory"], schema.enum("replay_files", "inode_type"))
         directory = pl.DataFrame({"path": [UNNAMED], "inode_type": inode_type})
         once = pl.concat([once, schema.complete(directory, "replay_files")])
-    while True:  # what is in something that is no directory cannot be made: two files were seen at that path
+    while True:  # a path below a file cannot be created: two files were seen at its parent path
         directories = once.filter(pl.col("inode_type") == "directory")["path"]
         parent = pl.col("path").str.extract(r"(?s)^(.*)/[^/]*$")
         kept = once.filter(parent.is_null() | parent.is_in(directories.implode()))
@@ -353,7 +355,7 @@ def _populated(files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _used(files: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
-    """`files` without the directories that lead to no path of `operations` and to no other file."""
+    """Return `files` without directories that contain no path of `operations` and no other file."""
     links = files.filter(pl.col("inode_type") == "symlink").select("path", "target").iter_rows()
     led_to = [posixpath.normpath(posixpath.join("/", posixpath.dirname(path), target))[1:] for path, target in links]
     others = files.filter(pl.col("inode_type") != "directory")["path"]
@@ -367,7 +369,7 @@ def _used(files: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(threads: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Table `replay_threads` with the last name that each thread bore."""
+    """Return table `replay_threads` with the last name of each thread."""
     names = tasks.drop_nulls("comm").unique("tid", keep="last", maintain_order=True).select("tid", name="comm")
     named = threads.with_columns(tid=pl.when(pl.col("tid") != _NO_TID).then("tid"))
     named = named.join(names, on="tid", how="left", maintain_order="left")

@@ -1,4 +1,4 @@
-"""Replays of one program side by side: on several filesystems, kernels or devices, each repeated."""
+"""Comparison of replays of one program on several filesystems, kernels or devices, each repeated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from androstep_analysis.stats.exact import ratio
 VERDICTS: Final = ("faster", "slower", "no difference shown", "insufficient data")
 
 COMPARED: Final = ("io_time", "latency", "elapsed")
-"""The metrics of which less is better."""
+"""The metrics for which less is better."""
 
 _DIMS: Final = tuple(name for name in DIMENSIONS if name not in ("run_id", "fs_type"))
 
@@ -27,12 +27,12 @@ Paths = Sequence[str | os.PathLike[str]]
 
 
 def summarise(sides: Mapping[str, Paths]) -> pl.DataFrame:
-    """Median of every metric of each side over its repetitions, with its confidence interval.
+    """Return the median of every metric of each side over its repetitions, with its confidence interval.
 
     Parameters
     ----------
     sides : mapping of sequence of path-like
-        The captures or files with the replays of each side, by its name: a filesystem, for instance.
+        The captures or files with the replays of each side, by its name, such as a filesystem.
 
     Returns
     -------
@@ -43,9 +43,9 @@ def summarise(sides: Mapping[str, Paths]) -> pl.DataFrame:
     Raises
     ------
     ValueError
-        Where there is no side, or replays are of different programs or modes.
+        If there is no side, or replays are of different programs or modes.
     InputError
-        For what cannot be read.
+        If a file cannot be read.
 
     References
     ----------
@@ -63,7 +63,7 @@ def summarise(sides: Mapping[str, Paths]) -> pl.DataFrame:
 
 
 def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
-    """What `summarise` gives, of metrics that were read already.
+    """Return the result of `summarise` for metrics that were read already.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        As of `summarise`; places in the order of their rows.
+        As for `summarise`, with places in the order of their rows.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
 
 
 def compare(sides: Mapping[str, Paths]) -> pl.DataFrame:
-    """How much more or less time each side takes than the first one.
+    """Return how much more or less time each side takes than the first one.
 
     Parameters
     ----------
@@ -101,18 +101,17 @@ def compare(sides: Mapping[str, Paths]) -> pl.DataFrame:
         Columns metric (String: io_time, latency, elapsed), place (String: the side compared with the first), call,
         file_type, divergence, quantile (Enum), value (Float64 [1]: median of the side over median of the first), unit,
         n (Int64, repetitions on both sides), lo, hi (Float64), verdict (Enum: faster, slower, no difference shown,
-        insufficient data), first, second (Float64 [ns], the medians), n_first, n_second (Int64). What only one side
-        did, such as a call that failed early, is left out.
+        insufficient data), first, second (Float64 [ns], the medians), n_first, n_second (Int64). Rows that only one
+        side has, such as a call that failed early, are left out.
 
     Raises
     ------
     ValueError, InputError
-        As `summarise`.
+        As for `summarise`.
 
     Notes
-    -----
-    Interval and verdict are those of `bench.compare`. Where repetitions are too few for an interval, the verdict is
-    insufficient data.
+    ----- Interval and verdict are those of `bench.compare`. If there are too few repetitions for an interval, the
+    verdict is insufficient data.
 
     References
     ----------
@@ -149,7 +148,7 @@ _MEASURED: Final[Mapping[str, Any]] = {
 
 
 def _measured(sides: Mapping[str, Paths]) -> pl.DataFrame:
-    """The metrics of every replay, with column place; all of one program and mode."""
+    """Return the metrics of every replay, with column place. All must be of one program and mode."""
     by_side = {name: read(*paths).tables for name, paths in sides.items()}
     if not by_side:
         raise ValueError("nothing to compare: name at least one side")

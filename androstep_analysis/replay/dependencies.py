@@ -1,30 +1,32 @@
-"""The orders between threads that a replay keeps, from what each operation does to descriptors, files and names.
+"""Dependencies between threads that a replay preserves, from the effects of operations on descriptors, files and names.
 
-Two operations of different threads are in order where one of these holds and the earlier one (by number) had ended
-when the later one began. What overlapped in time was concurrent, and stays so. An operation ends after its duration,
-at once where that is not known, and at the latest when its thread begins the next one.
+Two operations of different threads are ordered if one of the rules below applies, and if the earlier one (by number)
+had ended when the later one began. Operations that overlapped in time were concurrent, and stay so. An operation ends
+after its duration, or immediately if that is unknown, and at the latest when its thread begins the next one.
 
-- A descriptor is made before it is used, and used before it is closed. This holds also where the times overlap: a
-  tracer notes the end of a call late.
-- A file that was made by the first operation on it is made before it is used, likewise: what found it found it made.
-- read, write, lseek, getdents and the like on one descriptor or its duplicates share a position, and keep their order.
-- What changes a file (write, truncate, fallocate, an open with O_TRUNC, chmod …) is in order with all else that is done
-  to its contents or asked of it; reads, fsync and stat are free among each other. mmap and munmap are in order with
-  accesses to memory mapped to the file.
-- What makes or removes a name (mkdir, unlink, rename, an open with O_CREAT …) is in order with all that looks this name
-  up, also on the way to one beneath it. What failed only looked it up. Where results tell whether the name was there
-  (`overlaps.tells`), this holds also where the times overlap.
-- getdents and fsync of a directory, and an rmdir of it or a rename to it that failed, are in order with what makes or
-  removes names in it.
-- sync and syncfs come after all changes of files and names before them.
+- A descriptor is opened before it is used, and used before it is closed. This also holds if the times overlap, since a
+  tracer records the end of a call late.
+- Likewise, a file that was created by the first operation on it is created before it is used: an operation that found
+  it found it created.
+- read, write, lseek, getdents and the like on one descriptor or its duplicates share a file offset, and keep their
+  order.
+- Operations that change a file (write, truncate, fallocate, an open with O_TRUNC, chmod …) are ordered with all others
+  on its contents or attributes. Reads, fsync and stat are not ordered among each other. mmap and munmap are ordered
+  with accesses to memory mapped to the file.
+- Operations that create or remove a name (mkdir, unlink, rename, an open with O_CREAT …) are ordered with all that look
+  up this name, also as part of a longer path. A failed operation only looked it up. If results show whether the name
+  existed (`overlaps.tells`), this also holds if the times overlap.
+- getdents and fsync of a directory, and a failed rmdir of it or rename to it, are ordered with operations that create
+  or remove names in it.
+- sync and syncfs come after all earlier changes of files and names.
 
-The first operations of a thread that was made by fork are in order with its parent's only by these rules.
+The first operations of a forked thread are ordered with its parent's only by these rules.
 
-Orders that follow from others and from the order in threads are left out (native/calls/dependencies.c): of each other
-thread an operation waits at most for one operation, and only where its thread is not behind that already. Where more
-than a thousand threads do something at the same time, and then a thousand others, that would still be an order for each
-pair. Beyond a million orders one of the later operations waits for all of the earlier ones, and the other later ones
-wait for it, although they overlapped with it.
+Orders that follow from others and from the order in threads are left out (native/calls/dependencies.c). An operation
+waits for at most one operation of each other thread, and only if its thread has not waited for that one already. If
+more than a thousand threads do something at the same time, and then a thousand others, that would still be an order for
+each pair. Beyond a million orders, one of the later operations waits for all of the earlier ones, and the other later
+ones wait for it, although they overlapped with it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ _O_TRUNC = 0o1000
 
 
 class Does(enum.IntFlag):
-    """What an operation does beside using its descriptors: ``enum operation_does`` of native/calls/dependencies.h."""
+    """Effects of an operation besides the use of its descriptors:
+
+    ``enum operation_does`` of native/calls/dependencies.h.
+    """
 
     MAKE = 1 << 0
     CLOSE = 1 << 1
@@ -95,7 +100,7 @@ DOES = {
     "rename": Does.CHANGE_NAME | Does.CHANGE_NAME2,
     "link": Does.LOOK_UP | Does.CHANGE_NAME2,
 }
-"""What each call does beside using its descriptors, as far as its name tells."""
+"""Effects of each call besides the use of its descriptors, as far as its name determines them."""
 
 DOES_FAILED = {
     **dict.fromkeys(("mkdir", "unlink", "symlink"), Does.LOOK_UP),
@@ -103,7 +108,7 @@ DOES_FAILED = {
     "rename": Does.LOOK_UP | Does.LOOK_UP2 | Does.LIST_PATH2,
     "link": Does.LOOK_UP | Does.LOOK_UP2,
 }
-"""The calls that do something else where they fail; a directory that is not empty is why some of them do."""
+"""Effects of calls that differ on failure. Some of them fail because a directory is not empty."""
 
 _COLUMNS = {
     "begin_ns": np.int64,
@@ -134,7 +139,7 @@ class _COperations(ctypes.Structure):
 
 
 def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
-    """Which operations of a program wait for operations of other threads.
+    """Return the operations of a program that wait for operations of other threads.
 
     Parameters
     ----------
@@ -144,12 +149,11 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Table `replay_dependencies`: operation, after (Int64: what must have ended before), in this order. Orders that
-        follow from others and from the order in threads are left out.
+        Table `replay_dependencies`: operation, after (Int64: the operation that must end before), in this order. Orders
+        that follow from others and from the order in threads are left out.
 
     Notes
-    -----
-    The rules stand at the head of ``replay/dependencies.py``.
+    ----- The rules are at the head of ``replay/dependencies.py``.
 
     Examples
     --------
@@ -185,7 +189,7 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _columns(operations: pl.DataFrame, paths: pl.Series) -> dict[str, npt.NDArray[np.generic]]:
-    """The columns that the compiled function takes."""
+    """Return the columns for the compiled function."""
     numbers = pl.DataFrame({"text": paths, "number": np.arange(len(paths), dtype=np.int32)})
     table = operations.select(
         pl.col("ts_ns").alias("begin_ns"),
@@ -204,7 +208,7 @@ def _number_of(texts: pl.Series, numbers: pl.DataFrame) -> pl.Series:
 
 
 def _does() -> pl.Expr:
-    """The bits of `Does` of each operation."""
+    """Return the bits of `Does` for each operation."""
     call = pl.col("call").cast(pl.String)
     flags = pl.col("flags").fill_null(0)
     failed = pl.col("failed").fill_null(False)

@@ -1,19 +1,21 @@
-"""Replay programs of block devices: the requests of a capture, done again with pread, pwrite and fdatasync.
+"""Replay programs of block devices: the requests of a capture, repeated with pread, pwrite and fdatasync.
 
-A request begins when it was queued (Q): that is when someone asked for it. What it then waited for, a scheduler or a
-plug, was the recorded system's doing, and the replay goes through the same layers anew. Where the recording does not
-tell, it begins when it was inserted, else issued, else completed.
+A request begins when it was queued (Q), which is when it was asked for. Its later waits in a scheduler or plug depend
+on the recorded system, and the replay passes through the same layers again. If the queueing was not recorded, the
+request begins when it was inserted, else issued, else completed.
 
-Requests that were on their way at the same time are on different threads, so that the recorded depth is kept: as many
-threads as there were requests at a time. A request of which the recording does not tell when it ended holds nothing up.
+Requests that were in flight at the same time are on different threads, which preserves the recorded queue depth. There
+are as many threads as requests in flight. A request without a recorded end delays no other.
 
-Where the recording shows the flushes that the device got (REQ_OP_FLUSH, `FF` in rwbs: since Linux 4.11), these are done
-again, and REQ_PREFLUSH of a write is none beside them: the write begins when it was issued, after its flush. REQ_FUA
-counts where it reached the device; else the flush that took its place is among the requests. Other recordings tell of
-flushes by these flags only.
+Flushes are handled in one of two ways:
 
-Flushes keep their meaning: a flush waits for the writes and discards that had ended when it began, and what began after
-a flush had ended waits for that flush. All else is ordered by time alone.
+- The recording may have the flushes that the device got (REQ_OP_FLUSH, `FF` in rwbs: since Linux 4.11). They are
+  replayed, and REQ_PREFLUSH of a write adds none: the write begins when it was issued, after its flush. REQ_FUA counts
+  if it reached the device; otherwise the flush that replaced it is among the requests.
+- In other recordings, only these flags show flushes.
+
+A flush waits for the writes and discards that had ended when it began. Requests that began after the end of a flush
+wait for that flush. Everything else is ordered by time alone.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from androstep_analysis.link.requests import rwbs
 from androstep_analysis.replay.program import Program
 
 PATH = "device"
-"""What the one file of such a program is called."""
+"""The name of the only file of such a program."""
 
 MAX_BYTES = 1 << 30
-"""The longest read or write that a program can have."""
+"""The longest read or write of a program."""
 
 _O_RDWR, _O_DIRECT = 0o2, 0o40000
 _RWF_DSYNC = 0x2
@@ -55,32 +57,31 @@ _DISCARDS = ("discard", "secure_erase")
 
 
 def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
-    """A program of table `requests`: what a block device was asked for, done again with reads, writes and flushes.
+    """Return a program of table `requests`, which repeats them with reads, writes and flushes.
 
     Parameters
     ----------
     requests : polars.LazyFrame
         Table `requests`.
     dev : int, optional
-        The device (``major << 20 | minor``); by default the only one there is.
+        The device (``major << 20 | minor``); by default the only one in the table.
 
     Returns
     -------
     Program
-        With `is_device` set. What is not in it, `left_out` says.
+        The program, with `is_device` set. `left_out` returns the other requests.
 
     Raises
     ------
     InputError
-        For several devices, one that is not there, and where nothing is left.
+        If `dev` is not in the table, or is missing for several devices, or if no request can be replayed.
 
     Notes
-    -----
-    Reads are pread and writes pwrite at the recorded place, with O_DIRECT; with REQ_FUA a write is pwritev with
-    RWF_DSYNC, to which Linux adds a flush on a block device, and with REQ_PREFLUSH an inserted fdatasync stands before
-    it, if the recording does not show that flush itself. A flush is fdatasync. A discard is fallocate that punches a
-    hole, which Linux does to a block device by writing zeroes without data, not by a discard. When each begins, and
-    what it waits for, stands at the head of ``replay/device.py``.
+    ----- Reads are pread and writes pwrite at the recorded offset, with O_DIRECT. With REQ_FUA, a write is pwritev with
+    RWF_DSYNC, to which Linux adds a flush on a block device. With REQ_PREFLUSH, an fdatasync is inserted before it,
+    unless the recording has that flush itself. A flush is fdatasync. A discard is fallocate that punches a hole. On a
+    block device, Linux does that by writing zeroes without data, not by a discard. The head of ``replay/device.py`` has
+    the rules for times and dependencies.
 
     References
     ----------
@@ -108,14 +109,14 @@ def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
 
 
 def left_out(requests: pl.LazyFrame, *, dev: int | None = None) -> pl.DataFrame:
-    """What of the requests is not in their `program`.
+    """Return the requests that are not in their `program`.
 
     Parameters
     ----------
     requests : polars.LazyFrame
         Table `requests`.
     dev : int, optional
-        As of `program`.
+        As for `program`.
 
     Returns
     -------
@@ -126,7 +127,7 @@ def left_out(requests: pl.LazyFrame, *, dev: int | None = None) -> pl.DataFrame:
     Raises
     ------
     InputError
-        For several devices, one that is not there, and where there is no request.
+        If `dev` is not in the table, or is missing for several devices, or if there are no requests.
 
     Examples
     --------
@@ -156,11 +157,12 @@ def _device(requests: pl.LazyFrame, dev: int | None) -> int:
 
 
 def _requested(requests: pl.LazyFrame, dev: int) -> pl.DataFrame:
-    """Columns op, call, flags, is_preflushed, start_ns, end_ns (null: unknown), offset_bytes, bytes, error, reason.
+    """Return the requests of a device in the order in which they began.
 
-    In the order in which they began; `reason` says why one is left out.
+    Columns are op, call, flags, is_preflushed, start_ns, end_ns (null: unknown), offset_bytes, bytes, error and reason.
+    `reason` is the reason why a request is left out.
     """
-    # Flags that the recording cannot tell are not asked for.
+    # Flags that were not recorded are not replayed.
     flags = pl.col("fua", "preflush").fill_null(value=False)
     of_device = requests.filter(pl.col("dev") == dev).with_columns(pl.col("op").cast(pl.String), flags).collect()
     op = pl.col("op")
@@ -196,13 +198,13 @@ def _requested(requests: pl.LazyFrame, dev: int) -> pl.DataFrame:
 
 
 def _reached_fua(requests: pl.DataFrame) -> pl.Expr:
-    """Whether the request that the device got had REQ_FUA."""
+    """Return whether the request that the device got had REQ_FUA."""
     letters = requests["rwbs"].drop_nulls().unique().to_list()
     return pl.col("rwbs").is_in([word for word in letters if rwbs.meaning(word).fua])
 
 
 def _reason(length: pl.Expr) -> pl.Expr:
-    """Why a request of so many bytes is left out, or null."""
+    """Return the reason why a request of this length is left out, or null."""
     op = pl.col("op")
     is_placed = pl.col("sector").is_not_null() & (pl.col("nr_sectors") > 0)
     return (
@@ -220,7 +222,7 @@ def _reason(length: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """On which of `count` threads each request is, and which `requests` wait for the end of which others (`after`)."""
+    """The thread of each request (`on`, of `count`), and the `requests` that wait for the end of others (`after`)."""
 
     on: npt.NDArray[np.int32]
     count: int
@@ -266,9 +268,9 @@ def _library() -> ctypes.CDLL:
 
 
 def _operations(requested: pl.DataFrame) -> pl.DataFrame:
-    """Table `operations`, with columns row (of its request; null: of none) and is_last (of its request).
+    """Return table `operations` with columns row (of its request; null: none) and is_last (of its request).
 
-    The first one opens the device for all threads.
+    The first operation is the open of the device for all threads.
     """
     first_ns = int(requested["start_ns"][0])
     failed = pl.col("error") < 0
@@ -315,7 +317,10 @@ def _files(requested: pl.DataFrame) -> pl.DataFrame:
 
 
 def _dependencies(operations: pl.DataFrame, lanes: _Lanes) -> pl.DataFrame:
-    """All threads wait for the open; a request waits with its first operation for the last one of another."""
+    """Return the dependencies of operations.
+
+    All threads wait for the open. The first operation of a request waits for the last operation of another.
+    """
     own = (
         operations.filter(pl.col("row").is_not_null())
         .group_by("row")

@@ -1,4 +1,4 @@
-"""What a replay came to: the time of its calls, how late they began, and where it went another way than recorded."""
+"""Metrics of a replay: the time of its calls, their lateness, and differences from the recording."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from androstep_analysis.replay.program import Program
 from androstep_analysis.replay.tables import DIVERGED, READS, WRITES, lateness
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-"""Quantiles of latency and lateness: nearest ranks, values that occurred."""
+"""Quantiles of latency and lateness by nearest rank, which are observed values."""
 
 UNITS: Final = {
     **dict.fromkeys(("io_time", "recorded_io_time", "latency", "elapsed", "recorded", "lateness"), "ns"),
@@ -26,43 +26,43 @@ UNITS: Final = {
 """The metrics and their units."""
 
 DIMENSIONS: Final = ("run_id", "fs_type", "call", "file_type", "divergence", "quantile")
-"""The columns of `metrics` that say of what a value is. Null: of all, or it makes no sense there."""
+"""The dimensions of `metrics`. Null means of all, or not applicable."""
 
 _SUMS: Final = ("operations", "io_time", "recorded_io_time", "bytes_read", "bytes_written")
 
 
 def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) -> pl.DataFrame:
-    """Everything that is measured of each replay, without the operations that the cleaner inserted.
+    """Return all metrics of each replay, without the operations that the cleaner inserted.
 
     Parameters
     ----------
     tables : mapping of DataFrame
         Tables replay_runs and replay_ops, as in ``read(…).tables`` and `Capture.replay`.
     program : Program, optional
-        The one that was replayed. It adds recorded_io_time [ns], the sum of the durations that the recording tells, and
-        the sums by file_type (unknown: of no file, or of one without a name).
+        The replayed program. It adds recorded_io_time [ns], the sum of the recorded durations, and the sums by
+        file_type (unknown: of no file, or of one without a name).
 
     Returns
     -------
     polars.DataFrame
-        Columns metric, run_id, fs_type (String), call, file_type, divergence, quantile (Enum; null: of all, or it makes
-        no sense there), value (Float64), unit (String), n (Int64, operations). Metrics are:
+        Columns metric, run_id, fs_type (String), call, file_type, divergence, quantile (Enum; null: of all, or not
+        applicable), value (Float64), unit (String), n (Int64, operations). Metrics are:
 
-        - io_time [ns], operations, bytes_read, bytes_written [B]: of all operations and by call. What sendfile, splice
-          and copy_file_range move counts as read and as written.
+        - io_time [ns], operations, bytes_read, bytes_written [B]: of all operations and by call. Bytes of sendfile,
+          splice and copy_file_range count as read and as written.
         - latency [ns]: quantiles (p50, p90, p99, max; nearest ranks) of all and by call.
-        - lateness [ns]: quantiles; lateness_busy, lateness_waited and lateness_own are the parts it is made of. Only of
-          operations that had a time to be due at.
-        - elapsed, recorded [ns], elapsed_ratio [1]: until the last operation ended, now, when recorded, and now over
-          then.
-        - divergences [operations]: by kind, of all and by call; divergences_unknown: how many results the recording
-          does not tell.
+        - lateness [ns]: quantiles; lateness_busy, lateness_waited and lateness_own are its parts. Only of operations
+          with a due time.
+        - elapsed, recorded [ns], elapsed_ratio [1]: time until the last operation ended, in the replay and in the
+          recording, and their ratio.
+        - divergences [operations]: by kind, of all and by call; divergences_unknown: operations without a recorded
+          result.
         - cpu_ratio, cpu_beyond_ratio [1]: share of one core.
 
     Raises
     ------
     ValueError
-        Where the program is of other operations than the replay.
+        If the program has other operations than the replay.
 
     References
     ----------
@@ -102,19 +102,20 @@ def metrics(tables: Mapping[str, pl.DataFrame], program: Program | None = None) 
 
 
 def lateness_distribution(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The cumulative distribution of lateness of each replay that had times to keep.
+    """Return the cumulative distribution of lateness of each replay with due times.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `metrics`.
+        As for `metrics`.
 
     Returns
     -------
     polars.DataFrame
         Columns metric (cumulative_ratio), run_id, fs_type (String), part (Enum: lateness, lateness_busy,
-        lateness_waited, lateness_own), lateness_ns (Int64), value (Float64 [1]: share of the operations that began at
-        most so late, by this part), unit, n (Int64, operations of this value). Inserted operations do not count.
+        lateness_waited, lateness_own), lateness_ns (Int64), value (Float64 [1]: share of the operations for which this
+        part of the lateness is at most lateness_ns), unit, n (Int64, operations with this value). Inserted operations
+        do not count.
 
     References
     ----------
@@ -149,7 +150,10 @@ def lateness_distribution(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _operations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """replay_ops without inserted ones; free_ns is when the thread had ended what it did before (0: nothing)."""
+    """Return replay_ops without inserted operations, with free_ns.
+
+    free_ns is the end of the thread's previous operation (0: none).
+    """
     ends = pl.col("start_ns") + pl.col("latency_ns")
     ops = tables["replay_ops"].sort("run_id", "thread", "operation")
     free = ends.shift(1).over("run_id", "thread", order_by="operation").fill_null(0)
@@ -157,7 +161,7 @@ def _operations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _parts() -> dict[str, pl.Expr]:
-    """Lateness and what it is made of: the thread was busy, it waited for others, and the rest."""
+    """Return lateness and its parts: the thread was busy, it waited for other threads, and the rest."""
     late = lateness()
     busy = (pl.col("free_ns") - pl.col("due_ns")).clip(0, late)
     waited = pl.col("waited_ns").clip(0, late - busy)
@@ -170,7 +174,7 @@ def _parts() -> dict[str, pl.Expr]:
 
 
 def _kinds(ops: pl.DataFrame) -> pl.DataFrame:
-    """The operations with what each adds to the sums."""
+    """Return the operations with their contributions to the sums."""
     call = pl.col("call").cast(pl.String)
     moved = pl.col("bytes").fill_null(0)
     return ops.select(
@@ -185,7 +189,7 @@ def _kinds(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stated(ops: pl.DataFrame, program: Program) -> pl.DataFrame:
-    """What the program says of its operations: columns operation, recorded_io_time, file_type."""
+    """Return the program's data on its operations: columns operation, recorded_io_time, file_type."""
     known = program.operations.select("operation", "call", "file", "path", recorded_io_time="duration_ns")
     done = ops.select("operation", "call").unique()
     if done.join(known, on=["operation", "call"], how="anti").height:
@@ -198,7 +202,7 @@ def _stated(ops: pl.DataFrame, program: Program) -> pl.DataFrame:
 
 
 def file_types(program: Program) -> pl.DataFrame:
-    """The type of every file of a program, by its name alone.
+    """Return the type of every file of a program, by its name alone.
 
     Parameters
     ----------
@@ -208,8 +212,8 @@ def file_types(program: Program) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns file (Int32), file_type (Enum). A file of several names is what the first of them says that it had; one
-        that was made or used as a directory or a link is that.
+        Columns file (Int32), file_type (Enum). If a file has several names, the first one decides. Files that were
+        created or used as a directory or a link have that type.
 
     References
     ----------
@@ -224,7 +228,7 @@ def file_types(program: Program) -> pl.DataFrame:
     """
     named = pl.concat([program.files.select("file", "path"), program.operations.select("file", "path")]).drop_nulls()
     first = named.unique("file", keep="first", maintain_order=True)
-    # A name of the cleaner's own, for a file of which nothing tells one, says nothing.
+    # A generated name of the cleaner has no information.
     path = pl.when(~pl.col("path").str.starts_with(".unnamed/")).then("/" + pl.col("path"))
     directories, links = (_inodes(program, kind, calls) for kind, calls in _NOT_REGULAR.items())
     kind = (
@@ -249,14 +253,14 @@ def file_types(program: Program) -> pl.DataFrame:
 
 
 _NOT_REGULAR: Final = {"directory": ("mkdir", "rmdir", "getdents"), "symlink": ("symlink", "readlink")}
-"""Calls that only a file of such a type can be the object of."""
+"""Calls that apply only to files of such a type."""
 
 
 def _inodes(program: Program, kind: str, calls: Sequence[str]) -> pl.Series:
-    """The numbers of the files of this type, as table replay_files and the operations tell."""
+    """Return the files of this type, from table replay_files and the operations."""
     listed = program.files.filter(pl.col("inode_type").cast(pl.String) == kind)
     by_call = pl.col("call").cast(pl.String).is_in(calls) & ~pl.col("failed").fill_null(True)
-    # What stands at the place where one of the type was at the start is that one, until something is done to names.
+    # A path that had this type at the start keeps it until an operation changes names.
     first = program.operations.unique("file", keep="first", maintain_order=True)
     parts = [
         listed["file"],
@@ -267,7 +271,7 @@ def _inodes(program: Program, kind: str, calls: Sequence[str]) -> pl.Series:
 
 
 def _sums(kinds: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
-    """The sums of the runs, one row for each of them and value of `dims`."""
+    """Return the sums of the runs, with a row for each run and value of `dims`."""
     present = [name for name in _SUMS if name in kinds.columns]
     sums = kinds.group_by("run_id", *dims).agg(pl.col(present).sum().cast(pl.Float64), n=pl.len().cast(pl.Int64))
     return sums.unpivot(present, index=["run_id", *dims, "n"], variable_name="metric", value_name="value")
@@ -284,7 +288,7 @@ def _quantiles(ops: pl.DataFrame, metric: str, value: pl.Expr, dims: Sequence[st
 
 
 def _divergences(ops: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
-    """How many operations diverged, by kind; those of unknown result apart."""
+    """Return the number of operations that diverged by kind, and of those without a recorded result."""
     counted = ops.group_by("run_id", *dims, "divergence").agg(value=pl.len().cast(pl.Float64))
     of_all = ops.group_by("run_id", *dims).agg(n=pl.len().cast(pl.Int64))
     kinds = pl.DataFrame({"divergence": [*DIVERGED, "unknown"]}, schema={"divergence": ops.schema["divergence"]})
@@ -303,7 +307,7 @@ def _divergences(ops: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
 
 
 def _of_runs(runs: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """What is measured of a replay as a whole."""
+    """Return the metrics of a replay as a whole."""
     in_calls = ops.group_by("run_id").agg(in_calls_ns=pl.col("latency_ns").sum())
     known = runs.join(in_calls, on="run_id", how="left", maintain_order="left").with_columns(
         pl.col("in_calls_ns").fill_null(0)
@@ -324,7 +328,7 @@ def _of_runs(runs: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _whole(part: pl.DataFrame) -> pl.DataFrame:
-    """The part with every dimension but fs_type, null where it does not tell it apart."""
+    """Return the part with every dimension except fs_type; those that it lacks are null."""
     types: dict[str, pl.DataType | type[pl.DataType]] = {
         "metric": pl.String,
         "run_id": pl.String,
@@ -342,12 +346,12 @@ def _whole(part: pl.DataFrame) -> pl.DataFrame:
 
 
 def timeline(tables: Mapping[str, pl.DataFrame], program: Program) -> pl.DataFrame:
-    """When each operation was done, as recorded and in a replay.
+    """Return the time of each operation in the recording and in a replay.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        As of `metrics`, of one replay.
+        As for `metrics`, of one replay.
     program : Program
         The one that was replayed.
 
@@ -355,13 +359,13 @@ def timeline(tables: Mapping[str, pl.DataFrame], program: Program) -> pl.DataFra
     -------
     polars.DataFrame
         Columns source (Enum: recorded, replayed), operation (Int64), thread (Int32), comm (String, the thread's name),
-        call (Enum), start_ns, end_ns (Int64, since the start; end is start where the recording tells no duration).
-        Inserted operations are left out.
+        call (Enum), start_ns, end_ns (Int64, since the start; equal if no duration was recorded). Inserted operations
+        are left out.
 
     Raises
     ------
     ValueError
-        For several replays.
+        If there are several replays.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names replaced by hashes, so that a program can be given away: who has the salt gets the same names again."""
+"""Replacement of names by hashes, so that a program can be published. The same salt gives the same names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _HASH_BYTES = 8
 
 
 def hashed(names: pl.Series, salt: bytes, kept: re.Pattern[str] | None = None) -> pl.DataFrame:
-    """Columns name, hashed: each of these distinct paths, or texts of links, with its components hashed.
+    """Return columns name and hashed: each of these distinct paths, or link targets, with its components hashed.
 
-    ``/``, ``.`` and ``..`` stay. Of a component stay the suffixes by which files are told apart (filetypes.toml): what
-    SQLite appends (``-journal``, ``-wal``, ``-shm``) and a known extension before it, so that the files of one database
-    still have one name. Everything else becomes 16 hexadecimal digits of HMAC-SHA-256 with key `salt`; names that do
-    not begin with the same suffix, such as that of a package, do not show it. Components that `kept` matches whole
-    stay. Raises `InputError` for an empty salt.
+    ``/``, ``.`` and ``..`` are preserved. So are suffixes of components that determine the file type (filetypes.toml):
+    SQLite's (``-journal``, ``-wal``, ``-shm``), and a known extension before it. The files of one database therefore
+    still share a name. The rest becomes 16 hexadecimal digits of HMAC-SHA-256 with key `salt`. Components that begin
+    with the same text, such as a package's name, do not get a common prefix. Components that `kept` matches completely
+    are preserved. Raises `InputError` for an empty salt.
     """
     if not salt:
         raise InputError("the salt for names is empty; give a file with some random bytes")
@@ -37,7 +37,7 @@ def hashed(names: pl.Series, salt: bytes, kept: re.Pattern[str] | None = None) -
 
 
 def digest(text: str, salt: bytes) -> str:
-    """16 hexadecimal digits of HMAC-SHA-256 of the text with key `salt`."""
+    """Return 16 hexadecimal digits of HMAC-SHA-256 of the text with key `salt`."""
     return hmac.digest(salt, text.encode(), "sha256")[:_HASH_BYTES].hex()
 
 
@@ -49,13 +49,13 @@ def _component(name: str, salt: bytes, kept: re.Pattern[str] | None) -> str:
 
 
 def split(name: str) -> tuple[str, str]:
-    """What identifies a file, and the suffixes that only say what it is."""
+    """Split a name into the part that identifies a file, and the suffixes that determine its type."""
     at_the_end = _at_the_end().search(name)
     return (name[: at_the_end.start()], at_the_end[0]) if at_the_end else (name, "")
 
 
 def suffixes() -> str:
-    """The suffixes that stay, as a regular expression that also matches no suffix at all; upper case is the same."""
+    """Return the preserved suffixes as a regular expression for case-insensitive use, which also matches no suffix."""
     extensions = sorted({suffix for group in rules()["suffixes"].values() for suffix in group})
     companions = sorted(rules()["companions"].values())
     return rf"(?:\.(?:{'|'.join(extensions)}))?(?:-(?:{'|'.join(companions)}))?"

@@ -1,10 +1,10 @@
-"""Calls that overlapped in time, in an order in which all of them return what was recorded.
+"""An order for calls that overlapped in time, in which all of them return the recorded results.
 
-A call changes a name, or finds it there or missing, at one moment between its beginning and its end. Where the calls of
-several threads on one name overlap, what they returned tells in which order these moments came: who did not find a file
-that another one was making looked before it was made. Such histories are linearizable (Herlihy and Wing, ACM TOPLAS
-12(3), 1990), and names may be looked at one by one, for an order of all of them follows from those of each (their
-Theorem 1). The order is found as in Wing and Gong, Journal of Parallel and Distributed Computing 17, 1993.
+A call changes a name, or finds it existing or missing, at one moment between its begin and its end. If calls of several
+threads on one name overlap, their results show the order of these moments: a call that did not find a file which
+another call was creating looked it up before the creation. Such histories are linearizable (Herlihy and Wing, ACM
+TOPLAS 12(3), 1990). Names may be examined separately, since an order of all calls follows from those of each name
+(their Theorem 1). The order is found as in Wing and Gong, Journal of Parallel and Distributed Computing 17, 1993.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ _MISSING, _EXISTS = -2, -17
 
 _FINDS = ("stat", "lstat", "access", "readlink", "statfs", "truncate", "chmod", "utimens", "link")
 _MOST_TRIED = 10_000
-"""Choices beside one a call that are tried for names that belong together; what takes more stays as it began."""
+"""The most choices, in addition to one for each call, that are tried for related names. If there is no result by then,
+the calls keep the order of their begins."""
 _MOST_SEEN, _SEEN_PER_CALL = 4_000_000, 64
-"""How many calls are looked at, over all choices: where very many overlap, the rest stays as it began."""
+"""The most calls that are examined, over all choices. If very many overlap, the rest keep the order of their begins."""
 
 LONGEST_NS = 1 << 62
 
 _BEHIND = 2**-20
-"""Of a row that lies right behind another one: many of them are less than the way to the next row."""
+"""Distance of a row that is placed right after another one. Many of them are less than the distance to the next row."""
 _PARENT = r"(?s)^(.+)/[^/]*$"
 _OF_USES = ("row", "ts_ns", "end_ns", "name", "was", "becomes")
 
 
 def ends() -> pl.Expr:
-    """When an operation ended: at the latest when its thread began the next one, at once where that is not known."""
+    """Return the end of an operation: immediately if its duration is unknown, at the latest when its thread goes on."""
     ended = pl.col("ts_ns") + pl.col("duration_ns").fill_null(0).clip(0, LONGEST_NS)
     return pl.min_horizontal(ended, pl.col("ts_ns").shift(-1).over("thread"))
 
 
 def settled(operations: pl.DataFrame, at_start: pl.Series) -> pl.DataFrame:
-    """Table `operations` with those that only began first put behind those that came before them.
+    """Return table `operations` in an order that explains their results.
 
-    They begin as late as the last of these then, and end when they did. `at_start` are the paths that were there.
+    Calls that only began first are moved after those that took effect before them. Their begin is then that of the last
+    of these, and their end is unchanged. `at_start` are the paths that existed at the start.
     """
     contested = _contested(_uses(operations))
     before = pl.col("becomes").shift(1).over("name").fill_null(pl.col("name").is_in(at_start.implode()))
@@ -70,15 +72,16 @@ def settled(operations: pl.DataFrame, at_start: pl.Series) -> pl.DataFrame:
 
 
 def tells(operations: pl.DataFrame) -> pl.Series:
-    """Whether each operation used a name while another thread changed it, and its result tells how it found it."""
+    """Return whether each operation used a name while another thread changed it, with a result that shows its state."""
     rows = _contested(_uses(operations))["row"].unique()
     return pl.repeat(False, operations.height, eager=True).scatter(rows, True).rename("tells")
 
 
 def _uses(operations: pl.DataFrame) -> pl.DataFrame:
-    """What operations tell of names: row, times, name, was, becomes (whether it was there and is; null where unknown).
+    """Return the uses of names by operations: row, times, name, was, becomes.
 
-    Links are left out, because what is missing may be what they lead to.
+    was and becomes are whether the name existed before and after, null if unknown. Links are left out, because a
+    missing name may be the target of a link.
     """
     call = pl.col("call").cast(pl.String)
     rows = operations.with_row_index("row").with_columns(end_ns=ends())
@@ -97,9 +100,9 @@ def _only_looks() -> pl.Expr:
 
 
 def _of_own_names(rows: pl.DataFrame) -> pl.DataFrame:
-    """What operations tell of the names they are given; of their directory where they could not be made without one.
+    """Return uses of the names in the arguments of operations, and of the missing directory of a failed creation.
 
-    A rename or link for which something is missing is taken for one of a name that is not there, which may be wrong.
+    If a rename or link fails for something missing, its first name is assumed to be missing, which may be wrong.
     """
     call, flags, result = pl.col("call").cast(pl.String), pl.col("flags").fill_null(0), pl.col("result")
     path, path2 = pl.col("path"), pl.col("path2")
@@ -109,7 +112,7 @@ def _of_own_names(rows: pl.DataFrame) -> pl.DataFrame:
     is_new = call.is_in(["mkdir", "symlink"]) | (creates & (flags & _O_EXCL != 0))
     makes = creates | is_new
     finds = call.is_in(_FINDS) | ((call == "open") & ~creates)
-    # A rename of one name of a file to another one does nothing.
+    # A rename between two names of one file does nothing.
     is_same = (path == path2) | (pl.col("file") == pl.col("file2")).fill_null(False)
     is_kept = (flags & _EXCHANGE != 0) | is_same
     there, gone = pl.lit(True), pl.lit(False)
@@ -136,12 +139,12 @@ def _of_own_names(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_directories(done: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
-    """That directories of `changed` names were there on the way of each operation that succeeded."""
+    """Return uses of directories with `changed` names that existed in the path of each successful operation."""
     of_both = done.filter(pl.col("call").cast(pl.String).is_in(["rename", "link"]))
     paths = pl.concat([done.select("row", "path"), of_both.select("row", path="path2")]).drop_nulls()
     parts = paths.select("path").unique().with_columns(parts=pl.col("path").str.split("/"))
     depths = changed["name"].str.count_matches("/", literal=True).unique().sort() + 1
-    # One depth after the other: all directories of all paths may be more text than there is memory.
+    # Each depth separately: all directories of all paths may exceed the memory.
     ways = [
         parts.filter(pl.col("parts").list.len() > depth)
         .select("path", name=pl.col("parts").list.head(depth).list.join("/"))
@@ -153,13 +156,13 @@ def _of_directories(done: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_the_emptied(removed: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
-    """That none of the `changed` names was in a directory that could be removed."""
+    """Return uses that show that none of the `changed` names existed in a directory that could be removed."""
     inside = changed.with_columns(path=pl.col("name").str.extract(_PARENT)).drop_nulls()
     return removed.join(inside, on="path").with_columns(was=False, becomes=False).select(_OF_USES)
 
 
 def _contested(uses: pl.DataFrame) -> pl.DataFrame:
-    """The uses of names that an operation changed, or may have, while another thread used them."""
+    """Return the uses of names that an operation changed, or may have changed, while another thread used them."""
     begin_ns, changes = pl.col("ts_ns"), ~_only_looks()
     reach_ns = pl.col("end_ns").cum_max().shift(1).over("name") > begin_ns
     changing_ns = pl.when(changes).then("end_ns").cum_max().forward_fill().shift(1).over("name") > begin_ns
@@ -175,7 +178,7 @@ _Summary = tuple[int, bytes, frozenset[tuple[str, bool]]]
 
 @dataclass(frozen=True)
 class _Call:
-    """One operation: what it found, and what it left, of each name."""
+    """One operation, with the state of each name before and after."""
 
     row: int
     begin_ns: int
@@ -191,13 +194,13 @@ class _Call:
 
 @dataclass
 class _Budget:
-    """How many more calls may be looked at."""
+    """The number of calls that may still be examined."""
 
     left: int
 
 
 def _belonging_together(uses: pl.DataFrame, doubtful: pl.Series) -> Iterator[list[_Call]]:
-    """The operations on doubtful names and all that share an operation with them, for each such group of names."""
+    """Yield groups of operations on doubtful names, and on names that are related by a common operation."""
     groups: dict[str, set[str]] = {}
     together = uses.group_by("row", maintain_order=True).agg(pl.col("name").unique(maintain_order=True))
     for names in together["name"].unique(maintain_order=True):
@@ -218,7 +221,7 @@ def _belonging_together(uses: pl.DataFrame, doubtful: pl.Series) -> Iterator[lis
 
 
 def _linear(calls: list[_Call], at_start: dict[str, bool], budget: _Budget) -> list[_Call] | None:
-    """The calls in an order in which each finds what it found; None where there is none, or none was found."""
+    """Return the calls in an order that explains their results; None if there is none, or none was found."""
     done = bytearray(len(calls))
     order: list[int] = []
     there = dict(at_start)
@@ -248,7 +251,10 @@ def _linear(calls: list[_Call], at_start: dict[str, bool], budget: _Budget) -> l
 
 
 def _possible(calls: list[_Call], done: bytearray, there: dict[str, bool], budget: _Budget) -> list[int]:
-    """Which calls may come next, the first to try at the end: none may have ended before another one begins."""
+    """Return the calls that may come next, the first to try at the end.
+
+    None of them begins after another one has ended.
+    """
     possible = []
     first_end_ns = calls[-1].end_ns + LONGEST_NS
     for number in range(done.find(False), len(calls)):
@@ -267,6 +273,6 @@ def _possible(calls: list[_Call], done: bytearray, there: dict[str, bool], budge
 
 
 def _summary(done: bytearray, there: dict[str, bool]) -> _Summary:
-    """What the calls that are left depend on."""
+    """Return the state on which the remaining calls depend."""
     first = done.find(False)
     return first, bytes(done[first : done.rfind(True) + 1]), frozenset(there.items())

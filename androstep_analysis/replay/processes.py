@@ -1,4 +1,4 @@
-"""Which processes belong to a recorded command: it, and what it started."""
+"""The processes of a recorded command: itself and its descendants."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ _CALLS = ("clone", "clone3", "fork", "vfork")
 
 
 def descendants(syscalls: pl.LazyFrame, tasks: pl.LazyFrame, pid: int) -> list[int]:
-    """`pid` and every process that it or one of its threads made, by the results of clone and fork, in order."""
+    """Return `pid` and every process that it or one of its threads started, in order.
+
+    Processes are found by the results of clone and fork.
+    """
     of_tids = tasks.drop_nulls(["tid", "pid"]).select("tid", process="pid").unique("tid", keep="none").collect()
-    # Threads are made by the same calls, and belong to the process of their maker.
+    # Threads are made by the same calls, and belong to the process of their creator.
     made = (
         syscalls.filter(pl.col("call").is_in(list(_CALLS)) & (pl.col("result") > 0))
         .select("tid", "pid", child=pl.col("result").cast(pl.Int32, strict=False))

@@ -1,7 +1,7 @@
-"""A replay program: what threads did to files, closed so that `ioreplay` can do it again, in memory and as a file.
+"""A replay program: file operations of threads that `ioreplay` can repeat, in memory and as a file.
 
-probes/FORMAT.md, “Programs”, states what its file is. The same program makes the same bytes. Nothing of the contents of
-files is in it.
+probes/FORMAT.md, “Programs”, describes the file format. Equal programs give equal bytes. A program has no contents of
+files.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MAGIC = b"\xa7PROGRAM"
 VERSION = 1
 
 PATH_BYTES = 4095
-"""The longest path that Linux takes (PATH_MAX, without the NUL that ends it)."""
+"""The longest path in Linux (PATH_MAX, without the terminating NUL)."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What threads did to files or to a device, as `ioreplay` can do it again.
+    """Operations of threads on files or on a device, in a form that `ioreplay` can repeat.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Program:
     duration_ns : int
         Time from the start to the end of the last operation, as recorded.
     is_device : bool
-        It was made from the requests of a block device, and does everything to the one file called ``device``.
+        Whether it was made from the requests of a block device. Its only file is then ``device``.
     names : {"kept", "hashed"}
         Whether names of files are those that were recorded.
     source_sha256 : str, optional
-        SHA-256 of what it was made from, where that was one file.
+        SHA-256 of the source, if that was one file.
     """
 
     operations: pl.DataFrame
@@ -59,19 +59,19 @@ class Program:
 
     @classmethod
     def make(cls, operations: pl.DataFrame, files: pl.DataFrame, threads: pl.DataFrame, duration_ns: int) -> Program:
-        """A program of files, with the dependencies that follow from its operations.
+        """Return a program of files, with the dependencies that follow from its operations.
 
         Parameters
         ----------
         operations, files, threads : polars.DataFrame
             Tables `operations`, `replay_files` and `replay_threads`.
         duration_ns : int
-            As the attribute.
+            The attribute of that name.
 
         Returns
         -------
         Program
-            With `dependencies` of `operations`.
+            The program, with `dependencies` of `operations`.
 
         Examples
         --------
@@ -88,7 +88,7 @@ class Program:
         return f"<Program: {counts}, {self.duration_ns / 1e9:.3f} s>"
 
     def hashed(self, salt: bytes) -> Program:
-        """The same program with every name replaced by a hash; the same salt makes the same names.
+        """Return the program with every name replaced by a hash. The same salt gives the same names.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Program:
         Returns
         -------
         Program
-            Directories stay directories, and known suffixes stay. Processes, threads and their names are left out.
+            The program, with the same directory structure and known suffixes, without processes and names of threads.
 
         Raises
         ------
@@ -131,19 +131,19 @@ class Program:
         )
 
     def write(self, path: str | Path) -> None:
-        """Make or replace the program's file; the same program makes the same bytes.
+        """Create or replace the program's file. Equal programs give equal bytes.
 
         Parameters
         ----------
         path : path-like
-            Where it goes.
+            The path of the file.
 
         Raises
         ------
         schema.SchemaError
-            Where a table is not as its schema says.
+            If a table does not conform to its schema.
         InputError
-            For a path that no system can have, and for operations or threads that are not numbered in their order.
+            If a path is too long or has a NUL, or if operations or threads are not numbered in order.
 
         References
         ----------
@@ -183,27 +183,27 @@ class Program:
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a program's."""
+    """Return whether a file that begins with `head` is a program."""
     return head.startswith(MAGIC)
 
 
 def read(path: str | Path) -> Program:
-    """The program in a file.
+    """Return the program in a file.
 
     Parameters
     ----------
     path : path-like
-        What `Program.write` or `androstep program` wrote, plain or compressed.
+        A file from `Program.write` or `androstep program`, plain or compressed.
 
     Returns
     -------
     Program
-        As it was written.
+        The program.
 
     Raises
     ------
     InputError
-        For what is no program, and for one that is damaged, contradicts itself or is of another version.
+        If the file is not a program, or is damaged, inconsistent or of another version.
 
     References
     ----------
@@ -241,7 +241,7 @@ def read(path: str | Path) -> Program:
 _START = struct.Struct("<8sII")
 _HEADER = struct.Struct("<qII6I64s")
 _NONE, _NO_VALUE = -(1 << 31), 255
-"""Null of 32-bit numbers, and of the numbers of enums."""
+"""Null of 32-bit integers, and of the indices of enums."""
 
 _ROWS: dict[str, Any] = {
     "operations": [
@@ -257,25 +257,25 @@ _ROWS: dict[str, Any] = {
     ],
     "threads": [("pid", "<i4"), ("tid", "<i4"), ("comm", "<i4")],
 }
-"""The rows of each table in the file, in its order; the structures of probes/ioreplay/program.h."""
+"""The rows of each table in the file, in its order: the structures of probes/ioreplay/program.h."""
 
 _NULLS = {"<i8": -(1 << 63), "<i4": _NONE, "u1": _NO_VALUE, "i1": -1}
 
 
 def _threaded(operations: pl.DataFrame) -> pl.DataFrame:
-    """With `index`, which of its thread's operations each is."""
+    """Return the operations with `index`, the position of each in its thread."""
     return operations.with_columns(index=pl.int_range(pl.len()).over("thread"))
 
 
 def _with_first_names(files: pl.DataFrame) -> pl.DataFrame:
-    """With `first`, where a row is another name of a file: the row of its first one."""
+    """Return the files with `first`: for a further name of a file, the row of its first name."""
     is_name = (pl.col("inode_type") == "file") & pl.col("file").is_not_null()
     first = pl.col("row").min().over("inode_type", "file")
     return files.with_row_index("row").with_columns(first=pl.when(is_name & (first < pl.col("row"))).then(first))
 
 
 def _strings(program: Program) -> pl.DataFrame:
-    """Columns number, text: every path, target of a link and name of a thread once, in the order of their first use."""
+    """Return columns number and text: every path, link target and thread name once, in the order of first use."""
     texts = pl.concat([_texts(program), program.threads["comm"].drop_nulls()]).unique(maintain_order=True)
     for text in texts.filter((texts.str.len_bytes() > PATH_BYTES) | texts.str.contains("\0", literal=True)).head(1):
         shown = printable(text[:80])
@@ -284,7 +284,7 @@ def _strings(program: Program) -> pl.DataFrame:
 
 
 def _stored(table: pl.DataFrame, fields: Sequence[tuple[str, str]], strings: pl.DataFrame) -> npt.NDArray[np.void]:
-    """A table as it lies in the file."""
+    """Return a table in the layout of the file."""
     rows = np.zeros(table.height, np.dtype(list(fields)))
     for name, dtype in fields:
         if name in table.columns:
@@ -300,7 +300,7 @@ def _stored(table: pl.DataFrame, fields: Sequence[tuple[str, str]], strings: pl.
 
 
 def _program(data: bytes) -> Program:
-    """What a file with the right checksum holds; any error for what cannot be."""
+    """Return the program in a file with a correct checksum. Raises various errors for inconsistent contents."""
     duration_ns, is_device, is_hashed, *counts, nr_strings, _, source = _HEADER.unpack_from(data, _START.size)
     place = _START.size + _HEADER.size
     rows = {}
@@ -324,7 +324,7 @@ def _program(data: bytes) -> Program:
 
 
 def _restored(name: str, rows: npt.NDArray[np.void], texts: pl.Series, number: str = "") -> pl.DataFrame:
-    """Table `name` of its rows, which column `number` counts."""
+    """Return table `name` from its rows. Column `number` is their index."""
     dtypes: Mapping[str, Any] = rows.dtype.fields or {}
     columns = []
     for column in schema.table(name).columns:
@@ -344,7 +344,7 @@ def _restored(name: str, rows: npt.NDArray[np.void], texts: pl.Series, number: s
 
 
 def _numbers(values: pl.Series, count: int) -> pl.Series:
-    """Of one of `count` things, or null."""
+    """Return `values` as indices of a list of `count` items, or null."""
     if not values.drop_nulls().is_between(0, count - 1).all():
         raise ValueError(f"{values.name} from 0 to {count - 1} was expected")
     return values.cast(pl.UInt32)
@@ -354,13 +354,13 @@ def _numbers(values: pl.Series, count: int) -> pl.Series:
 
 
 def _texts(program: Program) -> pl.Series:
-    """Every path and every target of a link, once, in the order of their first use."""
+    """Return every path and every link target once, in the order of first use."""
     columns = [program.files["path"], program.files["target"], program.operations["path"], program.operations["path2"]]
     return pl.concat([column.rename("name") for column in columns]).drop_nulls().unique(maintain_order=True)
 
 
 def _looked_up(table: pl.DataFrame, column: str, given: pl.DataFrame, key: str, value: str) -> pl.DataFrame:
-    """`table` with what `given` has as `value` where its `key` is what stood in `column`; null stays null."""
+    """Return `table` with `column` replaced by the `value` of `given` for the same `key`. Null stays null."""
     keys = table.select(pl.col(column).alias(key))
     values = keys.join(given.select(key, value), on=key, how="left", maintain_order="left")[value]
     return table.with_columns(values.alias(column))

@@ -1,4 +1,4 @@
-"""Reading what `ioreplay` recorded of replays: record streams (probes/FORMAT.md), a file for each."""
+"""Reader of `ioreplay` results: record streams (probes/FORMAT.md), one file for each replay."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PROBE = "ioreplay"
 
 
 def sniff(path: Path) -> bool:
-    """Whether a file, plain or compressed, holds the results of a replay."""
+    """Return whether a file, plain or compressed, holds the results of a replay."""
     return record.is_of(head(path), PROBE)
 
 
 def read(*paths: str | os.PathLike[str]) -> Results:
-    """The replays in files or capture directories, together.
+    """Return the replays in files or capture directories, combined.
 
     Parameters
     ----------
@@ -34,17 +34,17 @@ def read(*paths: str | os.PathLike[str]) -> Results:
     Returns
     -------
     Results
-        With tables replay_runs and replay_ops (docs/tables.md); column run_id tells the replays apart.
+        The results, with tables replay_runs and replay_ops (docs/tables.md). Column run_id identifies the replays.
 
     Raises
     ------
     InputError
-        For a file that ioreplay did not write, or that is damaged beyond use, and where the same replay is given twice.
+        If a file is not from ioreplay or too damaged to read, or if the same replay is given twice.
 
     Warns
     -----
     LossWarning
-        Of what could not be read.
+        For data that could not be read.
 
     References
     ----------
@@ -60,9 +60,9 @@ def read(*paths: str | os.PathLike[str]) -> Results:
 
 
 def read_file(path: Path) -> Results:
-    """The replay in one file; like `read`, but losses are in the answer only.
+    """Return the replay in one file, as `read`, without warnings: losses are part of the result.
 
-    Raises `InputError` also where the file does not tell what was replayed: ioreplay writes that at the end.
+    Raises `InputError` also if the file lacks the run, which ioreplay writes at the end.
     """
     records = record.read(path)
     shown = printable(str(path))
@@ -90,7 +90,7 @@ def read_file(path: Path) -> Results:
 
 
 def has_no_run(path: Path) -> bool:
-    """Whether ioreplay found before the first operation that it could not replay: its file is made before that."""
+    """Return whether ioreplay refused the replay before its first operation, after it had created the file."""
     records = record.read(path)
     return records.complete and records.tables["replay_run"].is_empty()
 

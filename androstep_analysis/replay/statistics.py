@@ -1,10 +1,10 @@
-"""What a recording holds, and what its replay program makes of it: Table 3 of the AndroStep paper, for any trace.
+"""Statistics of a recording and of its replay program: Table 3 of the AndroStep paper, for any trace.
 
 Table 3 of Jeong et al., "Framework for Analyzing Android I/O Stack Behavior" (Future Internet 5(4), 2013) has six rows:
-the run time, the lines that strace wrote and those that MobiGen made of them, the number of threads, and the megabytes
-written and read. Here a line is a system call (one that strace shows on two lines counts once) or an operation of the
-program. Bytes are what reads and writes returned, whatever their descriptors were open on; what sendfile, splice and
-copy_file_range moved was read and written.
+the run time, the lines of strace and those that MobiGen made of them, the number of threads, and the megabytes written
+and read. Here a line is a system call (which counts once even if strace prints two lines) or an operation of the
+program. Bytes are the results of reads and writes on any descriptor. Bytes of sendfile, splice and copy_file_range
+count as read and as written.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _NS = 1_000_000_000
 
 
 def statistics(syscalls: Table, operations: Table | None = None) -> pl.DataFrame:
-    """Run time, lines, threads and bytes of table `syscalls`, and of the table `operations` that was made of it.
+    """Return run time, lines, threads and bytes of table `syscalls`, and of the table `operations` made from it.
 
     Parameters
     ----------
     syscalls : Table
         Table `syscalls`.
     operations : Table, optional
-        `Program.operations`; by default only what was recorded is told.
+        `Program.operations`; by default only statistics of the recording are returned.
 
     Returns
     -------
     polars.DataFrame
         Columns metric (String: run_time [s], lines, threads [1], written, read [B]), stage (String: recorded, program),
-        value (Float64; null where it is not known), unit, n (Int64: lines; of written and read the calls that wrote and
-        read). The run time is from the first call to the end of the last one.
+        value (Float64; null if unknown), unit, n (Int64: lines; for written and read, the calls that wrote and read).
+        The run time is from the first call to the end of the last one.
 
     References
     ----------
@@ -53,7 +53,7 @@ def statistics(syscalls: Table, operations: Table | None = None) -> pl.DataFrame
 
 
 def _recorded(syscalls: pl.LazyFrame) -> pl.LazyFrame:
-    """What `_stage` takes, of table `syscalls`."""
+    """Return the columns for `_stage` from table `syscalls`."""
     copies = pl.col("call").is_in((*COPIES, "sendfile64"))
     return syscalls.filter(pl.col("state") != "resumed").select(
         *("ts_ns", "duration_ns"),
@@ -65,7 +65,7 @@ def _recorded(syscalls: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _program(operations: pl.LazyFrame) -> pl.LazyFrame:
-    """What `_stage` takes, of table `operations`."""
+    """Return the columns for `_stage` from table `operations`."""
     call = pl.col("call").cast(pl.String)
     failed = pl.col("failed").fill_null(False)
     moved = pl.coalesce("result", pl.when(failed.not_()).then("bytes")).clip(lower_bound=0)

@@ -1,4 +1,4 @@
-"""The words of system calls' flags and requests, and their numbers in asm-generic (include/uapi, Linux 6.18)."""
+"""Names of the flags and requests of system calls, and their numbers in asm-generic (include/uapi, Linux 6.18)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True)
 class Words:
-    """Numbers of words; texts join several with ``|``, and give as a number what has no word."""
+    """Numbers of names. Texts join several names with ``|``, and have numbers for values without a name."""
 
     numbers: Mapping[str, int]
 
     def number(self, text: str) -> int:
-        """All words and numbers of `text` together; words that are not known (a signal of clone) count nothing."""
+        """Return the bitwise or of all names and numbers in `text`. Unknown names (a signal of clone) count as 0."""
         number = 0
         for word in _COMMENT.sub("", text).split("|"):
             number |= self.numbers[word.strip()] if word.strip() in self.numbers else _literal(word.strip())
@@ -63,7 +63,7 @@ _OF_DESCRIPTORS = {
     "CLOSE_RANGE_UNSHARE": 2,
     "CLOSE_RANGE_CLOEXEC": 4,
 }
-"""Marks that a descriptor is closed by exec, whatever their own numbers are: as O_CLOEXEC."""
+"""Flags that close a descriptor on exec. All of them become O_CLOEXEC, whatever their own numbers are."""
 
 _AT = {
     "AT_SYMLINK_NOFOLLOW": 0x100,
@@ -137,7 +137,7 @@ FLAGS = Words({**_OPEN, **_OF_DESCRIPTORS, **_AT, **_FILE, **_MEMORY, **_CLONE})
 
 UNKNOWN_REQUEST = 1 << 30
 CHANGES_FILE = 1
-"""Stands for all requests of ioctl that change a file or share its blocks: no operation does that."""
+"""The number for all ioctl requests that change a file or share its blocks. No operation repeats them."""
 
 _CHANGING = re.compile(
     r"FICLONE|FIDEDUPE|BTRFS_IOC_CLONE|FS_IOC_(?:SETFLAGS|FSSETXATTR|RESVSP|UNRESVSP|ZERO_RANGE)|F2FS_IOC_"
@@ -145,7 +145,10 @@ _CHANGING = re.compile(
 
 
 class Requests(Words):
-    """As `Words`, for what a call asks: a text without any number is no request that matters."""
+    """As `Words`, for the request argument of a call.
+
+    A text without a known number is a request that does not matter.
+    """
 
     def number(self, text: str) -> int:
         if _CHANGING.search(text):
