@@ -1,9 +1,9 @@
-"""What users did, saw and waited for: steps of workloads, states of the GUI, and the I/O while they waited.
+"""Perceived latency: steps of workloads, states of the GUI, and the I/O while the user waited.
 
 >>> views = perceived.seen(perceived.gui_states("dumps.zip"))
 >>> perceived.transitions(views, perceived.inputs(capture.steps))
 
-`androstep_analysis.device.workloads` makes steps and dumps; a directory or archive of dumps from elsewhere will do too.
+`androstep_analysis.device.workloads` makes steps and dumps. A directory or archive of dumps from other tools works too.
 """
 
 from androstep_analysis.perceived.gui import Rules, Snapshot

@@ -1,7 +1,7 @@
-"""Snapshots of a GUI as files: a zip or tar archive, or a directory, of dumps whose names are their times.
+"""Files of GUI snapshots: a zip or tar archive, or a directory, of dumps with their times as names.
 
-A name is ``TS.xml`` or ``TS-END.xml``, in nanoseconds of the device's clock; what stands in front of that, behind a
-letter or a dash, is free. Nothing is unpacked to the disk.
+A name is ``TS.xml`` or ``TS-END.xml``, in nanoseconds of the device's clock. Any prefix is allowed if it ends in a
+letter or a dash. Archives are not unpacked to the disk.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from androstep_analysis.perceived.gui import MAX_BYTES, Snapshot
 _NAME = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})(?:-(?P<end>[0-9]{1,18}))?\.xml", re.ASCII | re.DOTALL)
 _TWO = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})-(?P<end>[0-9]{1,18})\.xml", re.ASCII | re.DOTALL)
 _MAX_TOTAL = 4 << 30
-"""Most that is read of one archive: a few kilobytes may hold any number of zeros."""
+"""The most that is read of one archive, since a few kilobytes can hold any number of zeros."""
 
 _ZIP_MAGIC, _ZIP_HEADER = b"PK\x03\x04", 30
-"""How the header of a file in a zip archive begins, and its length up to the name (APPNOTE.TXT, 4.3.7)."""
+"""The begin of the header of a file in a zip archive, and its length up to the name (APPNOTE.TXT, 4.3.7)."""
 _OFFSET = "realtime_offset_ns="
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write(snapshots: Iterable[Snapshot], path: Path, realtime_offset_ns: int | None = None) -> None:
-    """Writes a zip archive of snapshots, the same bytes for the same snapshots; `FileExistsError` where it is there.
+    """Write a zip archive of snapshots. Raises `FileExistsError` if it exists.
 
-    `realtime_offset_ns` is CLOCK_REALTIME minus the clock of the snapshots; it becomes the archive's comment.
+    Equal snapshots give equal bytes. `realtime_offset_ns` is CLOCK_REALTIME minus the clock of the snapshots. It is
+    stored as the archive's comment.
     """
     with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
         if realtime_offset_ns is not None:
@@ -42,18 +43,18 @@ def write(snapshots: Iterable[Snapshot], path: Path, realtime_offset_ns: int | N
 
 
 def realtime_offset(path: Path) -> int | None:
-    """CLOCK_REALTIME minus the clock of the snapshots, where an archive of `write` tells it."""
+    """Return CLOCK_REALTIME minus the clock of the snapshots, if the archive has it from `write`."""
     try:
         with zipfile.ZipFile(path) as archive:
             told = archive.comment.decode("ascii", "replace")
-    except Exception:  # zipfile may raise any where the archive is damaged
+    except Exception:  # for a damaged archive, zipfile may raise any exception
         return None
     found = re.fullmatch(f"{_OFFSET}(-?[0-9]{{1,19}})", told, re.ASCII)
     return int(found[1]) if found is not None and abs(int(found[1])) < 1 << 63 else None
 
 
 def is_one(start: bytes) -> bool:
-    """Whether a file that begins with `start` is a zip archive whose first file is named TS-END.xml."""
+    """Return whether a file that begins with `start` is a zip archive whose first file is named TS-END.xml."""
     if not start.startswith(_ZIP_MAGIC) or len(start) < _ZIP_HEADER:
         return False
     length = int.from_bytes(start[26:28], "little")
@@ -61,7 +62,7 @@ def is_one(start: bytes) -> bool:
 
 
 def times(name: str) -> tuple[int, int] | None:
-    """Begin and end, in ns, that the name of a dump tells; None for a name that is none."""
+    """Return begin and end, in ns, from the name of a dump; None for other names."""
     found = _TWO.fullmatch(name) or _NAME.fullmatch(name)
     if found is None:
         return None
@@ -70,9 +71,9 @@ def times(name: str) -> tuple[int, int] | None:
 
 
 def read(path: Path) -> tuple[list[Snapshot], tuple[Loss, ...]]:
-    """The snapshots in a directory or an archive, in order of time, and what of it could not be read.
+    """Return the snapshots in a directory or an archive, in order of time, and the losses of reading it.
 
-    `InputError` for what is neither, or has no file that is named as a dump.
+    Raises `InputError` if the path is neither, or has no file that is named as a dump.
     """
     shown = printable(str(path))
     losses: list[Loss] = []
@@ -104,7 +105,10 @@ def _within_limits(members: Iterator[tuple[str, bytes]], losses: list[Loss]) -> 
 
 
 def _members(path: Path, shown: str, losses: list[Loss]) -> Iterator[tuple[str, bytes]]:
-    """Name and contents of each file; of a long one one byte more than a dump may have."""
+    """Yield name and contents of each file.
+
+    The contents of a long file are truncated to one byte more than the limit.
+    """
     try:
         if path.is_dir():
             yield from _of_directory(path)
@@ -116,7 +120,7 @@ def _members(path: Path, shown: str, losses: list[Loss]) -> Iterator[tuple[str, 
             raise InputError(f"{shown}: neither a directory nor a zip or tar archive; give one of dumps of a GUI")
     except InputError:
         raise
-    except Exception as error:  # tarfile and zipfile may raise any where the archive is damaged
+    except Exception as error:  # for a damaged archive, tarfile and zipfile may raise any exception
         losses.append(Loss("torn", 1, f"what follows could not be read: {printable(str(error))}"))
 
 
@@ -131,14 +135,14 @@ def _of_zip(path: Path, losses: list[Loss]) -> Iterator[tuple[str, bytes]]:
     damaged = 0
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            # Of other methods zipfile unpacks without bound whatever a piece comes to.
+            # For other methods, zipfile does not limit the size of an unpacked piece.
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 damaged += 1
                 continue
             try:
                 with archive.open(info) as member:
                     xml = member.read(MAX_BYTES + 1)
-            except Exception:  # zipfile may raise any where the archive is damaged
+            except Exception:  # for a damaged archive, zipfile may raise any exception
                 damaged += 1
             else:
                 yield info.filename, xml
@@ -151,7 +155,7 @@ def _is_tar(path: Path) -> bool:
     try:
         with path.open("rb") as packed, plain(packed) as file:
             return next(iter(Tar(file)), None) is not None
-    except Exception:  # tarfile may raise any for what is none
+    except Exception:  # for other files, tarfile may raise any exception
         return False
 
 

@@ -1,7 +1,7 @@
-"""The state of a GUI: what ``uiautomator dump`` wrote of it, as a set of objects, properties and values.
+"""The state of a GUI in a dump of ``uiautomator dump``, as a set of objects, properties and values.
 
-A dump is XML with an element ``node`` for each object. What an app shows stands in it, so that nothing in it is
-trusted: a document type is refused, and with it every entity; depth, length and number of objects are limited.
+A dump is XML with an element ``node`` for each object. It contains what an app displays and is therefore not trusted: a
+document type is refused, and with it every entity. Depth, length and number of objects are limited.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import polars as pl
 from androstep_analysis.common import schema
 
 Triple: TypeAlias = tuple[str, str, str]
-"""Object, property and value."""
+"""An object, a property and a value."""
 
 MAX_BYTES = 16 << 20
-"""Longest dump that is read."""
+"""The longest dump that is read."""
 
 MAX_OBJECTS = 100_000
 MAX_DEPTH = 500
 
 _IDENTITY = ("index", "class", "resource-id")
-"""The attributes that tell which object a node is; the others are its properties."""
+"""The attributes that identify an object. The others are its properties."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What of a dump belongs to the state (definitions.toml, gui_state).
+    """The parts of a dump that belong to the state (definitions.toml, gui_state).
 
-    Objects of `packages` and of `classes`, and all below them, are left out, and so are the `properties` named.
-    Objects of a class whose name ends with one of `busy` say that work goes on in the background.
+    Objects of `packages` and of `classes` are left out with everything below them. The `properties` are left out too.
+    An object of a class with a name that ends with one of `busy` shows work in the background.
     """
 
     packages: frozenset[str] = frozenset({"com.android.systemui"})
@@ -51,7 +51,7 @@ DEFAULT = Rules()
 
 @dataclass(frozen=True)
 class State:
-    """The state that one dump tells."""
+    """The state in one dump."""
 
     triples: frozenset[Triple]
     is_busy: bool
@@ -59,19 +59,19 @@ class State:
 
     @property
     def objects(self) -> frozenset[str]:
-        """Its objects."""
+        """The objects of the state."""
         return frozenset(name for name, _, _ in self.triples)
 
     @property
     def digest(self) -> str:
-        """First 16 hex digits of the SHA-256 of its triples in order; no part of one holds a NUL, XML has none."""
+        """The first 16 hex digits of the SHA-256 of its sorted triples. XML has no NUL, which separates them."""
         lines = "\0\0".join("\0".join(triple) for triple in sorted(self.triples))
         return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A dump, and when (`ts_ns`) taking it began and (`end_ns`) when it was taken, in ns of the device's clock."""
+    """A dump, with the begin (`ts_ns`) and the end (`end_ns`) of taking it, in ns of the device's clock."""
 
     ts_ns: int
     end_ns: int
@@ -79,7 +79,7 @@ class Snapshot:
 
 
 def parse(xml: bytes, rules: Rules = DEFAULT) -> State:
-    """The state in a dump; `ValueError` with what is wrong where it is none."""
+    """Return the state in a dump. Raises `ValueError` if it is not a dump."""
     reader = _Reader(rules)
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = reader.doctype
@@ -98,7 +98,7 @@ def parse(xml: bytes, rules: Rules = DEFAULT) -> State:
 
 
 class _Reader:
-    """What expat calls: collects triples of a dump."""
+    """Callbacks of expat that collect the triples of a dump."""
 
     def __init__(self, rules: Rules) -> None:
         self.triples: set[Triple] = set()
@@ -108,7 +108,7 @@ class _Reader:
         self._rules = rules
         self._path: list[str] = []
         self._children = [0]
-        self._left_out: int | None = None  # depth from which on nothing counts
+        self._left_out: int | None = None  # depth from which on objects are left out
         self._objects = 0
 
     def doctype(self, *_: object) -> None:
@@ -147,7 +147,7 @@ class _Reader:
 
 
 def states(snapshots: Iterable[Snapshot], rules: Rules = DEFAULT) -> tuple[pl.DataFrame, int]:
-    """Table `gui_states` of snapshots, sorted by time, and how many of them could not be read."""
+    """Return table `gui_states` of snapshots, sorted by time, and the number of unreadable snapshots."""
     rows = []
     unreadable = 0
     before: State | None = None

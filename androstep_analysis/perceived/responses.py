@@ -1,6 +1,6 @@
-"""Latencies that users perceived, over many inputs: means with their intervals, and classes.
+"""Statistics of perceived latencies over many inputs: means with their intervals, and response classes.
 
-Both take tables of `perceived.transitions`, of several runs with columns that tell them apart.
+The functions take tables of `perceived.transitions` of several runs, with columns that identify them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from androstep_analysis.stats import distributions
 
 
 def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataFrame:
-    """The mean latency of what became stable.
+    """Return the mean latency of inputs that led to a stable state.
 
-    A latency is taken in the middle of what it may be.
+    The latency is the middle of its possible range.
 
     Parameters
     ----------
     transitions : Table
-        Tables of `perceived.transitions`, of several runs with columns that tell them apart: latency_lo_ns,
+        Tables of `perceived.transitions`, of several runs with columns that identify them: latency_lo_ns,
         latency_hi_ns.
     by : sequence of str
-        Columns to group by, such as those of the workload, the configuration, the device.
+        Columns to group by, such as workload, configuration or device.
 
     Returns
     -------
     polars.DataFrame
-        Dimensions `by`. Metric response [ns], with lo and hi (Float64): the interval of 95 % of the mean by Student's
-        distribution, widened by the mean of how far a latency may be from its middle; null for fewer than two. `n` is
-        the number of latencies, `coverage` the share of the inputs that led to a stable state.
+        Dimensions `by`. Metric response [ns], with lo and hi (Float64): the 95 % interval of the mean by Student's
+        distribution, widened by the mean half-width of the latencies' ranges; null for fewer than two. `n` is the
+        number of latencies, `coverage` the share of the inputs that led to a stable state.
 
     References
     ----------
@@ -71,9 +71,9 @@ def responses(transitions: Table, *, by: Sequence[str] = ("label",)) -> pl.DataF
 
 
 def classes(transitions: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
-    """How many inputs were answered within which of Nielsen's limits.
+    """Return the number of inputs in each of Nielsen's response classes.
 
-    What did not become stable is not counted.
+    Inputs without a stable state are not counted.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def classes(transitions: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and class (null where a latency may be of either of two classes). Metrics count [inputs] and
-        count_ratio [1], a row for each class that occurred. `coverage` is the share whose class is known.
+        Dimensions `by` and class (null if the range of the latency includes several classes). Metrics count [inputs]
+        and count_ratio [1], a row for each class that occurred. `coverage` is the share with a known class.
 
     References
     ----------

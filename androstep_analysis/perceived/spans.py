@@ -1,6 +1,6 @@
-"""Spans of time, and how much of some is covered by others: parallel Int64 arrays of begins and ends, in ns.
+"""Spans of time and their overlaps, as parallel Int64 arrays of begins and ends, in ns.
 
-A span is ``[start, end)`` with ``start <= end``; one of no length covers nothing.
+A span is ``[start, end)`` with ``start <= end``. A span of length 0 covers nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ Int64s = npt.NDArray[np.int64]
 
 
 def merged(start: Int64s, end: Int64s, gap: int = 0) -> tuple[Int64s, Int64s]:
-    """The union of spans as spans in order of time, no two of which touch.
+    """Return the union of spans as disjoint spans in order of time, which do not touch.
 
-    With `gap`, spans that are less than that apart count as one, with what is between them.
+    Spans with a distance of less than `gap` are joined, including the time between them.
     """
     if not len(start):
         return start, end
@@ -28,7 +28,7 @@ def merged(start: Int64s, end: Int64s, gap: int = 0) -> tuple[Int64s, Int64s]:
 
 
 def covered(start: Int64s, end: Int64s, window_start: Int64s, window_end: Int64s) -> Int64s:
-    """How much of each window the spans cover, in ns. They may overlap, and windows may."""
+    """Return the length of the part of each window that the spans cover, in ns. Spans and windows may overlap."""
     start, end = merged(start, end)
     if not len(start):
         return np.zeros(len(window_start), np.int64)
@@ -45,9 +45,9 @@ def covered(start: Int64s, end: Int64s, window_start: Int64s, window_end: Int64s
 
 
 def overlapping(start: Int64s, end: Int64s, weight: Int64s, window_start: Int64s, window_end: Int64s) -> Int64s:
-    """The sum of the weights of the spans that have a time in common with each window.
+    """Return the sum of the weights of the spans that overlap each window.
 
-    A span of no length has the time at which it is.
+    A span of length 0 counts as a point in time.
     """
     end = np.maximum(end, start + 1)
     begun = np.concatenate([[0], np.cumsum(weight[np.argsort(start)])])
@@ -58,7 +58,7 @@ def overlapping(start: Int64s, end: Int64s, weight: Int64s, window_start: Int64s
 
 
 def gaps(start: Int64s, end: Int64s, first: int, last: int) -> tuple[Int64s, Int64s]:
-    """What the spans leave of ``[first, last)``, in order of time."""
+    """Return the parts of ``[first, last)`` that the spans do not cover, in order of time."""
     start, end = merged(np.clip(start, first, last), np.clip(end, first, last))
     begins, ends = np.concatenate([[first], end]), np.concatenate([start, [last]])
     some = ends > begins

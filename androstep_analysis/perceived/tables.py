@@ -1,4 +1,4 @@
-"""Steps of workloads and snapshots of GUIs as parts of a capture: their files, written and read."""
+"""Files of workload steps and GUI snapshots as parts of a capture."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_STEPS = 1_000_000
 
 
 def write(steps: pl.DataFrame, path: Path, realtime_offset_ns: int | None = None) -> None:
-    """Writes table `steps` as JSON, a line for each step; `realtime_offset_ns` is CLOCK_REALTIME minus its clock.
+    """Write table `steps` as JSON, a line for each step. Raises `FileExistsError` if `path` exists.
 
-    `FileExistsError` where `path` is there already.
+    `realtime_offset_ns` is CLOCK_REALTIME minus the clock of the table.
     """
     head = {_MARK: _VERSION, "clock": "boot", "realtime_offset_ns": realtime_offset_ns}
     rows = ",\n".join(json.dumps(row) for row in schema.conform(steps, "steps").iter_rows(named=True))
@@ -42,7 +42,10 @@ def _sniff_gui(path: Path) -> bool:
 
 
 def _raw_head(path: Path) -> bytes:
-    """The first bytes of a file as it lies there: a zip archive of many files is none that `source.head` unpacks."""
+    """Return the first bytes of a file without decompression:
+
+    `source.head` does not unpack a zip archive of many files.
+    """
     if not path.is_file():
         return b""
     with path.open("rb") as file:
@@ -50,7 +53,7 @@ def _raw_head(path: Path) -> bytes:
 
 
 def read_steps(path: Path) -> Results:
-    """The steps in one file; `InputError` where it is not as `write` makes it."""
+    """Return the steps in one file. Raises `InputError` if it is not from `write`."""
     source = load(path)
     try:
         told = json.loads(source.data)
@@ -78,14 +81,14 @@ def read_steps(path: Path) -> Results:
 
 
 def gui_states(path: str | os.PathLike[str], rules: gui.Rules = gui.DEFAULT) -> pl.DataFrame:
-    """Table `gui_states` of dumps in a directory, or a zip or tar archive.
+    """Return table `gui_states` of dumps in a directory, or a zip or tar archive.
 
     Parameters
     ----------
     path : path-like
         Directory or archive of dumps of uiautomator, named ``TS.xml`` or ``TS-END.xml`` in ns of the device's clock.
     rules : Rules
-        What of a dump belongs to the state.
+        The parts of a dump that belong to the state.
 
     Returns
     -------
@@ -95,12 +98,12 @@ def gui_states(path: str | os.PathLike[str], rules: gui.Rules = gui.DEFAULT) -> 
     Raises
     ------
     InputError
-        Where there is no dump.
+        If there is no dump.
 
     Warns
     -----
     LossWarning
-        Of dumps that cannot be read.
+        For dumps that cannot be read.
 
     References
     ----------
@@ -125,7 +128,7 @@ def gui_states(path: str | os.PathLike[str], rules: gui.Rules = gui.DEFAULT) -> 
 
 
 def read_gui(path: Path, rules: gui.Rules = gui.DEFAULT) -> Results:
-    """The states in a directory or archive of dumps (`archive.read`); `InputError` where it has none."""
+    """Return the states in a directory or archive of dumps (`archive.read`). Raises `InputError` if it has none."""
     snapshots, losses = archive.read(path)
     states, unreadable = gui.states(snapshots, rules)
     if unreadable:

@@ -2,10 +2,12 @@
 
 >>> transitions(seen(capture.gui_states), inputs(capture.steps))
 
-The state is watched in one of two ways: by snapshots (`seen`), which tell it at times, or by the frames that were
-presented (`presented`), which tell every change. Both give *views*: a row for each time that one state was seen, with
-columns ``state`` (String), ``busy`` (Boolean), ``from_lo_ns`` and ``from_hi_ns`` (Int64: it was entered no earlier and
-no later; the first has no earliest), ``until_ns`` (Int64: it was still there).
+The state is observed in one of two ways: by snapshots at some times (`seen`), or by every presented frame
+(`presented`). Both give *views*, a row for each period in which one state was observed:
+
+- ``state`` (String), ``busy`` (Boolean),
+- ``from_lo_ns`` and ``from_hi_ns`` (Int64): bounds of the time at which it was entered; the first has no lower bound,
+- ``until_ns`` (Int64): the last time at which it was observed.
 """
 
 from __future__ import annotations
@@ -20,24 +22,24 @@ from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.perceived import spans
 
 SETTLE_NS: Final = 500_000_000
-"""How long a state has to stay to be stable, unless told otherwise."""
+"""Default time for which a state must last to be stable."""
 
 LIMITS: Final = {"instant": 100_000_000, "flow": 1_000_000_000, "attention": 10_000_000_000}
-"""Nielsen's limits: the longest latency of each class, in ns; what takes longer is `lost`."""
+"""Nielsen's limits: the longest latency of each class, in ns. Longer latencies are `lost`."""
 
 CLASSES: Final = pl.Enum([*LIMITS, "lost"])
 OUTCOMES: Final = pl.Enum(["stable", "unstable", "no_change"])
 
 INPUTS: Final = ("start", "load", "tap", "swipe", "text", "key")
-"""The steps of a workload that are a user's input."""
+"""The steps of a workload that are inputs of a user."""
 
 _FOREVER = 1 << 62
 
 
 def seen(states: Table) -> pl.DataFrame:
-    """The views of table `gui_states`.
+    """Return the views of table `gui_states`.
 
-    A state that came and went between two snapshots is not among them.
+    A state that existed only between two snapshots is missing.
 
     Parameters
     ----------
@@ -72,24 +74,23 @@ def seen(states: Table) -> pl.DataFrame:
 
 
 def presented(frames: Table, *, until_ns: int, pids: Collection[int] | None = None) -> pl.DataFrame:
-    """The views of table `frames`: each frame of a surface that was presented is a state of its own.
+    """Return the views of table `frames`: each presented frame of a surface is a state of its own.
 
-    A frame is presented when the display frame that it is part of ends, or where that is not in the trace, when it ends
-    itself.
+    A frame is presented at the end of its display frame, or at its own end if the display frame is not in the trace.
 
     Parameters
     ----------
     frames : Table
         Table `frames`: end_ns, timeline, token, display_token, present, and with `pids` pid.
     until_ns : int
-        The end of the recording, in ns of its clock: until then the last frame stays.
+        The end of the recording, in ns of its clock, which ends the last view.
     pids : collection of int, optional
-        The processes of the app; by default all but the display's own.
+        The processes of the app; by default all except the display's own.
 
     Returns
     -------
     polars.DataFrame
-        Views, as `seen` gives them; none is busy.
+        Views as in `seen`; none is busy.
 
     References
     ----------
@@ -129,7 +130,7 @@ def presented(frames: Table, *, until_ns: int, pids: Collection[int] | None = No
 
 
 def inputs(steps: Table, *, what: Sequence[str] = INPUTS) -> pl.DataFrame:
-    """The steps of a workload that are inputs.
+    """Return the steps of a workload that are inputs.
 
     Parameters
     ----------
@@ -141,8 +142,8 @@ def inputs(steps: Table, *, what: Sequence[str] = INPUTS) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns label, ts_ns, end_ns (Int64), both widened by the error of the clock: the input came at some time
-        between the two.
+        Columns label, ts_ns, end_ns (Int64), both widened by the error of the clock. The input occurred between the
+        two.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def inputs(steps: Table, *, what: Sequence[str] = INPUTS) -> pl.DataFrame:
     ('open', 95, 205)
     """
     rows = lazy(steps, ("steps",)).filter(pl.col("what").is_in(list(what))).sort("ts_ns", "number")
-    # A page is asked for when loading begins; what is awaited then is no input any more.
+    # A page is requested when loading begins. The wait after that is not part of the input.
     given_ns = pl.when(pl.col("what") == "load").then("ts_ns").otherwise("end_ns")
     return rows.select(
         "label", ts_ns=pl.col("ts_ns") - pl.col("error_ns"), end_ns=given_ns + pl.col("error_ns")
@@ -162,34 +163,34 @@ def inputs(steps: Table, *, what: Sequence[str] = INPUTS) -> pl.DataFrame:
 def transitions(
     views: pl.DataFrame, inputs: Table, *, settle_ns: int = SETTLE_NS, work: Table | None = None
 ) -> pl.DataFrame:
-    """What each input led to: a row each, in order of time.
+    """Return the result of each input, a row each, in order of time.
 
     Parameters
     ----------
     views : polars.DataFrame
-        Of `seen` or `presented`.
+        The result of `seen` or `presented`.
     inputs : Table
-        Columns label, ts_ns and end_ns (the input came at some time between them), as `inputs` gives them.
+        Columns label, ts_ns and end_ns (the input occurred between them), as in `inputs`.
     settle_ns : int
-        How long a state has to stay to be stable, in ns.
+        Time for which a state must last to be stable, in ns.
     work : Table, optional
-        Columns start_ns and end_ns: work in the background that belongs to the operations (the loading of a page); a
-        state is stable only when it is done.
+        Columns start_ns and end_ns of work in the background that belongs to the operations, such as the loading of a
+        page. A state is stable only when it is done.
 
     Returns
     -------
     polars.DataFrame
-        Columns: label, ts_ns, end_ns; outcome (Enum: stable; unstable: the state changed, and no state of before the
-        next input stayed for `settle_ns`; no_change: no change was seen); state (String); first_ns (the first change
-        was seen); stable_lo_ns and stable_hi_ns, between which the stable state was entered; latency_lo_ns and
-        latency_hi_ns, least and greatest that the latency may be; class_lo and class_hi (Enum), their classes
-        (`LIMITS`); changes (of the state, before the next input) and later_changes (those of them after the stable
-        state was entered). Times and numbers are Int64.
+        Columns: label, ts_ns, end_ns; outcome (Enum: stable; unstable: the state changed, and no state before the next
+        input lasted for `settle_ns`; no_change: no change was observed); state (String); first_ns (time of the first
+        observed change); stable_lo_ns and stable_hi_ns, between which the stable state was entered; latency_lo_ns and
+        latency_hi_ns, the range of the latency; class_lo and class_hi (Enum), their classes (`LIMITS`); changes (of the
+        state, before the next input) and later_changes (those after the stable state was entered). Times and numbers
+        are Int64.
 
     Raises
     ------
     ValueError
-        For a negative `settle_ns`.
+        If `settle_ns` is negative.
 
     References
     ----------
@@ -267,7 +268,7 @@ def transitions(
 
 
 def _quiet(views: pl.DataFrame, work: Table | None) -> pl.DataFrame:
-    """The views, cut where work goes on: state, busy, quiet_lo_ns and quiet_hi_ns (entered), until_ns."""
+    """Return the views without the times of work: state, busy, quiet_lo_ns and quiet_hi_ns (entered), until_ns."""
     bounds = views.with_columns(quiet_lo_ns=pl.col("from_lo_ns").fill_null(-_FOREVER), quiet_hi_ns="from_hi_ns")
     if work is None:
         return bounds.select("state", "busy", "quiet_lo_ns", "quiet_hi_ns", "until_ns")
@@ -289,7 +290,6 @@ def _quiet(views: pl.DataFrame, work: Table | None) -> pl.DataFrame:
 
 
 def _class(column: str) -> pl.Expr:
-    """The class of a latency."""
     rule = pl.lit("lost")
     for name, limit in reversed(LIMITS.items()):
         rule = pl.when(pl.col(column) <= limit).then(pl.lit(name)).otherwise(rule)
@@ -297,10 +297,9 @@ def _class(column: str) -> pl.Expr:
 
 
 def loads(steps: Table) -> pl.DataFrame:
-    """The loads of pages in table `steps` as `transitions`, where nothing watched the screen; in order of time.
+    """Return the loads of pages in table `steps` as `transitions`, for recordings without the screen; in order of time.
 
-    A page that was loaded is stable when its load ended: both latencies are the time that it took. One that was not is
-    unstable.
+    A loaded page is stable at the end of its load: both latencies are the duration. A failed load is unstable.
 
     Parameters
     ----------
@@ -310,7 +309,7 @@ def loads(steps: Table) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        The columns of `transitions`; what only a screen tells (state, first_ns, changes, later_changes) is null.
+        The columns of `transitions`. Those that require the screen (state, first_ns, changes, later_changes) are null.
 
     Examples
     --------
@@ -347,18 +346,18 @@ def loads(steps: Table) -> pl.DataFrame:
 
 
 def windows(table: Table) -> pl.DataFrame:
-    """The times that a user waited, in order of time.
+    """Return the times in which a user waited, in order of time.
 
     Parameters
     ----------
     table : Table
-        Of `transitions`, or table `steps`: what, label, ts_ns, end_ns, outcome.
+        The result of `transitions`, or table `steps`: what, label, ts_ns, end_ns, outcome.
 
     Returns
     -------
     polars.DataFrame
-        Columns label, start_ns, end_ns (Int64). Of `transitions` those that became stable, from the input to when the
-        stable state was seen; of table `steps` the loads that were completed.
+        Columns label, start_ns, end_ns (Int64). For `transitions`, those that became stable, from the input to the time
+        at which the stable state was observed. For table `steps`, the completed loads.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""I/O against waiting: what the storage did while a user waited (definitions.toml, io_in_flight, burst).
+"""I/O while a user waited (definitions.toml, io_in_flight, burst).
 
-A *window* is a time that a user waited: a row of a table with columns ``start_ns``, ``end_ns`` and ``label``, such as
-`perceived.windows` makes of what a workload did.
+A *window* is a time in which a user waited: a row of a table with columns ``start_ns``, ``end_ns`` and ``label``, as
+returned by `perceived.windows`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS: Final = {
     "write": pl.col("op") == "write",
     "sync_write": (pl.col("op") == "write") & pl.col("sync"),
 }
-"""The kinds of I/O that are told apart."""
+"""The kinds of I/O that are distinguished."""
 
 BURST_IDLE_NS: Final = 100_000_000
 BURST_REQUESTS: Final = 10
@@ -34,9 +34,9 @@ _OWNER_KNOWN = (pl.col("owner_count") != 0).fill_null(True) & ~pl.col("owner_via
 
 
 def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None) -> pl.DataFrame:
-    """How much of each window had I/O in flight.
+    """Return the part of each window with I/O in flight.
 
-    A request is in flight from when it was queued to when it was completed.
+    A request is in flight from its queueing to its completion.
 
     Parameters
     ----------
@@ -44,26 +44,25 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
         Table `io`: request_id, op, sync, bytes, queue_ns, issue_ns, complete_ns, owner_count, owner_via, and with
         `apps` owner_package and owner_comm.
     windows : Table
-        Of `windows`: label, start_ns, end_ns.
+        The result of `windows`: label, start_ns, end_ns.
     apps : collection of str, optional
-        Packages of owners, or their processes where the package is not known; without it `whose` is any only.
+        Packages of owners, or their processes if the package is unknown. Without it, `whose` is any only.
 
     Returns
     -------
     polars.DataFrame
         Dimensions window (Int64, from 0), label, whose (Enum: any, app) and kind (Enum: all, read, write, sync_write).
         Metrics in_flight [ns], in_flight_ratio [1] of the window (null for a window of no length) and in_flight_bytes
-        [B]: the bytes of those requests. `coverage` is the share of those bytes, of the window's kind, for which the
-        answer is known: that both times are, and for an app that the owner is.
+        [B]: the bytes of those requests. `coverage` is the share of those bytes, of the window's kind, with known data:
+        both times, and for an app also the owner.
 
     Raises
     ------
     ValueError
-        For a window that ends before it begins.
+        If a window ends before it begins.
 
     References
-    ----------
-    ``schemas/definitions.toml``, io_in_flight; Luo, Jiang and Cohen, Figure 5, made a number.
+    ---------- ``schemas/definitions.toml``, io_in_flight; Luo, Jiang and Cohen, Figure 5, as a number.
 
     Examples
     --------
@@ -97,18 +96,18 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
 def breakdown(
     views: pl.DataFrame, wait: dict[str, Any], *, io: Table | None = None, apps: Collection[str] | None = None
 ) -> pl.DataFrame:
-    """What happened from one input to the stable state.
+    """Return the events from one input to the stable state.
 
     Parameters
     ----------
     views : polars.DataFrame
-        Of `seen` or `presented`.
+        The result of `seen` or `presented`.
     wait : dict
-        A row of `transitions` of these views that became stable, as ``rows(named=True)`` gives it.
+        A row of `transitions` of these views that became stable, as a dict (``rows(named=True)``).
     io : Table, optional
-        Table `io`, with the columns of `in_flight`: adds the times that I/O was in flight.
+        Table `io`, with the columns of `in_flight`. It adds the times with I/O in flight.
     apps : collection of str, optional
-        As in `in_flight`: adds the times that I/O of the app was in flight.
+        As for `in_flight`. It adds the times with I/O of the app in flight.
 
     Returns
     -------
@@ -119,7 +118,7 @@ def breakdown(
     Raises
     ------
     ValueError
-        For an input that led to no stable state.
+        If the input led to no stable state.
 
     References
     ----------
@@ -164,7 +163,7 @@ def breakdown(
 
 
 def _flights(io: Table, apps: Collection[str] | None) -> pl.DataFrame:
-    """The pieces that carry data: request_id, op, sync, bytes, begun_ns, complete_ns, known (its owner), mine."""
+    """Return the pieces that carry data: request_id, op, sync, bytes, begun_ns, complete_ns, known (owner), mine."""
     return (
         lazy(io)
         .filter(KINDS["all"], pl.col("bytes") > 0)
@@ -183,7 +182,7 @@ def _mine(apps: Collection[str] | None) -> pl.Expr:
 def _measured(
     waits: pl.DataFrame, rows: pl.DataFrame, starts: Int64s, ends: Int64s, known: npt.NDArray[np.float64]
 ) -> pl.DataFrame:
-    """The metrics of the rows' requests, a row for each window and metric."""
+    """Return the metrics of the rows' requests, a row for each window and metric."""
     requests = rows.group_by("request_id").agg(pl.col("begun_ns").min(), pl.col("complete_ns").max())
     begun, done = (requests[name].to_numpy() for name in ("begun_ns", "complete_ns"))
     covered = spans.covered(begun, done, starts, ends)
@@ -206,7 +205,10 @@ def _measured(
 
 
 def _bytes_within(rows: pl.DataFrame, starts: Int64s, ends: Int64s) -> Int64s:
-    """Bytes of the rows that were in flight at some time of each window; one time alone stands for both."""
+    """Return the bytes of the rows that were in flight at some time of each window.
+
+    A missing time equals the other one.
+    """
     times = rows.select(
         "bytes",
         begun=pl.coalesce("begun_ns", "complete_ns"),
@@ -217,16 +219,16 @@ def _bytes_within(rows: pl.DataFrame, starts: Int64s, ends: Int64s) -> Int64s:
 
 
 def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Requests and bytes per second while a user waited and else.
+    """Return requests and bytes per second while a user waited and at other times.
 
-    A request counts where it was completed. Windows that overlap count once.
+    A request counts at its completion. Overlapping windows count once.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
     windows : Table
-        Of `windows`: label, start_ns, end_ns.
+        The result of `windows`: label, start_ns, end_ns.
     start_ns, end_ns : int
         Begin and end of the recording, in ns of its clock.
 
@@ -234,12 +236,12 @@ def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.
     -------
     polars.DataFrame
         Dimensions waiting (Boolean) and op (Enum: read, write). Metrics count [requests], bytes [B], iops [1/s] and
-        bandwidth [B/s] (null where there was no such time).
+        bandwidth [B/s] (null if there was no such time).
 
     Raises
     ------
     ValueError
-        For a recording of no length, and for a window that ends before it begins.
+        If the recording has no length, or a window ends before it begins.
 
     References
     ----------
@@ -297,17 +299,16 @@ def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.
 def bursts(
     requests: Table, windows: Table, *, idle_ns: int = BURST_IDLE_NS, least: int = BURST_REQUESTS
 ) -> pl.DataFrame:
-    """The bursts of I/O, a row each in order of time, and how they lie to the windows.
+    """Return the bursts of I/O, a row each in order of time, with their overlap with the windows.
 
-    A burst is a time in which there was no pause of `idle_ns` between the I/O in flight, with at least `least`
-    requests.
+    A burst is a period without a pause of `idle_ns` between the I/O in flight, with at least `least` requests.
 
     Parameters
     ----------
     requests : Table
         Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
     windows : Table
-        Of `windows`: label, start_ns, end_ns.
+        The result of `windows`: label, start_ns, end_ns.
     idle_ns : int
         The shortest pause between two bursts, in ns.
     least : int
@@ -316,13 +317,13 @@ def bursts(
     Returns
     -------
     polars.DataFrame
-        Columns burst (from 0), start_ns, end_ns, requests, reads, writes, bytes, waited_ns (Int64: how much of it a
-        user waited), waited_ratio (Float64: of its length; null for a burst of no length).
+        Columns burst (from 0), start_ns, end_ns, requests, reads, writes, bytes, waited_ns (Int64: the part of it in
+        which a user waited), waited_ratio (Float64: of its length; null for a burst of length 0).
 
     Raises
     ------
     ValueError
-        For an `idle_ns` or a `least` below 1, and for a window that ends before it begins.
+        If `idle_ns` or `least` is below 1, or a window ends before it begins.
 
     References
     ----------
@@ -373,14 +374,14 @@ def bursts(
 
 
 def alignment(bursts: pl.DataFrame, windows: Table, *, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Whether bursts come while a user waits.
+    """Return whether bursts coincide with the times in which a user waits.
 
     Parameters
     ----------
     bursts : polars.DataFrame
-        Of `bursts`: start_ns, end_ns, waited_ns.
+        The result of `bursts`: start_ns, end_ns, waited_ns.
     windows : Table
-        Of `windows`: label, start_ns, end_ns.
+        The result of `windows`: label, start_ns, end_ns.
     start_ns, end_ns : int
         Begin and end of the recording, in ns of its clock.
 
@@ -388,13 +389,13 @@ def alignment(bursts: pl.DataFrame, windows: Table, *, start_ns: int, end_ns: in
     -------
     polars.DataFrame
         Metrics burst_waited_ratio [1], the share of the time of all bursts in which a user waited, and waited_ratio
-        [1], that of the whole recording: what the first would be if bursts came at any time alike. `n` is the number of
-        bursts and of windows.
+        [1], that of the whole recording. The first equals the second if bursts are independent of waiting. `n` is the
+        number of bursts and of windows.
 
     Raises
     ------
     ValueError
-        For a window that ends before it begins.
+        If a window ends before it begins.
 
     References
     ----------
@@ -421,7 +422,7 @@ def alignment(bursts: pl.DataFrame, windows: Table, *, start_ns: int, end_ns: in
 
 
 def _windows(windows: Table) -> pl.DataFrame:
-    """The windows, numbered; `ValueError` for one that ends before it begins."""
+    """Return the windows with their index. Raises `ValueError` if one ends before it begins."""
     rows = lazy(windows, ()).select("label", "start_ns", "end_ns").collect()
     turned = rows.filter(pl.col("end_ns") < pl.col("start_ns"))
     if turned.height:

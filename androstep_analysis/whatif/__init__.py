@@ -1,13 +1,13 @@
-"""What if: the requests of a trace after a change, and what they would take on a device that was measured.
+"""What-if experiments: the requests of a trace after a change, and a prediction of their time on a measured device.
 
 >>> capture = androstep.open("mycapture")
 >>> without = whatif.without_journal(capture.requests, capture.io)
 >>> model = whatif.fit(androstep.open("mybench").bench)
 >>> whatif.predict(replay.device.program(without.requests.lazy()), model).totals
 
-The changes are those that papers ask about: no filesystem journal and no fsync of SQLite (Luo et al.), and a virtual
-controller that makes all writes linear (EasyCo's slides). Each states its model; each gives table `requests` and an
-account of what it removed and changed.
+The changes are those of published experiments: no filesystem journal and no fsync of SQLite (Luo et al.), and a virtual
+controller that makes all writes sequential (EasyCo's slides). Each change documents its model. Each returns table
+`requests` and an account of removed and changed requests.
 """
 
 from androstep_analysis.whatif.accuracy import accuracy

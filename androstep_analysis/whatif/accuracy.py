@@ -1,4 +1,4 @@
-"""How far predictions are from real replays of the same program on the same device."""
+"""Accuracy of predictions, compared with real replays of the same program on the same device."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from androstep_analysis.bench.summarise import medians
 
 
 def accuracy(predicted: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
-    """Predicted against measured times, of replays of the same program on the same device.
+    """Compare predicted with measured times, for replays of the same program on the same device.
 
     Parameters
     ----------
     predicted : polars.DataFrame
         `Prediction.totals`.
     measured : polars.DataFrame
-        A row for each repetition, metric and quantile: columns metric, quantile, value [ns], as `replay.metrics` gives
-        them where call is null.
+        A row for each repetition, metric and quantile: columns metric, quantile, value [ns], as in `replay.metrics` for
+        a null call.
 
     Returns
     -------
     polars.DataFrame
         Columns metric, quantile (String), predicted, predicted_lo, predicted_hi, measured (the median), measured_lo,
         measured_hi (Float64 [ns]; the interval of `bench.summarise`), value (Float64 [1]: predicted over measured),
-        unit, n (Int64, repetitions), agrees (Boolean: the two intervals overlap; null where the measured one is
-        missing). What was not measured has no row.
+        unit, n (Int64, repetitions), agrees (Boolean: the two intervals overlap; null without a measured interval).
+        Metrics that were not measured have no row.
 
     Examples
     --------

@@ -1,9 +1,10 @@
-"""Which flushes belong to which writes: commits of the journal, and flushes that someone asked for by themselves.
+"""Attribution of flushes to writes: commits of the journal, and flushes that were requested by themselves.
 
-A write with REQ_PREFLUSH waits for a flush that begins after it was queued and ends before it is issued; REQ_FUA is,
-where the device does not do it, a flush behind the write. Linux does these flushes as requests of their own
-(block/blk-flush.c) which name nobody. Of several such flushes the last one before the write and the first one behind it
-are taken. A flush that serves no write was asked for as such, as fsync does when the journal has nothing to commit.
+A write with REQ_PREFLUSH waits for a flush that begins after it was queued and ends before it is issued. If the device
+does not support REQ_FUA, it is replaced by a flush after the write. Linux does these flushes as requests of their own
+(block/blk-flush.c), which do not name the write. Of several candidates, the last flush before the write and the first
+one after it are used. A flush without a write was requested as such, as by an fsync when the journal has nothing to
+commit.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ import polars as pl
 from androstep_analysis.link.requests import rwbs
 
 COMMIT_INTERVAL_NS: Final = 5_000_000_000
-"""How long ext4 waits before it commits by itself (mount option ``commit``, by default 5 s): a commit that comes sooner
-after another was asked for."""
+"""The time after which ext4 commits by itself (mount option ``commit``, by default 5 s). A commit that follows another
+sooner was requested."""
 
 
 def journal_pieces(io: pl.DataFrame) -> pl.DataFrame:
-    """The pieces of table `io` that write the filesystem's journal."""
+    """Return the pieces of table `io` that write the filesystem's journal."""
     return io.filter(pl.col("block_type") == "journal", pl.col("op") == "write", pl.col("nr_sectors") > 0)
 
 
 def commits(requests: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
-    """The requests that write the journal, by commit.
+    """Return the requests that write the journal, by commit.
 
-    Columns request_id, dev, commit (Int64, from 0 for each device), begun_ns (Int64, of the commit: when its first
-    request was asked for), is_record (Boolean: the commit record, which ends it), is_forced (Boolean: it came sooner
-    after the one before than it would by itself; null of the first). Requests behind the last record are a commit too.
+    Columns are request_id, dev, commit (Int64, from 0 for each device), begun_ns (Int64: when the first request of the
+    commit was queued), is_record (Boolean: the commit record, which ends it) and is_forced (Boolean: it followed the
+    previous one sooner than a commit by itself; null for the first). Requests after the last record form a commit too.
     """
     of_journal = journal_pieces(io).select("request_id").unique()
     asked = pl.coalesce("queue_ns", "insert_ns", "issue_ns", "complete_ns")
@@ -50,10 +51,10 @@ def commits(requests: pl.DataFrame, io: pl.DataFrame) -> pl.DataFrame:
 
 
 def served(requests: pl.DataFrame) -> pl.DataFrame:
-    """Which flush each write with REQ_PREFLUSH or REQ_FUA waited for.
+    """Return the flush that each write with REQ_PREFLUSH or REQ_FUA waited for.
 
-    Columns request_id (of the write), flush_id (of the flush), is_behind (Boolean: the flush that takes the place of
-    REQ_FUA). No rows where the recording does not show the flushes.
+    Columns are request_id (of the write), flush_id (of the flush) and is_behind (Boolean: the flush replaces REQ_FUA).
+    There are no rows if the recording has no flushes.
     """
     flushes = requests.filter(pl.col("op") == "flush", pl.col("issue_ns").is_not_null()).select(
         "dev", "issue_ns", "complete_ns", flush_id="request_id"
@@ -93,7 +94,7 @@ def served(requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_fua_done_by_flush(writes: pl.DataFrame) -> pl.Expr:
-    """Whether a write asked for REQ_FUA and the request that the device got did not have it."""
+    """Return whether a write requested REQ_FUA and the request that the device got did not have it."""
     letters = writes["rwbs"].drop_nulls().unique().to_list()
     reached = [word for word in letters if rwbs.meaning(word).fua]
     return pl.col("fua") & ~pl.col("rwbs").is_in(reached).fill_null(False)

@@ -1,4 +1,4 @@
-"""A stream of requests after a change, and the account of what the change did."""
+"""A stream of requests after a change, with an account of the change."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import polars as pl
 from androstep_analysis.common import schema, units
 
 EFFECTS: Final = ("before", "removed", "added", "after", "moved", "unknown")
-"""What a row of an account is about: before − removed + added = after. What is moved in place or in time, or kept
-because nothing tells whether it belongs to what is changed, is part of `after`."""
+"""Effects of a row of an account: before − removed + added = after. Requests that are moved in place or time are part
+of `after`. So are unknown ones, which are kept because their relation to the change is unknown."""
 
 
 _EFFECT: Final = pl.Enum(EFFECTS)
@@ -20,19 +20,19 @@ _EFFECT: Final = pl.Enum(EFFECTS)
 
 @dataclass(frozen=True)
 class Changed:
-    """Table `requests` after a change, and what the change did.
+    """Table `requests` after a change, and the account of the change.
 
     Attributes
     ----------
     requests : polars.DataFrame
-        Table `requests` (docs/tables.md) in the order of issue, numbered anew.
+        Table `requests` (docs/tables.md) in the order of issue, with new request_ids.
     account : polars.DataFrame
         Columns effect (Enum: before, removed, added, after, moved, unknown), change (String, in words), op (Enum),
-        count (Int64, requests), bytes (Int64). before − removed + added = after; moved (in place or in time) and
-        unknown (kept because nothing tells whether it belongs to what is changed) are part of after.
+        count (Int64, requests), bytes (Int64). before − removed + added = after. Requests that are moved (in place or
+        in time) and unknown ones (kept because their relation to the change is unknown) are part of after.
     io : polars.DataFrame
-        Those pieces of table `io` of which the requests are still there as they were, under their new numbers, for a
-        further change. After `log_structured` there are none.
+        The pieces of table `io` whose requests are unchanged, with the new request_ids, for a further change. After
+        `log_structured` there are none.
     """
 
     requests: pl.DataFrame
@@ -42,7 +42,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Part:
-    """Requests (columns op, nr_sectors) that a change treats alike."""
+    """Requests (columns op, nr_sectors) that a change treats in the same way."""
 
     effect: str
     change: str
@@ -52,9 +52,9 @@ class Part:
 def changed(
     before: pl.DataFrame, after: pl.DataFrame, parts: Sequence[Part], io: pl.DataFrame | None = None
 ) -> Changed:
-    """The change of table `before` to the rows `after`, of which `parts` tell.
+    """Return the change of table `before` to the rows `after`, with an account of the `parts`.
 
-    Requests that a change cuts or joins are told as removed or added without bytes.
+    Requests that a change splits or joins are counted as removed or added, without bytes.
     """
     every = [Part("before", "as recorded", before), *parts, Part("after", "after the change", after)]
     rows = pl.concat(_row(part) for part in every)
@@ -83,19 +83,19 @@ def _row(part: Part) -> pl.DataFrame:
 
 
 def _ordered(requests: pl.DataFrame) -> pl.DataFrame:
-    """In the order of issue, of queueing where there is none."""
+    """Return the requests in the order of issue, else of queueing."""
     time = pl.coalesce("issue_ns", "insert_ns", "queue_ns", "complete_ns")
     return requests.sort(time, "request_id", nulls_last=True, maintain_order=True)
 
 
 def _numbered(requests: pl.DataFrame) -> pl.DataFrame:
-    """Table `requests`, numbered from 0 in its order."""
+    """Return table `requests` with request_ids from 0 in its order."""
     rows = requests.with_columns(request_id=pl.int_range(pl.len(), dtype=pl.Int64))
     return schema.conform(rows, "requests")
 
 
 def _still_there(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
-    """The pieces that lie in a request of the same number, with the number that it gets."""
+    """Return the pieces that lie in a request with the same request_id, with its new one."""
     places = requests.select(
         "request_id",
         first="sector",
@@ -110,12 +110,10 @@ def _still_there(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_pieces(requests: pl.DataFrame, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Table `requests` without these pieces (columns request_id, sector, nr_sectors), and the pieces as requests.
+    """Return table `requests` without these pieces (columns request_id, sector, nr_sectors), and these as requests.
 
-    Pieces that touch are one request.
-
-    A request that is only in part made of them is cut: what is left of it are requests of its own, each one run of
-    sectors, with the times and flags of the whole.
+    Adjacent pieces are one request. A request that consists of them only in part is split: each remaining run of
+    sectors becomes a request of its own, with the times and flags of the whole.
     """
     whole = requests.filter(pl.col("request_id").is_in(pieces["request_id"].implode()))
     taken = _runs(pieces)
@@ -127,7 +125,7 @@ def without_pieces(requests: pl.DataFrame, pieces: pl.DataFrame) -> tuple[pl.Dat
 
 
 def _runs(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Pieces of a request that touch as one: columns request_id, sector, nr_sectors."""
+    """Join adjacent pieces of a request: columns request_id, sector, nr_sectors."""
     end = (pl.col("sector") + pl.col("nr_sectors")).shift(1).over("request_id", order_by="sector")
     rows = pieces.select("request_id", "sector", "nr_sectors").sort("request_id", "sector")
     runs = rows.with_columns(run=(pl.col("sector") != end).fill_null(value=True).cum_sum())
@@ -139,7 +137,7 @@ def _runs(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rests(whole: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
-    """The runs of sectors of each request that are not taken."""
+    """Return the runs of sectors of each request that are not in `taken`."""
     end = pl.col("sector") + pl.col("nr_sectors")
     begins = taken.select("request_id", from_sector="sector", to_sector=end)
     last = whole.select("request_id", from_sector=end, to_sector=end)

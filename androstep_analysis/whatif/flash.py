@@ -1,4 +1,4 @@
-"""What a flash device would do for the writes of a recording: copies to clean blocks, and wear, by who caused them."""
+"""Simulation of a flash device: copies by garbage collection, and wear, by the process or app that caused them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _UNITS: Final = {
 
 @dataclass(frozen=True)
 class Flash:
-    """What `flash` gives.
+    """The result of `flash`.
 
     Attributes
     ----------
     costs : polars.DataFrame
-        Tidy, by who caused it.
+        Tidy table of costs by `by`.
     erases : polars.DataFrame
         A row for each block: block, erases (Int64).
     merges : polars.DataFrame
-        Of hybrid mapping, a row for each kind: kind (switch, partial, full), merges (Int64). Else without rows.
+        For hybrid mapping, a row for each kind: kind (switch, partial, full), merges (Int64). Otherwise empty.
     """
 
     costs: pl.DataFrame
@@ -71,56 +71,54 @@ def flash(
     policy: Policy = "greedy",
     in_use: Use = "all",
 ) -> Flash:
-    """What a flash device programs for the writes of a recording, and for whom.
+    """Return the pages that a flash device programs for the writes of a recording, by the columns `by`.
 
     Parameters
     ----------
     io : Table
         Table `io`, of one device.
     by : sequence of str
-        The columns to tell apart. A page is of whom wrote it last.
+        The columns to group by. A page belongs to its last writer.
     capacity_bytes : int, optional
-        The size that the device shows; by default up to the last sector of the recording.
+        The visible size of the device; by default up to the last sector of the recording.
     spare_ratio : float
-        How much more flash it has: two blocks at least, three with hybrid mapping.
+        The additional flash, relative to the visible size. It is at least two blocks, three with hybrid mapping.
     block_bytes : int
-        What is erased at once, in whole pages of 4 KiB.
+        The size of an erase block, in whole pages of 4 KiB.
     mapping : {"page", "hybrid"}
         Whether the device maps each page, or blocks as a whole and the pages of few log blocks (FAST).
     policy : {"greedy", "cost_benefit"}
-        Which block a page-mapped device cleans: that with the fewest pages in use, or that where its age times what is
-        won by what it costs is greatest.
+        The block that a page-mapped device cleans: the one with the fewest pages in use, or with the greatest product
+        of age and benefit divided by cost.
     in_use : {"all", "read"}
-        What holds data before the recording, as of `log_structured`.
+        The pages that hold data before the recording, as for `log_structured`.
 
     Returns
     -------
     Flash
-        `costs` has dimensions `by` (null: nobody knows who, or what was there before the recording) and metrics
-        host_bytes [B] (in whole pages), copied_bytes [B] (pages of theirs that cleaning or merges moved), copied_ratio
-        [1] (of all that was copied), write_amplification [1] (of their pages: programmed over written; null where they
-        wrote none, or with them stand copies of what was there before the recording; without `by` it is that of the
-        device, with all copies) and worn_blocks [blocks] (what they programmed, in blocks). The sums over `by` are
-        those of the device. `n` is how many pages they wrote.
+        `costs` has dimensions `by` (null: unknown, or data from before the recording). Its metrics are host_bytes [B]
+        (in whole pages), copied_bytes [B] (pages of the group that cleaning or merges copied), copied_ratio [1] (of all
+        copied bytes), write_amplification [1] (pages programmed per page written) and worn_blocks [blocks] (programmed
+        pages, in blocks). write_amplification is null if the group wrote nothing, or if its row includes data from
+        before the recording. Without `by`, it is that of the device, with all copies. The sums over `by` are those of
+        the device. `n` is the number of pages that the group wrote.
 
     Raises
     ------
     InputError
-        For requests of several devices, or beyond the capacity or 8 TiB.
+        If there are requests of several devices, or beyond the capacity or 8 TiB.
     ValueError
-        For blocks that are not of whole pages, or a negative spare ratio.
+        If `block_bytes` is not a multiple of the page size, or `spare_ratio` is negative.
 
     Notes
-    -----
-    With page mapping all writes, copies too, go to one open block; cleaning is done when the last free block is needed.
-    The rules of hybrid mapping stand at the head of ``whatif/hybrid.py``. A page that is written in part is programmed
-    as a whole. Discards forget pages. Memory follows the pages that are written, not the size of the device.
+    ----- With page mapping, all writes and copies go to one open block. A block is cleaned when the last free block is
+    needed. The rules of hybrid mapping are at the head of ``whatif/hybrid.py``. A partial write of a page programs the
+    whole page. Discards invalidate pages. Memory use depends on the written pages, not on the size of the device.
 
     References
-    ----------
-    Kawaguchi, Nishioka, Motoda, A Flash-Memory Based File System, USENIX 1995 (cost-benefit); Desnoyers, Analytic
-    Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014, by which it is tested. Lee et al., A Log
-    Buffer-Based Flash Translation Layer Using Fully-Associative Sector Translation, ACM Transactions on Embedded
+    ---------- Kawaguchi, Nishioka, Motoda, A Flash-Memory Based File System, USENIX 1995 (cost-benefit); Desnoyers,
+    Analytic Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014 (used in its tests). Lee et al., A
+    Log Buffer-Based Flash Translation Layer Using Fully-Associative Sector Translation, ACM Transactions on Embedded
     Computing Systems 6(3), 2007 (hybrid mapping).
 
     Examples
@@ -141,7 +139,7 @@ def flash(
         in_use=in_use,
         least_spare=hybrid.SPARE_BLOCKS if mapping == "hybrid" else SPARE_SEGMENTS,
     )
-    # Without anything to tell apart all are of one group.
+    # Without grouping columns, all rows form one group.
     told = ordered.with_columns(all=pl.lit(0)).select(*by, "all")
     groups = told.unique(maintain_order=True).with_row_index("group")
     numbered = told.join(groups, on=told.columns, how="left", nulls_equal=True, maintain_order="left")
@@ -159,7 +157,7 @@ def flash(
 def _page_mapped(
     device: Prepared, groups: int, of_row: npt.NDArray[np.uint32], policy: Policy
 ) -> tuple[hybrid.Counts, hybrid.Counts]:
-    """As `hybrid.run`, without merges."""
+    """Return the same as `hybrid.run` for page mapping, without merges."""
     programs, erases = np.empty((groups + 1, 2), np.int64), np.empty(device.segments, np.int64)
     library = native_layer()
     with layer_of(device) as layer:
@@ -171,7 +169,7 @@ def _page_mapped(
 
 
 def _costs(groups: pl.DataFrame, programs: np.ndarray, by: Sequence[str], block_bytes: int) -> pl.DataFrame:
-    """The rows of `Flash.costs`; the last row of `programs` is of what was there before."""
+    """Return the rows of `Flash.costs`. The last row of `programs` is for data from before the recording."""
     counts = pl.DataFrame(programs, schema=["written", "copied"], orient="row")
     rows = pl.concat([pl.concat([groups, groups.clear(n=1)]), counts], how="horizontal")
     rows = rows.with_columns(before=pl.Series([0] * groups.height + [programs[-1, 1]]))

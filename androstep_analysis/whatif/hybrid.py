@@ -1,18 +1,21 @@
-"""Flash with hybrid mapping: data blocks that are mapped as a whole, and a few log blocks for what is written again.
+"""Flash with hybrid mapping: data blocks that are mapped as a whole, and a few page-mapped log blocks for overwrites.
 
 It is FAST of Lee, Park, Chung, Lee, Park and Song, A Log Buffer-Based Flash Translation Layer Using Fully-Associative
-Sector Translation, ACM Transactions on Embedded Computing Systems 6(3), 2007, and not BAST (Kim et al. 2002), because
-with a log block for each data block the small writes that databases scatter over a phone's storage merge at nearly
-every write.
+Sector Translation, ACM Transactions on Embedded Computing Systems 6(3), 2007. BAST (Kim et al. 2002) has a log block
+for each data block. With it, the small scattered writes of databases on a phone would cause a merge at nearly every
+write.
 
-A page whose place in its data block is still erased is written there. Else the first page of a block begins a sequence
-in a log block of its own, those that follow in order go on with it; all other pages go to the other log blocks as they
-come. A sequence ends when another begins, or with a page of its block out of order, which goes to the other log blocks:
-its log block becomes the data block (switch merge), with copies of what it has not (partial merge). When the other log
-blocks are full, the oldest is emptied: each data block of which it has a newest page is written anew from the newest of
-all log blocks (full merge), but for pages of a sequence that has not ended. Log blocks are those to spare but two: that
-of the sequence, and one that is erased for the next merge. Discards, which the paper has not, forget pages; erased
-blocks are used in the order in which they were erased.
+- A page whose location in its data block is still erased is written there.
+- Otherwise, the first page of a block begins a sequence in a log block of its own. Pages that follow in order continue
+  it.
+- All other pages go to the other log blocks in order of arrival.
+- A sequence ends when another begins, or with a page of its block out of order, which goes to the other log blocks. Its
+  log block then becomes the data block (switch merge), with copies of the missing pages (partial merge).
+- When the other log blocks are full, the oldest is emptied. Each data block that has a newest page in it is rewritten
+  from the newest pages in all log blocks (full merge), except those of a sequence that has not ended.
+
+All spare blocks except two are log blocks: one is for the sequence, and one is erased for the next merge. Discards,
+which are not in the paper, invalidate pages. Erased blocks are used in the order in which they were erased.
 """
 
 from __future__ import annotations
@@ -30,13 +33,13 @@ from androstep_analysis.whatif.translation import Prepared
 MERGES: Final = ("switch", "partial", "full")
 
 SPARE_BLOCKS: Final = 3
-"""At least: one for a sequence, one for other writes, one to merge into."""
+"""The least number of spare blocks: one for a sequence, one for other writes, one to merge into."""
 
 Counts = npt.NDArray[np.int64]
 
 
 def run(device: Prepared, groups: int, of_row: npt.NDArray[np.uint32]) -> tuple[Counts, Counts, Counts]:
-    """Pages written and copied of each group and of what was there before; erases of each block; merges by kind."""
+    """Return pages written and copied by group (last: older data), erases of each block, and merges by kind."""
     library = _native()
     hybrid = library.hybrid_new(*device.layout, groups)
     if not hybrid:
@@ -57,7 +60,7 @@ def run(device: Prepared, groups: int, of_row: npt.NDArray[np.uint32]) -> tuple[
 
 @functools.cache
 def _native() -> ctypes.CDLL:
-    """The functions of native/model/hybrid.c."""
+    """Return the functions of native/model/hybrid.c."""
     handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
         ("hybrid_new", handle, (size, array, size, size, array, size)),

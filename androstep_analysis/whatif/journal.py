@@ -1,10 +1,11 @@
-"""Without the filesystem's journal: what is left of the requests (Luo et al., EXT4_NO_JOURNAL).
+"""The requests without the filesystem's journal (Luo et al., EXT4_NO_JOURNAL).
 
-Removed: all that was written to the journal, and the flushes that its commits waited for. Kept: one flush of each
-commit that somebody asked for (`barriers.COMMIT_INTERVAL_NS`), since an fsync without a journal ends in a flush of its
-own (ext4_sync_file); it is the last one of the commit. Everything else stays where and when it was. That is an
-assumption: without a journal an fsync writes the inode in place at once, where with it this is done later, once for
-several commits; docs/whatif.md has how much that is. Reads of the journal (recovery at mount) are no part of it.
+- Removed: all writes to the journal, and the flushes that its commits waited for.
+- Kept: the last flush of each requested commit (`barriers.COMMIT_INTERVAL_NS`), since an fsync without a journal ends
+  in a flush of its own (ext4_sync_file).
+- Everything else keeps its location and time. This is an assumption: without a journal, an fsync writes the inode in
+  place immediately. With it, this is done later, once for several commits. docs/whatif.md quantifies the difference.
+- Reads of the journal (recovery at mount) are not included.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from androstep_analysis.whatif.changed import Changed, Part, changed, without_pi
 
 
 def without_journal(requests: Table, io: Table) -> Changed:
-    """Tables `requests` and `io` without the journal of ext4.
+    """Return tables `requests` and `io` without the journal of ext4.
 
     Parameters
     ----------
@@ -28,19 +29,18 @@ def without_journal(requests: Table, io: Table) -> Changed:
     Returns
     -------
     Changed
-        What is of no known block type is kept and told as `unknown`.
+        The change. Requests of unknown block type are kept and counted as `unknown`.
 
     Raises
     ------
     InputError
-        Where no request is known to write a journal, as on F2FS: what its checkpoints and node blocks do, a journal
-        does not.
+        If no request is known to write a journal. F2FS has none; its checkpoints and node blocks do not correspond to a
+        journal.
 
     Notes
-    -----
-    Removed is all that was written to the journal, and the flushes that its commits waited for. Of a commit that
-    somebody asked for (it came less than 5 s after the one before) the last flush stays, as the fsync's own. That an
-    fsync then writes the inode in place is not modelled; docs/whatif.md has how much that is.
+    ----- All writes to the journal are removed, and the flushes that its commits waited for. The last flush of a
+    requested commit (less than 5 s after the previous one) is kept as that of the fsync. The write of the inode in
+    place by such an fsync is not modelled; docs/whatif.md quantifies it.
 
     References
     ----------
@@ -78,7 +78,7 @@ def _in(ids: pl.Series) -> pl.Expr:
 
 
 def _flushes(requests: pl.DataFrame, io: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    """The flushes that are dropped, and those that are kept in place of an fsync's."""
+    """Return the flushes that are dropped, and those that are kept in place of an fsync's."""
     commits = barriers.commits(requests, io)
     served = barriers.served(requests)
     of_commits = served.join(commits, on="request_id")

@@ -1,13 +1,17 @@
-"""Writes made log-structured: a virtual controller between host and device (EasyCo's Flash SuperCharger).
+"""Log-structured writes: a virtual controller between host and device (EasyCo's Flash SuperCharger).
 
-Every write goes where the last one ended, in pages of 4 KiB, from segment to segment; a map tells where each page is.
-Reads go through the map, so that a sequential read may become several. A page of which only a part is written is read
-first. When a segment is full, the next free one is taken; when it is the last free one, the segment that has the fewest
-pages in use is cleaned into it: they are read, and written again.
+Every write is appended at the end of the previous one, in pages of 4 KiB, from segment to segment. A map has the
+location of each page. Reads go through the map, so a sequential read may become several. A page that is written only in
+part is read first. When a segment is full, the next free one is used. When the last free one is needed, the segment
+with the fewest pages in use is cleaned into it: its pages are read, and written again.
 
-What the slides do not tell, and what is taken here: the map is in memory and costs no I/O; cleaning is greedy and waits
-for nothing (it is done when it is needed, and the write that needs it waits); a flush stays a flush; discards forget
-pages; before the trace, pages lie where the host says.
+The slides leave some points open. These are assumptions of this model:
+
+- The map is in memory and costs no I/O.
+- Cleaning is greedy and is not done in advance: the write that needs it waits.
+- A flush stays a flush.
+- Discards invalidate pages.
+- Before the trace, pages are at the host's addresses.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ from androstep_analysis.whatif.changed import Changed, Part, changed
 from androstep_analysis.whatif.translation import OPS, SEGMENT_BYTES, Prepared, Use, one_device, prepared
 
 KINDS: Final = ("host", "partial", "cleaning", "unmapped")
-"""Why the layer reads or writes: for the host; because a page is written in part; to clean a segment; not at all,
-because nothing was written there, or it was discarded."""
+"""Reasons for an access of the layer: the host, a partial write of a page, cleaning of a segment, or none, because the
+page was never written or was discarded."""
 
 
 def log_structured(
@@ -40,40 +44,39 @@ def log_structured(
     segment_bytes: int = SEGMENT_BYTES,
     in_use: Use = "all",
 ) -> Changed:
-    """Table `requests`, of one device, as a controller passes them on that makes all writes linear.
+    """Return table `requests`, of one device, as issued by a controller that makes all writes sequential.
 
     Parameters
     ----------
     requests : Table
         Table `requests`.
     capacity_bytes : int, optional
-        The size that the layer shows to the host; by default up to the last sector of the trace.
+        The size that is visible to the host; by default up to the last sector of the trace.
     spare_ratio : float
-        How much more of it the device has, two segments at least.
+        The additional space of the device, relative to the visible size; at least two segments.
     segment_bytes : int
         Length of a segment, in whole pages of 4 KiB.
     in_use : {"all", "read"}
-        What of the device holds data before the trace: all (the worst there is: cleaning begins when the spare segments
-        are written), or only what the trace reads before it writes it.
+        The pages that hold data before the trace: all (the worst case: cleaning begins when the spare segments are
+        written), or only those that the trace reads before it writes them.
 
     Returns
     -------
     Changed
-        Requests carry the times of those that caused them and are not longer than 1 MiB. What is not a read, write,
-        discard or flush stays as it is.
+        The change. Requests have the times of those that caused them and are not longer than 1 MiB. Operations other
+        than read, write, discard and flush are unchanged.
 
     Raises
     ------
     InputError
-        For requests of several devices, or beyond the capacity or 8 TiB.
+        If there are requests of several devices, or beyond the capacity or 8 TiB.
     ValueError
-        For segments that are not of whole pages, or a negative spare ratio.
+        If `segment_bytes` is not a multiple of the page size, or `spare_ratio` is negative.
 
     Notes
-    -----
-    Pages are appended from segment to segment, and a map, which costs no I/O, tells where they are. When the last free
-    segment is needed, the one with the fewest pages in use is cleaned into it. What the slides do not tell and is taken
-    here stands at the head of ``whatif/log_structured.py``.
+    ----- Pages are appended from segment to segment. A map, which costs no I/O, has their locations. When the last free
+    segment is needed, the one with the fewest pages in use is cleaned into it. The head of ``whatif/log_structured.py``
+    lists the assumptions where the slides are silent.
 
     References
     ----------
@@ -119,17 +122,17 @@ _TOLD: Final = {
 
 
 def write_amplification(made: Changed) -> float | None:
-    """Bytes that the layer of `log_structured` writes for each byte that the host writes.
+    """Return the bytes that the layer of `log_structured` writes for each byte that the host writes.
 
     Parameters
     ----------
     made : Changed
-        Of `log_structured`.
+        The result of `log_structured`.
 
     Returns
     -------
     float or None
-        None where the host writes nothing.
+        The ratio; None if the host writes nothing.
 
     Examples
     --------
@@ -151,10 +154,10 @@ def accesses(
     segment_bytes: int = SEGMENT_BYTES,
     in_use: Use = "all",
 ) -> pl.DataFrame:
-    """What the layer reads and writes for these rows of table `requests`, which have sectors, in their order.
+    """Return the accesses of the layer for these rows of table `requests`, which have sectors, in their order.
 
-    Columns row (Int64, of the request), kind (Enum, `KINDS`), op (Enum of `requests`), page (Int64, the first page as
-    the host numbers them), sector (on the device; of what is unmapped the host's), nr_sectors (Int64).
+    Columns are row (Int64, of the request), kind (Enum, `KINDS`), op (Enum of `requests`), page (Int64, the first page
+    in the host's numbering), sector (on the device; for unmapped accesses the host's) and nr_sectors (Int64).
     """
     device = prepared(
         requests,
@@ -189,7 +192,7 @@ def _run(device: Prepared, ops: pl.DataType) -> pl.DataFrame:
 
 
 def _as_requests(requests: pl.DataFrame, done: pl.DataFrame) -> pl.DataFrame:
-    """What the layer does as rows of table `requests`, with times and flags of the request that caused it."""
+    """Return accesses of the layer as rows of table `requests`, with times and flags of their request."""
     like = requests.drop("op", "sector", "nr_sectors").with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     number = pl.int_range(pl.len()).over("row")
     ends = done.with_columns(is_first=number == 0, is_last=number == pl.len().over("row") - 1)
@@ -204,7 +207,7 @@ def _as_requests(requests: pl.DataFrame, done: pl.DataFrame) -> pl.DataFrame:
 
 @contextlib.contextmanager
 def layer_of(device: Prepared) -> Iterator[int]:
-    """The native layer, before the first request."""
+    """Yield the native layer in its initial state."""
     library = native_layer()
     layer = library.layer_new(*device.layout)
     if not layer:
@@ -217,7 +220,7 @@ def layer_of(device: Prepared) -> Iterator[int]:
 
 @functools.cache
 def native_layer() -> ctypes.CDLL:
-    """The functions of native/model/log_layer.c."""
+    """Return the functions of native/model/log_layer.c."""
     handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
         ("layer_new", handle, (size, array, size, size, array)),

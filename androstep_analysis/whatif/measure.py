@@ -1,4 +1,4 @@
-"""What iobench is asked for, so that `fit` knows all that it can of a device."""
+"""The iobench experiments that `fit` needs for a complete model of a device."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ EXPERIMENTS: Final = {
     "durable": "--sync dsync --sweep rw=write,randwrite --sweep bs=4k..1m",
     "flushes": "--rw write --sweep fdatasync=1,16 --sweep bs=4k..1m",
 }
-"""Time by size, requests at a time, time of writes that are durable when they end, and of flushes by what was written
-before; each of O_DIRECT."""
+"""Experiments with O_DIRECT: time by size, concurrent requests, time of durable writes, and time of flushes by the
+bytes written before."""
 
 _EACH: Final = "file --direct 1 --cache any --size 32m --number_ios 256 --runtime 1 --repeats 3"
 
 
 def experiments(directory: str) -> dict[str, list[str]]:
-    """Options of iobench for each experiment in a directory, by its name.
+    """Return the options of iobench for each experiment in a directory, by its name.
 
     Parameters
     ----------
     directory : str
-        Where to measure.
+        The directory to measure in.
 
     Returns
     -------
     dict of list of str
-        For `runs.bench`. Each point ends after a second or 256 requests and is repeated three times: all take five
-        minutes at most.
+        Options for `runs.bench`. Each point ends after a second or 256 requests and is repeated three times. All
+        together take at most five minutes.
 
     Examples
     --------

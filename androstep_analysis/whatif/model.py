@@ -1,11 +1,14 @@
-"""What a device takes for a request, fitted from results of iobench, and what it would take for requests.
+"""A model of a device: service times of requests, fitted from results of iobench.
 
-Times are looked up by kind of access and size, a flush's by what was written since the one before: between sizes that
-were measured on a straight line, after sizes that took longer than a greater one have been evened out (isotonic
-regression: a request cannot take less because it is longer). Below the smallest size a request takes as long as of
-that, at the least in proportion; beyond the largest it takes as long for a byte as there, at the least only what more
-bytes took more between the smallest and the largest. Of kinds that were not measured nothing is known, and nothing is
-said.
+Times are looked up by kind of access and size, for a flush by the bytes written since the previous one.
+
+- First, sizes that took longer than a greater one are smoothed by isotonic regression: a longer request cannot take
+  less time.
+- Between measured sizes, times are interpolated linearly.
+- Below the smallest size, a request takes as long as that size. The lower bound is in proportion to the size.
+- Beyond the largest size, a request takes as long per byte as that size. The lower bound grows with the average slope
+  from the smallest to the largest size.
+- Kinds that were not measured are unknown.
 """
 
 from __future__ import annotations
@@ -36,14 +39,15 @@ _HOW: Final = "measure the device with `androstep model build DIRECTORY`"
 
 
 def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """What one device takes for a request of each kind and size, from results of iobench.
+    """Return the service time of each kind and size of request on a device, from results of iobench.
 
     Parameters
     ----------
     tables : mapping of DataFrame
-        Tables bench_runs and bench of that device (``bench.read(…).tables``). Taken are valid runs of files with
-        O_DIRECT: of one thread and depth 1 the times, also with O_DSYNC, of several threads or depths how many requests
-        are served at a time, of those with fdatasync or fsync behind writes the time of a flush (part sync).
+        Tables bench_runs and bench of that device (``bench.read(…).tables``). Valid runs of files with O_DIRECT are
+        used. Runs with one thread and depth 1, also with O_DSYNC, give the times. Runs with several threads or depths
+        give the number of requests that are served at a time. Runs with fdatasync or fsync after writes give the time
+        of a flush (part sync).
 
     Returns
     -------
@@ -55,7 +59,7 @@ def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     Raises
     ------
     InputError
-        Where there is no direct read or write by one thread.
+        If there is no direct read or write by one thread.
 
     References
     ----------
@@ -95,7 +99,7 @@ def fit(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _times(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, part: str) -> pl.DataFrame:
-    """The rows of the model without depth, of runs with a column access."""
+    """Return the rows of the model without depth, for runs with a column access."""
     dims = ["access", "block_bytes"]
     of_runs = tables["bench"].filter(pl.col("thread") == -1, pl.col("part").cast(pl.String) == part, pl.col("ops") > 0)
     measured = (
@@ -128,14 +132,17 @@ def _times(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, part: str) ->
 
 
 def _depths(tables: Mapping[str, pl.DataFrame], direct: pl.DataFrame) -> pl.DataFrame:
-    """Columns direction, block_bytes, depth (Int32): the highest rate over that of one request at a time, rounded."""
+    """Return columns direction, block_bytes, depth (Int32).
+
+    The depth is the highest rate divided by that of one request at a time, rounded.
+    """
     several = direct.filter(pl.col("at_a_time") > 1)
     place = ["test", "block_bytes"]
     compared = direct.join(several.select(place).unique(), on=place)
     dims = [*place, "at_a_time"]
     rates = measures({"bench_runs": compared, "bench": tables["bench"]}).filter(pl.col("metric") == "iops")
     median = rates.group_by(dims).agg(pl.col("value").median())
-    # A device that serves one after the other may seem to serve fewer when asked by many.
+    # A device that serves requests serially may seem to serve fewer if many are queued.
     ratio = (
         pl.col("value").filter(pl.col("at_a_time") > 1).max() / pl.col("value").filter(pl.col("at_a_time") == 1).max()
     )
@@ -150,22 +157,22 @@ def _depths(tables: Mapping[str, pl.DataFrame], direct: pl.DataFrame) -> pl.Data
 
 
 def read(path: str | Path) -> pl.DataFrame:
-    """Table `device_model` from a file.
+    """Return table `device_model` from a file.
 
     Parameters
     ----------
     path : path-like
-        A Parquet file of what `fit` gave.
+        A Parquet file with the result of `fit`.
 
     Returns
     -------
     polars.DataFrame
-        As of `fit`.
+        As for `fit`.
 
     Raises
     ------
     InputError
-        Where the file holds another table.
+        If the file holds another table.
 
     Examples
     --------
@@ -187,28 +194,27 @@ def read(path: str | Path) -> pl.DataFrame:
 
 
 def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
-    """What the device of a model takes for requests by themselves.
+    """Return the service times of single requests on the device of a model.
 
     Parameters
     ----------
     model : polars.DataFrame
-        Of `fit` or `read_model`.
+        The result of `fit` or `read_model`.
     wanted : polars.DataFrame
-        A row for each request: access (Enum or String: of `device_model.access`), block_bytes (Int64; of a flush, what
-        was written since the one before).
+        A row for each request: access (Enum or String: of `device_model.access`), block_bytes (Int64; for a flush, the
+        bytes written since the previous one).
 
     Returns
     -------
     polars.DataFrame
-        Columns service_ns, lo_ns, hi_ns (Int64), depth (Int32), is_extrapolated (Boolean: of a size outside of what
-        was measured), in the order of `wanted`; null where the model knows nothing: of kinds that were not measured.
+        Columns service_ns, lo_ns, hi_ns (Int64), depth (Int32), is_extrapolated (Boolean: the size is outside of the
+        measured range), in the order of `wanted`. They are null for kinds that were not measured.
 
     Notes
-    -----
-    Between measured sizes times lie on a straight line, after sizes that took longer than a greater one have been
-    evened out (isotonic regression). Below the smallest, time is that of the smallest, and lo_ns in proportion to the
-    size; beyond the largest, time is in proportion to the size, and lo_ns grows as it grew from the smallest to the
-    largest.
+    ----- Between measured sizes, times are interpolated linearly, after isotonic regression of sizes that took longer
+    than a greater one. Below the smallest size, the time is that of the smallest, and lo_ns is in proportion to the
+    size. Beyond the largest size, the time is in proportion to the size, and lo_ns grows with the average slope from
+    the smallest to the largest.
 
     References
     ----------
@@ -233,7 +239,7 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
             known = rows[name].fill_null(rows["service_ns"])
             times[name][of_kind] = _at(rows, known, sizes[of_kind], is_least=name == "lo_ns")
         least, most = rows["block_bytes"].to_numpy()[[0, -1]]
-        # A flush takes no longer because less was written.
+        # A flush after fewer bytes does not take longer.
         extrapolated[of_kind] = ((sizes[of_kind] < least) & (kind != "flush")) | (sizes[of_kind] > most)
         at = np.searchsorted(rows["block_bytes"].to_numpy(), sizes[of_kind], side="right") - 1
         served = rows["depth"].cast(pl.Float64).to_numpy()[np.clip(at, 0, None)]
@@ -245,7 +251,7 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
 def _at(
     rows: pl.DataFrame, times: pl.Series, sizes: npt.NDArray[np.float64], *, is_least: bool
 ) -> npt.NDArray[np.float64]:
-    """The time of each size, or the least that it can be."""
+    """Return the time of each size, or its lower bound."""
     known = rows["block_bytes"].cast(pl.Float64).to_numpy()
     weights = rows["operations"].cast(pl.Float64).to_numpy()
     evened = _isotonic(times.cast(pl.Float64).to_numpy(), weights)
@@ -262,9 +268,10 @@ def _at(
 
 
 def _isotonic(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the values that never fall and are nearest to these by weighted least squares.
+    """Return the non-decreasing values that are nearest to these by weighted least squares.
 
-    Pool adjacent violators: a value below the one before it is averaged with it, and the mean with those before.
+    This is the pool-adjacent-violators algorithm: a value below the previous one is averaged with it, and the mean with
+    earlier ones.
     """
     means: list[float] = []
     pooled: list[tuple[float, int]] = []
@@ -280,12 +287,12 @@ def _isotonic(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64])
 
 
 def curve(model: pl.DataFrame) -> pl.DataFrame:
-    """Requests per second by size, as `plot.bench_sizes` draws them; those of flushes are none.
+    """Return requests per second by size, for `plot.bench_sizes`. Flushes are left out.
 
     Parameters
     ----------
     model : polars.DataFrame
-        Of `fit` or `read_model`.
+        The result of `fit` or `read_model`.
 
     Returns
     -------

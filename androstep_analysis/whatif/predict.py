@@ -1,12 +1,13 @@
-"""What the requests of a trace would take on a device, by its model: alone, and waiting for one another.
+"""Prediction of the times of a trace's requests on a device, from its model, with queueing.
 
-A request takes what the model says of its kind and size. It is sequential if it begins where the one before of the same
-operation ended, or is the first of its operation. Requests are asked for as `androstep replay` asks for them: by the
-threads of a replay program (`replay.device`), at the recorded times or as soon as those that they wait for have ended.
-They wait in one queue, first come, first served; the first one begins when fewer are being served than the device
-serves of its kind at a time. A request of a size outside of what was measured takes what `model` extrapolates and is
-counted (`extrapolated`); one of a kind that was not measured takes no time in the prediction and is counted
-(`unknown`): then the times are too low.
+- The service time of a request is that of the model for its kind and size. It is sequential if it begins at the end of
+  the previous request of the same operation, or is the first of its operation.
+- Requests arrive as in `androstep replay`: from the threads of a replay program (`replay.device`), at the recorded
+  times or as soon as those that they wait for have ended.
+- They wait in one queue, first come, first served. The first one starts when fewer requests are in service than the
+  device serves of its kind at a time.
+- The time of a size that was not measured is extrapolated by `model`, and counted (`extrapolated`). A kind that was not
+  measured takes no time, and is counted (`unknown`): the predicted times are then too low.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 @dataclass(frozen=True)
 class Prediction:
-    """What becomes of each operation of a program, and of all together.
+    """The predicted times of each operation of a program, and of all together.
 
     Attributes
     ----------
     operations : polars.DataFrame
-        Columns operation (Int64), call (Enum), access (String: of `device_model.access`; null: what the model has no
-        kind for), bytes, service_ns (null: unknown), is_extrapolated (Boolean), ready_ns (when it is asked for),
-        start_ns, end_ns (Int64, since the start).
+        Columns operation (Int64), call (Enum), access (String: of `device_model.access`; null: no kind of the model),
+        bytes, service_ns (null: unknown), is_extrapolated (Boolean), ready_ns (its arrival), start_ns, end_ns (Int64,
+        since the start).
     totals : polars.DataFrame
         Columns metric (String), quantile (Enum: p50, p90, p99, of latency; else null), value (Float64 [ns]), unit, n
         (Int64, operations), lo, hi (Float64 [ns]: with the ends of the model's intervals). Metrics are elapsed (until
-        the last has ended), io_time (sum of the times from asking to end, as `replay.metrics` has it), busy (sum of the
-        times at the device) and latency.
+        the last end), io_time (sum of the times from arrival to end, as in `replay.metrics`), busy (sum of the service
+        times) and latency.
     """
 
     operations: pl.DataFrame
@@ -55,17 +56,16 @@ class Prediction:
 
 
 def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Prediction:
-    """What a program made of a device's requests would take on the device of a model.
+    """Predict the times of a program, made from a device's requests, on the device of a model.
 
     Parameters
     ----------
     program : replay.Program
-        Of `replay.device.program`.
+        The result of `replay.device.program`.
     model : polars.DataFrame
-        Of `fit` or `read_model`.
+        The result of `fit` or `read_model`.
     mode : {"as_fast", "as_recorded"}
-        Requests are asked for as soon as those that they wait for have ended, or at the recorded times if these are
-        later.
+        Requests arrive as soon as those that they wait for have ended, or at the recorded times if these are later.
 
     Returns
     -------
@@ -75,22 +75,20 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     Raises
     ------
     ValueError
-        For a program of files.
+        If the program is of files.
     InputError
-        For a program that contradicts itself.
+        If the program is inconsistent.
 
     Notes
-    -----
-    Requests wait in one queue, first come, first served; the first one begins when fewer are being served than the
-    device serves of its kind at a time. A request is sequential if it begins where the one before of the same operation
-    ended, or is the first. A flush takes what one took behind as many bytes written since the one before, a write with
-    REQ_FUA what one with O_DSYNC took, or, where that was not measured, a write and a flush. A request of a size that
-    was not measured takes what is extrapolated for it: see `extrapolated` and `service`. One of a kind that was not
-    measured takes no time: see `unknown`.
+    ----- Requests wait in one queue, first come, first served. The first one starts when fewer requests are in service
+    than the device serves of its kind at a time. A request is sequential if it begins at the end of the previous one of
+    the same operation, or is the first. The time of a flush depends on the bytes written since the previous one. A
+    write with REQ_FUA takes as long as one with O_DSYNC. If that was not measured, it takes as long as a write and a
+    flush. The time of a size that was not measured is extrapolated: see `extrapolated` and `service`. A kind that was
+    not measured takes no time: see `unknown`.
 
     References
-    ----------
-    ``schemas/definitions.toml``, device_model. docs/predictions.md has how far predictions were from replays.
+    ---------- ``schemas/definitions.toml``, device_model. docs/predictions.md compares predictions with replays.
 
     Examples
     --------
@@ -120,8 +118,10 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
 
 
 def _asked(program: Program, measured: Set[str]) -> pl.DataFrame:
-    """The operations with access, block_bytes, written (since the last flush, with what the operation itself writes),
-    is_flushed (a flush behind the write) and is_asked (not of the cleaner).
+    """Return the operations with the columns that decide their time.
+
+    access and block_bytes select a row of the model. written is the bytes since the last flush, including those of the
+    operation itself. is_flushed is whether a flush follows the write, and is_asked whether it is a request.
     """
     call = pl.col("call").cast(pl.String)
     direction = call.replace_strict(_DIRECTIONS, default=None, return_dtype=pl.String)
@@ -132,7 +132,7 @@ def _asked(program: Program, measured: Set[str]) -> pl.DataFrame:
         "operation", is_next=pl.col("offset_bytes") == end.shift(1).over("direction", order_by="operation")
     )
     rows = rows.join(before, on="operation", how="left", maintain_order="left")
-    # The first comes from nowhere: it is none of those that leave a place, as in a sequential run of iobench.
+    # The first one counts as sequential, as in a sequential run of iobench.
     place = pl.when(pl.col("is_next").fill_null(value=True)).then(pl.lit("seq_")).otherwise(pl.lit("rand_"))
     kind = pl.when("is_forced", (place + "fua_write").is_in(measured)).then(pl.lit("fua_write")).otherwise("direction")
     is_flush = call == "fdatasync"
@@ -149,13 +149,13 @@ def _asked(program: Program, measured: Set[str]) -> pl.DataFrame:
         "written",
         block_bytes=pl.when(is_flush).then("written").when(pl.col("direction").is_not_null()).then("bytes"),
         is_flushed=pl.col("is_forced") & ~pl.col("access").str.contains("fua"),
-        # An open that the program adds is no request; a flush of REQ_PREFLUSH that it adds is one.
+        # An inserted open is no request; an inserted flush for REQ_PREFLUSH is one.
         is_asked=call != "open",
     )
 
 
 def _written(is_flush: pl.Expr) -> pl.Expr:
-    """Bytes that were written since the last flush and are not durable, with those of the row itself."""
+    """Return the bytes written since the last flush that are not durable, including those of the row itself."""
     bytes_ = pl.when(pl.col("direction") == "write").then("bytes").otherwise(0)
     lasting = pl.when(pl.col("is_forced")).then(0).otherwise(bytes_).cum_sum()
     flushed = pl.when(is_flush).then(lasting).shift(1).forward_fill().fill_null(0)
@@ -163,7 +163,7 @@ def _written(is_flush: pl.Expr) -> pl.Expr:
 
 
 def _queue(program: Program, operations: pl.DataFrame, service: pl.Series, mode: Mode) -> pl.DataFrame:
-    """Columns operation, inserted, ready_ns, start_ns, end_ns of each operation, in order."""
+    """Return columns operation, inserted, ready_ns, start_ns, end_ns of each operation, in order."""
     rows = operations.height
     _check(program)
     due = operations["ts_ns"].to_numpy() if mode == "as_recorded" else np.zeros(rows, np.int64)
@@ -193,7 +193,7 @@ def _queue(program: Program, operations: pl.DataFrame, service: pl.Series, mode:
 
 
 def _check(program: Program) -> None:
-    """Raises `InputError` for a program whose operations have no thread or wait for later ones: a file may say so."""
+    """Raise `InputError` if operations of the program have no thread or wait for later ones, as a file may have."""
     threads, waits = program.operations["thread"], program.dependencies
     in_order = (pl.col("after") >= 0) & (pl.col("after") < pl.col("operation"))
     here = pl.col("operation") < program.operations.height
@@ -209,7 +209,7 @@ def _flat(values: npt.NDArray[np.generic], dtype: type[np.generic]) -> npt.NDArr
 
 
 def _totals(run: pl.DataFrame, service: pl.Series) -> dict[tuple[str, str | None], tuple[float | None, int]]:
-    """Value and number of operations by metric and quantile."""
+    """Return value and number of operations by metric and quantile."""
     asked = run.with_columns(service=service).filter(~pl.col("inserted"))
     latency = asked["end_ns"] - asked["ready_ns"]
     found: dict[tuple[str, str | None], tuple[float | None, int]] = {
@@ -241,17 +241,17 @@ def _tidy(totals: Mapping[str, dict[tuple[str, str | None], tuple[float | None, 
 
 
 def unknown(prediction: Prediction) -> pl.DataFrame:
-    """What the model has no time for: a prediction is too low by that.
+    """Return the operations without a time in the model. Without them, a prediction is too low.
 
     Parameters
     ----------
     prediction : Prediction
-        Of `predict`.
+        The result of `predict`.
 
     Returns
     -------
     polars.DataFrame
-        Columns call (Enum), access (String), count (Int64), bytes (Int64); no rows where everything is known.
+        Columns call (Enum), access (String), count (Int64), bytes (Int64); no rows if everything is known.
 
     Examples
     --------
@@ -264,17 +264,17 @@ def unknown(prediction: Prediction) -> pl.DataFrame:
 
 
 def extrapolated(prediction: Prediction) -> pl.DataFrame:
-    """Of what sizes the model has no measurement: what they take is extrapolated.
+    """Return the operations with sizes outside of the measured range, whose times are extrapolated.
 
     Parameters
     ----------
     prediction : Prediction
-        Of `predict`.
+        The result of `predict`.
 
     Returns
     -------
     polars.DataFrame
-        Columns as of `unknown`.
+        Columns as for `unknown`.
 
     Examples
     --------

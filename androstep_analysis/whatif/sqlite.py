@@ -1,21 +1,22 @@
-"""Without the fsyncs of SQLite: its writes wait in the page cache (Luo et al., SQLITE_NO_SYNC).
+"""The requests without the fsyncs of SQLite, whose writes then wait in the page cache (Luo et al., SQLITE_NO_SYNC).
 
-What the model assumes, of Linux with its defaults:
+The model assumes Linux with its defaults:
 
-- A write to a database, its rollback journal, WAL or shared memory that carries REQ_SYNC is what an fsync wrote out.
-  Without the fsync its pages wait in the page cache from when the write was asked for until writeback: all that waits
-  of a file goes out at the first time of the flusher (every 5 s) at which the oldest of it has waited for 30 s
-  (`PERIOD_NS`, `EXPIRE_NS`: vm.dirty_writeback_centisecs, vm.dirty_expire_centisecs). Of several writes of a page in
-  that time only the last one is written. What was freed before is never written. Neighbouring pages are one request,
-  not longer than the longest write of the trace. Memory is never short, and nothing else syncs these files.
-- A read of pages that wait is served by the page cache.
+- A write with REQ_SYNC to a database, rollback journal, WAL or shared memory was caused by an fsync. Without the fsync,
+  its pages stay in the page cache from the time of the write until writeback. All dirty pages of a file are written
+  back at the first tick of the flusher (every 5 s) at which the oldest is 30 s old (`PERIOD_NS`, `EXPIRE_NS`:
+  vm.dirty_writeback_centisecs, vm.dirty_expire_centisecs). Of several writes of a page in that time, only the last one
+  is written. Pages that are freed before are never written. Adjacent pages are one request, which is not longer than
+  the longest write of the trace. Memory is never short, and nothing else syncs these files.
+- A read of dirty pages is served by the page cache.
 - A flush, or a commit of the filesystem's journal with its flushes, belongs to SQLite if every synchronous write of
-  file data that ended since the one before is SQLite's; a commit that follows no such write, if all processes whose
-  handles are in it write out nothing but SQLite's files in the whole trace. Such a flush is dropped. Such commits
-  come only when ext4 commits by itself: of those that begin in the same 5 s (`barriers.COMMIT_INTERVAL_NS`) the one
-  that writes most stays, at the end of these 5 s, since the blocks of the others are the same ones written again.
-  What belongs to others also, or to nobody known (fsync of a directory), is kept, and told.
-- Nothing is done sooner because less is waited for: the app asks when it asked in the recording.
+  file data that ended since the previous one is SQLite's. A commit without such a write belongs to SQLite if all
+  processes with handles in it write synchronously nothing but SQLite's files in the whole trace. Such flushes are
+  dropped. Such commits occur only when ext4 commits by itself: of those that begin in the same 5 s
+  (`barriers.COMMIT_INTERVAL_NS`), the largest one is kept, at the end of these 5 s, since the others write the same
+  blocks. Flushes and commits that also belong to others, or to unknown processes (fsync of a directory), are kept and
+  counted.
+- Shorter waits do not make the app continue sooner: its requests keep their recorded times.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ EXPIRE_NS: Final = 30_000_000_000
 PERIOD_NS: Final = 5_000_000_000
 
 WRITEBACK_DEPTH: Final = 32
-"""How many requests of writeback are on their way at a time."""
+"""The number of requests of writeback that are in flight at a time."""
 
 _PAGE_SECTORS: Final = 8
 
 
 def without_fsync(requests: Table, io: Table, extents: Table) -> Changed:
-    """Tables `requests`, `io` and `extents` without the fsyncs of SQLite: its writes wait in the page cache.
+    """Return tables `requests`, `io` and `extents` without the fsyncs of SQLite: its writes wait in the page cache.
 
     Parameters
     ----------
@@ -53,18 +54,17 @@ def without_fsync(requests: Table, io: Table, extents: Table) -> Changed:
     Returns
     -------
     Changed
-        Synchronous writes to files of unknown type are kept and told as `unknown`.
+        The change. Synchronous writes to files of unknown type are kept and counted as `unknown`.
 
     Raises
     ------
     InputError
-        Where no synchronous write is known to be SQLite's.
+        If no synchronous write is known to be SQLite's.
 
     Notes
-    -----
-    What waits of a file goes out once, at the first tick of 5 s at which the oldest of it has waited for 30 s; what is
-    freed before, never. Flushes of SQLite alone are dropped; of its commits in the same 5 s the largest stays. Nothing
-    is done sooner because less is waited for. All that is assumed stands at the head of ``whatif/sqlite.py``.
+    ----- Dirty pages of a file are written back once, at the first tick of 5 s at which the oldest is 30 s old. Pages
+    that are freed before are not written. Flushes of SQLite alone are dropped, and of its commits in the same 5 s the
+    largest is kept. Requests keep their recorded times. The head of ``whatif/sqlite.py`` lists all assumptions.
 
     References
     ----------
@@ -124,9 +124,9 @@ def _unknown(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _causes(requests: pl.DataFrame, io: pl.DataFrame, data: pl.DataFrame) -> pl.DataFrame:
-    """The requests of flushes and commits and what caused them.
+    """Return the requests of flushes and commits, and their causes.
 
-    Columns request_id, dev, commit (Int64, null of a flush by itself), begun_ns, is_flush, cause (String: sqlite,
+    Columns are request_id, dev, commit (Int64, null for a flush by itself), begun_ns, is_flush, cause (String: sqlite,
     other, both, none).
     """
     commits = barriers.commits(requests, io)
@@ -184,7 +184,7 @@ def _causes(requests: pl.DataFrame, io: pl.DataFrame, data: pl.DataFrame) -> pl.
 
 
 def _owned(commits: pl.DataFrame, io: pl.DataFrame, data: pl.DataFrame) -> pl.DataFrame:
-    """Columns dev, commit, is_owned: all its handles are of processes that write out nothing but SQLite's files."""
+    """Return columns dev, commit, is_owned: all its handles are of processes that sync nothing but SQLite's files."""
     writers = (
         data.filter(pl.col("owner_pid").is_not_null())
         .group_by("owner_pid", "owner_comm")
@@ -204,7 +204,7 @@ def _unclear(causes: pl.DataFrame) -> pl.Series:
 
 
 def _commits(requests: pl.DataFrame, causes: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
-    """What becomes of SQLite's commits and flushes: requests that come later (by_ns), merged ones, dropped ones."""
+    """Return the changes of SQLite's commits and flushes: requests that are delayed (by_ns), merged, and dropped."""
     own = causes.filter(pl.col("cause") == "sqlite")
     dropped = own.filter(pl.col("commit").is_null())["request_id"]
     sized = (
@@ -234,10 +234,10 @@ def _later(requests: pl.DataFrame, late: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pages(own: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
-    """Every page that SQLite wrote, once for each time.
+    """Return every page that SQLite wrote, once for each write.
 
-    Columns request_id, dev, sector, nr_sectors (Int64, at most 8: pages are told by the place of their first sector),
-    dirty_ns, out_ns (when it is written back) and freed_ns (when its block was freed, null if it was not).
+    Columns are request_id, dev, sector, nr_sectors (Int64, at most 8), dirty_ns, out_ns (time of writeback) and
+    freed_ns (when its block was freed, null if it was not). Pages are identified by their first sector.
     """
     first, end = pl.col("sector"), pl.col("sector") + pl.col("nr_sectors")
     starts = pl.int_ranges(first // _PAGE_SECTORS, (end + _PAGE_SECTORS - 1) // _PAGE_SECTORS)
@@ -258,7 +258,7 @@ def _pages(own: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
         .sort("dev", "ino", "incarnation", "dirty_ns", "request_id", "sector")
         .with_row_index("row")
     )
-    # Of an unknown inode every page is a file by itself.
+    # Without a known inode, every page counts as a file of its own.
     file = pl.struct("dev", "ino", "incarnation", pl.when(pl.col("ino").is_null()).then("sector")).rle_id()
     of_file = pages.select(file.alias("file"), "dirty_ns")
     out = _out_ns(of_file["file"].to_numpy(), of_file["dirty_ns"].to_numpy())
@@ -266,7 +266,7 @@ def _pages(own: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
 
 
 def _out_ns(file: npt.NDArray[np.uint32], dirty_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """When what was made dirty at these times is written back; rows of a file stand together, by time."""
+    """Return the time of writeback for these dirty times. Rows are grouped by file, in order of time."""
     out = np.empty(len(dirty_ns), np.int64)
     bounds = np.flatnonzero(np.diff(file, prepend=np.uint32(0)) != 0)
     for first, end in zip([0, *bounds[bounds > 0]], [*bounds[bounds > 0], len(file)], strict=True):
@@ -280,7 +280,7 @@ def _out_ns(file: npt.NDArray[np.uint32], dirty_ns: npt.NDArray[np.int64]) -> np
 
 
 def _freed(pages: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
-    """Columns row, freed_ns: when the extent of the same file that a page lay in ended, if it ended."""
+    """Return columns row, freed_ns: the end of the file's extent that contained the page, if it ended."""
     ended = extents.filter(pl.col("valid_to_ns").is_not_null(), pl.col("ino").is_not_null()).select(
         extent_dev="dev",
         extent_ino="ino",
@@ -304,7 +304,7 @@ def _freed(pages: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
 
 
 def _written_back(pages: pl.DataFrame, requests: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The requests of writeback, and of the pages that were written out those that are overwritten or freed before."""
+    """Return the requests of writeback, and the written pages that are overwritten or freed before writeback."""
     place = ["dev", "sector", "nr_sectors", "out_ns"]
     op = pl.lit("write").cast(requests.schema["op"]).alias("op")
     ordered = pages.sort("dirty_ns", "request_id", maintain_order=True).with_columns(op)
@@ -317,7 +317,7 @@ def _written_back(pages: pl.DataFrame, requests: pl.DataFrame) -> tuple[pl.DataF
 
 
 def _joined(pages: pl.DataFrame, longest: int) -> pl.DataFrame:
-    """Columns dev, sector, nr_sectors, out_ns, request_id (of the first page): runs of pages that go out together."""
+    """Join adjacent pages of one writeback: columns dev, sector, nr_sectors, out_ns, request_id (of the first page)."""
     rows = pages.sort("out_ns", "dev", "sector")
     end = (pl.col("sector") + pl.col("nr_sectors")).shift(1).over("dev", "out_ns", order_by="sector")
     rows = rows.with_columns(run=(pl.col("sector") != end).fill_null(True).cum_sum())
@@ -330,7 +330,7 @@ def _joined(pages: pl.DataFrame, longest: int) -> pl.DataFrame:
 
 
 def _as_requests(rows: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
-    """Runs of pages as requests of writeback, `WRITEBACK_DEPTH` at a time, each as long as writes took on average."""
+    """Return runs of pages as requests of writeback, `WRITEBACK_DEPTH` at a time, with the mean duration of writes."""
     writes = requests.filter(pl.col("op") == "write")
     took = writes.select((pl.col("complete_ns") - pl.col("issue_ns")).mean()).item()
     each_ns = int(took) if took else 1_000_000
@@ -356,7 +356,7 @@ def _as_requests(rows: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def _served_by_cache(requests: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
-    """The reads of which every sector waits in the page cache."""
+    """Return the reads with all sectors in dirty pages."""
     reads = requests.filter(pl.col("op") == "read", pl.col("nr_sectors") > 0).with_columns(
         end=pl.col("sector") + pl.col("nr_sectors"), at=pl.coalesce("queue_ns", "issue_ns", "complete_ns")
     )

@@ -1,4 +1,4 @@
-"""What the simulated translation layers take: requests, and the pages of a device that they tell apart."""
+"""Input of the simulated translation layers: requests, and the pages of a device that must be distinguished."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from androstep_analysis.common.units import SECTOR_BYTES, format_dev
 PAGE_BYTES: Final = 4096
 SEGMENT_BYTES: Final = 4 << 20
 SPARE_SEGMENTS: Final = 2
-"""At least: one to write to, and one to clean into."""
+"""The least number of spare segments: one to write to, and one to clean into."""
 
 OPS: Final = {"read": 0, "write": 1, "discard": 2, "secure_erase": 2}
 _PAGE_SECTORS: Final = PAGE_BYTES // SECTOR_BYTES
@@ -28,10 +28,12 @@ Use = Literal["all", "read"]
 
 
 class Prepared(NamedTuple):
-    """What the native layers take.
+    """Input of the native layers.
 
-    Requests (uint8, int64, int64); the first page of each run of pages that nothing tells apart, and the number of
-    pages (uint32); what each run is used for first (uint8, 1: it holds data; None: all do); and two counts.
+    - The requests (uint8, int64, int64).
+    - The first page of each run of pages that are always used together, and the number of pages (uint32).
+    - The first use of each run (uint8, 1: it holds data; None: all runs hold data).
+    - The numbers of pages in a segment and of segments.
     """
 
     op: npt.NDArray[np.uint8]
@@ -44,12 +46,12 @@ class Prepared(NamedTuple):
 
     @property
     def requests(self) -> list[int]:
-        """Their number, and the addresses of their arrays."""
+        """The number of requests, and the addresses of their arrays."""
         return [len(self.op), *(values.ctypes.data for values in self[:3])]
 
     @property
     def runs(self) -> list[int]:
-        """How many runs there are, where their first pages are, and how many pages a segment has."""
+        """The number of runs, the address of their first pages, and the number of pages in a segment."""
         return [len(self.first_pages) - 1, self.first_pages.ctypes.data, self.per_segment]
 
     @property
@@ -67,7 +69,7 @@ def prepared(
     in_use: Use,
     least_spare: int = SPARE_SEGMENTS,
 ) -> Prepared:
-    """The device and requests of the arguments of `log_structured`, which raises as this does."""
+    """Return device and requests for the parameters of `log_structured`. Raises the same exceptions."""
     placed = pl.col("sector").is_between(0, _MOST_SECTORS) & pl.col("nr_sectors").is_between(1, _MOST_SECTORS)
     for sector, length in requests.filter(~placed).select("sector", "nr_sectors").head(1).iter_rows():
         raise InputError(f"the trace has a request of {length:,} sectors at sector {sector:,}; no device has such")
@@ -97,7 +99,7 @@ def prepared(
 
 
 def one_device(requests: pl.DataFrame) -> None:
-    """Refuse requests of several devices (`InputError`)."""
+    """Raise `InputError` if there are requests of several devices."""
     devices = requests["dev"].unique().sort().to_list()
     if len(devices) > 1:
         names = ", ".join(map(format_dev, devices))
@@ -105,7 +107,10 @@ def one_device(requests: pl.DataFrame) -> None:
 
 
 def _with_runs(device: Prepared, pages: int) -> Prepared:
-    """The device with its `first_pages`: what is written stands alone, the rest goes on to where something begins."""
+    """Return the device with its `first_pages`.
+
+    A written page is a run of its own. Other runs extend to the next page at which a request begins or ends.
+    """
     marks = np.zeros(pages // 64 + 1, np.uint64)
     count = _native().runs_mark(*device.requests, pages, device.per_segment, marks.ctypes.data)
     first_pages = np.empty(count, np.uint32)
@@ -114,7 +119,7 @@ def _with_runs(device: Prepared, pages: int) -> Prepared:
 
 
 def _first_use(device: Prepared) -> npt.NDArray[np.uint8]:
-    """1 for runs that are read, or written in part, before all of them is written or discarded; else 0 or 2."""
+    """Return 1 for runs that are read, or written in part, before all of them is written or discarded; else 0 or 2."""
     uses = np.zeros(len(device.first_pages), np.uint8)
     if not _native().runs_first_use(*device.runs, *device.requests, uses.ctypes.data):
         raise MemoryError
@@ -123,7 +128,7 @@ def _first_use(device: Prepared) -> npt.NDArray[np.uint8]:
 
 @functools.cache
 def _native() -> ctypes.CDLL:
-    """The functions of native/model/runs.c."""
+    """Return the functions of native/model/runs.c."""
     array, size = ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
         ("runs_mark", size, (size, array, array, array, size, size, array)),
