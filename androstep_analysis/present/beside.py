@@ -56,12 +56,12 @@ def files(capture: Capture) -> Sheet:
         "file": Column("File"),
         "written": Column("Written", quantities.size),
         "read": Column("Read", quantities.size),
-        "calls": Column("Calls of fsync", quantities.count),
+        "calls": Column("fsync calls", quantities.count),
         "latency_p50": Column("Median", quantities.duration),
         "latency_max": Column("Longest", quantities.duration),
         **CERTAINTY,
     }
-    note = "By events of the page cache and of fsync; direct I/O and stores through a memory map pass by them."
+    note = "From page cache and fsync events. Direct I/O and stores through a memory map cause no such events."
     ordered = rows.sort(*order, *keys, descending=[True, True, *[False] * len(keys)], nulls_last=True)
     return Sheet("What processes wrote, read and synced", ordered, columns, note)
 
@@ -93,7 +93,7 @@ def cpus(samples: pl.LazyFrame) -> Iterator[Sheet]:
     users = measures.cpu_by_process(samples).filter(pl.col("value") > 0).sort("value", descending=True)
     yield Sheet("CPU time by process", users, {"comm": Column("Process"), "value": Column("Time", _seconds)})
     busy = measures.busyness(samples).filter(pl.col("value") > 0).sort("value", descending=True)
-    yield Sheet("How busy disks were", busy, {"disk": Column("Disk"), "value": Column("Busy", quantities.per_cent)})
+    yield Sheet("Busy time of disks", busy, {"disk": Column("Disk"), "value": Column("Busy", quantities.per_cent)})
 
 
 def counters(samples: pl.LazyFrame) -> Sheet:

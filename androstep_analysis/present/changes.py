@@ -19,8 +19,8 @@ MOST_ROWS: Final = 12
 _LACKS: Final[Mapping[str, tuple[str, str]]] = {
     TOO_FEW_RUNS: (
         "{} could be decided by more runs",
-        f"fewer than {REPEATS} recordings of a side do not show how runs differ: record {RECOMMENDED} of each, and give"
-        " the two directories that hold them",
+        f"fewer than {REPEATS} recordings of a side do not show how much runs vary: record {RECOMMENDED} of each, and"
+        " give the two directories",
     ),
     TOO_SHORT: (
         "{} vary too much within the recordings",
@@ -41,7 +41,7 @@ _COUNTED: Final = {
 def sheet(found: Overview) -> Sheet:
     """Return the table of the most important differences."""
     rows = found.table.head(MOST_ROWS)
-    said = [_said(row) for row in rows.iter_rows(named=True)]
+    texts = [_texts(row) for row in rows.iter_rows(named=True)]
     columns = {
         "what": Column("What"),
         "said_first": Column("A", by="first"),
@@ -51,11 +51,11 @@ def sheet(found: Overview) -> Sheet:
         "said_verdict": Column("Verdict", pick=True),
     }
     return Sheet(
-        "What is different", rows.with_columns(pl.DataFrame(said, dict.fromkeys([*columns][1:], pl.String))), columns
+        "What is different", rows.with_columns(pl.DataFrame(texts, dict.fromkeys([*columns][1:], pl.String))), columns
     )
 
 
-def _said(row: Mapping[str, Any]) -> dict[str, str]:
+def _texts(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the numbers and the verdict of a row as text."""
     is_share = row["unit"] == "1"
     difference, low, high = row["difference"], row["lo"], row["hi"]
@@ -117,7 +117,7 @@ def first_lines(found: Overview) -> Iterator[str]:
     counts = dict(found.table["verdict"].cast(pl.String).value_counts().iter_rows())
     said = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if name in counts]
     is_shown = not counts.keys().isdisjoint(("worse", "better", "different"))
-    answer = "B beside A: " if is_shown else "No difference is shown: "
+    answer = "B compared with A: " if is_shown else "No difference is shown: "
     yield f"{answer}of {_counted(found.table.height, 'number')} {', '.join(said)}."
 
 
@@ -132,16 +132,16 @@ def last_lines(found: Overview) -> Iterator[str]:
         yield f"Not compared: {visible(line)}."
     if found.are_busy:
         yield (
-            f"Both sides waited for storage for {BUSY:.0%} of the time or more, so that amounts per second follow its"
+            f"Both sides waited for storage for at least {BUSY:.0%} of the time, so amounts per second depend on its"
             " speed: more is neither worse nor better."
         ).replace("%", " %")
     if found.lengths and max(found.lengths) > UNEVEN_LENGTHS * min(found.lengths):
         yield (
-            "The recordings are not equally long. Of amounts per second and amounts in all, those that differ less are"
+            "The recordings have different lengths. Of amounts per second and total amounts, those that differ less are"
             " compared."
         )
     yield (
-        f"Worse and better take both sides to have done the same work. All intervals together hold with"
+        f"Worse and better assume that both sides did the same work. All intervals together hold with"
         f" {1 - LEVEL:.0%}".replace("%", " %")
         + _assumed(found.recordings)
     )
@@ -151,8 +151,8 @@ def _assumed(recordings: Sequence[int]) -> str:
     if min(recordings) >= REPEATS:
         return "."
     return (
-        f"; where a side has fewer than {REPEATS} recordings, runs are taken to differ by {AMOUNT.run_spread:.0%} in"
-        f" amounts, {PER_REQUEST.run_spread:.0%} in what comes on a request, {SHARE.run_spread * 100:.0f} points in"
+        f"; if a side has fewer than {REPEATS} recordings, runs are assumed to differ by {AMOUNT.run_spread:.0%} in"
+        f" amounts, {PER_REQUEST.run_spread:.0%} in values per request, {SHARE.run_spread * 100:.0f} points in"
         f" shares and {TIME.run_spread:.0%} in times (standard deviations)."
     ).replace("%", " %")
 

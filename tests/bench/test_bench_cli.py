@@ -99,7 +99,7 @@ def test_an_invalid_run_is_kept_and_said_to_be_so(tmp_path: Path, capsys: pytest
     options = ["--size", "64k", "--number_ios", "4", "--cache", "cold"]
     assert cli.main(["bench", str(memory), "-o", str(out), "--", *options]) == 1
     printed = capsys.readouterr()
-    assert "1 of 1 repetitions are invalid and in no number: the page cache should be cold" in " ".join(
+    assert "1 of 1 repetitions are invalid and not counted: the page cache should be cold" in " ".join(
         printed.out.split()
     )
     assert "invalid 1>" in repr(androstep.open(out))

@@ -205,8 +205,8 @@ def test_what_is_unknown_says_what_would_tell_it() -> None:
     told = headline.of(made.capture(rows))
     (said,) = (one for one in told.sentences if one.kind == "unknown")
     assert str(said) == (
-        "who (no process), files (no filesystem events), sync (no flags (rwbs)), times (no completion): told by "
-        "`androstep record`; files also by `androstep ingest --image-after`"
+        "who (no process), files (no filesystem events), sync (no flags (rwbs)), times (no completion): use "
+        "`androstep record`; files also with `androstep ingest --image-after`"
     )
     assert [gap.about for gap in told.gaps] == ["who", "files", "sync", "times"]
     assert "types" not in {one.about for one in told.sentences}
@@ -219,7 +219,7 @@ def test_without_requests_that_is_said() -> None:
     of.about["events"] = {"sched_switch": 3}
     (said,) = headline.of(of).sentences[2:]
     assert said.about == said.kind == "unknown"
-    assert str(said) == "requests (no block events): told by `androstep record`"
+    assert str(said) == "requests (no block events): use `androstep record`"
 
 
 # -- what is unusual ---------------------------------------------------------------------------------------------------
@@ -296,8 +296,8 @@ def test_a_recording_without_requests_is_never_called_complete(tmp_path: Path) -
         "  jbd2/dm-0-8-876     [001] .... 12.122534: jbd2_commit_flushing: dev 253,0 transaction 1141862986 sync 0\n"
     )
     told = [(one.about, str(one), one.kind) for one in headline.of(capture.open(tmp_path / "trace.txt")).sentences]
-    assert told[0][1].startswith("1 event, none of block I/O or of system calls")
-    assert told[1] == ("missing", "no request of block I/O is in it", "unusual")
+    assert told[0][1].startswith("1 event, none of them block I/O or system calls")
+    assert told[1] == ("missing", "no block requests", "unusual")
 
 
 def test_what_is_lost_stands_in_the_second_line_with_its_share() -> None:

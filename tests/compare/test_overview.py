@@ -118,7 +118,7 @@ def test_the_same_work_in_twice_the_time_is_no_difference() -> None:
     amounts = found.table.filter(pl.col("what").str.starts_with("bytes written"))
     assert amounts["what"].to_list() == ["bytes written in all"]
     assert not SHOWN & set(amounts["verdict"])
-    assert any("not equally long" in line for line in changes.last_lines(found))
+    assert any("different lengths" in line for line in changes.last_lines(found))
     longer = side("b", [101], count=2400)
     assert overview_of(first, longer).table.filter(what="bytes written").height == 1
     assert overview_of(first, second).table.filter(what="bytes written").height == 1
@@ -172,7 +172,7 @@ def test_the_words_and_rows_are_those_of_the_table() -> None:
     assert "worse" in printed
     first = list(changes.first_lines(found))
     assert first[0].startswith("A: a1, 1 recording, ")
-    assert first[2].startswith("B beside A: of ")
+    assert first[2].startswith("B compared with A: of ")
     lines = list(changes.last_lines(found))
     assert any("record 5 of each" in line for line in lines)
     assert any("50 % in times" in line for line in lines)

@@ -137,7 +137,7 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
     assert "duration_ms: 5000\n" in config and "write_into_file: true" in config
     shown = re.sub(r"\s+", " ", terminal.summary(made))
     assert "1 events were asked for and could not be recorded: ext4_load_inode" in shown
-    assert "who (no block_bio_queue): told by `androstep record` with root" in shown
+    assert "who (no block_bio_queue): use `androstep record` with root" in shown
 
 
 def test_a_cable_that_is_pulled_costs_nothing(phone: Scripted, tmp_path: Path) -> None:

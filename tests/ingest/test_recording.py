@@ -115,7 +115,7 @@ def test_the_command_line_takes_a_recording(
     out = str(tmp_path / "capture")
     assert cli.main(["ingest", str(recorded[0]), "--extents", "tracepoint,fiemap", "-o", out]) == 0
     assert cli.main(["summary", out, "--all"]) == 0
-    assert "What block types and files rest on" in capsys.readouterr().out
+    assert "Evidence for block types and files" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         cli.main(["ingest", str(recorded[0]), "--extents", "guess", "-o", out])
     assert "'guess' is no source of extents; use tracepoint, image" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def test_calls_of_fsync_stand_with_the_bytes_of_their_file() -> None:
     shown = beside.files(of)
     found = shown.rows.select("owner_comm", "file", "written", "calls", "latency_max").rows()
     assert found == [("app", "inode 7", 100, 1, 15), ("app", "inode 8", None, 1, None)]
-    assert "calls of fsync" in sheet(shown) and "inode 8" in sheet(shown)
+    assert "fsync calls" in sheet(shown) and "inode 8" in sheet(shown)
 
 
 def test_without_events_of_files_there_is_no_table() -> None:

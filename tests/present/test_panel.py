@@ -471,7 +471,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         page.get_by_label("Repetitions").press("Tab")
         page.get_by_role("button", name="Start", exact=True).click()
         page.get_by_role("button", name="Stop", exact=True).click()
-        expect(page.get_by_text("stopped; what was being measured is not kept")).to_be_visible()
+        expect(page.get_by_text("stopped; the unfinished test is not kept")).to_be_visible()
         assert list(place.iterdir()) == []
         assert len(list((tmp_path / "home").iterdir())) == 2
 
@@ -490,7 +490,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         # Ranking.
         tab("Ranking")
         page.get_by_role("button", name="Rank", exact=True).click()
-        expect(page.get_by_text("Nothing there is of the same job")).to_be_visible()
+        expect(page.get_by_text("No results there are of the same job")).to_be_visible()
 
         # Shared, deleted, and opened again.
         tab("History")

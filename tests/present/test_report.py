@@ -279,7 +279,7 @@ def test_waits_are_told_as_worked_out_by_hand(tmp_path: Path) -> None:
     assert actions["Dialog"] == ["1", "1", "70 ms", "–", "–", "0", "0", "0", "0", "1"]
     assert actions["Nothing"] == ["1", "0", "–", "–", "–", "0", "0", "0", "0", "0"]
     captions = [attributes["alt"] or "" for tag, attributes in page.elements if tag == "img"]
-    told = ("Mean time from an input", "How much of each of the longest waits", "The longest wait")
+    told = ("Mean time from an input", "Share of each of the longest waits", "The longest wait")
     assert all(caption.startswith(begin) for caption, begin in zip(captions[:3], told, strict=True))
     drawn = next(island for island in map(json.loads, page.scripts[:-1]) if "waits" in island)
     assert len(drawn["waits"]) == 2, "the waits are shaded in the chart"
@@ -289,7 +289,7 @@ def test_waits_without_requests_say_that_nothing_is_known_of_storage(tmp_path: P
     report.write(waiting.capture(has_requests=False), tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     assert ["Go", "390 ms", "890 ms"] in page.rows
-    assert "what the storage did meanwhile is not known" in " ".join(page.text)
+    assert "the I/O during the waits is unknown" in " ".join(page.text)
     assert "Who read and wrote?" not in page.text
 
 

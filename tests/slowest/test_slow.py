@@ -214,7 +214,7 @@ def test_the_line_of_a_call() -> None:
     said = "".join(map(str, layout.line(call)))
     assert said == (
         "100 ns mail waited in fsync of mail.db: 50 ns device flush, 20 ns journal commit, 18 ns its requests, "
-        "12 ns unaccounted for; game wrote 4 KiB meanwhile"
+        "12 ns unaccounted for; game wrote 4 KiB in that time"
     )
 
 

@@ -36,7 +36,7 @@ def too_little(coverage: float | None) -> str:
     """Return why an empty result means nothing (empty if it means something)."""
     if coverage is None or coverage >= LEAST_KNOWN:
         return ""
-    return f"what it needs is known of {per_cent(coverage)} of the bytes only, and nothing was found there"
+    return f"the needed data are known for only {per_cent(coverage)} of the bytes, and nothing was found there"
 
 
 def _coverage(evidence: Evidence, columns: list[str]) -> float | None:

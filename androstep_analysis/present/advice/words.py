@@ -66,7 +66,7 @@ def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | No
         sentence
         for (name,), rows in found.group_by("trigger", maintain_order=True)
         for sentence in _of_trigger(named[str(name)], rows, first_ns, None if every else MOST)
-    ] or [Sentence("found", ("nothing by the limits of docs/advise.md",))]
+    ] or [Sentence("found", ("nothing above the limits in docs/advise.md",))]
     rest = advice.filter(pl.col("status") != "found")
     if every:
         return Headline((*said, *(_without(named[row["trigger"]], row) for row in rest.iter_rows(named=True))))

@@ -66,7 +66,7 @@ def _contents(capture: Capture) -> Iterator[list[Part]]:
 
 
 def _events(capture: Capture) -> list[Part]:
-    return [*amount_of(sum(capture.events.values()), "event", "events"), ", none of block I/O or of system calls"]
+    return [*amount_of(sum(capture.events.values()), "event", "events"), ", none of them block I/O or system calls"]
 
 
 def _window(capture: Capture) -> list[Part]:
@@ -96,7 +96,7 @@ def complete(capture: Capture) -> Sentence:
         lost.append([Amount(len(missing) - _MESSAGES, "losses"), " more in `androstep summary --all`"])
     has_requests = bool(capture.about["rows"]["requests"])
     is_other = not (has_requests or any(capture.about[part] for part in ("bench", "replay", "steps", "gui")))
-    said: list[list[Part]] = lost or [["no request of block I/O is in it" if is_other else "no loss reported"]]
+    said: list[list[Part]] = lost or [["no block requests" if is_other else "no loss reported"]]
     if has_requests:
         said += [*_seen(capture.population), *_known(capture)]
     is_empty = is_other and not any(capture.about["rows"][table] for table in _ROWS)
@@ -110,7 +110,7 @@ def _seen(counts: dict[str, int]) -> Iterator[list[Part]]:
     if count == issued == completed:
         yield ["every request has issue and completion"]
     elif not issued and not completed:
-        yield ["one time for each request, no issue and no completion"]
+        yield ["one timestamp per request, without issue and completion"]
     else:
         for name, number in (("completion", completed), ("issue", issued)):
             if not number:
@@ -133,11 +133,11 @@ def _known(capture: Capture) -> Iterator[list[Part]]:
         if of_op:
             told.append([f"{words}: ", *listed(of_op)])
     if told:
-        yield ["proven of bytes ", *listed(told, "; ")]
+        yield ["proven share of bytes ", *listed(told, "; ")]
     inferred: list[list[Part]] = [
         [Amount(share, "1"), f" of bytes {words}"]
         for op, words in VERBS.items()
         if (share := shares.get("inferred", {}).get(op, 0)) > _LEAST_INFERRED
     ]
     if inferred:
-        yield ["type or file only likely of ", *listed(inferred)]
+        yield ["type or file only inferred for ", *listed(inferred)]

@@ -126,7 +126,7 @@ def _validity(runs: pl.DataFrame) -> Sentence:
     reason, count = reasons.row(0)
     said: list[Part] = [Amount(invalid.height, "repetitions"), " of ", Amount(runs.height, "repetitions")]
     why: list[Part] = [Quote(reason or "no reason given"), " (", Amount(count, "repetitions"), ")"]
-    return Sentence("valid", (*said, " repetitions are invalid and in no number: ", *why), "unusual")
+    return Sentence("valid", (*said, " repetitions are invalid and not counted: ", *why), "unusual")
 
 
 def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
@@ -140,9 +140,7 @@ def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
 def _few(few: int, configurations: int) -> Sentence:
     """Return the sentence on configurations with too few repetitions, and how to get enough."""
     of: list[Part] = [Amount(few, "configurations"), " of ", Amount(configurations, "configurations")]
-    words = (
-        f" have fewer than {RELIABLE} valid repetitions, so no interval of 95 %; measure with `--repeats {RELIABLE}`"
-    )
+    words = f" have fewer than {RELIABLE} valid repetitions, so no 95 % interval; measure with `--repeats {RELIABLE}`"
     return Sentence("intervals", (*of, words), "unknown")
 
 
@@ -178,7 +176,8 @@ def _configurations(
     return grid(
         ("configuration", "operations", "bytes", "p50", "p99", "CPU", "iowait", "switches", "n"),
         tuple(cells),
-        f"{more}Medians of n valid repetitions. CPU and iowait: of the time of all CPUs. Switches: of context.",
+        f"{more}Medians of n valid repetitions. CPU and iowait: share of the time of all CPUs. Switches: context"
+        " switches.",
     )
 
 
@@ -241,7 +240,9 @@ def of_replay(capture: Capture) -> Headline:
     runs = tables["replay_runs"].height
     more = f"The first {ROWS} of {runs:,} replays. " if runs > ROWS else ""
     header = ("on", "mode", "took", "recorded", "I/O time", "late p50", "late p99")
-    return Headline((*sentences, grid(header, rows, f"{more}Late: how long after it was due an operation began.")))
+    return Headline(
+        (*sentences, grid(header, rows, f"{more}Late: delay between the due time and the begin of an operation."))
+    )
 
 
 # -- waits ------------------------------------------------------------------------------------------------------------

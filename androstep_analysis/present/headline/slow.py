@@ -75,22 +75,22 @@ def line(row: Row) -> tuple[Part, ...]:
 def nothing(capture: Capture, op: str | None) -> str:
     """Return why no operation can be listed, and which events would be needed."""
     has = capture.about["rows"]
-    what = "operation" if op is None else "call of fsync" if op == "fsync" else op
+    what = "operation" if op is None else "fsync call" if op == "fsync" else op
     if op == "fsync" and not has["requests"] + has["syscalls"] + has["fs_events"]:
-        return "nothing was recorded that waits until data is on the device"
+        return "no fsync was recorded: there are no requests, system calls or filesystem events"
     how = (
         "ext4_sync_file_enter and _exit, f2fs_sync_file_enter and _exit, or system calls with their duration"
         if op == "fsync"
         else "block_rq_issue and block_rq_complete; of fsync also system calls with their duration"
     )
-    return f"no {what} has both its begin and its end in the recording; the events that tell it: {how}"
+    return f"no {what} has both its begin and its end in the recording; record {how}"
 
 
 def _block(row: Row) -> Block:
     answer = Sentence(quantities.duration(row["duration_ns"]), tuple(_answer(row)))
     bar, span_ns = _bar(row), (row["at_ns"], row["at_ns"] + row["duration_ns"])
     drawn = (Sentence("stages", (bar,)), Sentence("stages", _legend(row)))
-    return Block((answer, _when(row), _process(row), _file(row), *drawn, _meanwhile(row)), bar, span_ns)
+    return Block((answer, _when(row), _process(row), _file(row), *drawn, _device(row)), bar, span_ns)
 
 
 # -- the line ---------------------------------------------------------------------------------------------------------
@@ -108,10 +108,10 @@ def _answer(row: Row) -> Iterator[Part]:
     long = sorted((name for name in times if times[name] * _SHARE >= row["duration_ns"]), key=lambda name: -times[name])
     said = listed(_took(name, times[name]) for name in long)
     if row["op"] != "fsync" and row["flush_ns"] * _SHARE >= max(row["duration_ns"], 1):
-        said += [", beside a device flush for ", Amount(row["flush_ns"], "ns")]
+        said += [", during a device flush of ", Amount(row["flush_ns"], "ns")]
     yield from (": ", *said)
     if row["others_process"]:
-        yield from ("; ", *_moved(row, 0), " meanwhile")
+        yield from ("; ", *_moved(row, 0), " in that time")
 
 
 def _who(row: Row) -> list[Part]:
@@ -157,8 +157,8 @@ def _moved(row: Row, at: int) -> list[Part]:
 
 
 def _when(row: Row) -> Sentence:
-    kind = "call of fsync" if row["op"] == "fsync" else str(row["op"]).replace("_", " ")
-    kinds = "calls of fsync" if row["op"] == "fsync" else {"flush": "flushes"}.get(row["op"], f"{kind}s")
+    kind = "fsync call" if row["op"] == "fsync" else str(row["op"]).replace("_", " ")
+    kinds = "fsync calls" if row["op"] == "fsync" else {"flush": "flushes"}.get(row["op"], f"{kind}s")
     peers, faster = row["peers"], row["faster"]
     said: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
     if peers == 1:
@@ -191,22 +191,20 @@ def _file(row: Row) -> Sentence:
     return Sentence("file", (*known, *more, f", {row['file_certainty']}", *place, *flags))
 
 
-def _meanwhile(row: Row) -> Sentence:
-    begun = "when it began" if row["op"] == "fsync" else "at its issue, with it"
+def _device(row: Row) -> Sentence:
+    begun = "when it began" if row["op"] == "fsync" else "at its issue, including it"
     said: list[list[Part]] = []
     if row["depth"] is not None:
         said.append([f"{_requests(row['depth'])} in the device {begun}"])
-    said.append(
-        [f"{_requests(row['others'], 'other ')} in it meanwhile" if row["others"] else "no other in it meanwhile"]
-    )
+    said.append([f"{_requests(row['others'], 'other ')} in that time" if row["others"] else "no others in that time"])
     if row["flush_ns"]:
-        said.append(["a device flush for ", Amount(row["flush_ns"], "ns")])
+        said.append(["a device flush of ", Amount(row["flush_ns"], "ns")])
     said += [_moved(row, at) for at in range(len(row["others_process"]))]
     if row["error"]:
         said.append([f"it failed with error {row['error']}"])
     if row["lost"]:
-        said.append(["events may have been lost meanwhile"])
-    return Sentence("meanwhile", tuple(listed(said, "; ")), "unusual" if row["lost"] or row["error"] else "fact")
+        said.append(["events may have been lost in that time"])
+    return Sentence("device", tuple(listed(said, "; ")), "unusual" if row["lost"] or row["error"] else "fact")
 
 
 def _requests(number: int, which: str = "") -> str:

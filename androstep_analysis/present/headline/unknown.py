@@ -22,9 +22,9 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
     by: dict[str, list[str]] = {}
     for gap in gaps:
         by.setdefault(gap.by, []).append(f"{gap.about} ({gap.why})")
-    said = [f"{', '.join(what)}: told by {tells}" for tells, what in by.items()]
-    said += [f"{gap.about} also by {gap.also}" for gap in gaps if gap.also]
-    return Sentence("unknown", ("; ".join(said),), "unknown")
+    parts = [f"{', '.join(reasons)}: use {command}" for command, reasons in by.items()]
+    parts += [f"{gap.about} also with {gap.also}" for gap in gaps if gap.also]
+    return Sentence("unknown", ("; ".join(parts),), "unknown")
 
 
 def owners(capture: Capture) -> Gap:
@@ -36,11 +36,11 @@ def owners(capture: Capture) -> Gap:
 def files(capture: Capture) -> Gap:
     """Return why no file is known."""
     if capture.about.get("snapshots"):
-        return Gap("files", "no image or listing is proven to be of it", "one taken right after recording")
+        return Gap("files", "no image or listing is proven to fit", "one taken right after recording")
     if capture.io.select(pl.col("ino").is_not_null().any()).collect().item():
         return Gap("files", "inodes without names", _IMAGE)
     if capture.about["rows"]["fs_events"]:
-        return Gap("files", "no event names one", _IMAGE)
+        return Gap("files", "no event has a path", _IMAGE)
     return Gap("files", "no filesystem events", _RECORD, _IMAGE)
 
 
@@ -65,9 +65,9 @@ def requests() -> Gap:
 
 def call_times() -> Gap:
     """Return why the duration of system calls is unknown."""
-    return Gap("times", "the calls have none", _STRACE)
+    return Gap("times", "the calls have no times", _STRACE)
 
 
 def paths() -> Gap:
     """Return why the files of system calls are unknown."""
-    return Gap("files", "no call tells its path", _STRACE)
+    return Gap("files", "no call has a path", _STRACE)

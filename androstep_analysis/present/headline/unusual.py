@@ -43,7 +43,7 @@ def sentences(capture: Capture, found: Mapping[str, pl.DataFrame] | None) -> Ite
     if parts:
         yield Sentence("unusual", tuple(listed(parts, "; ")), "unusual")
     elif found is not None:
-        yield Sentence("unusual", ("nothing by the rules of docs/summary.md",))
+        yield Sentence("unusual", ("nothing above the limits in docs/summary.md",))
     noted = [loss for loss in capture.losses if not losses.is_missing(loss) and not losses.is_of_time(loss)]
     if noted:
         yield Sentence("noted", tuple(listed([[Quote(loss.message)] for loss in noted], "; ")))
@@ -59,7 +59,7 @@ def _doubts(capture: Capture) -> Iterator[list[Part]]:
     ]
     if doubted:
         yield [
-            f"the trace does not prove that the {' and the '.join(doubted)} is of it; what only that tells is inferred"
+            f"the trace does not prove that the {' and the '.join(doubted)} fits it; facts from that alone are inferred"
         ]
 
 
@@ -78,7 +78,7 @@ def _of_requests(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Iterato
             Amount(queued, "requests"),
             " more requests (",
             size,
-            ") were queued and never issued (in no number)",
+            ") were queued and never issued (not counted)",
         ]
     for rule, result, column in (("process", "processes", "owner_comm"), ("file", "files", "path")):
         yield from _dominant(rule, found[result], column, number)

@@ -90,8 +90,8 @@ class Gap:
     also: str = ""
 
     def __str__(self) -> str:
-        also = f", also by {self.also}" if self.also else ""
-        return f"unknown: {self.about} ({self.why}): told by {self.by}{also}"
+        also = f", or {self.also}" if self.also else ""
+        return f"unknown: {self.about} ({self.why}): use {self.by}{also}"
 
 
 @dataclass(frozen=True)

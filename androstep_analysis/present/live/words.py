@@ -31,7 +31,7 @@ def headline(moment: Moment) -> str:
         f"read {in_unit(whole['read_bytes_per_s'] or 0, 'B/s')}, written"
         f" {in_unit(whole['written_bytes_per_s'] or 0, 'B/s')}, {in_unit(whole['requests_per_s'] or 0, '1/s')}",
         *([f"99 % in {in_unit(whole['d2c_p99_ns'], 'ns')}"] if whole["d2c_p99_ns"] is not None else []),
-        *([f"owner known of {in_unit(whole['owned_ratio'], '1')}"] if whole["owned_ratio"] is not None else []),
+        *([f"owner known for {in_unit(whole['owned_ratio'], '1')}"] if whole["owned_ratio"] is not None else []),
     ]
     return "; ".join(said)
 
@@ -42,7 +42,7 @@ def cost(moment: Moment) -> str:
         f"{in_unit(moment.seconds, 's')} with {moment.events:,} events",
         f"history {in_unit(moment.history_s, 's')}",
         f"recorder {in_unit(moment.recorder_ratio, '1')} of a CPU there",
-        f"joining {in_unit(moment.analysis_ratio, '1')} of one here",
+        f"analysis {in_unit(moment.analysis_ratio, '1')} of one here",
         *([f"{moment.lost_events:,} events lost"] if moment.lost_events else []),
     ]
     return ", ".join(said)

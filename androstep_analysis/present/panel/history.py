@@ -66,7 +66,7 @@ def result(directory: Path) -> Result:
     """Return the result in a capture directory. Raise `InputError` if there is none."""
     opened = capture.open(directory)
     if not opened.about["bench"]:
-        raise InputError(f"{directory}: no results of a benchmark are in it")
+        raise InputError(f"{directory}: contains no benchmark results")
     name, note = _noted(directory)
     return Result(opened, directory, name or directory.name, note)
 
@@ -155,7 +155,7 @@ def _unpacked(file: Path, directory: Path) -> Path | None:
         return None
     for source in manifest.read(found.parent).sources:
         if Path(source.path).is_absolute():
-            raise InputError(f"{source.path}: a shared result holds all that it was made from; this one does not")
+            raise InputError(f"{source.path}: is missing from the shared result; share it again with all its files")
         manifest.verify(source, found.parent)
     shutil.rmtree(found.parent / "tables", ignore_errors=True)
     return found.parent

@@ -32,7 +32,7 @@ class HistoryPage:
             rows=8, description="Results", style=_LABELS, layout=widgets.Layout(width="auto")
         )
         self._list.observe(self._show, names="value")
-        hint = "One is shown with its settings; two or more are compared (Ctrl or Shift adds one)."
+        hint = "Select one to see its settings, or two or more to compare them (Ctrl or Shift adds one)."
         self._open = widgets.FileUpload(description="Open a shared file", layout=widgets.Layout(width="14em"))
         self._open.observe(lambda _: self._receive(), names="value")
         self._name = widgets.Text(description="Name", style=_LABELS, layout=_FIELD)
@@ -124,7 +124,11 @@ class HistoryPage:
                 stem = chosen[0].directory.name
                 report.write(chosen[0].capture, page)
                 links = [
-                    _link(f"{stem}.tar.xz", history.packed(chosen[0].directory), "the result: others open it here"),
+                    _link(
+                        f"{stem}.tar.xz",
+                        history.packed(chosen[0].directory),
+                        "the result, to be opened in another panel",
+                    ),
                     _link(f"{stem}.html", page.read_bytes(), "a page to read"),
                 ]
             else:

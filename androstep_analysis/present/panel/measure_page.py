@@ -67,7 +67,7 @@ class MeasurePage:
         self._fields = _fields(job)
         self._own = widgets.VBox(list(self._fields.values()))
         self._plan = widgets.HTML()
-        self._name = widgets.Text(placeholder="what you will know the result by")
+        self._name = widgets.Text(placeholder="a name for the result")
         fields = {"Device": self._where, "Directory": self._directory, "What to measure": self._preset}
         fields |= {"Repetitions": self._repeats, "Name": self._name}
         for title, field in fields.items():
@@ -139,12 +139,12 @@ class MeasurePage:
         """Return sentences on what will be done, its cost, and what the results are good for."""
         job = self.job
         times = f"{job.repeats} times each" if job.repeats > 1 else "once each"
-        cost = f"Writes about {_size(job.written_bytes)}, takes up to {_size(job.room_bytes)} of room"
+        cost = f"Writes about {_size(job.written_bytes)}, needs up to {_size(job.room_bytes)} of free space"
         few = (
-            f"Of fewer than {RELIABLE} repetitions there is no interval of 95 %: measure {RELIABLE} times or more to "
-            "compare."
+            f"Fewer than {RELIABLE} repetitions have no 95 % interval: measure at least {RELIABLE} times to compare "
+            "results."
         )
-        enough = f"{RELIABLE} are the fewest whose interval holds the median with 95 %"
+        enough = f"at least {RELIABLE} are needed for a 95 % interval of the median"
         return [
             *job.words(),
             f"All {times}: {enough}." if job.repeats >= RELIABLE else el("b", few),
@@ -236,12 +236,12 @@ def _fields(job: Job) -> dict[str, Any]:
 
 def _there(place: Place) -> Element:
     """Return a description of the storage below a directory."""
-    room = "free space is not told" if place.free_bytes is None else f"{_size(place.free_bytes)} free"
+    free = "free space unknown" if place.free_bytes is None else f"{_size(place.free_bytes)} free"
     on = ", ".join(part for part in (place.kind, place.model) if part)
     return shown.lines(
         [
             el("b", " · ".join([*([place.device] if place.device else []), place.path])),
-            f"{place.mount.fs_type} on {on} ({place.mount.source}), {room}",
+            f"{place.mount.fs_type} on {on} ({place.mount.source}), {free}",
             f"Mounted on {place.mount.path} with {place.mount.options}",
         ]
     )

@@ -71,11 +71,11 @@ class Measuring(threading.Thread):
     def run(self) -> None:
         """Run the measurement in this thread."""
         made: Path | None = None
-        problem: str | None = "the program failed; the notebook's log tells how"
+        problem: str | None = "the program failed; see the notebook's log"
         try:
             made, problem = self._measured()
         except Stopped:
-            problem = "stopped; what was being measured is not kept"
+            problem = "stopped; the unfinished test is not kept"
         except (InputError, OSError) as error:
             problem = str(error)
         finally:

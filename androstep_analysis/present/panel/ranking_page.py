@@ -29,13 +29,13 @@ class RankingPage:
             rows=6, description="Your results", style=labels, layout=widgets.Layout(width="auto")
         )
         self._beside = widgets.Text(
-            _released(), description="Beside those in", style=labels, layout=widgets.Layout(width="auto")
+            _released(), description="Compare with", style=labels, layout=widgets.Layout(width="auto")
         )
         rank = widgets.Button(description="Rank", button_style="primary")
         rank.on_click(lambda _: self._show())
         hint = (
-            "Results of the same job are ranked in each test, the fastest first; where no comparison tells some apart, "
-            "they share ranks. The released results are of virtual machines, and of no phone."
+            "Results of the same job are ranked in each test, the fastest first. Results that no comparison "
+            "distinguishes share ranks. The released results are from virtual machines, not from phones."
         )
         self._shown = widgets.HTML()
         self.widget = widgets.VBox([widgets.HTML(str(el("p", hint))), self._own, self._beside, rank, self._shown])
@@ -56,11 +56,15 @@ class RankingPage:
         try:
             own = [history.result(self._home / name) for name in self._own.value]
             if not own:
-                raise InputError("choose at least one of your results; measure first where there is none")
+                raise InputError("choose at least one of your results; if there are none, measure first")
             beside = self._recordings(self._beside.value)
             ranked = shown.compared(own, beside)
             alone = set(ranked.measured["capture"]) <= {one.name for one in own}
-            said = ["Nothing there is of the same job: measure with a preset to be ranked beside it."] if alone else []
+            said = (
+                ["No results there are of the same job: measure with a preset to be ranked among them."]
+                if alone
+                else []
+            )
             parts = [shown.lines(said), shown.ranking(ranked, [one.name for one in own])]
         except (InputError, OSError) as error:
             parts = [el("p", str(error), class_="refused", role="alert")]

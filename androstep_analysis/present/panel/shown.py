@@ -107,7 +107,7 @@ def outcome(result: Result) -> Element:
         metrics.setdefault(tuple(row[name] for name in dims), {})[row["metric"]] = row
     rows = [_outcome(dims, key, found, beside.get(key, {})) for key, found in metrics.items()]
     header = ["test", "rate", "from", "to", "bytes", "p99", "CPU", "I/O wait", "switches", "invalid"]
-    shown = table("Medians, with the interval that holds them with 95 %", header, rows)
+    shown = table("Medians, with 95 % intervals", header, rows)
     few = [found["invalid_runs"] for found in metrics.values()]
     is_few = any(row["n"] - row["value"] < RELIABLE for row in few)
     said = [TOO_FEW] if is_few else []
@@ -115,7 +115,7 @@ def outcome(result: Result) -> Element:
 
 
 TOO_FEW: Final = (
-    f"Fewer than {RELIABLE} valid repetitions: from and to are the least and the greatest, and no interval of 95 %."
+    f"Fewer than {RELIABLE} valid repetitions: from and to are the minimum and the maximum, not a 95 % interval."
 )
 
 
@@ -127,7 +127,7 @@ def _told(result: Result) -> list[Element]:
     of_place = [", ".join(runs[name].drop_nulls().unique(maintain_order=True)) for name in places]
     said = [result.when and f"{result.when} UTC", *known, *of_place]
     commands = runs["command"].drop_nulls().unique(maintain_order=True)
-    asked = el("details", el("summary", "What iobench was asked for"), *(el("pre", command) for command in commands))
+    asked = el("details", el("summary", "Commands of iobench"), *(el("pre", command) for command in commands))
     return [
         *([el("pre", result.note)] if result.note else []),
         el("p", " · ".join(str(part) for part in said if part)),
@@ -211,7 +211,7 @@ def _verdict(row: Mapping[str, Any]) -> list[Element | str]:
     """Return a sentence on which result is faster, and by how much."""
     first, second = row["group_first"], row["group_second"]
     if row["verdict"] not in ("higher", "lower"):
-        return [f"{second} beside {first}: {words.verdict(dict(row))}"]
+        return [f"{second} compared with {first}: {words.verdict(dict(row))}"]
     faster = "faster" if row["verdict"] == "higher" else "slower"
     of = "transactions" if row["metric"] == "tps" else "operations"
     bounds = "" if row["ratio_lo"] is None else f" (95 %: {row['ratio_lo']:.2f} to {row['ratio_hi']:.2f})"

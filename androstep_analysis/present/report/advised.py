@@ -24,8 +24,8 @@ for each event."""
 def elements(capture: Capture) -> list[Element]:
     """Return the findings by trigger, the most costly first, with at most `words.MOST` findings of each."""
     if capture.about["rows"].get("fs_events", 0) > MOST_EVENTS:
-        text = f"With more than {MOST_EVENTS:,} events of filesystems this takes its time: "
-        return [el("p", text, el("code", "androstep advise CAPTURE"), " looks for it.", class_="unknown")]
+        text = f"Not computed for a page: there are more than {MOST_EVENTS:,} filesystem events. Run "
+        return [el("p", text, el("code", "androstep advise CAPTURE"), " to compute it.", class_="unknown")]
     told = advice.advise(capture)
     named = {trigger.name: trigger for trigger in advice.triggers()}
     found = [
@@ -33,11 +33,11 @@ def elements(capture: Capture) -> list[Element]:
         for (name,), rows in told.filter(status="found").group_by("trigger", maintain_order=True)
         for element in _of_trigger(named[str(name)], rows, capture)
     ]
-    without = {"nothing": "By the limits of docs/advise.md nothing", "cannot tell": "The recording cannot tell"}
-    for status, said in without.items():
+    without = {"nothing": "No findings", "cannot tell": "Undecided, because the recording lacks data"}
+    for status, intro in without.items():
         titles = [named[name].title for name in told.filter(status=status)["trigger"]]
         kind = {"class_": "unknown"} if status == "cannot tell" else {}
-        found += [el("p", f"{said} of: {'; '.join(titles)}.", **kind)] if titles else []
+        found += [el("p", f"{intro}: {'; '.join(titles)}.", **kind)] if titles else []
     return found
 
 

@@ -64,7 +64,7 @@ def _queues(table: pl.DataFrame) -> list[Element]:
         "dev": Column("Device", cells.device),
         "n": Column("Requests", cells.count),
         "mean": Column("In the device, mean", lambda depth: f"{depth:.2f}"),
-        "max": Column("most", cells.count),
+        "max": Column("maximum", cells.count),
         "idle_ratio": Column("Idle", cells.per_cent),
         "coverage": Column("of the time", cells.per_cent),
     }
@@ -92,7 +92,7 @@ def _lives(table: pl.DataFrame) -> list[Element]:
         "alive_ratio": Column("Alive", cells.per_cent),
         **sheets.CERTAINTY,
     }
-    return [cells.table(wide.sort("writes", descending=True), columns, "Lives of what is written")]
+    return [cells.table(wide.sort("writes", descending=True), columns, "Lifetimes of written data")]
 
 
 def _costs(table: pl.DataFrame) -> list[Element]:
@@ -129,18 +129,20 @@ QUEUE: Final = Section(
             "queue",
             "queue",
             plot.queue,
-            "Share of the time in which device {device}, which served most requests, has at least so many of them.",
+            "Share of time in which device {device} (the one with the most requests) had at least a given number of "
+            "requests. The further to the right the line extends, the deeper the queue.",
         ),
         Figure(
             "depth_over_time",
             "depth_over_time",
             plot.depth_over_time,
-            "Requests in device {device} in bins of {bin}: the mean, and up to the most.",
+            "Requests in device {device} over time, in bins of {bin}: the line is the mean, the upper edge of the band "
+            "the maximum.",
             in_time=True,
         ),
     ),
-    unknown="How many requests the device had at a time is unknown: no request has both issue and completion, or "
-    "events were lost all the time. The events block_rq_issue and block_rq_complete tell it.",
+    unknown="The queue depth is unknown: no request has both issue and completion, or events were lost all the time. "
+    "Record the events block_rq_issue and block_rq_complete.",
     told_if_empty=True,
 )
 HOT: Final = Section(
@@ -152,12 +154,13 @@ HOT: Final = Section(
             "hotness",
             "hotness",
             plot.hotness,
-            "Share of the reads and writes of blocks that goes to those that are read or written most.",
+            "Share of reads and writes that go to the most accessed blocks. A steep rise at the left means that few "
+            "blocks get most accesses.",
         ),
     ),
 )
 LIVES: Final = Section(
-    "Lives of what is written",
+    "Lifetimes of written data",
     ("lifetimes",),
     (("lifetimes", _lives),),
     (
@@ -165,8 +168,8 @@ LIVES: Final = Section(
             "lifetimes",
             "lifetimes",
             plot.lifetimes,
-            "What became of the blocks that were written, by the type of file; of those with most writes. What "
-            "is of no known file, as the journal, is unknown here.",
+            "Outcome of written blocks by file type, for the types with the most writes. Blocks without a known file, "
+            "such as the journal, are listed as unknown.",
         ),
     ),
 )
@@ -179,10 +182,12 @@ COST: Final = Section(
             "write_cost",
             "write_cost",
             plot.write_cost,
-            "Bytes that reached the device for each byte that a process wrote to files, by kind of block.",
+            "Bytes that reached the device for each byte that a process wrote to files, by kind of block. To the right "
+            "of the line at 1, the device wrote more than the process.",
         ),
     ),
-    unknown="What a written byte costs is not told here: no events of the filesystem (androstep record has them) tell "
-    f"what processes wrote, or there are more than {MOST_EVENTS:,}: androstep measure CAPTURE write_cost --by process.",
+    unknown="The cost of a written byte is unknown: the recording has no filesystem events on the writes of processes "
+    f"(androstep record records them), or more than {MOST_EVENTS:,} events; then run androstep measure CAPTURE "
+    "write_cost --by process.",
     told_if_empty=True,
 )

@@ -67,7 +67,7 @@ def first(context: Context) -> list[Element]:
     """Return the tiles of the overview: configurations, repetitions and extreme rates."""
     runs, summary = _frame(context, "bench_runs"), _frame(context, "bench")
     told, invalid = _told(runs), int((~runs["valid"]).sum())
-    bad = f"of {runs.height:,} repetitions, left out of every number" if invalid else ""
+    bad = f"of {runs.height:,} repetitions, not counted" if invalid else ""
     tiles = [
         overview.tile("Configurations", f"{runs.select(told).unique().height:,}", f"by {', '.join(map(_title, told))}"),
         overview.tile("Repetitions", f"{runs.height:,}", f"{_seconds(runs):,.0f} s measured"),
@@ -200,8 +200,8 @@ def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
     if not drawn:
         return []
     more = spread.height - len(drawn)
-    said = [el("p", f"The {len(drawn)} whose repetitions differ most, of {spread.height}.")] if more > 0 else []
-    return [*said, *section.grid(drawn)]
+    note = f"The {len(drawn)} of {spread.height} configurations with the largest differences between repetitions."
+    return [*([el("p", note)] if more > 0 else []), *section.grid(drawn)]
 
 
 def _invalid(runs: pl.DataFrame) -> list[Element]:
@@ -215,7 +215,7 @@ def _invalid(runs: pl.DataFrame) -> list[Element]:
         "invalid": Column("Why"),
     }
     return [
-        el("p", f"{invalid.height:,} of {runs.height:,} repetitions are in no number.", class_="losses"),
+        el("p", f"{invalid.height:,} of {runs.height:,} repetitions are not counted.", class_="losses"),
         cells.table(invalid, columns, "Invalid repetitions"),
     ]
 

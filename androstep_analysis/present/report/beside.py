@@ -24,7 +24,7 @@ def parts(capture: Capture, glossary: Glossary) -> Iterator[Part]:
     if rows["syscalls"]:
         yield Part("calls", "Which system calls?", _tables(beside.calls(capture.syscalls)))
     if rows["commands"]:
-        yield Part("commands", "Which commands got the device?", _tables([beside.commands(capture.commands)]))
+        yield Part("commands", "Which commands did the device receive?", _tables([beside.commands(capture.commands)]))
     if rows["samples"]:
         if cpus := _tables(beside.cpus(capture.samples)):
             yield Part("cpu", "What did the CPUs do?", [*cpus, *glossary.fold(("cpu", "busyness"))])

@@ -23,9 +23,7 @@ def elements(context: Context, *, of_requests: bool) -> list[Element]:
     compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
     if capture.lost_events:
-        lost.insert(
-            0, el("li", f"The recorder lost {capture.lost_events:,} events: what they would have told is missing.")
-        )
+        lost.insert(0, el("li", f"The recorder lost {capture.lost_events:,} events; their information is missing."))
     of_numbers = [
         el("p", population.sentence(capture.population, capture.losses, capture.lost_events)),
         *_coverage(capture),
@@ -47,7 +45,7 @@ def _coverage(capture: Capture) -> list[Element]:
         return []
     wide = capture.coverage.pivot("metric", index="op", values="value", maintain_order=True)
     titles = {
-        "matched": "Issue and completion seen",
+        "matched": "Issue and completion recorded",
         "mapped": "File or block type known",
         "inferred": "inferred",
         "owned": "Owner known",

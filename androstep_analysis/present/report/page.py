@@ -69,7 +69,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
         ]
     parts.append(Part("slow", "What was slow, and why?", slow.elements(context, has_figures=drawn is not None)))
     if has_requests:
-        parts.append(Part("advice", "What could be mended?", advised.elements(capture)))
+        parts.append(Part("advice", "Which I/O could be avoided?", advised.elements(capture)))
     parts += beside.parts(capture, context.glossary)
     parts += [
         Part("trust", "What was lost or is unknown?", coverage.elements(context, of_requests=has_requests)),
@@ -117,7 +117,7 @@ def _answer(name: str, sections: tuple[section.Section, ...], context: Context, 
     if name != "pattern" or drawn is None:
         return told
     caption = (
-        f"Requests over time of issue, on device {context.words['device']}, which served most of them: a circle is a "
-        "read, a square a write, a bar anything else."
+        f"Requests on device {context.words['device']} (the one with the most requests) over time of issue. A circle "
+        "is a read, a square a write, a bar anything else."
     )
     return [el("h3", "Where, how large, how long"), timeline.chart("requests", "Requests over time", caption), *told]

@@ -100,7 +100,7 @@ def _replayed_calls(table: pl.DataFrame) -> list[Element]:
     }
     return [
         cells.table(rows, columns, "Replayed calls"),
-        el("p", "Quantiles are those of the replay in which they are greatest.", class_="note"),
+        el("p", "Quantiles are those of the slowest replay.", class_="note"),
     ]
 
 
@@ -136,15 +136,15 @@ SECTION: Final = Section(
             "replay_io_time",
             plot.replay_io_time,
             "Total I/O time of a replay, and of the calls that take most of it: median of the replays on each "
-            "filesystem, with the interval of the median (below six replays: least and greatest). Replays of "
-            "different programs or modes stand apart.",
+            "filesystem, with the interval of the median (fewer than six replays: minimum and maximum). Replays of "
+            "different programs or modes are shown one by one.",
         ),
         Figure(
             "replay_lateness",
             "replay_lateness",
             _lateness,
-            "Cumulative distribution of lateness, of operations that were due: of one replay with the parts it is made "
-            "of, of several a line each. Time is logarithmic; what began within 1 µs stands at the left end.",
+            "Cumulative distribution of the lateness of operations: of one replay with its components, of several "
+            "replays one line each. Time is logarithmic; operations that began within 1 µs are at the left end.",
         ),
     ),
 )

@@ -113,7 +113,7 @@ def _four(name: str, result: str, draw: Callable[..., Axes], what: str) -> tuple
         for basis, noun in (("count", "Requests"), ("bytes", "Bytes"))
         for relative, suffix, caption in (
             (False, "", f"{noun} by {what}, without empty flushes."),
-            (True, "_share", f"{noun} by {what}, in per cent of the operation's."),
+            (True, "_share", f"{noun} by {what}, in per cent of the operation."),
         )
     )
 
@@ -124,7 +124,7 @@ _STEPS: Final = {
     "Q2C": "from queueing to completion",
 }
 
-_IMAGE: Final = "an image or a listing of the filesystem tells it (androstep ingest --image-after, --listing-after)."
+_IMAGE: Final = "Add an image or a listing of the filesystem (androstep ingest --image-after, --listing-after)."
 
 _PROCESSES: Final = Section(
     "Processes",
@@ -135,14 +135,14 @@ _PROCESSES: Final = Section(
             "top_processes",
             "processes",
             plot.volume,
-            "Bytes read and written on behalf of each process, by its name (the kernel keeps 15 characters); the "
-            "filesystem's own threads stand under theirs.",
+            "Bytes read and written on behalf of each process, by its name (the kernel keeps 15 characters). Threads "
+            "of the filesystem are listed under their own names.",
             on_page=False,
         ),
     ),
     tells="owner_comm",
-    unknown="Which processes caused the requests is unknown: the trace names no thread for them. Block events with "
-    "bios and the filesystem's own events tell it (androstep record).",
+    unknown="The processes that caused the requests are unknown: the trace names no thread for them. Record block "
+    "events with bios, and filesystem events (androstep record).",
 )
 _APPS: Final = Section(
     "Apps",
@@ -153,13 +153,13 @@ _APPS: Final = Section(
             "top_apps",
             "apps",
             plot.volume,
-            "Bytes of data in the directories of each Android package; files of none, such as shared media, and "
-            "deleted files without a name are unknown here.",
+            "Bytes of data in the directories of each Android package. Files outside of them, such as shared media, "
+            "and deleted files without a name are listed as unknown.",
             on_page=False,
         ),
     ),
     tells="package",
-    unknown=f"Which apps the data belong to is unknown, as no path of an app is: {_IMAGE}",
+    unknown=f"The apps are unknown, because no path of an app is known. {_IMAGE}",
     told_if_empty=True,
 )
 _FILES: Final = Section(
@@ -171,13 +171,13 @@ _FILES: Final = Section(
             "top_files",
             "files",
             plot.volume,
-            "Bytes of data read from and written to each file; data blocks only. Long paths lose their middle, "
-            "and characters the font lacks are boxes.",
+            "Bytes of data blocks read from and written to each file. Long paths are shortened in the middle, and "
+            "characters that the font lacks are boxes.",
             on_page=False,
         ),
     ),
     tells="path",
-    unknown=f"Which files the requests belong to is unknown: {_IMAGE}",
+    unknown=f"The files of the requests are unknown. {_IMAGE}",
     told_if_empty=True,
 )
 _BLOCK_TYPES: Final = Section(
@@ -186,7 +186,7 @@ _BLOCK_TYPES: Final = Section(
     (("block_types", layouts.shares("Block types", "op", "block_type")), ("metadata_fraction", layouts.fraction)),
     _four("block_types", "block_types", plot.block_types, "block type"),
     tells="block_type",
-    unknown=f"Which requests were of data, directories, journal or metadata is unknown: {_IMAGE}",
+    unknown=f"It is unknown which requests were for data, directories, journal or metadata. {_IMAGE}",
 )
 _FILE_TYPES: Final = Section(
     "File types",
@@ -194,7 +194,7 @@ _FILE_TYPES: Final = Section(
     (("file_types", layouts.shares("File types", "op", "file_type")),),
     _four("file_types", "file_types", plot.file_types, "type of the file whose data moved"),
     tells="file_type",
-    unknown="Of which types the files were is unknown, as their names and contents are: they follow from an image.",
+    unknown="The file types are unknown, because the names and contents of the files are. An image has them.",
     told_if_empty=True,
 )
 _MIX: Final = Section(
@@ -219,7 +219,7 @@ _MIX: Final = Section(
             "sizes",
             "sizes",
             plot.sizes,
-            "Requests by size. A bin holds the sizes from its own to just below that of the next one.",
+            "Requests by size. A bin has the sizes from its label to just below the next label.",
         ),
     ),
 )
@@ -239,7 +239,7 @@ _LOCALITY: Final = Section(
             "cumulative",
             "cumulative",
             plot.cumulative,
-            "Bytes moved so far over time of issue, sequentially (consecutive) and at random; logarithmic, as in "
+            "Cumulative bytes over time of issue, sequential (consecutive) and random, on a logarithmic axis, as in "
             "Kim, Agrawal and Ungureanu (MobiHeld 2011), Figure 6.",
             in_time=True,
             whole=lambda capture: measures.cumulative(_timed(capture)),
@@ -248,8 +248,8 @@ _LOCALITY: Final = Section(
             "sector_over_time",
             "device",
             plot.sector_over_time,
-            "First sector of each request over time of issue, on device {device}, which served most requests. "
-            "Of very many requests the figure shows the number per cell, and says so above it.",
+            "First sector of each request over time of issue, on device {device} (the one with the most requests). "
+            "If there are very many requests, the figure shows their number per cell, and says so above it.",
             in_time=True,
             on_page=False,
         ),
@@ -261,7 +261,7 @@ _SYNC: Final = Section(
     (("sync", layouts.shares("Synchronous and buffered writes", "class")),),
     (Figure("sync", "sync", plot.sync, "Shares of synchronous and buffered writes, by requests and bytes."),),
     tells="class",
-    unknown="Which writes were synchronous is unknown: the trace has no flags of requests. Those of blktrace, ftrace "
+    unknown="It is unknown which writes were synchronous: the trace has no request flags. Traces of blktrace, ftrace "
     "and Perfetto have them.",
 )
 _LATENCY: Final = Section(
@@ -279,8 +279,8 @@ _LATENCY: Final = Section(
         )
         for step, words in _STEPS.items()
     ),
-    unknown="How long requests took is unknown: none has two of the times of queueing, issue and completion. "
-    "The events block_rq_issue and block_rq_complete tell it.",
+    unknown="The latency is unknown: no request has two of the times of queueing, issue and completion. "
+    "Record the events block_rq_issue and block_rq_complete.",
     told_if_empty=True,
 )
 _RATE: Final = Section(
@@ -302,8 +302,8 @@ _RATE: Final = Section(
             "size_over_time",
             "points",
             plot.size_over_time,
-            "Size of each request over time of issue. Of very many requests the figure shows the number per cell, "
-            "and says so above it.",
+            "Size of each request over time of issue. If there are very many requests, the figure shows their number "
+            "per cell, and says so above it.",
             in_time=True,
             on_page=False,
         ),
@@ -322,15 +322,15 @@ QUESTIONS: Final = {
 
 EVIDENCE: Final = (
     Section(
-        "What owners rest on",
+        "Evidence for owners",
         ("owner",),
-        (("owners_via", layouts.shares("What owners rest on", "op", "owner_via")),),
+        (("owners_via", layouts.shares("Evidence for owners", "op", "owner_via")),),
         (),
     ),
     Section(
-        "What block types and files rest on",
+        "Evidence for block types and files",
         ("image",),
-        (("map_sources", layouts.shares("What block types and files rest on", "op", "map_source")),),
+        (("map_sources", layouts.shares("Evidence for block types and files", "op", "map_source")),),
         (),
     ),
 )

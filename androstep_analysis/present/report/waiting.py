@@ -47,7 +47,7 @@ def _breakdown(capture: Capture, waits: Waits, longest: pl.DataFrame) -> pl.Data
 def section(waits: Waits) -> Section:
     """Return the section of a capture with waits."""
     whose = "app" if waits.apps else "any"
-    of_whom = "of the app" if waits.apps else "of anyone"
+    of_whom = "of the app" if waits.apps else "of any process"
     figures = [
         Figure(
             "wait_responses",
@@ -60,8 +60,8 @@ def section(waits: Waits) -> Section:
             "wait_in_flight",
             "wait_in_flight",
             plot.perceived_in_flight,
-            f"How much of each of the longest waits had reads, writes and synchronous writes {of_whom} in flight, in "
-            "order of time. Kinds overlap.",
+            f"Share of each of the longest waits with reads, writes and synchronous writes {of_whom} in flight, in "
+            "order of time. Kinds overlap, so bars do not add up.",
             {"whose": whose},
         ),
         Figure(
@@ -74,7 +74,7 @@ def section(waits: Waits) -> Section:
     ]
     windows = waits.windows
     if 0 < windows.height <= SHADED:
-        shaded = "Requests completed per second, in bins of {bin}, while a user waited (shaded) and else."
+        shaded = "Requests completed per second, in bins of {bin}. Times that a user waited are shaded."
         figures.append(
             Figure("wait_rate", "rate", plot.rate, shaded, {"windows": windows}, in_time=True, on_page=False)
         )
@@ -88,9 +88,9 @@ def section(waits: Waits) -> Section:
 
 
 _WATCHED = {
-    "snapshots": "The screen was watched by snapshots: a wait has a least and a greatest length.",
-    "frames": "The screen was watched by the frames that were presented, of all processes.",
-    "loads": "Nothing watched the screen: a wait is the loading of a page, until it was said to be there.",
+    "snapshots": "The screen was observed by snapshots, so a wait has a minimum and a maximum length.",
+    "frames": "The screen was observed by the frames that all processes presented.",
+    "loads": "The screen was not observed. A wait is the loading of a page, until it was reported as loaded.",
 }
 
 
@@ -102,7 +102,7 @@ def _actions(table: pl.DataFrame, waits: Waits) -> list[Element]:
         f"{stable} pages were loaded."
         if waits.watched == "loads"
         else f"{stable} inputs led to a stable screen, {others} before the next input or the end, "
-        f"{counts['no_change']:,} to no change that was seen."
+        f"{counts['no_change']:,} to no visible change."
     )
     columns = {
         "label": Column("Action"),
@@ -134,9 +134,9 @@ def _longest(table: pl.DataFrame, waits: Waits) -> list[Element]:
 def _whose(waits: Waits) -> str:
     """Return a sentence on whose I/O is counted, and how much of it is known."""
     if waits.in_flight.is_empty():
-        return "The capture has no requests: what the storage did meanwhile is not known."
+        return "The capture has no requests: the I/O during the waits is unknown."
     if not waits.apps:
-        known = "“Known for” is the share of its bytes of which both times are known."
-        return f"Which app was waited for is not known: I/O is of anyone. {known}"
+        known = "“Known for” is the share of its bytes with both times known."
+        return f"The app that users waited for is unknown: I/O is that of any process. {known}"
     apps = f"{', '.join(waits.apps[: cells.TOP])}{' …' if len(waits.apps) > cells.TOP else ''}"
-    return f"The app: {apps}. “Known for” is the share of the bytes in flight of which times and owner are known."
+    return f"The app: {apps}. “Known for” is the share of the bytes in flight with times and owner known."

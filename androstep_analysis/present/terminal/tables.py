@@ -51,7 +51,7 @@ def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
     data = io.filter(pl.col("block_type") == "data")
     yield sheet(sheets.shares("Requests", ("op",), measures.mix(requests)))
     types = ("op", "block_type")
-    yield sheet(sheets.shares("Block types (empty flushes apart)", types, measures.block_types(io)))
+    yield sheet(sheets.shares("Block types (without empty flushes)", types, measures.block_types(io)))
     yield sheet(sheets.shares("File types of data blocks", ("op", "file_type"), measures.file_types(io)))
     yield sheet(sheets.volume("Processes", "Process", measures.volume(io, by=("owner_comm",))), top=TOP)
     yield sheet(sheets.volume("Apps by directory", "Package", measures.volume(data, by=("package",))), top=TOP)
@@ -60,8 +60,8 @@ def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
     yield sheet(sheets.shares("Synchronous and buffered writes", ("class",), measures.sync(io)))
     yield sheet(sheets.quantiles("Latency", measures.latency(requests)))
     of_maps, of_owners = measures.evidence(io, "map_source"), measures.evidence(io, "owner_via")
-    yield sheet(sheets.shares("What block types and files rest on", ("op", "map_source"), of_maps))
-    yield sheet(sheets.shares("What owners rest on", ("op", "owner_via"), of_owners))
+    yield sheet(sheets.shares("Evidence for block types and files", ("op", "map_source"), of_maps))
+    yield sheet(sheets.shares("Evidence for owners", ("op", "owner_via"), of_owners))
 
 
 def _beside_requests(capture: Capture) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     header = ["configuration", "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
     return "\n\n".join(
         [
-            f"Median of valid repetitions with its 95 % interval (below 6: least and greatest)\n{table(header, rows)}",
+            f"Median of valid repetitions with its 95 % interval (below 6: minimum and maximum)\n{table(header, rows)}",
             *_reasons(tables["bench_runs"]),
         ]
     )
@@ -251,9 +251,7 @@ def program(made: Program, measured: pl.DataFrame | None, left_out: pl.DataFrame
     if unknown := left_out.filter(pl.col("reason") == "unknown path")["count"].sum():
         parts.append(f"{unknown:,} calls name files by paths that were not recorded; strace records all paths")
     if conflicts:
-        parts.append(
-            f"{conflicts:,} results cannot have come about by the recorded calls alone; a replay differs there"
-        )
+        parts.append(f"{conflicts:,} results do not follow from the recorded calls alone; a replay differs there")
     return "\n\n".join(parts)
 
 
