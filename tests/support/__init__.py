@@ -1,1 +1,1 @@
-"""What tests share: recordings that are made up, oracles, machines and programs to test with."""
+"""Shared helpers of the tests: synthetic recordings, oracles, machines and test programs."""

@@ -1,4 +1,4 @@
-"""Runs of iobench, what it records of them, and the system calls it makes meanwhile."""
+"""Run iobench, and read its results and its system calls."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from support import built
 
 
 def program(variant: str = "sanitized") -> list[str | Path]:
-    """The command; TSan does not bear the addresses of kernels with much randomness in them."""
+    """Return the command; for TSan with address randomisation off, which it does not support on some kernels."""
     before: list[str | Path] = ["setarch", "-R"] if variant == "tsan" else []
     return [*before, built.program("iobench", variant)]
 
 
 def planned(*command: str | Path) -> list[list[str | Path]]:
-    """The command lines that `androstep bench` makes of one: with iobench, what stands before it, and options."""
+    """Return the command lines of iobench that `androstep bench` makes of one, including prefixes such as setarch."""
     at = max(index for index, word in enumerate(command) if Path(word).name.startswith("iobench"))
     words = [str(word) for word in command[at + 1 :]]
     return [[*command[: at + 1], *run.words] for run in plan(words).runs]
 
 
 def run(*words: str | Path, variant: str = "sanitized", **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs iobench to its end, with the options of one run."""
+    """Run iobench to its end, with the options of one run."""
     (command,) = planned(*program(variant), *words)
     return built.run(*command, **options)
 
 
 def measured(*command: str | Path, **options: Any) -> tuple[list[dict[str, Any]], str]:
-    """Runs a command, whoever it runs as: its repetitions as `repetitions` has them, and its standard error."""
+    """Run a command as any user; return its repetitions (`repetitions`) and its standard error."""
     found, said = [], ""
     for of_run in planned(*command):
         with tempfile.TemporaryDirectory(prefix="iobench-") as scratch:
@@ -55,8 +55,10 @@ def measured(*command: str | Path, **options: Any) -> tuple[list[dict[str, Any]]
 
 
 def repetitions(recorded: Path) -> list[dict[str, Any]]:
-    """Each repetition in a file that `--record` wrote: its columns of bench_runs that are not null, `parts` (rows of
-    bench by part, of all workers together), and `workers` (of each the row of part op, with its own `parts`).
+    """Return each repetition in a file written by `--record`.
+
+    Each has its non-null columns of bench_runs, `parts` (rows of bench by part, over all workers), and `workers` (the
+    row of part op of each, with its own `parts`).
     """
     tables = bench.read(recorded).tables
     found = []
@@ -72,14 +74,14 @@ def repetitions(recorded: Path) -> list[dict[str, Any]]:
 
 
 def tallies(recorded: Path, thread: int = -1, repeat: int = 0) -> dict[str, tuple[int, int]]:
-    """Operations and bytes of each part, of a worker or of all (-1), in a file that `--record` wrote."""
+    """Return operations and bytes of each part in a file written by `--record`, of a worker or of all (-1)."""
     rows = record.read(recorded).tables["bench_result"].filter(pl.col("thread") == thread, pl.col("repeat") == repeat)
     return {part: (ops, moved) for part, ops, moved in rows.select("part", "ops", "bytes").iter_rows()}
 
 
 @dataclass(frozen=True)
 class Call:
-    """A system call: its name, the path of its descriptor or else its first path, its arguments and its result."""
+    """A system call: name, path of its descriptor or else its first path, arguments and result."""
 
     name: str
     path: str
@@ -101,7 +103,7 @@ def _call(line: str) -> Call | None:
 
 
 def _whole(lines: Iterator[str]) -> Iterator[str]:
-    """Calls that another thread's cut in two, put together."""
+    """Join the two halves of calls that another thread's call interrupted."""
     begun: dict[str, str] = {}
     for line in lines:
         thread, _, rest = line.partition(" ")
@@ -114,8 +116,9 @@ def _whole(lines: Iterator[str]) -> Iterator[str]:
 
 
 def traced(log: Path, names: str, *command: str | Path, status: int = 0) -> list[Call]:
-    """Runs a program and gives its system calls `names` (as strace's -e trace= has them), with those of its threads and
-    children.
+    """Run a program and return its system calls `names` (as in strace -e trace=).
+
+    Calls of its threads and children are included.
     """
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
@@ -126,6 +129,6 @@ def traced(log: Path, names: str, *command: str | Path, status: int = 0) -> list
 
 
 def calls(log: Path, names: str, *words: str | Path, status: int = 0) -> list[Call]:
-    """The system calls `names` of a run of iobench."""
+    """Return the system calls `names` of a run of iobench."""
     commands = planned(built.program("iobench", "native"), *words)
     return [call for command in commands for call in traced(log, names, *command, status=status)]

@@ -1,11 +1,11 @@
-"""blktrace's records written by hand, for tests: what the kernel's blk_io_trace and blk_io_trace2 look like."""
+"""Write blktrace records by hand: the kernel's blk_io_trace and blk_io_trace2."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
 
-# Categories (bit) and actions (include/uapi/linux/blktrace_api.h).
+# Categories (bits) and actions (include/uapi/linux/blktrace_api.h).
 READ, WRITE, FLUSH, SYNC, QUEUE, REQUEUE, ISSUE, COMPLETE, FS, PC, NOTIFY = range(11)
 AHEAD, META, DISCARD, DRV_DATA, FUA = range(11, 16)
 ZONE_APPEND, ZONE_RESET, ZONE_RESET_ALL, ZONE_FINISH, ZONE_OPEN, ZONE_CLOSE, WRITE_ZEROES = range(16, 23)
@@ -16,26 +16,26 @@ CGROUP = 1 << 8
 
 OF_QUEUE = (Q, M, F, G, S, P, U, UT, INSERT, A, ABORT, ZP, ZU)
 OF = {R: REQUEUE, D: ISSUE, C: COMPLETE, DRIVER: DRV_DATA} | dict.fromkeys(OF_QUEUE, QUEUE)
-"""The category that comes with an action."""
+"""The category of an action."""
 
 MAGIC = 0x65617400
 
 
 def action(what: int, *categories: int) -> int:
-    """The field: what happened, its own category and others."""
+    """Return the field action: the action itself, its category and others."""
     own = OF.get(what & ~CGROUP)
     bits = {*categories} | ({own} if own is not None else set())
     return what | sum(1 << 16 + bit for bit in bits)
 
 
 def note(what: int) -> int:
-    """The field of a note."""
+    """Return the field action of a note."""
     return what | 1 << 16 + NOTIFY
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record; `pdu` follows it as it is."""
+    """One record; `pdu` follows it unchanged."""
 
     action: int
     time: int = 0
@@ -49,7 +49,7 @@ class Record:
     pdu: bytes = b""
 
     def packed(self, order: str = "<", version: int = 7) -> bytes:
-        """The record in a byte order of struct, of version 7 or 8."""
+        """Return the record in a byte order of struct, in version 7 or 8."""
         head = (MAGIC | version, self.sequence, self.time % (1 << 64), self.sector, self.bytes)
         tail = (self.device, self.cpu, self.error % (1 << 16), len(self.pdu))
         if version == 7:
@@ -57,26 +57,26 @@ class Record:
         return struct.pack(f"{order}IIQQIIQIIHH12x", *head, self.pid, self.action, *tail) + self.pdu
 
     def later(self, shift_ns: int) -> Record:
-        """The same at another time."""
+        """Return the record at a later time."""
         return replace(self, time=self.time + shift_ns)
 
 
 def name(pid: int, comm: bytes, time: int = 0) -> Record:
-    """The kernel's note of a thread's name."""
+    """Return the kernel's note of a thread's name."""
     return Record(note(PROCESS), time, pid=pid, sector=0, bytes=0, device=0, pdu=comm.ljust(16, b"\0"))
 
 
 def clock(seconds: int, nanoseconds: int, time: int, order: str = "<") -> Record:
-    """The kernel's note of the time of day."""
+    """Return the kernel's note of the time of day."""
     pdu = struct.pack(f"{order}II", seconds, nanoseconds)
     return Record(note(TIMESTAMP), time, pid=0, sector=0, bytes=0, device=0, pdu=pdu)
 
 
 def remap(old_dev: int, dev: int, old_sector: int) -> bytes:
-    """The payload of a remap: big-endian on every machine."""
+    """Return the payload of a remap: big-endian on every machine."""
     return struct.pack(">IIQ", old_dev, dev, old_sector)
 
 
 def number(value: int) -> bytes:
-    """The payload of a split or an unplug: big-endian on every machine."""
+    """Return the payload of a split or an unplug: big-endian on every machine."""
     return struct.pack(">Q", value)

@@ -1,4 +1,4 @@
-"""Block events written by hand, for tests."""
+"""Write block events by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEV = 7 << 20
 
 
 def block_events(rows: Iterable[dict[str, object]]) -> pl.DataFrame:
-    """Table block_events from rows that name only what matters; `event` is the action, `dev` the loop device 7:0."""
+    """Complete rows of table block_events. `event` defaults to the action, `dev` to the loop device 7:0."""
     table = schema.table("block_events")
     full = [
         {column.name: {"event": row["action"], "dev": DEV, **row}.get(column.name) for column in table.columns}
@@ -22,6 +22,6 @@ def block_events(rows: Iterable[dict[str, object]]) -> pl.DataFrame:
 
 
 def life(*steps: tuple[int, str, int | None, int, str]) -> pl.DataFrame:
-    """Table block_events from steps (time, action, sector, length, rwbs)."""
+    """Return table block_events from tuples (time, action, sector, length, rwbs)."""
     names = ("ts_ns", "action", "sector", "nr_sectors", "rwbs")
     return block_events(dict(zip(names, step, strict=True)) for step in steps)

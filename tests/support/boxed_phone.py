@@ -1,9 +1,9 @@
-"""A phone in a box: Debian's adbd, perfetto, traced and traced_probes, in namespaces of their own.
+"""A phone in a box: Debian's adbd, perfetto, traced and traced_probes, in separate namespaces.
 
-The box has mounts, processes and a network of its own: this machine's ports and processes are not touched. Without
-root, an instance of tracefs takes the place of the whole, which traced_probes takes for itself otherwise. With root,
-traced does not run, and iotrace makes an instance as everywhere. The shell is mksh with the tools of toybox, as on
-Android. /data is an ext4 on a loop device. What Android adds to that (pm, dumpsys, getprop, SELinux) is not there.
+The box has its own mounts, processes and network, so that this machine's ports and processes are not touched. Without
+root, an instance replaces the whole tracefs, which traced_probes would otherwise claim. With root, traced does not run,
+and iotrace makes an instance as usual. The shell is mksh with the tools of toybox, as on Android. /data is an ext4 on a
+loop device. Android's own programs (pm, dumpsys, getprop, SELinux) are missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support import loops, tracing
 from support.needs import needs
 
 SUITE = "sid"
-"""Debian has adbd since trixie, perfetto in sid only."""
+"""Debian release: adbd is in trixie and later, perfetto only in sid."""
 
 PACKAGES = ("adbd", "perfetto", "mksh", "toybox")
 PROGRAMS = ("debootstrap", "unshare", "setpriv", "mke2fs")
@@ -38,7 +38,7 @@ PORT = 5555
 SHELL_UID = 2000
 """AID_SHELL, the user of adb's shell on a phone without root."""
 REFUSED = "ext4/ext4_load_inode"
-"""An event that the box without root does not have, as on other kernels."""
+"""An event that is missing in the box without root, as on other kernels."""
 
 _DEBOOTSTRAP = """
 debootstrap --variant=minbase --include=ca-certificates "$2" "$1" "$3"
@@ -54,7 +54,7 @@ ln -sf mksh "$shift_root/usr/bin/sh"
 ln -s /usr/bin/perfetto "$shift_root/system/bin/perfetto"
 chroot "$shift_root" useradd --uid 2000 --no-create-home --shell /bin/sh shell
 """
-"""Fills a directory; runs in a mount namespace, with which the mounts of debootstrap end."""
+"""Fills a directory. It runs in a mount namespace, so that debootstrap's mounts end with it."""
 
 _INIT = """
 base=$2; data=$3; instance=$4; user=$5  # and $6: an event
@@ -93,15 +93,18 @@ umask 022
 setpriv --reuid="$user" --regid="$user" --clear-groups adbd
 exit 1
 """
-"""Runs as the first process of the box, and stays it: with it, all others end. Who changes its user no longer gets the
-signal that unshare --kill-child has asked for (PR_SET_PDEATHSIG in prctl(2))."""
+"""First process of the box, whose end kills all others.
+
+It keeps its user id, because a process that changes it loses the signal requested by unshare --kill-child
+(PR_SET_PDEATHSIG in prctl(2)).
+"""
 
 
 @dataclass
 class Box:
-    """A phone at `address`; `data` is its /data, seen from here, and `device` the loop device below that.
+    """A phone at `address`. `data` is its /data as seen from here, on loop device `device`.
 
-    `processes` names the namespace of its processes, as links in /proc/PID/ns do.
+    `processes` is its PID namespace, in the form of links in /proc/PID/ns.
     """
 
     address: str
@@ -112,9 +115,9 @@ class Box:
 
 
 class Cable:
-    """Passes connections on from a port of this machine to the adbd in another network; it can be pulled.
+    """Forwards connections from a port of this machine to the adbd in another network; it can be unplugged.
 
-    One thread enters that network and connects there. The socket that listens is of this network.
+    One thread enters that network and connects there. The listening socket is in this network.
     """
 
     def __init__(self, namespace: Path) -> None:
@@ -150,7 +153,7 @@ class Cable:
 
     def _accept(self, namespace: Path) -> None:
         _enter_network(namespace)
-        with contextlib.suppress(OSError):  # of a listener that was shut down
+        with contextlib.suppress(OSError):  # after the listener was shut down
             while True:
                 outer, _ = self._listener.accept()
                 with self._lock:
@@ -177,7 +180,7 @@ class Cable:
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    """Pass bytes on until one of both ends."""
+    """Copy bytes until either end closes."""
     with contextlib.suppress(OSError):
         while received := source.recv(1 << 16):
             target.sendall(received)
@@ -195,7 +198,7 @@ def _enter_network(namespace: Path) -> None:
 
 
 def root_filesystem() -> Path:
-    """Return the directory with the packages, made when it is first wanted; skip where that cannot be."""
+    """Return the directory with the packages, made at first use; skip the test if that is impossible."""
     if lacking := [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]:
         pytest.skip(f"needs {', '.join(lacking)}")
     made = build.OUT / f"phone-{SUITE}"
@@ -214,7 +217,7 @@ def root_filesystem() -> Path:
 @needs("root")
 @contextlib.contextmanager
 def box(place: Path, *, is_rooted: bool = False) -> Iterator[Box]:
-    """A phone whose adbd runs as the shell's user, or as root; it ends with the block, and nothing of it is left."""
+    """Run a phone whose adbd has the shell's user or root; everything ends and is removed with the block."""
     base, inside = root_filesystem(), place / "box"
     inside.mkdir(parents=True)
     loops.make_ext4(place / "data.img", nr_mib=256)
@@ -247,7 +250,7 @@ def box(place: Path, *, is_rooted: bool = False) -> Iterator[Box]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the first process of the box; unshare returns when that has ended, and before it all others have."""
+    """Kill the first process of the box. unshare returns after it and all other processes have ended."""
     if process.poll() is None:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         for pid in children or [process.pid]:
@@ -256,7 +259,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _network(process: subprocess.Popen[bytes]) -> Path:
-    """The network namespace of what unshare has started."""
+    """Return the network namespace of the process that unshare started."""
     own = Path("/proc/self/ns/net").readlink()
     namespace = Path(f"/proc/{process.pid}/ns/net")
     deadline = time.monotonic() + 60
@@ -268,7 +271,7 @@ def _network(process: subprocess.Popen[bytes]) -> Path:
 
 
 def _until_up(address: str, process: subprocess.Popen[bytes]) -> None:
-    """Return when the adbd answers."""
+    """Wait until the adbd answers."""
     host, _, port = address.partition(":")
     deadline = time.monotonic() + 60
     greeting = Message(CNXN, VERSION, 4096, b"host::").packed(VERSION)

@@ -1,4 +1,4 @@
-"""The built probes and what they print."""
+"""Find and run the built probes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from support.tree import ROOT
 OUT = ROOT / "build" / "probes"
 
 HERE = OUT / "here"
-"""For each target the programs that devices in tests run. A device with the processor of this machine is this machine,
-and runs those of its own compiler, so that `make test` compiles no static ones."""
+"""Directory with the programs for each target of test devices.
+
+A device with this machine's processor is this machine. It gets natively compiled programs, so that `make test` compiles
+no static ones.
+"""
 
 
 def program(name: str, variant: str = "sanitized") -> Path:
@@ -30,7 +33,7 @@ def program(name: str, variant: str = "sanitized") -> Path:
 
 
 def use() -> None:
-    """Let the package find the programs in `HERE`, in this process and in those that it starts."""
+    """Let the package find the programs in `HERE`, in this process and its children."""
     HERE.mkdir(parents=True, exist_ok=True)
     for target in set(programs.TARGETS.values()):
         variant = "native" if target == programs.TARGETS.get(os.uname().machine) else target
@@ -40,7 +43,7 @@ def use() -> None:
 
 
 def run(*command: str | Path | bytes, status: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs a program to its end; sanitizers end it with another status than any probe's."""
+    """Run a program to its end and check its status; a sanitizer's report has a status of its own."""
     done = subprocess.run(command, capture_output=True, timeout=300, **options)
     assert done.returncode == status, done.stderr.decode("utf-8", "replace")
     assert b"Sanitizer" not in done.stderr and b"runtime error" not in done.stderr
@@ -48,6 +51,6 @@ def run(*command: str | Path | bytes, status: int = 0, **options: Any) -> subpro
 
 
 def described(name: str) -> dict[str, Any]:
-    """What the probe says of its records."""
+    """Return the probe's description of its records."""
     answer: dict[str, Any] = json.loads(run(program(name), "--describe").stdout)
     return answer

@@ -1,4 +1,4 @@
-"""Copies of the repository, without what git ignores."""
+"""Copy the repository without files that git ignores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from support.tree import ROOT, ignored
 
 @needs("checkout")
 def copied(directory: Path) -> Path:
-    """Return `directory`, which becomes a checkout of the working tree as it is now."""
+    """Copy the current working tree to `directory` and return it."""
     shutil.copytree(ROOT, directory, ignore=lambda at, names: [name for name in names if ignored(Path(at, name))])
     return directory

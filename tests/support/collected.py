@@ -1,4 +1,4 @@
-"""Many small captures of phones, for collections of them."""
+"""Make many small captures of phones for collections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS = 40
 
 
 def trace(path: Path, seed: int) -> Path:
-    """A CSV of a phone with some requests, each at its own time."""
+    """Write a CSV of a phone with some requests at different times."""
     draw = random.Random(seed)
     rows = "".join(
         f"app-1,8388608,{draw.choice('RW')},{8 * draw.randrange(99)},8,{at + draw.random():.3f}\n" for at in range(ROWS)
@@ -22,7 +22,7 @@ def trace(path: Path, seed: int) -> Path:
 
 
 def captures_of_apps(top: Path, count: int) -> Path:
-    """Captures of two apps in turn, each in a directory ``APP/NUMBER`` of its own; their traces are beside `top`."""
+    """Make captures of two apps alternately, in directories ``APP/NUMBER``; their traces are next to `top`."""
     for seed in range(count):
         app = ("mail", "game")[seed % 2]
         source = trace(top.parent / "traces" / f"{seed}.csv", seed)

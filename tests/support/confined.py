@@ -1,4 +1,4 @@
-"""Whether a program kept to a sandbox, by the word of strace: each path that it named must be found beneath."""
+"""Check with strace that a program stayed in its sandbox: each path must resolve inside it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLACES = {
     **dict.fromkeys(("renameat", "renameat2", "linkat"), (0, 2)),
     "symlinkat": (1,),
 }
-"""Calls that take paths from a descriptor, and the place of that among the arguments; the path follows it."""
+"""Calls with paths relative to a descriptor, and the index of that argument; the path follows it."""
 
 _FOLLOWING = {
     "openat",
@@ -43,11 +43,11 @@ _FOLLOWING = {
     "fchownat",
     "utimensat",
 }
-"""Of these the ones that follow a link at the end of the path where no flag forbids it."""
+"""Those of the calls that follow a link at the end of the path unless a flag forbids it."""
 
 _PATHLESS = {"getcwd", "execve"}
 _MOVING = {"read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2"}
-"""Calls whose texts are no paths. Everything else with a text is taken to name a file."""
+"""Calls whose texts are no paths. Any other call with a text is assumed to name a file."""
 
 _READING = {"openat", "readlink", "readlinkat", "newfstatat", "stat", "lstat", "access", "faccessat", "faccessat2"}
 _CHANGING = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"}
@@ -60,13 +60,13 @@ class _Traced:
     sandbox: str
     entered: bool = False
     opened: dict[str, str] = field(default_factory=dict)
-    """What each descriptor leads to, by its number."""
+    """Path of each descriptor, by its number."""
 
     def is_inside(self, path: str) -> bool:
         return path == self.sandbox or path.startswith(self.sandbox + "/")
 
     def is_found(self, call: str, descriptor: str, name: str, rest: str) -> bool:
-        """Whether nothing that `name` can lead to, seen from the descriptor, lies outside."""
+        """Return whether `name`, relative to the descriptor, can only resolve inside the sandbox."""
         place = _DESCRIPTOR.match(descriptor)
         start = _plain(place["path"] or "") if place else ""
         if not name:
@@ -84,7 +84,7 @@ class _Traced:
         return name == "." or call not in _FOLLOWING or "NOFOLLOW" in rest
 
     def is_kept(self, call: str, arguments: list[str], result: str) -> bool:
-        """Whether the call kept to the sandbox; calls that take no path do."""
+        """Return whether the call stayed in the sandbox; calls without a path do."""
         if call in _PATHLESS or not any(argument.startswith('"') for argument in arguments):
             return True
         if self.asks_kernel(call, arguments):
@@ -92,7 +92,7 @@ class _Traced:
         if call not in _PLACES:
             return call in _MOVING
         for index in _PLACES[call]:
-            # Of linkat the flag is about the old name only.
+            # The flag of linkat applies to the old name only.
             rest = ", ".join(arguments[index + 2 :]) if index < 2 else ""
             if not self.is_found(call, arguments[index], _text(arguments[index + 1]), rest):
                 return False
@@ -100,7 +100,7 @@ class _Traced:
         return not made or made["path"] is None or self.is_inside(_plain(made["path"]))
 
     def asks_kernel(self, call: str, arguments: list[str]) -> bool:
-        """Whether it only reads what /proc and /sys tell, or the rights to a file opened beneath."""
+        """Return whether the call only reads /proc and /sys, or permissions of a file opened in the sandbox."""
         name = _text(arguments[1] if call in _PLACES else arguments[0])
         if (
             call not in _READING
@@ -113,7 +113,7 @@ class _Traced:
         return not {"..", "fd", "root", "cwd"} & set(name.split("/"))
 
     def learn(self, call: str, arguments: list[str], result: str) -> None:
-        """Remembers what the call opened, and whether the sandbox is now entered."""
+        """Record what the call opened, and whether the sandbox is now entered."""
         made = _DESCRIPTOR.match(result)
         if made and made["path"] is not None:
             self.opened[made["number"]] = _plain(made["path"])
@@ -123,12 +123,16 @@ class _Traced:
 
 
 def outside(log: Path, sandbox: Path) -> list[str]:
-    """The lines of a log of `STRACE` that take a path elsewhere than beneath the sandbox after that was entered.
+    """Return the lines of a log of `STRACE` with a path outside the sandbox, after the sandbox was entered.
 
-    The sandbox is entered when ioreplay has locked it. A path is taken beneath it where it is a plain name in the
-    sandbox or in a directory opened beneath it, and no link of that name is followed; where openat2 was told to stay
-    beneath; or where it is the number, in /proc/self/fd, of a descriptor opened beneath. Removing the sandbox itself
-    and reading from /proc and /sys is no offence. Raises ValueError where the sandbox was never entered.
+    The sandbox is entered when ioreplay has locked it. A path is inside if one of these is true:
+
+    - It is a plain name in the sandbox or in a directory opened inside it, and no link of that name is followed.
+    - openat2 was called with flags that confine it.
+    - It is the number, in /proc/self/fd, of a descriptor opened inside.
+
+    Removing the sandbox itself and reading from /proc and /sys are allowed. Raises ValueError if the sandbox was never
+    entered.
     """
     traced = _Traced(str(sandbox.resolve()))
     offending = []
@@ -146,7 +150,7 @@ def outside(log: Path, sandbox: Path) -> list[str]:
 
 
 def _whole_lines(log: Path) -> Iterator[str]:
-    """The calls, without the thread; those that others interrupted are put together."""
+    """Yield the calls without the thread; join interrupted calls."""
     begun: dict[str, str] = {}
     with log.open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
@@ -172,7 +176,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """What strace shows with escapes, without."""
+    """Decode strace's escapes."""
     return text.encode("latin-1", "backslashreplace").decode("unicode_escape") if "\\" in text else text
 
 

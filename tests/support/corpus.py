@@ -1,4 +1,4 @@
-"""Where the corpus of recorded traces and images is, for tests that compare with it."""
+"""Locate the corpus of recorded traces and images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(os.environ.get("ANDROSTEP_CORPUS", Path(__file__).resolve().parents[
 
 @needs("corpus")
 def path(name: str) -> Path:
-    """File `name` of the corpus; skips the calling test where the corpus is not on this machine."""
+    """Return file `name` of the corpus; skip the calling test if the corpus is not on this machine."""
     file = ROOT / name
     if not file.exists():
         pytest.skip(f"corpus file {file} is not on this machine (set ANDROSTEP_CORPUS)")

@@ -1,4 +1,4 @@
-"""Each operation on a phone while something breaks: what the user is told, what was kept, what is left on the phone.
+"""Run each operation on a phone while a fault occurs; report the messages, results and remains on the phone.
 
 ``python -m support.device_faults`` in tests/ (as root, with the probes built) prints the table of docs/device.md.
 """
@@ -36,13 +36,13 @@ from support.replay_programs import opened, program
 SENT = os.urandom(5_000_000)
 BLOCKS = 100
 LONG_S = "3"
-"""So long programs run that a fault must find at work."""
+"""Run time of programs that must be running when the fault strikes, in seconds."""
 DISK_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What breaks. `strike` happens while the operation's program runs there; `faults` from the start."""
+    """A fault. `strike` is called while the operation's program runs on the phone; `faults` apply from the start."""
 
     name: str
     faults: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Fault:
 
 
 def fill(fake: FakePhone) -> None:
-    """Leaves no room on the phone."""
+    """Fill the phone's storage."""
     with (fake.tmp / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(1 << 20))
@@ -76,8 +76,12 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """`said`: sentences to the user, the names of places as …; `kept`: what is on this machine afterwards; `left`: what
-    is on the phone, where that can be told."""
+    """The outcome of an operation during a fault.
+
+    - `said`: the messages to the user, with … for names that differ.
+    - `kept`: the result on this machine.
+    - `left`: what remains on the phone, if known.
+    """
 
     said: str
     kept: str
@@ -85,7 +89,7 @@ class Outcome:
 
 
 class Bench:
-    """One operation at work, and what a fault may do to it."""
+    """The operations, and the fault that strikes during them."""
 
     def __init__(self, device: Device, fake: FakePhone, place: Path, strike: Callable[[], None]) -> None:
         self.device, self.fake, self.place, self.strike = device, fake, place, strike
@@ -138,11 +142,11 @@ class Bench:
         return "samples" if monitoring.capture.samples.collect().height else "no samples"
 
     def _wait_for_samples(self) -> None:
-        """Returns when procmon has written texts: it does so once in a second, whatever it is interrupted by."""
+        """Wait until procmon has written text records, which it does once a second despite interrupts."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for path in self.fake.tmp.rglob("samples.rec"):
-                with contextlib.suppress(InputError, KeyError):  # it begins with other blocks
+                with contextlib.suppress(InputError, KeyError):  # the first blocks are of other types
                     if record.read(path).tables["text"].height:
                         return
             time.sleep(0.1)
@@ -150,7 +154,7 @@ class Bench:
 
     @contextlib.contextmanager
     def striking(self, name: str) -> Iterator[None]:
-        """Lets the fault strike when the program first tells of its progress: all that it needs has been laid out."""
+        """Strike when the program first reports progress: by then all its files are in place."""
         poll, struck = Job.poll, []
 
         def polled(job: Job) -> list[str]:
@@ -169,7 +173,7 @@ _PROGRAMS = {"bench": "iobench", "replay": "ioreplay", "record": "iotrace", "mon
 
 
 def outcome(fault: Fault, operation: str, place: Path) -> Outcome:
-    """What comes of an operation while that breaks."""
+    """Run an operation during a fault and return the outcome."""
     faults = Faults(**({"disk_bytes": DISK_BYTES} | fault.faults))
     if operation != "push":
         faults.cut_push_after = faults.reboot_push_after = None
@@ -203,11 +207,11 @@ def outcome(fault: Fault, operation: str, place: Path) -> Outcome:
 
 
 _ASIDE = "^iotrace: removed trace instance|the probe counted"
-"""What depends on other programs of this machine."""
+"""Messages that depend on other programs of this machine."""
 
 
 def _forget_instance(said: str, place: Path) -> None:
-    """Remove the trace instance of a recording whose device restarted: the kernel, which is this one, did not."""
+    """Remove the trace instance of a recording whose device "restarted": its kernel is this one, which did not."""
     kept = re.search(r"the recording is kept in (\S+) on", said)
     if kept is None:
         return
@@ -225,7 +229,7 @@ def _left(fake: FakePhone) -> str:
 
 
 def _without_places(sentence: str, address: str, place: Path) -> str:
-    """A sentence without what differs from run to run."""
+    """Replace what differs from run to run in a message."""
     sentence = sentence.replace(address, "PHONE").replace(str(place), "HERE")
     sentence = re.sub(r"androstep-\w{16}", "androstep-…", sentence)
     return re.sub(r"\s+", " ", sentence)
@@ -239,7 +243,7 @@ def _runs(made: capture.Capture | None, kind: str) -> str:
 
 
 def write_block(loop: str, block: int) -> None:
-    """One request."""
+    """Make one request."""
     fd = os.open(loop, os.O_WRONLY | os.O_SYNC)
     try:
         os.pwrite(fd, bytes([block + 1]) * 4096, block * 8192)
@@ -256,14 +260,14 @@ CELLS = (
     *(("byte damaged", "push"), ("slow link", "push"), ("slow link", "pull"), ("disk too small", "push")),
     *(("disk gets full", "bench"), ("disk gets full", "record")),
     *(("no root", "bench"), ("no root", "record"), ("no root", "monitor"), ("no tracefs", "record")),
-    # What a killed iotrace leaves in the kernel, that of another test removes where it does not see this phone's files:
-    # test_device_record.py kills one here.
+    # A killed iotrace leaves a trace instance in the kernel. The iotrace of a concurrent test may remove it, because it
+    # cannot see this phone's files. test_device_record.py tests this case in isolation.
     *(("probe killed", "bench"), ("probe killed", "replay"), ("probe killed", "monitor")),
 )
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     print("| fault | operation | what is said | kept here | left on the device |\n|---|---|---|---|---|")
     for fault, operation in CELLS:
         with tempfile.TemporaryDirectory() as place:

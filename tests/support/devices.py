@@ -1,4 +1,4 @@
-"""Devices for tests: this machine, and the fake phone by every way that there is to a phone."""
+"""Devices for tests: this machine, and the fake phone over every transport."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from support.built import HERE
 from support.needs import needs
 
 WAYS = ("local", *(pytest.param(way, marks=pytest.mark.root) for way in ("tcp", "tcp, old", "adb")))
-"""As parameters of tests. An old phone has no shell protocol, no sha256sum and no stat."""
+"""Parameters of tests. An old phone has no shell protocol, no sha256sum and no stat."""
 
 
 @contextlib.contextmanager
 def home(place: Path) -> Iterator[pytest.MonkeyPatch]:
-    """A home directory and a server of adb for one test, whose key devices then get; the server is ended."""
+    """Set a home directory and a separate adb server for one test; the server ends with the block."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="adb-") as short:
         patch.setenv("HOME", str(place))
         patch.setenv("ADB_SERVER_SOCKET", f"localfilesystem:{short}/s")
@@ -30,10 +30,10 @@ def home(place: Path) -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
-@needs()  # of root: what `WAYS` says
+@needs()  # `WAYS` marks those that need root
 @contextlib.contextmanager
 def device(way: str, place: Path, *, patience_s: float = 60) -> Iterator[tuple[Device, FakePhone | None]]:
-    """A connected device, and the phone that it is, if any."""
+    """Connect a device; yield it and the fake phone, if it is one."""
     with home(place), contextlib.ExitStack() as stack:
         fake = None if way == "local" else stack.enter_context(phone(place, model=ODD if "old" in way else PIXEL))
         where = "local" if fake is None else fake.address
@@ -46,7 +46,7 @@ def device(way: str, place: Path, *, patience_s: float = 60) -> Iterator[tuple[D
 
 @contextlib.contextmanager
 def adb_connected(address: str) -> Iterator[None]:
-    """The program adb is connected to the device at an address, by a server of its own that is ended."""
+    """Connect the program adb to a device by a separate server, which ends with the block."""
     try:
         said = subprocess.run(["adb", "connect", address], capture_output=True, timeout=60).stdout
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def adb_connected(address: str) -> Iterator[None]:
 
 
 def needs_probe(name: str, machine: str = os.uname().machine) -> None:
-    """Skip the test where a probe is not built for devices of a processor, by default this machine's."""
+    """Skip the test if a probe is not built for devices with this processor (default: this machine's)."""
     target = programs.TARGETS[machine]
     if not (HERE / target / name).is_file():
         pytest.skip(f"{name} is not built for {target}; run make probes-tests, or make probes-prove")

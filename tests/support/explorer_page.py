@@ -1,4 +1,4 @@
-"""The page of an explorer in a browser without JupyterLab; Python answers it as it does there."""
+"""Show an explorer in a browser without JupyterLab; Python answers its messages as in JupyterLab."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = Callable[[dict[str, Any]], None]
 
 
 def show(page: Page, explorer: Explorer, answer: Answer | None = None) -> None:
-    """Opens the page of an explorer; `answer` stands in for what Python does with a message."""
+    """Open the page of an explorer; `answer` replaces Python's handling of a message."""
     sent: list[tuple[dict[str, Any], list[str]]] = []
     explorer.widget.send = lambda content, buffers=None: sent.append(
         (content, [base64.b64encode(one).decode() for one in buffers or ()])
@@ -45,7 +45,7 @@ def show(page: Page, explorer: Explorer, answer: Answer | None = None) -> None:
 
     def to_python(text: str) -> str:
         sent.clear()
-        with suppress(ZeroDivisionError):  # ipywidgets writes it into its log
+        with suppress(ZeroDivisionError):  # ipywidgets would log it
             (answer or explorer._answer)(json.loads(text))
         return json.dumps(sent)
 
@@ -64,7 +64,7 @@ def show(page: Page, explorer: Explorer, answer: Answer | None = None) -> None:
 
 
 def settled(page: Page) -> dict[str, Any]:
-    """What the canvas shows once nothing is on its way."""
+    """Wait until no message is pending, and return what the canvas shows."""
     page.clock.run_for(500)
     handle = page.wait_for_function("document.querySelector('canvas').dataset.shown")
     view: dict[str, Any] = json.loads(handle.json_value())

@@ -1,4 +1,4 @@
-"""Programs of a fake phone that note what they were told and when, by its own CLOCK_BOOTTIME."""
+"""Programs of a fake phone that log their arguments and times in the phone's CLOCK_BOOTTIME."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sys.exit(status)
 
 @dataclass(frozen=True)
 class Action:
-    """A program that ran on the phone: its words, and when it began and ended."""
+    """A program that ran on the phone: its arguments, begin and end."""
 
     words: list[str]
     begin_ns: int
@@ -51,9 +51,9 @@ class Action:
 def install(
     phone: FakePhone, name: str, delay_s: float = 0, said: str = "", status: int = 0, changes: Any = ()
 ) -> None:
-    """Puts a program on the phone that takes so long; a tap changes the screen so many seconds later, again and again.
+    """Install a program that takes `delay_s`; a tap changes the screen after each of the delays in `changes`.
 
-    What `uiautomator dump` shows is how often the screen has changed.
+    `uiautomator dump` shows the number of changes so far.
     """
     answer = repr((delay_s, said, status)).replace("'", '"')
     text = _PROGRAM.replace("@answer@", answer).replace("@changes@", repr(list(changes))).replace("@name@", name)
@@ -61,11 +61,11 @@ def install(
 
 
 def actions(phone: FakePhone) -> list[Action]:
-    """What the programs noted, in order."""
+    """Return the logged actions in order."""
     log = phone.root / LOG
     return [Action(*json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def changes(phone: FakePhone) -> list[int]:
-    """When the screen changed."""
+    """Return the times of screen changes."""
     return [int(line) for line in (phone.root / CHANGES).read_text().split()]

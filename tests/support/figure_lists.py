@@ -1,4 +1,4 @@
-"""The tool that makes the papers' figures, and their lists, for tests."""
+"""Import the tool that makes the papers' figures, and their lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of a filesystem that any reader returns."""
+"""Properties that every reader's filesystem must have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from androstep_analysis.fs import Filesystem
 
 
 def assert_covers(filesystem: Filesystem) -> None:
-    """The extents follow one another from the first sector to the last."""
+    """Check that the extents cover all sectors without gaps or overlaps."""
     start = filesystem.extents["sector"].to_numpy()
     end = start + filesystem.extents["nr_sectors"].to_numpy()
     assert start[0] == 0

@@ -1,7 +1,7 @@
-"""The decoders built for libFuzzer, with the sanitizers of addresses and of undefined behaviour, and fuzzers run.
+"""Build the decoders for libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, and run fuzzers.
 
-A fuzzer is the loop by which Python feeds a decoder, written in C (fuzz/fuzz_*.c): pieces come and go as Python's do,
-and the decoder was told what the readers tell it (fuzz/targets.py).
+A fuzzer is a C version (fuzz/fuzz_*.c) of the Python loop that feeds a decoder: pieces are passed in the same way, and
+the decoder gets the readers' parameters (fuzz/targets.py).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ SANITIZED = (
 )
 
 _ASAN: dict[str, str | int] = {
-    "detect_leaks": 0,  # Python keeps what it allocated
-    "verify_asan_link_order": 0,  # libFuzzer's hooks of memcmp must come before the sanitizer's own, which do nothing
+    "detect_leaks": 0,  # Python does not free everything at exit
+    "verify_asan_link_order": 0,  # libFuzzer's hooks of memcmp must precede the sanitizer's, which do nothing
     "allocator_may_return_null": 1,
     "quarantine_size_mb": 32,
 }
 
 
 def _runtime(name: str) -> str:
-    """The path of a library of clang's; skips the calling test where it is not there."""
+    """Return the path of a clang library; skip the calling test if it is missing."""
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed")
     asked = ["clang", f"-print-file-name=libclang_rt.{name}"]
@@ -48,7 +48,7 @@ def _runtime(name: str) -> str:
 
 
 def _object(source: Path) -> Path:
-    """The object file of `source`, compiled where that or a header is newer."""
+    """Compile `source` if it or a header is newer; return the object file."""
     made = BUILD / "objects" / source.relative_to(ROOT).with_suffix(".o")
     newest = max(path.stat().st_mtime for path in (source, *NATIVE.rglob("*.h"), *FUZZERS.glob("*.h"), Path(__file__)))
     if not made.exists() or made.stat().st_mtime < newest:
@@ -60,7 +60,7 @@ def _object(source: Path) -> Path:
 
 
 def build() -> Path:
-    """Compile the library of all decoders, with libFuzzer in it, where a source is newer."""
+    """Compile the library of all decoders with libFuzzer if a source is newer."""
     fuzzer = _runtime("fuzzer_no_main-x86_64.a")
     BUILD.mkdir(parents=True, exist_ok=True)
     with machine.alone(str(BUILD)):
@@ -80,7 +80,7 @@ def _build(fuzzer: str) -> Path:
 
 
 def _symbolizer() -> dict[str, str | int]:
-    """The program that names lines of source: with the library loaded into it, it would never end."""
+    """Return options for a symbolizer script without LD_PRELOAD: with the library loaded it would never end."""
     program = shutil.which("llvm-symbolizer")
     if program is None:
         return {"symbolize": 0}
@@ -93,20 +93,20 @@ def _symbolizer() -> dict[str, str | int]:
 
 
 def environment() -> dict[str, str]:
-    """Of a process with the fuzzed library in it."""
+    """Return the environment of a process with the fuzzed library."""
     options = _ASAN | _symbolizer()
     return os.environ | {
         "LD_PRELOAD": f"{LIBRARY} {_runtime('asan-x86_64.so')}",
         "ASAN_OPTIONS": ":".join(f"{name}={value}" for name, value in options.items()),
         "UBSAN_OPTIONS": "print_stacktrace=1",
-        "PYTHONMALLOC": "malloc",  # Python's own allocator would hide reads behind the end of bytes
+        "PYTHONMALLOC": "malloc",  # Python's own allocator would hide reads past the end of bytes
         "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
         "PYTHONUNBUFFERED": "1",
     }
 
 
 def run(target: str, *options: str | Path) -> subprocess.CompletedProcess[str]:
-    """libFuzzer on a target of fuzz/targets.py, with its own options and directories of inputs."""
+    """Run libFuzzer on a target of fuzz/targets.py, with its own options and input directories."""
     build()
     command = [sys.executable, str(FUZZERS / "driver.py"), target, *map(str, options)]
     return subprocess.run(

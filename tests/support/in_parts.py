@@ -1,4 +1,4 @@
-"""Measures made to read their tables a few rows at a time."""
+"""Make measures read their tables a few rows at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from androstep_analysis.measures import blocks, parts, quantiles, write_shares
 
 @contextlib.contextmanager
 def read_in_parts(rows: int | None) -> Iterator[None]:
-    """Within it as many rows are read at once, and few values are counted at once; None changes nothing."""
+    """Limit the rows that are read, and the values that are counted, at once; None changes nothing."""
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
             patch.setattr(parts, "ROWS", rows)

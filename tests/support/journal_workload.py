@@ -1,4 +1,4 @@
-"""A real ext4 on a loop device: small files written, synced and deleted, with a note of where each of them lay."""
+"""Write, sync and delete small files on a real ext4 on a loop device, and note the blocks of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NR_EXTENTS = 64
 
 @dataclass
 class Note:
-    """A file as it was between two times: its blocks by their number in the file."""
+    """A file's state between two times: its blocks by their number in the file."""
 
     path: str
     ino: int
@@ -32,7 +32,7 @@ class Note:
 
 
 def make(image: Path, mkfs: list[str], options: str, nr_files: int, nr_mib: int = 48) -> list[Note]:
-    """Writes the image and, while it is still mounted, a copy ``*.live``; returns what was done."""
+    """Write the image and, while it is still mounted, a copy ``*.live``; return the notes."""
     loops.make_ext4(image, mkfs, nr_mib)
     with loops.mounted(image, options) as filesystem:
         notes = work(filesystem.top, nr_files)

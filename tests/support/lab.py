@@ -1,4 +1,4 @@
-"""JupyterLab with a notebook of one cell, and a browser that runs it."""
+"""Run JupyterLab with a notebook of one cell, and a browser for it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from support.notebooks import of_one_cell
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE_S = 180
-"""How long anything may take on a machine that is busy with other tests."""
+"""Time limit of any step on a machine that is busy with other tests, in seconds."""
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
 @contextmanager
 def lab(home: Path, cell: str) -> Iterator[str]:
-    """Address of a JupyterLab in `home` with a notebook of this cell; it and its kernels are gone afterwards."""
+    """Run a JupyterLab in `home` with a notebook of this cell, and yield its address.
+
+    The server and its kernels end with the block.
+    """
     root = home / "lab"
     root.mkdir()
     (root / "one.ipynb").write_text(of_one_cell(cell))
@@ -56,7 +59,7 @@ def lab(home: Path, cell: str) -> Iterator[str]:
 
 
 def address(server: subprocess.Popen[bytes], runtime: Path, page: str) -> str:
-    """Return the address of a page of JupyterLab, with its token, once the server has written where it listens."""
+    """Return the address of a page of JupyterLab, with its token, once the server has written its port."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and server.poll() is None:
         for path in runtime.glob("jpserver-*.json"):
@@ -72,7 +75,7 @@ def address(server: subprocess.Popen[bytes], runtime: Path, page: str) -> str:
 @contextmanager
 @needs("browser")
 def browser() -> Iterator[Browser]:
-    """Start a browser without a window, for all tests of a module: its start takes longer than most of them."""
+    """Start a headless browser for all tests of a module, because its start takes longer than most of them."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET) as started:
@@ -94,13 +97,13 @@ def page_of(browser: Browser) -> Iterator[Page]:
 
 
 def run_cell(page: Page, address: str) -> None:
-    """Opens the notebook and runs its first cell, until it has an output."""
+    """Open the notebook and run its first cell, until it has an output."""
     page.goto(address)
-    # On a busy machine JupyterLab may not know its kernels in time, and asks for one.
+    # On a busy machine JupyterLab may not know its kernels in time and asks for one.
     page.add_locator_handler(page.get_by_role("button", name="Select Kernel"), lambda button: button.click())
     cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
     cell.click()
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
     cell.press("Shift+Enter")
-    # An assertion sends away also what JupyterLab asks only now, as waiting for a function of the page does not.
+    # An assertion also runs the handler for a late dialog, unlike waiting for a function of the page.
     expect(page.locator(".jp-Notebook .jp-OutputArea-output").first).to_be_attached()

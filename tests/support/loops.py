@@ -1,4 +1,4 @@
-"""A filesystem in a file, mounted on a loop device of its own for as long as a test needs it."""
+"""Mount a filesystem in a file on a loop device for a test."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Mounted:
 
 
 def make_ext4(image: Path, mkfs: Sequence[str | Path] = (), nr_mib: int = 64) -> None:
-    """An ext4 in a new file, with mke2fs's options `mkfs`; skips without mke2fs.
+    """Make an ext4 in a new file with mke2fs options `mkfs`; skip the test without mke2fs.
 
-    Nothing is left for the kernel to initialise: ext4lazyinit would write 8 MiB of a mount of seconds, or not.
+    All tables are initialised. Otherwise ext4lazyinit would write 8 MiB at unpredictable times during a short mount.
     """
     if shutil.which("mkfs.ext4") is None:
         pytest.skip("mkfs.ext4 is not installed")
-    image.touch()  # mkfs.ext4 prints that it makes a file
+    image.touch()  # otherwise mkfs.ext4 prints that it creates the file
     whole = ["-E", "lazy_itable_init=0,lazy_journal_init=0"]
     subprocess.run(["mkfs.ext4", "-q", "-F", *whole, *mkfs, image, f"{nr_mib}M"], check=True)
 
@@ -39,7 +39,7 @@ def make_ext4(image: Path, mkfs: Sequence[str | Path] = (), nr_mib: int = 64) ->
 @needs("root")
 @contextlib.contextmanager
 def attached(image: Path, sector_bytes: int = 512) -> Iterator[str]:
-    """A loop device with the image behind it and such logical blocks; skips where that cannot be done."""
+    """Attach an image to a loop device with this logical block size; skip the test if that is impossible."""
     if shutil.which("losetup") is None:
         pytest.skip("losetup is not installed")
     command: list[str | Path] = ["losetup", "--find", "--show", "--sector-size", str(sector_bytes), image]
@@ -55,9 +55,9 @@ def attached(image: Path, sector_bytes: int = 512) -> Iterator[str]:
 
 @contextlib.contextmanager
 def mounted(image: Path, options: str = "defaults", sector_bytes: int = 512) -> Iterator[Mounted]:
-    """The image mounted beside itself, on a device with such logical blocks; skips where that cannot be done.
+    """Mount an image next to itself, on a device with this logical block size; skip the test if that is impossible.
 
-    Unmounted, with all that is mounted below it, and detached at the end.
+    At the end it is unmounted, with everything below it, and detached.
     """
     top = image.with_suffix(".mounted")
     with attached(image, sector_bytes) as device:

@@ -1,4 +1,4 @@
-"""What a machine has once, locked for one test after the other, whichever process each runs in."""
+"""Locks for resources that a machine has only once, across test processes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import os
 from collections.abc import Iterator
 
 KERNEL = "/sys/kernel"
-"""Its tracing: what a dead recorder left there, the next one that starts removes."""
+"""The kernel's tracing. A starting recorder removes the remains of dead ones."""
 
 MOUNTS = "/sys/fs"
-"""Its mounts: a new mount namespace begins with a copy of them all, and what a copy holds is not unmounted by umount.
-Its filesystem is then written back, and its loop device free, only when the copy is gone, too."""
+"""The machine's mounts.
+
+A new mount namespace copies all mounts, and umount does not affect the copies. The filesystem is written back, and its
+loop device becomes free, only once the copy is gone too.
+"""
 
 
 @contextlib.contextmanager
 def shared(place: str) -> Iterator[None]:
-    """Holds the lock together with others that share it."""
+    """Hold the lock in shared mode."""
     with _locked(place, fcntl.LOCK_SH):
         yield
 
 
 @contextlib.contextmanager
 def alone(place: str) -> Iterator[None]:
-    """Holds the lock while nobody else does."""
+    """Hold the lock exclusively."""
     with _locked(place, fcntl.LOCK_EX):
         yield
 

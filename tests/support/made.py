@@ -1,4 +1,4 @@
-"""Captures made of rows that a test writes down, for tests of what is done with them."""
+"""Make captures from rows that a test lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def table(name: str, rows: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    """Table `name` from rows that name only what matters."""
+    """Complete rows of table `name` with defaults."""
     columns = schema.table(name).columns
     full = [{c.name: row.get(c.name, None if c.nullable else _DEFAULTS.get(c.name)) for c in columns} for row in rows]
     return schema.conform(pl.DataFrame(full, schema=schema.table(name).polars), name)
@@ -34,7 +34,7 @@ def capture(
     events: Iterable[dict[str, Any]] = (),
     **about: Any,
 ) -> Capture:
-    """A capture of these requests (numbered in order), their pieces (one each, unless told) and block events."""
+    """Make a capture of these requests (numbered in order), their pieces (default: one each) and block events."""
     numbered = [{"request_id": number, **row} for number, row in enumerate(requests)]
     shared = [column.name for column in schema.table("io").columns if column.name in schema.table("requests").polars]
     one_each = [{name: row[name] for name in shared if name in row} for row in numbered]
@@ -51,14 +51,14 @@ def capture(
 
 
 def named(name: str, requests: Iterable[dict[str, Any]], **facts: Any) -> Capture:
-    """A capture of these requests with these facts; its identity follows from its name."""
+    """Make a capture of these requests with these facts. Its id is derived from its name."""
     plain = capture(requests)
     source = Source(name, "trace", 0, name.encode().hex().zfill(64)[-64:])
     return Capture(name, replace(plain.manifest, sources=(source,), facts=facts), plain.tables, plain.about)
 
 
 def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
-    """A capture of these tables."""
+    """Make a capture of these tables."""
     times = tables["requests"].select(pl.col("queue_ns", "issue_ns", "complete_ns")).unpivot()["value"].drop_nulls()
     told = {
         "format": "made",

@@ -1,4 +1,4 @@
-"""MobiGen's scripts as plain Python reads them, and what the corpus says of the two that there are."""
+"""Read MobiGen's scripts in plain Python, with the corpus' expectations of the two existing ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INSERTED = ["/data/data", "O_WRONLY|O_CREAT|O_TRUNC|O_LARGEFILE"]
 
 
 class Line(NamedTuple):
-    """One line: the last of `words` is what the call returned."""
+    """One line. The last of `words` is the call's result."""
 
     number: int
     tid: int
@@ -27,13 +27,13 @@ class Line(NamedTuple):
 
 
 def expected(name: str) -> dict[str, Any]:
-    """The oracle's values of a script."""
+    """Return the oracle's values for a script."""
     told: dict[str, Any] = json.loads(corpus.path("androstep/oracle_mobigen.json").read_text())[name]
     return told
 
 
 def lines(name: str) -> list[Line]:
-    """The lines of a script of the corpus."""
+    """Return the lines of a script of the corpus."""
     split = (line.split() for line in corpus.path(f"androstep/mobigen.out.{name}").read_text().splitlines())
     return [
         Line(number, int(tid), int(us), call, words) for number, (tid, us, call, *words) in enumerate(split, start=1)

@@ -1,4 +1,4 @@
-"""What tests need of the machine: helpers say it of themselves, and every test that can come to one is marked so."""
+"""Mark tests by their requirements: helpers declare theirs, and tests that can call them inherit the markers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 def needs(*markers: str) -> Callable[[Called], Called]:
-    """Says of a function that who calls it needs what these markers (pyproject.toml) stand for, and nothing else."""
+    """Declare which markers (pyproject.toml) a caller of this function needs. No others are searched."""
 
     def said(called: Called) -> Called:
         called.__dict__["needs"] = markers
@@ -26,7 +26,7 @@ def needs(*markers: str) -> Callable[[Called], Called]:
 
 @functools.cache
 def of(function: Callable[..., Any]) -> frozenset[str]:
-    """The markers of all that a function can come to, as far as its code and that of the tests' helpers names it."""
+    """Return the markers of all helpers that a function can reach, following the names in its code and theirs."""
     found: set[str] = set()
     todo, seen = [function], {function}
     while todo:
@@ -41,7 +41,7 @@ def of(function: Callable[..., Any]) -> frozenset[str]:
 
 @functools.cache
 def _named_by(called: Callable[..., Any]) -> set[Callable[..., Any]]:
-    """The functions and classes of the tests that a function's code, or that of a class's methods, names."""
+    """Return the functions and classes of the tests that a function's (or a class's methods') code names."""
     if inspect.isclass(called):
         return {value for value in vars(called).values() if inspect.isfunction(value)}
     called = inspect.unwrap(called)
@@ -55,7 +55,7 @@ def _named_by(called: Callable[..., Any]) -> set[Callable[..., Any]]:
 def _is_of_tests(value: Any) -> bool:
     try:
         return _is_below_tests(inspect.getfile(inspect.unwrap(value)))
-    except (OSError, TypeError):  # of what is built in
+    except (OSError, TypeError):  # built-in objects
         return False
 
 

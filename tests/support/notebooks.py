@@ -1,6 +1,6 @@
-"""Run notebooks as `make docs` does, and check what the site shows of them.
+"""Run notebooks as `make docs` does, and check their output for the site.
 
-Reading and running notebooks takes seconds to import. It is done where a test needs it, not when tests are collected.
+Importing the notebook modules takes seconds, so it is done in the tests that need it, not at collection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOTEBOOKS = ROOT / "notebooks"
 
 
 def of_one_cell(source: str) -> str:
-    """Return the text of a notebook with one cell, for Python."""
+    """Return the text of a notebook with one Python cell."""
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cell = {"cell_type": "code", "id": "one", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]})
@@ -27,9 +27,9 @@ def of_one_cell(source: str) -> str:
 
 @needs("notebook")
 def run(path: Path, directory: Path, last: str = "", **environment: str) -> None:
-    """Run a notebook with one more cell, and check what is shown of it.
+    """Run a notebook with one more cell, and check its displayed output.
 
-    What its cells write to ANDROSTEP_FIGURES is in `directory`. Figures of papers are checked as `make figures` does.
+    ANDROSTEP_FIGURES is `directory`. Figures of papers are checked as in `make figures`.
     """
     import nbformat
     import run_notebooks

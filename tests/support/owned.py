@@ -1,4 +1,4 @@
-"""Owners of the pieces of a recording that is short enough to be in memory."""
+"""Compute owners of the pieces of a recording that fits in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def all_owned(
     page_bytes: int | None,
     sharing: Collection[int] = (),
 ) -> pl.DataFrame:
-    """The pieces of a whole recording, all at once, with the owner columns of table io."""
+    """Return the pieces of a whole recording with the owner columns of table io, in a single batch."""
     events = fs_events.lazy()
     devices = owner.telling(pieces["part_dev"], events, recorded)
     owners = owner.Owners(

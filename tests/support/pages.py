@@ -1,4 +1,4 @@
-"""Pages of HTML as a browser's parser finds them, and names that want to be more than text in them."""
+"""Parse HTML pages like a browser, and hostile names for them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ATTRIBUTES = {"class", "id", "scope", "src", "alt", "lang", "charset", "name", "
 
 
 class Page(HTMLParser):
-    """What a browser's parser finds in a page: elements with attributes, and the text of each kind of element."""
+    """Elements with attributes, and the text of each kind of element, as a browser's parser finds them."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -83,12 +83,12 @@ class Page(HTMLParser):
             self.rows[-1][-1] += data
 
     def row(self, *first: str) -> list[str]:
-        """The cells after `first` in the one row that begins with them."""
+        """Return the cells after `first` in the one row that begins with them."""
         (found,) = [row for row in self.rows if tuple(row[: len(first)]) == first]
         return found[len(first) :]
 
     def check_harmless(self) -> None:
-        """That nothing in the page is fetched, and nothing runs but the script that the package holds."""
+        """Check that the page fetches nothing, and runs only the script of the package."""
         assert {tag for tag, _ in self.elements} <= TAGS
         kinds = [attributes.get("type") for tag, attributes in self.elements if tag == "script"]
         assert set(kinds) <= {None, "application/json"} and kinds.count(None) == 1

@@ -1,6 +1,6 @@
-"""Perfetto traces written by Google's own library: an oracle that shares neither code nor tables with our reader.
+"""Write Perfetto traces with Google's own library, which shares no code or tables with our reader.
 
-The messages are those of google/perfetto v58 (protos/perfetto/trace), as far as tests want them.
+The messages are those of google/perfetto v58 (protos/perfetto/trace), as far as tests need them.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ _POOL.Add(_file())
 
 
 def message(name: str) -> Any:
-    """The class of message `name`."""
+    """Return the class of message `name`."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"t.{name}"))
 
 
@@ -161,18 +161,18 @@ Trace, TracePacket = message("Trace"), message("TracePacket")
 
 
 def trace(*packets: dict[str, Any]) -> bytes:
-    """A trace of packets; values of messages are mappings, those of repeated fields lists."""
+    """Return a trace of packets; messages are mappings, repeated fields lists."""
     data: bytes = Trace(packet=packets).SerializeToString()
     return data
 
 
 def bundle(*events: dict[str, Any], cpu: int = 0, **more: Any) -> dict[str, Any]:
-    """A packet with a bundle of events."""
+    """Return a packet with a bundle of events."""
     return {"ftrace_events": {"cpu": cpu, "event": list(events), **more}, "trusted_packet_sequence_id": 1}
 
 
 def generic(name: str, /, **fields: int | str) -> dict[str, Any]:
-    """The event as a GenericFtraceEvent."""
+    """Return the event as a GenericFtraceEvent."""
     values = [
         {"name": field, "str_value": value}
         if isinstance(value, str)
@@ -183,7 +183,7 @@ def generic(name: str, /, **fields: int | str) -> dict[str, Any]:
 
 
 def described(name: str, number: int, /, **fields: int | str) -> tuple[dict[str, Any], bytes]:
-    """A GenericEventDescriptor of the event, and the event as the message it describes."""
+    """Return a GenericEventDescriptor of the event, and the event as the described message."""
     proto = descriptor_pb2.DescriptorProto(name=name)
     file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package=name, syntax="proto2")
     for place, (field, value) in enumerate(fields.items(), 1):
@@ -197,5 +197,5 @@ def described(name: str, number: int, /, **fields: int | str) -> tuple[dict[str,
 
 
 def userland(major: int, minor: int) -> int:
-    """A device number as makedev(3) makes it."""
+    """Return a device number like makedev(3)."""
     return (major & 0xFFF) << 8 | minor & 0xFF | (minor & ~0xFF) << 12 | (major & ~0xFFF) << 32

@@ -76,7 +76,7 @@ def _answer(connection: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdin, sys.stdout, sys.stderr = (  # the others know whether what was there before can seek
+    sys.stdin, sys.stdout, sys.stderr = (  # the old objects have cached whether the previous stream could seek
         open(number, mode, closefd=False)  # noqa: SIM115
         for number, mode in enumerate("rww")
     )

@@ -1,4 +1,4 @@
-"""What every reader must keep to, and independent counts to compare readers with."""
+"""Check the common properties of readers, and count independently to compare with them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FTRACE_TEXTS = [
 
 @dataclass(frozen=True)
 class Read:
-    """A recording with its tables read, as tests want them."""
+    """A recording with its tables collected for tests."""
 
     staging: Staging
     block: pl.DataFrame
@@ -69,11 +69,11 @@ class Read:
 
 
 def read(path: Path) -> Read:
-    """`ingest.read` with what holds for every reader checked."""
+    """Run `ingest.read` and check the properties of every reader."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         staging = ingest.read(path)
-    # A jump of the clock is told of all files together.
+    # A jump of the clock is reported once for all files.
     assert {w.category for w in caught} == ({LossWarning} if staging.losses else set())
     assert all(loss.count > 0 for loss in staging.losses)
     assert staging.tasks is not None
@@ -81,7 +81,7 @@ def read(path: Path) -> Read:
     tables = {name: schema.conform(staging.table(name).collect(), name) for name in TABLES}
     rows = {name: table.height for name, table in tables.items() if table.height}
     assert rows.keys() == staging.tables.keys()
-    # One event may hold many readings of counters, and be of a call and a process.
+    # One event may hold many counters, and belong to a call and a process.
     several = ("samples", "importance")
     assert sum(staging.events.values()) >= sum(n for name, n in rows.items() if name not in several)
     for table in tables.values():
@@ -94,34 +94,34 @@ def read(path: Path) -> Read:
 
 
 def read_bytes(directory: Path, data: bytes) -> Read:
-    """`read` of a file with these contents."""
+    """Run `read` on a file with these contents."""
     path = directory / "input"
     path.write_bytes(data)
     return read(path)
 
 
 def losses(staging: Read) -> dict[str, int]:
-    """Count of each kind of loss."""
+    """Return the count of each kind of loss."""
     return {loss.kind: loss.count for loss in staging.losses}
 
 
 def ns(seconds: str) -> int:
-    """Nanoseconds of decimal seconds, exactly."""
+    """Convert decimal seconds to nanoseconds exactly."""
     return int(Decimal(seconds) * 1_000_000_000)
 
 
 def tally(block: pl.DataFrame, *columns: str) -> dict[str, int]:
-    """Rows by the joined values of some columns, as the expected.json files key them."""
+    """Count rows by the joined values of columns, with the keys of the expected.json files."""
     keys = block.select(pl.concat_str(*(pl.col(c).cast(pl.String) for c in columns), separator=" ").alias("key"))
     return dict(keys["key"].value_counts().rows())
 
 
 def total(block: pl.DataFrame, value: str, *columns: str) -> dict[str, int]:
-    """Sum of a column by the joined values of others."""
+    """Sum a column by the joined values of others."""
     key = pl.concat_str(*(pl.col(c).cast(pl.String) for c in columns), separator=" ").alias("key")
     return dict(block.group_by(key).agg(pl.col(value).sum()).rows())
 
 
 def gunzip_what_is_there(data: bytes) -> bytes:
-    """What the standard library makes of a gzip stream that may be cut short."""
+    """Decompress a possibly truncated gzip stream with the standard library."""
     return zlib.decompressobj(31).decompress(data)

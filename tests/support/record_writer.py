@@ -1,6 +1,6 @@
-"""Writing record streams (`.rec`) from tables: probes/FORMAT.md states the format, `ingest.record` reads it.
+"""Write record streams (`.rec`) from tables. probes/FORMAT.md describes the format, `ingest.record` reads it.
 
-The same tables make the same bytes: nothing of the time or of the machine is in them.
+The output depends on the tables only, not on time or machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NULLS = {"int32": -(1 << 31), "int64": -(1 << 63), "string": _NULL_OFFSET}
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record: `dtype` is int32, int64, uint32, uint64 or string; only the signed and strings have null."""
+    """A field of a record: `dtype` is int32, int64, uint32, uint64 or string. Unsigned types have no null."""
 
     name: str
     dtype: str
@@ -54,15 +54,15 @@ class Type:
 
     @property
     def numpy(self) -> np.dtype[np.void]:
-        """A record as it lies in a file."""
+        """The layout of a record in a file."""
         return np.dtype([(field.name, _NUMPY[field.dtype]) for field in self.fields])
 
 
 def write(path: Path, probe: str, version: str, tables: Sequence[tuple[Type, pl.DataFrame]]) -> None:
     """Make or replace file `path` with the rows of each type, in this order.
 
-    A table has the fields of its type as columns: Int32, Int64, UInt32, UInt64, and String or Enum for strings, which
-    are at most `TEXT_BYTES` long; what is not nullable has no nulls.
+    The columns of a table are the fields of its type: Int32, Int64, UInt32, UInt64, and String or Enum for strings of
+    at most `TEXT_BYTES`. Fields that are not nullable have no nulls.
     """
     blocks = [
         (record.FIRST_RECORDS + number, count, payload)
@@ -81,7 +81,7 @@ def write(path: Path, probe: str, version: str, tables: Sequence[tuple[Type, pl.
 
 
 def _seed(blocks: Sequence[tuple[int, int, bytes]]) -> int:
-    """A seed that follows from what is written, and differs from file to file nevertheless."""
+    """Return a seed that is derived from the contents, so that it differs between files."""
     digest = hashlib.blake2b(digest_size=4)
     for kind, _, payload in blocks:
         digest.update(_CRC.pack(kind) + payload)
@@ -131,9 +131,9 @@ def _trailer(blocks: int, tables: Sequence[tuple[Type, pl.DataFrame]]) -> bytes:
 
 
 def _blocks(record_type: Type, table: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
-    """The payloads that the rows fill, each with how many are in it.
+    """Yield the number of rows and the payload of each block.
 
-    The values of enums stand once in each block, before the strings of the rows.
+    The values of enums are stored once in each block, before the strings of the rows.
     """
     texts = [field.name for field in record_type.fields if table.schema[field.name] == pl.String]
     rows, values = _rows(record_type, table)
@@ -156,7 +156,7 @@ def _blocks(record_type: Type, table: pl.DataFrame) -> Iterator[tuple[int, bytes
 
 
 def _rows(record_type: Type, table: pl.DataFrame) -> tuple[npt.NDArray[np.void], bytes]:
-    """The records, with the places of strings yet to be found, and the values of enums, which have theirs."""
+    """Return the records, with preliminary string offsets, and the values of enums, whose offsets are final."""
     rows = np.zeros(table.height, record_type.numpy)
     values = b""
     for field in record_type.fields:
@@ -174,7 +174,7 @@ def _rows(record_type: Type, table: pl.DataFrame) -> tuple[npt.NDArray[np.void],
 
 
 def _places(words: Sequence[bytes], start: int) -> npt.NDArray[np.void]:
-    """Where each word lies when they follow each other from `start`; the last is null."""
+    """Return the position of each word if they are stored consecutively from `start`; the last entry is null."""
     lengths = np.array([len(word) for word in words], np.int64)
     places = np.zeros(len(words) + 1, _STRING)
     places["offset"][:-1] = start + np.cumsum(lengths) - lengths
@@ -184,7 +184,7 @@ def _places(words: Sequence[bytes], start: int) -> npt.NDArray[np.void]:
 
 
 def _joined(table: pl.DataFrame, texts: Sequence[str]) -> bytes:
-    """The strings of all rows, row after row."""
+    """Return the strings of all rows, row after row."""
     if not texts or not table.height:
         return b""
     rows = table.select(pl.concat_str([pl.col(name).fill_null("") for name in texts]).str.join(""))

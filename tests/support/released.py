@@ -1,4 +1,4 @@
-"""What the tests of releases share: rows that name only what matters, and captures with hostile names."""
+"""Shared helpers of the tests of releases: table rows with defaults, and captures with hostile names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CAPTURES = (
     ROOT / "datasets/bench/f2fs_guest/modes.rec.xz",
     ROOT / "datasets/replay/ext4_disk/replay-0.rec.xz",
 )
-"""Captures of the repository, each with other tables."""
+"""Captures of the repository with different tables."""
 
 HOSTILE = {
     "device": "Pixel 6a; rm -rf /",
@@ -44,7 +44,7 @@ STRACE = "".join(f"1234 1700000000.{number:06} {call} <0.000010>\n" for number, 
 
 
 def hostile_capture(directory: Path) -> Path:
-    """A capture of system calls with names that are somebody's, or are to break something."""
+    """Make a capture of system calls with private names and names that try to break something."""
     log = directory / "alice-phone.strace"
     log.write_text(STRACE, encoding="utf-8")
     made = directory / "hostile"
@@ -53,7 +53,7 @@ def hostile_capture(directory: Path) -> Path:
 
 
 def rows(name: str, given: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    """Table `name` from rows that name only what matters; the rest is null, or nothing where it may not be null."""
+    """Complete rows of table `name`; missing values are null, or empty if null is not allowed."""
     columns = schema.table(name).columns
     empty = {c.name: None if c.nullable else _nothing(c) for c in columns}
     return schema.conform(pl.DataFrame([empty | row for row in given], schema=schema.table(name).polars), name)
@@ -66,7 +66,7 @@ def _nothing(column: schema.Column) -> Any:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file of a directory."""
+    """Return every file of a directory."""
     return {
         path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()
     }

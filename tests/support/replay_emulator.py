@@ -1,6 +1,6 @@
-"""A replay program done by one thread with Python's os, one operation after the other: what ioreplay must come to.
+"""Execute a replay program in one thread with Python's os: the expected outcome of ioreplay.
 
-Nothing here knows how ioreplay does it. Links are not followed, as in its sandbox.
+This code is independent of ioreplay. Links are not followed, as in its sandbox.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIZES = [0, 1, 100, 4096, 5000, 70_000, 300_000]
 
 
 class Emulator:
-    """Does operations in a directory and says what came of them."""
+    """Executes operations in a directory and returns their results."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
@@ -43,7 +43,7 @@ class Emulator:
         self.made = 0
 
     def do(self, operation: dict[str, Any]) -> dict[str, Any]:
-        """The operation with `failed`, `result`, and the number of the descriptor that it made."""
+        """Return the operation with `failed`, `result`, and the index of the descriptor that it made."""
         call: Callable[[dict[str, Any]], int | None] = getattr(self, operation["call"])
         try:
             result = call(operation) or 0
@@ -62,7 +62,7 @@ class Emulator:
             os.close(file)
 
     def _place(self, path: str) -> Path:
-        """Fails for what is wrong on the way, in the order in which a kernel comes upon it."""
+        """Resolve a path; fail for obstacles in the order in which a kernel finds them."""
         for parent in list(Path(path).parents)[-2::-1]:
             mode = (self.top / parent).lstat().st_mode
             if stat.S_ISLNK(mode):
@@ -156,7 +156,7 @@ class Emulator:
 
 
 def random_operation(rng: random.Random, open_now: list[int], threads: int) -> dict[str, Any]:
-    """An operation that may well fail, of a random thread, on one of the descriptors that are open."""
+    """Draw an operation that may fail, of a random thread, on one of the open descriptors."""
     calls = list(BY_PATH) if not open_now or rng.random() < 0.4 else list(BY_DESCRIPTOR)
     call = rng.choice(calls)
     row: dict[str, Any] = {"call": call, "thread": rng.randrange(threads)}
@@ -185,7 +185,7 @@ def _flags(rng: random.Random) -> int:
 
 
 def tree(top: Path) -> dict[str, tuple[str, int | str, int]]:
-    """What is in a directory: kind, size or what a link says, and number of names."""
+    """Return the contents of a directory: kind, size or target of a link, and number of names."""
     found: dict[str, tuple[str, int | str, int]] = {}
     for path in sorted(top.rglob("*")):
         about = path.lstat()

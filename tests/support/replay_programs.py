@@ -1,4 +1,4 @@
-"""Replay programs that a test writes down, and what ioreplay makes of them."""
+"""Make replay programs from rows that a test lists, and run ioreplay on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.made import table
 
 CREATE, EXCLUSIVE, TRUNCATE, APPEND, DIRECT = 0o100, 0o200, 0o1000, 0o2000, 0o40000
 READ_WRITE, WRITE_ONLY = 0o2, 0o1
-"""Numbers of asm-generic, as programs have them."""
+"""Numbers of asm-generic, as in programs."""
 
 EMULATORS = {"aarch64-linux-musl": "qemu-aarch64-static", "arm-linux-musleabihf": "qemu-arm-static"}
 
@@ -30,7 +30,7 @@ def program(
     after: Iterable[tuple[int, int]] = (),
     **known: Any,
 ) -> Program:
-    """A program of such operations: of thread 0, not inserted, at the start and successful unless they tell otherwise.
+    """Make a program of these operations; by default of thread 0, not inserted, at time 0 and successful.
 
     `after` holds pairs of an operation and one that must have ended before it.
     """
@@ -48,13 +48,13 @@ def program(
 
 
 def opened(descriptor: int, path: str, flags: int = READ_WRITE | CREATE, **known: Any) -> dict[str, Any]:
-    """An operation that opens a file, by default one that it makes where it is not there."""
+    """Return an open operation, which creates the file by default."""
     return {"call": "open", "descriptor": descriptor, "path": path, "flags": flags, "mode": 0o600} | known
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay left and told; its tables, in the order of the operations."""
+    """The results of a replay, with its tables in the order of the operations."""
 
     directory: Path
     stdout: str
@@ -64,17 +64,17 @@ class Replay:
 
     @property
     def results(self) -> list[int]:
-        """What each operation returned."""
+        """The result of each operation."""
         return self.operations["result"].to_list()
 
     @property
     def divergences(self) -> list[str]:
-        """How each differs from what was recorded."""
+        """How each operation differs from the recording."""
         return self.operations["divergence"].to_list()
 
 
 def command(variant: str = "sanitized") -> list[str | Path]:
-    """ioreplay as it is started: TSan needs addresses that are not random, a phone's build an emulator."""
+    """Return the command of ioreplay: TSan needs address randomisation off, a phone's build an emulator."""
     binary = built.program("ioreplay", variant)
     if variant in EMULATORS:
         emulator = shutil.which(EMULATORS[variant])
@@ -85,7 +85,7 @@ def command(variant: str = "sanitized") -> list[str | Path]:
 
 
 def results(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
-    """The one row of replay_runs and the rows of replay_ops in a file that `--record` wrote, sorted by operation."""
+    """Return the row of replay_runs and the rows of replay_ops from a file of `--record`, sorted by operation."""
     recorded = record.read(path)
     assert recorded.complete and recorded.header["probe"] == "ioreplay"
     (run,) = recorded.tables["replay_run"].iter_rows(named=True)
@@ -95,7 +95,7 @@ def results(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
 def replay(
     top: Path, program: Program, *options: str | Path, variant: str = "sanitized", status: int = 0, **run: Any
 ) -> Replay:
-    """Replays in directory `box` of `top`, where `options` do not name a target."""
+    """Replay in directory `box` of `top`, unless `options` name a target."""
     program.write(top / "program.rec")
     where = [] if "--target" in options else [top / "box"]
     words = ["-o", top / "results.rec", *options, top / "program.rec", *where]

@@ -1,8 +1,8 @@
-"""A random mix of calls on files, by several processes and threads, that writes down what is true of each of them.
+"""Make random file calls in several processes and threads, and note the truth about each of them.
 
-``python replay_workload.py DIRECTORY TRUTH SEED``, under strace. Before each call of interest comes an access to
-``/marker/N``, which fails; TRUTH gets a line ``N call identity offset`` for it. A file's identity is an extended
-attribute, because inode numbers are used again. Threads of one process share nothing but what the lock guards.
+``python replay_workload.py DIRECTORY TRUTH SEED`` runs under strace. An access to ``/marker/N``, which fails, precedes
+each call of interest; TRUTH gets a line ``N call identity offset`` for it. A file's identity is an extended attribute,
+because inode numbers are reused. Threads of a process share only what the lock guards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IDENTITY = "user.identity"
 
 
 class Truth:
-    """What is true of the calls of one process."""
+    """The truth about the calls of one process."""
 
     def __init__(self, path: str, process: int) -> None:
         self._out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -31,14 +31,14 @@ class Truth:
         self._numbers = itertools.count()
 
     def mark(self, call: str, identity: str | None, offset: int | None) -> None:
-        """The next call of this thread is `call`, on that file and at that place."""
+        """Note the file and offset of the next call of this thread, `call`."""
         number = f"{self._process}-{next(self._numbers)}"
         os.write(self._out, json.dumps([number, call, identity, offset]).encode() + b"\n")
         os.access(f"/marker/{number}", os.F_OK)
 
 
 class Worker:
-    """One thread: its own directory, files and descriptors."""
+    """One thread with a separate directory, files and descriptors."""
 
     def __init__(self, truth: Truth, directory: str, seed: int) -> None:
         self.truth = truth
@@ -49,7 +49,7 @@ class Worker:
         self.made = 0
 
     def identity(self, fd: int) -> str:
-        """Who the file is; a new one gets a name of its own."""
+        """Return the file's identity; assign one to a new file."""
         try:
             return os.getxattr(fd, IDENTITY).decode()
         except OSError:
@@ -59,28 +59,28 @@ class Worker:
             return name
 
     def position(self, fd: int) -> int:
-        """Where the descriptor stands."""
+        """Return the descriptor's position."""
         return os.lseek(fd, 0, os.SEEK_CUR)
 
     def path(self) -> str:
-        """One of the names, sometimes in another spelling."""
+        """Return one of the names, sometimes in another spelling."""
         path = self.random.choice(self.names)
         winding = f"{self.directory}/./sub/../{path[len(self.directory) + 1 :]}"
         return self.random.choice((path, path, path.replace("/", "//"), winding))
 
     def fd(self) -> int | None:
-        """One of the descriptors that are open."""
+        """Return one of the open descriptors."""
         return self.random.choice(self.open) if self.open else None
 
     def step(self) -> None:
-        """One call, with what is needed to know the truth of it."""
+        """Make one random call, with the preparation needed to know its truth."""
         actions = (
             *(self.open_file, self.open_file, self.close, self.read, self.read, self.write, self.write, self.pread),
             *(self.pwrite, self.seek, self.dup, self.dup2, self.rename, self.unlink, self.link, self.truncate),
             *(self.ftruncate, self.stat, self.map, self.move_directory, self.sendfile, self.vector, self.sync),
             *(self.symlink, self.missing, self.change_directory, self.pipe, self.through_link),
         )
-        with contextlib.suppress(OSError):  # many are refused: also that is to be followed
+        with contextlib.suppress(OSError):  # many fail, and failures must be followed too
             self.random.choice(actions)()
 
     def open_file(self) -> None:
@@ -243,7 +243,7 @@ class Worker:
 
 
 def process(top: str, truth_path: str, number: int, seed: int, inherited: list[int]) -> None:
-    """Threads, each in a directory of its own, and one that uses what the parent left open."""
+    """Run threads in separate directories, one of which also uses the parent's open descriptors."""
     truth = Truth(f"{truth_path}.{number}", number)
 
     def work(thread: int) -> None:
@@ -263,7 +263,7 @@ def process(top: str, truth_path: str, number: int, seed: int, inherited: list[i
 
 
 def main(arguments: list[str]) -> None:
-    """Three processes, one after the other forked, the first two at once."""
+    """Run three processes: a parent, and two children that it forks and that run at the same time."""
     top, truth_path, seed = arguments[0], arguments[1], int(arguments[2])
     Path(top).mkdir()
     first = Worker(Truth(f"{truth_path}.9", 9), f"{top}/first", seed)

@@ -1,4 +1,4 @@
-"""Replay programs and results that a test writes down, in files as androstep and ioreplay make them."""
+"""Make replay programs and results from rows that a test lists, in the files of androstep and ioreplay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RUN: dict[str, Any] = {
 
 
 def operation(number: int, **known: Any) -> dict[str, Any]:
-    """A row of replay_ops: a read as it was recorded, at its time, unless told otherwise."""
+    """Return a row of replay_ops: by default a read with the recorded result at its time."""
     return {
         **{
             "run_id": "a",
@@ -49,7 +49,7 @@ def operation(number: int, **known: Any) -> dict[str, Any]:
 
 
 def tables(operations: Iterable[dict[str, Any]], **known: Any) -> dict[str, pl.DataFrame]:
-    """Tables replay_runs, with one row that fits the operations unless `known` tells otherwise, and replay_ops."""
+    """Return table replay_ops, and table replay_runs with one consistent row that `known` overrides."""
     rows = [row | {"run_id": known.get("run_id", "a")} for row in operations]
     asked = [row for row in rows if not row["inserted"]]
     counted = {
@@ -63,7 +63,7 @@ def tables(operations: Iterable[dict[str, Any]], **known: Any) -> dict[str, pl.D
 
 
 def write(path: Path, operations: Iterable[dict[str, Any]], **known: Any) -> Path:
-    """The file that ioreplay would have written of `tables`; `path`."""
+    """Write `tables` as ioreplay would, and return `path`."""
     made = tables(operations, **known)
     write_records(
         path,
@@ -78,9 +78,9 @@ def write(path: Path, operations: Iterable[dict[str, Any]], **known: Any) -> Pat
 
 
 def program(path: Path, writes: int = 6, gap_ns: int = 200_000) -> Program:
-    """A program of two threads, written to `path`: one appends and syncs, one reads it and looks for what is not there.
+    """Write a program of two threads: one appends and syncs, the other reads the file and looks up a missing one.
 
-    Its last operation failed when it was recorded, with ENOENT, and the read of the other thread moved all bytes.
+    In the recording, its last operation failed with ENOENT, and the read of the other thread returned all bytes.
     """
     rows: list[dict[str, Any]] = [
         {"call": "open", "path": "a/x.db", "descriptor": 0, "file": 0, "flags": 0o102, "mode": 0o600},
@@ -104,7 +104,7 @@ def program(path: Path, writes: int = 6, gap_ns: int = 200_000) -> Program:
 
 
 def file(path: str, number: int) -> dict[str, Any]:
-    """A row of replay_files: an empty file."""
+    """Return a row of replay_files for an empty file."""
     return {"path": path, "inode_type": "file", "file": number, "size_bytes": 0, "size_from": "stat"}
 
 

@@ -1,7 +1,7 @@
-"""Compile the decoders with the sanitizers of addresses and of undefined behaviour, and run pytest with them.
+"""Compile the decoders with AddressSanitizer and UndefinedBehaviorSanitizer, and run pytest with them.
 
-As a plugin (``pytest -p support.sanitized``) it puts the sanitized library in the place of the other, and records which
-of its functions are called.
+As a plugin (``pytest -p support.sanitized``) it loads the sanitized library instead of the normal one, and records
+which of its functions are called.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _FLAGS = (
 )
 
 LEFT_OUT = ("browser", "qemu", "root")
-"""Tests with these markers run without the sanitizers: what a browser or a guest does would not be sanitized."""
+"""Tests with these markers run without the sanitizers, which would not cover a browser or a guest."""
 
 _REPORTS = "SANITIZER_REPORTS"
-"""The variable that names the directory for the reports of the sanitizers and for the names of called functions."""
+"""The variable that names the directory for the sanitizers' reports and the names of called functions."""
 
 
 def build() -> Path:
-    """Compile the sanitized library where a source is newer; skip the calling test without gcc."""
+    """Compile the sanitized library if a source is newer; skip the calling test without gcc."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     sources = sorted(native.LIBRARY.parent.rglob("*.[ch]"))
@@ -52,14 +52,17 @@ def build() -> Path:
 
 
 def marked() -> list[Path]:
-    """Return the files that have tests marked `sanitized`: to collect all takes longer than most of these tests."""
+    """Return the files with tests marked `sanitized`.
+
+    Collecting all files would take longer than most of these tests.
+    """
     return [path for path in sorted(TESTS.rglob("test_*.py")) if "mark.sanitized\n" in path.read_text("utf-8")]
 
 
 def run(files: list[Path], reports: Path) -> subprocess.CompletedProcess[str]:
     """Run the tests of these files that are marked `sanitized` with the sanitized decoders, in two processes.
 
-    A process in which a sanitizer finds something ends; xdist reports its test and goes on in another one.
+    A process ends when a sanitizer finds something; xdist reports its test and continues in another process.
     """
     build()
     libraries = [
@@ -70,7 +73,7 @@ def run(files: list[Path], reports: Path) -> subprocess.CompletedProcess[str]:
         "LD_PRELOAD": " ".join(libraries),
         "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path={reports}/asan",
         "UBSAN_OPTIONS": f"print_stacktrace=1:halt_on_error=1:log_path={reports}/ubsan",
-        # Python keeps memory for later; with its own allocator, reads behind the end of bytes would not be seen.
+        # Python's own allocator reuses memory and would hide reads past the end of bytes.
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": str(TESTS),
         _REPORTS: str(reports),
@@ -98,7 +101,7 @@ _called: set[str] = set()
 
 
 class _Recorded(ctypes.CDLL):
-    """A library that records the names of its functions that are called."""
+    """A library that records the names of its called functions."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -115,11 +118,11 @@ class _Recorded(ctypes.CDLL):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the sanitized library, before anything loads the other."""
+    """Load the sanitized library before the normal one can be loaded."""
     native.LIBRARY = LIBRARY
     with mock.patch.object(ctypes, "CDLL", _Recorded):
         native.library()
-    if hasattr(config, "workerinput"):  # the sanitizers are loaded; programs that tests start do not want them
+    if hasattr(config, "workerinput"):  # the sanitizers are loaded; child processes must not preload them
         del os.environ["LD_PRELOAD"]
 
 

@@ -1,4 +1,4 @@
-"""Something for coreutils or busybox to do: several processes at a time, links, appending, copying, renaming."""
+"""A workload for coreutils or busybox: concurrent processes, links, appending, copying, renaming."""
 
 SEVERAL_PROCESSES = """
 seq 2000 >seed
@@ -8,4 +8,4 @@ seq 2000 >seed
 wait
 truncate -s 3000 log
 """
-"""Nothing reads what another writes at the same time."""
+"""No process reads what another one writes at the same time."""

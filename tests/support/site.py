@@ -1,4 +1,4 @@
-"""The site that `make docs` builds: no link in it is dead, and no page is far."""
+"""Check the site that `make docs` builds: no dead link, and every page is near the first."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from androstep_analysis import cli, schema
 from support.tree import ROOT
 
 FIRST = "notebooks/01_explore"
-"""The notebook that the site shows with what it draws."""
+"""The notebook that the site shows with its figures."""
 
 CLICKS = 2
-"""So many links lead from the first page to any other, at the most."""
+"""Maximum number of links from the first page to any other."""
 
 
 @dataclass
 class Page(HTMLParser):
-    """What a page links to and loads, and the anchors that it has."""
+    """The links, resources and anchors of a page."""
 
     links: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Page(HTMLParser):
 
 
 def read(site: Path) -> dict[Path, Page]:
-    """The pages of a site."""
+    """Return the pages of a site."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
         if "_static" not in path.relative_to(site).parts:
@@ -51,7 +51,7 @@ def read(site: Path) -> dict[Path, Page]:
 
 
 def target(page: Path, link: str) -> tuple[Path, str] | None:
-    """File and anchor that a link of a page leads to; None for what lies elsewhere."""
+    """Return the file and anchor of a link; None for another site."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return None
@@ -60,7 +60,7 @@ def target(page: Path, link: str) -> tuple[Path, str] | None:
 
 
 def dead(pages: dict[Path, Page]) -> list[str]:
-    """Links and files of the site that are not there."""
+    """Return links to and resources of the site that do not exist."""
     found = []
     for path, page in pages.items():
         for link in page.links + page.loads:
@@ -72,7 +72,7 @@ def dead(pages: dict[Path, Page]) -> list[str]:
 
 
 def far(pages: dict[Path, Page], first: Path) -> set[Path]:
-    """Pages that `CLICKS` links do not lead to from the first."""
+    """Return pages that are more than `CLICKS` links away from the first."""
     reached = {first}
     for _ in range(CLICKS):
         aims = [target(path, link) for path in reached for link in pages[path].links]
@@ -84,7 +84,7 @@ def check(site: Path) -> None:
     """Check the links of a site, and that it has the first notebook's pictures, all commands, tables and functions."""
     pages = read(site)
     assert dead(pages) == []
-    elsewhere = {site / "index.html", site / "search.html"}  # leads to the first page; the field on every page opens it
+    elsewhere = {site / "index.html", site / "search.html"}  # redirect; linked by a form
     assert far(pages, site / "docs" / "index.html") == elsewhere
     assert any("_images" in file for file in pages[site / f"{FIRST}.html"].loads)
     anchors = {path.relative_to(site).as_posix(): page.anchors for path, page in pages.items()}

@@ -1,6 +1,6 @@
-"""Recordings reduced to what a user build of Android permits, and how well the answers about them fare.
+"""Reduce recordings to what a user build of Android permits, and judge the answers about them.
 
-A phone without root records with its own perfetto, whose kernel events are those that Android's policy labels
+A phone without root records with its own perfetto. The permitted kernel events are those that Android's policy labels
 `debugfs_tracing` (AOSP, system/sepolicy, private/genfs_contexts; Android 11 to 16).
 """
 
@@ -22,20 +22,20 @@ PERMITTED = {
     *("sched_switch", "sched_waking", "sched_blocked_reason", "sched_process_exit", "sched_process_free"),
     *("task_newtask", "task_rename"),
 }
-"""The events of block devices, filesystems, page cache, and threads; those of memory and power tell nothing of I/O."""
+"""The events of block devices, filesystems, page cache and threads. Memory and power events are irrelevant to I/O."""
 
 OUTCOMES = ("fact right", "fact wrong", "inferred right", "inferred wrong", "unknown")
 
 _KEY = ("dev", "ino")
 _BLOCK_SECTORS = 8
 _EARLY_NS = 1_000_000
-"""The truth may date a bio a little later than the trace its request."""
+"""The truth may date a bio slightly later than the trace dates its request."""
 
 
 def reduced(recorded: Staging) -> Staging:
-    """Return the recording with only the events that are permitted.
+    """Return the recording with only the permitted events.
 
-    Recordings of the corpus lack `mm_filemap_delete_from_page_cache`: the eviction of a deleted file stands in for it.
+    Recordings of the corpus lack `mm_filemap_delete_from_page_cache`. The eviction of a deleted file replaces it.
     """
     event = pl.col("event").cast(pl.String)
     fs_events = recorded.fs_events.collect()
@@ -52,7 +52,7 @@ def reduced(recorded: Staging) -> Staging:
 
 
 def _drops(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """Return the pages of each deleted file as events that drop them when its inode is evicted."""
+    """Return events that drop the pages of each deleted file when its inode is evicted."""
     event = pl.col("event").cast(pl.String)
     gone = fs_events.filter(event.is_in(tracepoints.EVICTIONS), nlink=0)
     cached = fs_events.filter(event == tracepoints.CACHED).sort("ts_ns")
@@ -66,9 +66,9 @@ def _drops(fs_events: pl.DataFrame) -> pl.DataFrame:
 
 
 def judged(io: pl.DataFrame, truth: pl.DataFrame) -> pl.DataFrame:
-    """Return each written block of data of the truth with the `OUTCOMES` of its file and owner (columns file, owner).
+    """Return each written data block of the truth with the `OUTCOMES` of its file and owner (columns file, owner).
 
-    `truth` is that of `truth.writes`. Its block is that of the first request which was issued there after its bio.
+    `truth` comes from `truth.writes`. A block is matched with the first request issued there after its bio.
     """
     pieces = io.filter(pl.col("op") == "write", pl.col("nr_sectors") > 0)
     first = pl.col("sector") // _BLOCK_SECTORS
@@ -95,6 +95,6 @@ def _outcome(is_right: pl.Expr, answer: pl.Expr, source: pl.Expr) -> pl.Expr:
 
 
 def shares(outcomes: pl.Series) -> dict[str, float]:
-    """Return the share of each of `OUTCOMES` of those that are judged."""
+    """Return the share of each of `OUTCOMES` among the judged ones."""
     judged = outcomes.drop_nulls()
     return {outcome: (judged == outcome).sum() / max(judged.len(), 1) for outcome in OUTCOMES}

@@ -1,5 +1,5 @@
-// A program of known system calls, for the tests of the reader of strace logs: what it did is in DIR/account.TID, a
-// line of JSON a call. Strings are in hex, for they have every byte a path can have.
+// Make known system calls for the tests of the reader of strace logs. DIR/account.TID gets a line of JSON for each
+// call. Strings are in hex, because they contain every byte that a path may contain.
 //
 //     strace_workload DIR
 #define _GNU_SOURCE
@@ -61,7 +61,7 @@ static void say_text(const char *name, const char *text)
     say("\"");
 }
 
-// Notes a call and what it returned; fields follow in pairs of a format and its value, up to a NULL.
+// Note a call and its result. Fields follow as pairs of a format and a value, terminated by NULL.
 static long did(const char *call, long result)
 {
     int error = result == -1 ? errno : 0;

@@ -1,6 +1,6 @@
-"""A recording of tests/support/syscall_workload.c by ftrace and by strace at once, on this machine.
+"""Record tests/support/syscall_workload.c with ftrace and strace at once, on this machine.
 
-``python -m support.syscall_recording`` in tests/ makes tests/data/syscalls anew (root, gcc, strace and zstd).
+``python -m support.syscall_recording`` in tests/ makes tests/data/syscalls again (root, gcc, strace and zstd).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAVED = ("events/header_page", "saved_cmdlines", "saved_tgids", "trace_clock")
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was left of one run: the directory of raw pages, the kernel's own text, and strace's log."""
+    """The files of one run: the directory of raw pages, the kernel's own text, and strace's log."""
 
     pages: Path
     text: Path
@@ -33,7 +33,7 @@ class Recorded:
 
 
 def compiled(directory: Path) -> Path:
-    """The workload, as a program in `directory`."""
+    """Compile the workload in `directory`."""
     program = directory / "workload"
     source = HERE / "syscall_workload.c"
     compiling.gcc("-std=gnu11", "-pthread", "-O1", "-w", source, "-o", program)
@@ -41,7 +41,7 @@ def compiled(directory: Path) -> Path:
 
 
 def record(directory: Path, group: str = "syscalls") -> Recorded:
-    """Runs the workload and records the events of `group` and the births and names of its tasks."""
+    """Run the workload and record the events of `group`, and the creation and names of its tasks."""
     program, place = compiled(directory), directory / "place"
     place.mkdir()
     recorded = Recorded(directory / "pages", directory / "trace.txt", directory / "strace.log")
@@ -63,7 +63,7 @@ def record(directory: Path, group: str = "syscalls") -> Recorded:
 
 
 def _keep_pages(instance: Path, directory: Path, group: str) -> None:
-    """What `androstep_analysis.ingest.ftrace.raw` reads."""
+    """Save the files that `androstep_analysis.ingest.ftrace.raw` reads."""
     directory.mkdir()
     for cpu in sorted((instance / "per_cpu").iterdir()):
         (directory / f"{cpu.name}.raw").write_bytes(_pages(cpu / "trace_pipe_raw"))
@@ -73,12 +73,12 @@ def _keep_pages(instance: Path, directory: Path, group: str) -> None:
     (directory / "formats").write_text("".join(file.read_text() for file in sorted(formats)))
     for name in _SAVED:
         file = instance / name if (instance / name).exists() else instance.parents[1] / name
-        (directory / file.name).write_bytes(file.read_bytes())  # names of processes are of any bytes
+        (directory / file.name).write_bytes(file.read_bytes())  # process names may be invalid UTF-8
     (directory / "machine").write_text(os.uname().machine)
 
 
 def _pages(pipe: Path) -> bytes:
-    """All pages of a CPU, the last one filled up."""
+    """Return all pages of a CPU, with the last one padded."""
     pages = b""
     file = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -92,7 +92,7 @@ def _pages(pipe: Path) -> bytes:
 
 
 def main(directory: Path) -> None:
-    """Makes the files in tests/data/syscalls out of a new recording; `directory` is for what is no longer needed."""
+    """Make the files in tests/data/syscalls from a new recording; `directory` is for temporary files."""
     recorded = record(directory)
     used = {*re.findall(r"\w+", recorded.log.read_text()), "newfstat", "newstat", "newlstat", "sendfile64"}
     text = (recorded.pages / "formats").read_text()

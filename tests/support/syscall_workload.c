@@ -1,4 +1,4 @@
-// A program that makes every kind of system call about files once or more, for the tests that compare recordings of it:
+// Make every kind of system call on files at least once, for the tests that compare recordings of it:
 //
 //     syscall_workload DIR
 #define _GNU_SOURCE
@@ -49,7 +49,7 @@ static void open_in_all_ways(void)
         O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOATIME,
         O_PATH,
         O_RDONLY | O_ASYNC,
-        O_RDWR | 0100000, // O_LARGEFILE, which libc has as 0 here
+        O_RDWR | 0100000, // O_LARGEFILE, which is 0 in this libc
     };
     struct open_how how = {.flags = O_RDWR | O_CREAT, .mode = 0640};
     int fd;

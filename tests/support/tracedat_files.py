@@ -1,4 +1,4 @@
-"""trace.dat files and ring-buffer pages written by hand, for tests: every byte order and size of long."""
+"""Write trace.dat files and ring-buffer pages by hand, for every byte order and size of long."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ COMMON = """\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
 
 
 def event_format(name: str, number: int, fields: Sequence[tuple[str, int, int, int]], printed: str = '"x"') -> str:
-    """A format file; fields are (declaration, offset, size, signed)."""
+    """Return a format file; fields are (declaration, offset, size, signed)."""
     lines = "".join(f"\tfield:{what};\toffset:{at};\tsize:{n};\tsigned:{signed};\n" for what, at, n, signed in fields)
     return f"name: {name}\nID: {number}\nformat:\n{COMMON}\n{lines}\nprint fmt: {printed}\n"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the kernel that recorded was: byte order, bytes of a long and of a page."""
+    """The machine of the recording kernel: byte order, bytes of a long and of a page."""
 
     big_endian: bool = False
     long_bytes: int = 8
@@ -51,11 +51,11 @@ class Machine:
         ).encode()
 
     def word(self, kind: int, delta: int) -> bytes:
-        """The first word of a record: 5 bits of type, 27 of time, from the low end on little-endian machines."""
+        """Return the first word of a record: 5 bits of type and 27 of time, from the low end on little-endian."""
         return self.pack("I", kind << 27 | delta if self.big_endian else delta << 5 | kind)
 
     def record(self, delta: int, data: bytes) -> bytes:
-        """A record with data, after an extension of the time if the time since the last does not fit."""
+        """Return a record with data, after a time extension if the time delta does not fit."""
         before = b""
         if delta >= 1 << 27:
             before, delta = self.extend(delta), 0
@@ -71,15 +71,15 @@ class Machine:
         return self.word(31, time & (1 << 27) - 1) + self.pack("I", time >> 27 & 0xFFFFFFFF)
 
     def padding(self, nr_bytes: int, delta: int = 1) -> bytes:
-        """A discarded record of `nr_bytes` in all."""
+        """Return a discarded record of `nr_bytes` in total."""
         return self.word(29, delta) + self.pack("I", nr_bytes - 4) + bytes(nr_bytes - 8)
 
     def fields(self, number: int, tid: int, data: bytes) -> bytes:
-        """The data of a record: its common fields and its own."""
+        """Return the data of a record: its common fields and its own."""
         return self.pack("HBBi", number, 0, 0, tid) + data
 
     def page(self, time: int, records: bytes, lost: int | None = None) -> bytes:
-        """A page; `lost` is the count in its header, 0 where records were lost and not counted."""
+        """Return a page; `lost` is the count in its header, 0 if records were lost but not counted."""
         room = self.page_bytes - self.data_at - len(records)
         assert room >= 0
         commit = len(records)
@@ -94,7 +94,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class File:
-    """A trace.dat to be: formats are (system, format file), options (number, contents), cpus the pages of each CPU."""
+    """The contents of a trace.dat.
+
+    formats are (system, format file), options (number, contents), cpus the pages of each CPU.
+    """
 
     machine: Machine
     formats: Sequence[tuple[str, str]]
@@ -104,7 +107,7 @@ class File:
     instances: Sequence[tuple[str, Sequence[bytes]]] = field(default=())
 
     def v6(self) -> bytes:
-        """Version 6: headers, options, and behind them the pages, which begin at a multiple of the page size."""
+        """Return version 6: headers, options, and then the pages, aligned to the page size."""
         pack = self.machine.pack
         out = self._start("6") + self._header_info() + self._formats("ftrace") + self._formats(None)
         out += pack("I", 0) + pack("I", 0) + pack("Q", len(self.cmdlines)) + self.cmdlines.encode()
@@ -128,7 +131,7 @@ class File:
         return out.ljust(place, b"\0") + pages + extra
 
     def v7(self, compression: str = "none") -> bytes:
-        """Version 7: sections found by a list of options at the end of the file; pages in chunks of two if packed."""
+        """Return version 7: sections located by a list of options at the end; compressed pages are in chunks of two."""
         pack = self.machine.pack
         start = self._start("7") + compression.encode() + b"\0" + b"1\0"
         out = start + bytes(8)
@@ -199,7 +202,7 @@ class File:
 
 
 def compress(data: bytes, method: str) -> bytes:
-    """`data` as trace-cmd compresses it."""
+    """Compress `data` like trace-cmd."""
     if method == "zlib":
         return zlib.compress(data)
     packed = pa.Codec("zstd").compress(data, asbytes=True)
@@ -208,7 +211,7 @@ def compress(data: bytes, method: str) -> bytes:
 
 
 def follow(machine: Machine, page: bytes) -> list[tuple[int, int, bytes]]:
-    """The records of a page, one by one: time, number of the event, data. Ends where a record would not fit."""
+    """Return the records of a page one by one: time, event id, data. Ends at a record that does not fit."""
     order = "big" if machine.big_endian else "little"
     time = int.from_bytes(page[:8], order)
     commit = int.from_bytes(page[8 : machine.data_at], order)
@@ -237,7 +240,7 @@ def follow(machine: Machine, page: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def pages(machine: Machine, data: bytes) -> Iterable[bytes]:
-    """The complete pages of a CPU."""
+    """Return the complete pages of a CPU."""
     size = machine.page_bytes
     return (data[at : at + size] for at in range(0, len(data) - size + 1, size))
 
@@ -265,7 +268,7 @@ FORMAT = event_format(
 
 
 def everything(machine: Machine, tid: int, values: dict[str, Any]) -> bytes:
-    """The data of an event `everything`."""
+    """Return the data of an event `everything`."""
     name, near = values["name"].encode() + b"\0", values["near"].encode() + b"\0"
     numbers = machine.pack(f"{len(values['numbers'])}H", *values["numbers"])
     at = 56
@@ -294,7 +297,7 @@ def random_values(pick: random.Random) -> dict[str, Any]:
 
 
 def random_file(machine: Machine, seed: str) -> tuple[File, list[dict[str, Any]], int]:
-    """A file of two CPUs with the event `everything` on many pages, the rows it holds, and how many were lost."""
+    """Return a file of two CPUs with the event `everything` on many pages, its rows, and the number of lost ones."""
     pick = random.Random(seed)
     cpus, rows, lost = [], [], 0
     for cpu in range(2):
@@ -307,10 +310,10 @@ def random_file(machine: Machine, seed: str) -> tuple[File, list[dict[str, Any]]
                 values, delta = random_values(pick), pick.choice([0, 5, (1 << 27) - 1, 1 << 27, 1 << 35])
                 extra = pick.choice([b"", b"", machine.padding(24), machine.extend(0)])
                 body = machine.record(delta, everything(machine, 10 + cpu, values))
-                # Room for the count of lost records, which stands behind the data.
+                # Leave space for the count of lost records after the data.
                 if len(records) + len(extra) + len(body) + machine.data_at + 8 > machine.page_bytes:
                     break
-                time += delta + (extra == machine.padding(24))  # a discarded record carries time, as trace-cmd counts
+                time += delta + (extra == machine.padding(24))  # a discarded record advances the time, as in trace-cmd
                 records += extra + body
                 wrote += 1
                 rows.append({"common_ts_ns": time, "common_cpu": cpu, "common_pid": 10 + cpu, **values})

@@ -1,4 +1,4 @@
-"""The kernel's tracing for one test: tracefs and an instance of the test's own, gone afterwards; and trace-cmd."""
+"""The kernel's tracing for a test: tracefs and a temporary instance, and trace-cmd."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from support.needs import needs
 _ALONE = 'umount --lazy --all --types tracefs && mount -t tracefs nodev "$0" && exec trace-cmd "$@"'
 
 FLAGS = r"(?:[^\s\d]\S{4})?"
-"""What trace-cmd from 3.3 on prints between CPU and time, as `.....`; a pattern of a regular expression."""
+"""What trace-cmd 3.3 and later prints between CPU and time, such as `.....`; a regular expression."""
 
 
 def needs_tracefs() -> None:
-    """Skip the calling test where the kernel has no tracefs. Programs that record mount it where nothing else has."""
+    """Skip the calling test if the kernel has no tracefs. Recording programs mount it if necessary."""
     if "\ttracefs\n" not in Path("/proc/filesystems").read_text():
         pytest.skip("this kernel has no tracefs")
 
 
 def trace_cmd(*arguments: str | Path) -> str:
-    """What trace-cmd prints; skips where it is not installed."""
+    """Return the output of trace-cmd; skip the test if it is not installed."""
     if shutil.which("trace-cmd") is None:
         pytest.skip("trace-cmd is not installed")
     done = subprocess.run(["trace-cmd", *arguments], capture_output=True, check=True)
@@ -35,10 +35,10 @@ def trace_cmd(*arguments: str | Path) -> str:
 
 
 def extract(instance: Path, out: Path) -> None:
-    """Have trace-cmd write what an `instance` holds to a file; skips where it is not installed.
+    """Have trace-cmd write the contents of an `instance` to a file; skip the test if it is not installed.
 
-    trace-cmd uses the first tracefs in /proc/mounts. That may be another test's, which could not unmount it then, so
-    trace-cmd runs in a mount namespace that has only the one of this instance.
+    trace-cmd uses the first tracefs in /proc/mounts, which may be another test's and would then be busy at its umount.
+    Therefore it runs in a mount namespace that has only this instance's tracefs.
     """
     if shutil.which("trace-cmd") is None:
         pytest.skip("trace-cmd is not installed")
@@ -51,7 +51,7 @@ def extract(instance: Path, out: Path) -> None:
 @needs("root")
 @contextlib.contextmanager
 def mounted(directory: Path) -> Iterator[Path]:
-    """tracefs below `directory`, whether or not this machine has it mounted anywhere; skips where that cannot be."""
+    """Mount tracefs below `directory`, even if it is mounted elsewhere; skip the test if that is impossible."""
     top = directory / "tracefs"
     top.mkdir(parents=True)
     done = subprocess.run(["mount", "-t", "tracefs", "nodev", top], capture_output=True, text=True, check=False)
@@ -64,13 +64,13 @@ def mounted(directory: Path) -> Iterator[Path]:
 
 
 def instances_of(top: Path, pid: int) -> list[str]:
-    """The names of the instances that iotrace with this process id has made in the tracefs at `top`."""
+    """Return the names of the instances that iotrace with this process id made in the tracefs at `top`."""
     return [path.name for path in (top / "instances").iterdir() if path.name.startswith(f"androstep.{pid}.")]
 
 
 @contextlib.contextmanager
 def instance(directory: Path) -> Iterator[Path]:
-    """An instance of the test's own in tracefs, mounted below `directory`; skips where none can be made."""
+    """Make an instance in a tracefs mounted below `directory`; skip the test if that is impossible."""
     with mounted(directory) as top:
         path = top / "instances" / f"androstep_test_{os.getpid()}"
         try:
@@ -80,6 +80,6 @@ def instance(directory: Path) -> Iterator[Path]:
         try:
             yield path
         finally:
-            if path.is_dir():  # trace-cmd takes away what it extracts
+            if path.is_dir():  # trace-cmd removes an instance that it extracts
                 (path / "tracing_on").write_text("0")
                 path.rmdir()

@@ -1,4 +1,4 @@
-"""The files of the repository, without those that git ignores (and without needing git)."""
+"""The files of the repository without those that git ignores (git is not needed)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _IGNORED = [".git", *(line.rstrip("/") for line in (ROOT / ".gitignore").read_te
 
 
 def ignored(path: Path) -> bool:
-    """.gitignore names this path; its patterns are names, or paths from the root."""
+    """Return whether .gitignore names this path; its patterns are names, or paths from the root."""
     from_root = path.relative_to(ROOT).as_posix()
     return any(fnmatch(from_root if "/" in pattern else path.name, pattern) for pattern in _IGNORED)
 
 
 def files(directory: Path = ROOT) -> Iterator[Path]:
-    """Every file of the tree, sorted."""
+    """Yield every file of the tree, sorted."""
     for path in sorted(directory.iterdir()):
         if ignored(path):
             continue

@@ -1,10 +1,12 @@
-"""Recordings of which every block is known from outside, and how well the answers about it fare.
+"""Recordings with independently known contents of every block, and judgement of answers about them.
 
-`ground_truth.json.gz` names what each block of every write bio held: data by a hash of its content, followed from the
-application's write to the device below, the rest by a program inside the kernel. Nothing of it comes from the events
-or images that are analysed. A row of the truth has ts, sector, sectors (on the device of the bio), bio_sector,
-submit_pid and kind (data, journal, metadata, node); data also ino, gen, lblk (in 4 KiB), offset_bytes (of its first
-sector; null where only lblk is known), writer_pids and names. Every sector of it is judged.
+`ground_truth.json.gz` states what each block of every write bio held. Data is identified by a hash of its content, from
+the application's write to the device below; the rest by a program inside the kernel. None of it comes from the events
+or images under analysis.
+
+A row of the truth has ts, sector, sectors (on the device of the bio), bio_sector, submit_pid and kind (data, journal,
+metadata, node). Data rows also have ino, gen, lblk (in 4 KiB), offset_bytes (of the first sector; null if only lblk is
+known), writer_pids and names. Every sector of it is judged.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ RECORDINGS = ("ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1", "vfat_guest_
 """Directories of the corpus folder kernel."""
 
 MOUNTS = ("/tmp/mnt", "/data/local/tmp/androstep/S/mnt")
-"""Where the recordings' filesystem was mounted: in a guest, and on the host."""
+"""Mount points of the recorded filesystem: in a guest, and on the host."""
 
 IMAGES = {"before": "pre.img.zst", "after": "final.img.zst"}
 
@@ -44,18 +46,18 @@ RUNS = {
     "trace + image after": (True, False, True),
     "all": (True, True, True),
 }
-"""What is known in each run: the filesystem's events, the image before, the image after."""
+"""The inputs of each run: the filesystem's events, the image before, the image after."""
 
 OUTCOMES = ("right", "wrong", "unknown", "inferred right", "inferred wrong")
 
 IS_INFERRED = pl.col("io_source") == "inferred"
 
 UNNUMBERED = ("fat", "exfat")
-"""Filesystems (a part of `fs_type`) that keep no inode numbers on disk: an image's numbers are of its own count."""
+"""Filesystems (a part of `fs_type`) without inode numbers on disk: an image has numbers of its own."""
 
 
 def staging(directory: Path) -> Staging:
-    """The recording with the process of every thread, which the recorder kept in a file of its own."""
+    """Return the recording with the process of every thread, which the recorder stored in a separate file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         read = ingest.read(directory / "trace.dat.zst")
@@ -72,7 +74,7 @@ def staging(directory: Path) -> Staging:
 
 
 def writes(directory: Path) -> pl.DataFrame:
-    """A row for each block of every write bio."""
+    """Return a row for each block of every write bio."""
     rows = pl.DataFrame(
         json.loads(gzip.decompress((directory / "ground_truth.json.gz").read_bytes()))["writes"],
         infer_schema_length=None,
@@ -86,7 +88,7 @@ def writes(directory: Path) -> pl.DataFrame:
 
 
 def image(directory: Path, when: str, dev: int) -> Filesystem | None:
-    """The image taken `before` or `after` the recording, if there is one."""
+    """Return the image taken `before` or `after` the recording, if there is one."""
     path = directory / IMAGES[when]
     if not path.is_file():
         return None
@@ -95,12 +97,12 @@ def image(directory: Path, when: str, dev: int) -> Filesystem | None:
 
 
 def device(recorded: Staging) -> int:
-    """The one device that the recording is about."""
+    """Return the recorded device."""
     return int(recorded.block.filter(pl.col("action") == "queue").collect()["dev"].value_counts(sort=True)["dev"][0])
 
 
 def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bool = True) -> dict[str, pl.DataFrame]:
-    """Every table that follows; without the filesystem's events it is a trace of the block layer."""
+    """Return every derived table. Without filesystem events it is those of a block trace."""
     if not with_filesystem_events:
         recorded = replace(recorded.with_tables(fs_events=recorded.fs_events.clear()), recorded=frozenset())
     on_host = recorded.fs_events.select(pl.col("name").str.starts_with(MOUNTS[1]).any()).collect().item()
@@ -110,10 +112,10 @@ def tables(recorded: Staging, images: link.Images, *, with_filesystem_events: bo
 
 
 def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4", op: str = "write") -> pl.DataFrame:
-    """The truth, each row beside what table io says of its sectors at that time (columns io_…).
+    """Return the truth with the columns of table io for its sectors at that time (columns io_…).
 
-    A block of which parts are told apart has a row for each different answer; `nr_sectors` counts what it is about.
-    `io_offset` is where its first sector would be in the file if all were as the one answered.
+    A block whose parts have different answers has a row for each; `nr_sectors` counts its sectors. `io_offset` is where
+    its first sector would be in the file if all sectors were like the answered one.
     """
     pieces = io.filter(pl.col("op") == op, pl.col("nr_sectors") > 0)
     inside = pl.int_ranges(0, "nr_sectors").alias("inside")
@@ -143,7 +145,7 @@ def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4", op: s
     )
     answers = rows.explode("at").join(sectors, on=["ts", "at"], how="left", validate="1:1")
     inside = (pl.col("at") - pl.col("sector")) * SECTOR_BYTES
-    # Of a block of which only the page is known, so is only the page of the answer.
+    # If only the page of a block is known, compare only the page of the answer.
     page = pl.col("io_offset") // PAGE_BYTES * PAGE_BYTES
     answers = answers.with_columns(
         io_offset=pl.when(pl.col("offset_bytes").is_null()).then(page).otherwise(pl.col("io_offset") - inside)
@@ -155,10 +157,10 @@ def answered(io: pl.DataFrame, truth: pl.DataFrame, fs_type: str = "ext4", op: s
 
 
 def block_type(answers: pl.DataFrame) -> pl.DataFrame:
-    """Outcome of the block type of every block.
+    """Return the outcome of the block type of every block.
 
-    Where the truth keeps no journal or directories apart they are metadata; the blocks of F2FS's directories are
-    data of an inode that no application wrote to.
+    If the truth does not distinguish journal or directories, they are metadata. Blocks of F2FS directories are data of
+    an inode that no application wrote to.
     """
     kind, said, subtype = pl.col("kind"), pl.col("io_block_type"), pl.col("io_subtype")
     is_node = (subtype == "node").fill_null(False)
@@ -177,9 +179,9 @@ def block_type(answers: pl.DataFrame) -> pl.DataFrame:
 
 
 def file(answers: pl.DataFrame) -> pl.DataFrame:
-    """Outcome of the inode, the offset in the file and the name of every block of data.
+    """Return the outcome of the inode, the offset in the file and the name of every data block.
 
-    Where the answer rests on an image without inode numbers the name stands for the inode.
+    If the answer is based on an image without inode numbers, the name replaces the inode.
     """
     has_name = pl.col("io_path").str.strip_prefix("/").is_in(pl.col("names"))
     is_nameless = pl.col("names").list.len() == 0
@@ -193,7 +195,7 @@ def file(answers: pl.DataFrame) -> pl.DataFrame:
 
 
 def name(answers: pl.DataFrame) -> pl.DataFrame:
-    """Outcome of the path of every block of data whose names are known."""
+    """Return the outcome of the path of every data block with known names."""
     known = answers.filter((pl.col("kind") == "data") & (pl.col("names").list.len() > 0))
     said = pl.col("io_path").str.strip_prefix("/")
     return known.with_columns(
@@ -202,10 +204,10 @@ def name(answers: pl.DataFrame) -> pl.DataFrame:
 
 
 def owner(answers: pl.DataFrame) -> pl.DataFrame:
-    """Outcome of the processes of every block of data whose writers are known."""
+    """Return the outcome of the processes of every data block with known writers."""
     writers = pl.col("writer_pids")
     known = answers.filter(writers.list.len() > 0)
-    # Without a count one of the writers is named, and no more is said.
+    # Without a count, the answer only names one of the writers.
     right = pl.col("io_pid").is_in(writers) & (pl.col("io_count") == writers.list.len()).fill_null(True)
     return known.with_columns(
         outcome=pl.when(pl.col("io_pid").is_null())
@@ -215,7 +217,7 @@ def owner(answers: pl.DataFrame) -> pl.DataFrame:
 
 
 def deleted(answers: pl.DataFrame, after: Filesystem | None) -> pl.DataFrame:
-    """The blocks of files that the truth, or else the image after, knows no more."""
+    """Return the blocks of files that no longer exist according to the truth, or else to the image after."""
     if "in_final_image" in answers.columns:
         return answers.filter(~pl.col("in_final_image"))
     if after is None:
@@ -229,19 +231,19 @@ def deleted(answers: pl.DataFrame, after: Filesystem | None) -> pl.DataFrame:
 
 
 def shares(outcomes: pl.DataFrame) -> dict[str, float]:
-    """Share of the sectors of each of `OUTCOMES`."""
+    """Return the share of the sectors with each of `OUTCOMES`."""
     counts: Mapping[str, int] = dict(outcomes.group_by("outcome").agg(pl.col("nr_sectors").sum()).rows())
     return {outcome: counts.get(outcome, 0) / max(sum(counts.values()), 1) for outcome in OUTCOMES}
 
 
 def _outcome(right: pl.Expr) -> pl.Expr:
-    """What an answer about a block is worth, where `right` says whether it is true."""
+    """Return the outcome of an answer about a block; `right` is whether it is true."""
     unknown = pl.col("io_block_type").fill_null("unknown") == "unknown"
     return pl.when(unknown).then(pl.lit("unknown")).otherwise(_said(right))
 
 
 def _said(right: pl.Expr, is_inferred: pl.Expr = IS_INFERRED) -> pl.Expr:
-    """What an answer that is no `unknown` is worth."""
+    """Return the outcome of an answer that is not `unknown`."""
     said = pl.when(right.fill_null(False)).then(pl.lit("right")).otherwise(pl.lit("wrong"))
     inferred = pl.when(is_inferred).then(pl.lit("inferred ")).otherwise(pl.lit(""))
     return inferred + said

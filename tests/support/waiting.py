@@ -1,4 +1,4 @@
-"""A capture of a user who taps and waits, with all that is known of it worked out by hand."""
+"""A capture of a user who taps and waits, with expected values computed by hand."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ APP = "org.example.app"
 LABELS = ("Go", "Dialog", "Nothing")
 
 IN_FLIGHT = {"Go": (500 / 890, 300 / 890), "Dialog": (0.0, 0.0)}
-"""Shares of the waits with I/O of anyone and of the app in flight: 600 to 900 ms the app's, 1000 to 1200 another's."""
+"""Shares of the waits with I/O in flight, of any process and of the app.
+
+The app's I/O is from 600 to 900 ms, another process' from 1000 to 1200.
+"""
 
 LATENCIES = {"Go": (390 * MS, 890 * MS), "Dialog": (0, 140 * MS)}
-"""Go: tapped from 500 to 510 ms, seen from 900 (the old screen) to 1390. Dialog: from 5000 to 5010, 4990 to 5140."""
+"""Bounds of the latencies.
+
+Go: tapped from 500 to 510 ms, seen from 900 (the old screen) to 1390. Dialog: from 5000 to 5010, 4990 to 5140.
+"""
 
 _SHOWN = {0: "list", 400: "list", 900: "loading", 1300: "page", 1900: "page", 4990: "page", 5050: "menu", 9000: "menu"}
 
 
 def capture(labels: tuple[str, str, str] = LABELS, package: str = APP, *, has_requests: bool = True) -> Capture:
-    """The capture: two taps that led to a stable screen, and one that led to nothing.
+    """Return the capture: two taps that led to a stable screen, and one without effect.
 
-    `labels` are what the taps are called, `package` the app on the screen.
+    `labels` are the names of the taps, `package` is the app on the screen.
     """
     taps = zip(labels, (500, 5000, 20_000), strict=True)
     common = {"workload": "w", "repeat": 0, "error_ns": 0, "outcome": "completed", "what": "tap"}

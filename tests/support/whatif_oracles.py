@@ -1,4 +1,4 @@
-"""The same as androstep_analysis.whatif, in the plainest way: translation layers, and a queue before a device."""
+"""Plain versions of androstep_analysis.whatif: translation layers, and a queue in front of a device."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PAGE_SECTORS = 8
 
 @dataclass
 class Layer:
-    """A log-structured layer of dictionaries; `done` gets what it does: row, kind, op, page, device sector, sectors.
+    """A log-structured layer of dictionaries.
 
-    `cleaned` gets each segment that is cleaned.
+    `done` gets its actions: row, kind, op, page, device sector, sectors. `cleaned` gets each segment that is cleaned.
     """
 
     pages: int
@@ -83,7 +83,7 @@ class Layer:
         self.free = sorted([*self.free, victim])
 
     def request(self, row: int, op: str, sector: int, nr_sectors: int) -> None:
-        """Do what the host asks."""
+        """Execute a request of the host."""
         end = sector + nr_sectors
         pages = range(sector // PAGE_SECTORS, (end - 1) // PAGE_SECTORS + 1)
         parts = {page: (max(sector, page * PAGE_SECTORS), min(end, (page + 1) * PAGE_SECTORS)) for page in pages}
@@ -108,7 +108,7 @@ class Layer:
 
 @dataclass
 class Operation:
-    """One operation of a thread, and what it waits for."""
+    """An operation of a thread, and the operations that it waits for."""
 
     thread: int
     due: int
@@ -118,7 +118,7 @@ class Operation:
 
 
 def queue(operations: Sequence[Operation]) -> list[tuple[int, int, int]]:
-    """When each is asked for, begun and ended, nanosecond by nanosecond."""
+    """Return when each operation is ready, begun and ended, simulated nanosecond by nanosecond."""
     count = len(operations)
     ready: list[int | None] = [None] * count
     start: list[int | None] = [None] * count
@@ -161,7 +161,7 @@ def amplification(
     policy: Policy = "greedy",
     mapping: Mapping = "page",
 ) -> float:
-    """Of single pages written in this order, in the second half, when what was there at first is forgotten."""
+    """Return the write amplification of single-page writes in this order, in the second half (steady state)."""
     half = len(pages) // 2
     io = pl.DataFrame(
         {
@@ -195,18 +195,19 @@ def amplification(
 
 
 def physical(in_use: int, spare: float, block_pages: int) -> float:
-    """Flash over data, without the block that is kept free and half of the one that is being filled."""
+    """Return flash over data, without the block that is kept free and half of the one that is being filled."""
     blocks = in_use // block_pages
     return (blocks + math.ceil(blocks * spare) - 1.5) / blocks
 
 
 def uniform(ratio: float, block_pages: int) -> float:
-    """Greedy, uniform random writes, blocks of so many pages, blocks without number (mean field).
+    """Return the write amplification of greedy cleaning and uniform random writes.
 
-    Every block with i pages in use loses one at a rate of i, so as many blocks a time leave each number of pages for
-    the next: there are 1 / i of them. Cleaned are blocks of v pages, and a part p of these loses one page more first.
-    So ratio = b (H_b - H_v + p / v) / (b - v + p), H being harmonic numbers, and greedy is the v whose p is of 0 to 1
-    (Van Houdt 2013, with d without limit; Bux and Iliadis 2010). Without limit of b this is Lambert's W.
+    This is the mean field for infinitely many blocks. Every block with i pages in use loses one at a rate of i, so
+    equally many blocks per time leave each number of pages for the next: there are 1 / i of them. Cleaned blocks have v
+    pages, and a share p of these loses one page more first. So ratio = b (H_b - H_v + p / v) / (b - v + p), with
+    harmonic numbers H, and greedy is the v whose p is between 0 and 1 (Van Houdt 2013, with d unlimited; Bux and
+    Iliadis 2010). For unlimited b this is Lambert's W.
     """
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, block_pages + 1))])
     for left in range(block_pages - 1, 0, -1):
@@ -219,11 +220,12 @@ def uniform(ratio: float, block_pages: int) -> float:
 
 
 def hot_and_cold(ratio: float, hot: float, share: float) -> float:
-    """Blocks of pages without number; `hot` of the data get a `share` of the writes, and all go to one open block.
+    """Return the write amplification of hot and cold data in one open block, for infinitely many pages in a block.
 
-    After t writes a hot page is in use with probability exp(-share t / hot), a cold one likewise. A block takes (1 - v)
-    new pages and v moved ones, and is cleaned when t = ratio (1 - v) (Desnoyers 2014, 5: what is cleaned first is what
-    was written first, as with greedy where blocks are large).
+    `hot` is the part of the data that gets a `share` of the writes. After t writes a hot page is in use with
+    probability exp(-share t / hot), a cold one likewise. A block takes (1 - v) new pages and v moved ones, and is
+    cleaned when t = ratio (1 - v) (Desnoyers 2014, 5: the oldest block is cleaned first, as with greedy if blocks are
+    large).
     """
 
     def excess(left: float) -> float:
@@ -235,7 +237,7 @@ def hot_and_cold(ratio: float, hot: float, share: float) -> float:
 
 
 def hot_or_cold(in_use: int, hot: float, share: float, length: int) -> np.ndarray:
-    """So many pages to write: a `share` of them to the first part, `hot`, of the data."""
+    """Draw `length` pages to write: a `share` of them in the first part, `hot`, of the data."""
     random = np.random.default_rng(2)
     nr_hot = int(in_use * hot)
     cold = random.integers(nr_hot, in_use, length)
@@ -243,7 +245,7 @@ def hot_or_cold(in_use: int, hot: float, share: float, length: int) -> np.ndarra
 
 
 def in_use_before(asked: Sequence[tuple[str, int, int]], pages: int) -> list[int]:
-    """Pages that are read, or written in part, before they are written or discarded as a whole."""
+    """Return pages that are read, or written in part, before they are written or discarded as a whole."""
     first: dict[int, bool] = {}
     for op, sector, length in asked:
         for page in range(pages):
@@ -256,7 +258,10 @@ def in_use_before(asked: Sequence[tuple[str, int, int]], pages: int) -> list[int
 
 @dataclass
 class Fast:
-    """A device of hybrid mapping in dictionaries: what each block has at each offset, and where each page is newest."""
+    """A device of hybrid mapping in dictionaries.
+
+    It holds the page at each offset of each block, and the newest copy of each page.
+    """
 
     pages: int
     block_pages: int
@@ -341,7 +346,7 @@ class Fast:
             self._append(page)
 
     def request(self, op: str, sector: int, nr_sectors: int, who: str | None) -> None:
-        """Do what the host asks."""
+        """Execute a request of the host."""
         end = sector + nr_sectors
         if op == "discard":
             for page in range(-(-sector // PAGE_SECTORS), end // PAGE_SECTORS):
@@ -353,17 +358,17 @@ class Fast:
 
 
 def hybrid_uniform(data_blocks: int, log_blocks: int, block_pages: int) -> float:
-    """Write amplification of FAST for uniform random writes of single pages; all is in use.
+    """Return the write amplification of FAST for uniform random writes of single pages, with all pages in use.
 
-    Derived as a renewal process of one data block, of N, with K log blocks besides that of the sequence. One write in P
-    (pages of a block) is of a first page: it begins a sequence, and the one before is merged with P - 1 copies. Of the
-    others, r = 1 - 1/P, each P fill a log block, in a round. A round hits the data block with q = 1 - (1 - 1/N)^P. That
-    page is still the newest when its log block is emptied, K - 1 rounds later, with s = exp(-(K - 1/2) / (r N)); then
-    the data block is merged with P copies. If not, the next page that hits it is waited for, which that newer version
-    is at the latest: D rounds, the lesser of one that is uniform up to K and of one that is exponential with rate q.
-    All this begins again at a merge for a sequence, with rate k = 1 / (r N) in a round. So f = E exp(-k (rounds until
-    the full merge)) of the cycles end with a full merge, and a cycle takes (1 - f) / k rounds of P / r writes: with N
-    blocks that is f / (1 - f) copies for a write, and 1 + r + f / (1 - f) in all.
+    Derived as a renewal process of one data block, of N, with K log blocks in addition to that of the sequence. One
+    write in P (pages of a block) is of a first page: it begins a sequence, and the previous one is merged with P - 1
+    copies. Of the other writes, r = 1 - 1/P, each P fill a log block, in a round. A round hits the data block with q =
+    1 - (1 - 1/N)^P. That page is still the newest when its log block is emptied, K - 1 rounds later, with s = exp(-(K -
+    1/2) / (r N)); then the data block is merged with P copies. Otherwise the next page that hits it is waited for, at
+    the latest that newer version: D rounds, the lesser of one that is uniform up to K and of one that is exponential
+    with rate q. All this begins again at a merge for a sequence, with rate k = 1 / (r N) in a round. So f = E exp(-k
+    (rounds until the full merge)) of the cycles end with a full merge, and a cycle takes (1 - f) / k rounds of P / r
+    writes: with N blocks that is f / (1 - f) copies for a write, and 1 + r + f / (1 - f) in total.
     """
     share = 1 - 1 / block_pages
     rate = 1 / (share * data_blocks)

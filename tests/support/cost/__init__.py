@@ -1,1 +1,1 @@
-"""Recordings that are made up for what writing costs, and the costs of them in plain Python."""
+"""Synthetic recordings for the cost of writing, and an oracle in plain Python."""

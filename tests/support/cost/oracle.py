@@ -1,4 +1,4 @@
-"""On whose account each written byte goes, naively: plain Python over rows, from schemas/definitions.toml alone."""
+"""Charge each written byte to a process and inode, in plain Python from schemas/definitions.toml alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOVER = "kworker/u4:1"
 
 
 def cost(requests: list[Row], io: list[Row], events: list[Row]) -> Counter[tuple[int | None, int | None, str]]:
-    """Bytes by process, inode and part, of pieces (a request each, in order of time) and events in order of time."""
+    """Return bytes by process, inode and part. Pieces (one per request) and events must be sorted by time."""
     of_request = {row["request_id"]: row for row in requests}
     pieces = [{**row, "part_dev": of_request[row["request_id"]]["part_dev"]} for row in io if row["bytes"] > 0]
     pieces = [{**row, "time": row["queue_ns"]} for row in pieces if row["op"] in ("write", "discard")]
@@ -38,7 +38,7 @@ def part_of(piece: Row) -> str:
 
 
 def split(count: int, weights: list[tuple[Who, int]]) -> list[tuple[Who, int]]:
-    """Whole bytes by weight; what the first k have together is rounded down."""
+    """Split whole bytes by weight; the cumulative sums are rounded down."""
     whole, done, upto, parts = sum(weight for _, weight in weights), 0, 0, []
     for who, weight in weights:
         upto += weight
@@ -67,7 +67,7 @@ class Rules:
         self.out: dict[tuple[int, int, int], set[int]] = defaultdict(set)
 
     def who(self, row: Row, ino: int | None) -> int | None:
-        """The process; for a thread that only moves, the one that began last to write to the file."""
+        """Return the process; for a thread that only moves data, the last one that began to write to the file."""
         if row["comm"] != MOVER:
             return int(row["pid"])
         first: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Tables of a made-up recording of an ext4 and an F2FS on one disk, for tests of what writing costs."""
+"""Synthetic tables of an ext4 and an F2FS on one disk, for tests of the cost of writing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def thread(draw: random.Random) -> Row:
 
 
 def events(draw: random.Random) -> list[Row]:
-    """Writes, handles and commits of ext4, what it frees, and changes of F2FS, one after the other."""
+    """Draw a sequence of writes, handles, commits and frees of ext4, and changes of F2FS."""
     rows: list[Row] = []
     transaction, opened = 10, False
     for _ in range(draw.randrange(80)):
@@ -75,7 +75,7 @@ def piece(draw: random.Random) -> Row:
 
 
 def recording(seed: int) -> dict[str, pl.DataFrame]:
-    """Tables of some pieces and events, no two at one time."""
+    """Draw tables of pieces and events with distinct times."""
     draw = random.Random(seed)
     told = events(draw)
     pieces = [piece(draw) for _ in range(draw.randrange(1, 60))]

@@ -1,1 +1,1 @@
-"""Slow, independent answers that tests compare the library with."""
+"""Slow, independent implementations that tests compare the library with."""

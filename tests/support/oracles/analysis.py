@@ -1,4 +1,4 @@
-"""The measures again, naively: plain Python over rows as dicts, written from schemas/definitions.toml alone.
+"""Naive measures in plain Python over rows as dicts, written from schemas/definitions.toml alone.
 
 Every function takes rows of table `requests` or `io` and returns ``{(metric, *dimensions): (value, n, coverage)}``.
 """
@@ -46,7 +46,7 @@ def typed(row: Row) -> bool:
 
 
 def is_known(row: Row, names: Iterable[str]) -> bool:
-    """Whether what the columns say is a fact: of the map by map_source, of the owner by owner_via."""
+    """Return whether the columns hold facts: map columns by map_source, owner columns by owner_via."""
     return all(
         row[name] is not None
         and row[name] != ("unknown" if name in ("block_type", "file_type") else None)
@@ -57,7 +57,10 @@ def is_known(row: Row, names: Iterable[str]) -> bool:
 
 
 def by_op(facts: Facts, rows: Sequence[Row], known: Callable[[Row], bool], at: int = 1) -> Facts:
-    """The facts with, as coverage, the share of the bytes of their operation, which stands `at` in the key."""
+    """Set the coverage of facts to the known share of their operation's bytes.
+
+    The operation is at index `at` of the key.
+    """
     shares = {op: share(group, known) for (op,), group in grouped(rows, ["op"]).items()}
     return {key: (value, n, shares[key[at]]) for key, (value, n, _) in facts.items()}
 
@@ -70,7 +73,7 @@ def grouped(rows: Iterable[Row], names: Sequence[str]) -> dict[tuple[Any, ...], 
 
 
 def sums(groups: dict[tuple[Any, ...], list[Row]], coverage: float | None) -> Facts:
-    """Metrics count (of requests) and bytes of each group."""
+    """Return metrics count (of requests) and bytes of each group."""
     facts: Facts = {}
     for key, rows in groups.items():
         n = len({row["request_id"] for row in rows})
@@ -80,7 +83,7 @@ def sums(groups: dict[tuple[Any, ...], list[Row]], coverage: float | None) -> Fa
 
 
 def with_ratios(facts: Facts, whole: Callable[[tuple[Any, ...]], Any]) -> Facts:
-    """`facts` and each one's share among those for whose dimensions `whole` is the same; None: no part of any."""
+    """Add each fact's share among the facts with the same `whole`; None excludes a fact."""
     totals: dict[Any, float] = defaultdict(float)
     for (metric, *key), (value, _, _) in facts.items():
         totals[metric, whole(tuple(key))] += value or 0
@@ -159,12 +162,12 @@ def volume(io: list[Row], by: Sequence[str]) -> Facts:
 
 
 def time(row: Row) -> int:
-    """When a request takes its turn: issue, else queueing, else completion."""
+    """Return a request's time in the order: issue, else queue, else completion."""
     return next(row[name] for name in ("issue_ns", "queue_ns", "complete_ns") if row[name] is not None)
 
 
 def classes(rows: list[Row], stream: Sequence[str]) -> list[tuple[Row, tuple[str, ...]]]:
-    """Each row that carries data, in order, and the classes of its request in its stream."""
+    """Return each row with data, in order, and the locality classes of its request in its stream."""
     data = [row for row in counted(rows) if size(row)]
     of_request = grouped(data, ["request_id", *stream])
     order = sorted(of_request.items(), key=lambda item: (min(map(time, item[1])), item[0][0]))
@@ -198,7 +201,7 @@ def locality(rows: list[Row], stream: Sequence[str], by: Sequence[str]) -> Facts
 
 
 def cumulative(requests: list[Row]) -> list[tuple[Any, ...]]:
-    """(time, op, class, running sum, running number), in order of time."""
+    """Return (time, op, class, running sum, running count), in order of time."""
     done: dict[tuple[str, str], list[int]] = defaultdict(list)
     result = []
     for row, found in classes(requests, ("dev", "op")):
@@ -209,7 +212,7 @@ def cumulative(requests: list[Row]) -> list[tuple[Any, ...]]:
 
 
 def spans(requests: list[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Rows that have both ends of a step, with their span, by step and operation."""
+    """Return rows that have both ends of a step, with their span, by step and operation."""
     groups = defaultdict(list)
     for row in counted(requests):
         for step, (begin, end) in STEPS.items():

@@ -1,7 +1,8 @@
-"""The rules of owners (link/owner/authorship.py) as window functions over all events at once: slow, and said otherwise.
+"""The ownership rules (link/owner/authorship.py) as window functions over all events: slow and independent.
 
-`authors` is held against the one that the compiled library has a part in. It takes a row for each block that an event
-is about (`touched`) and for each that is written out (`each_block`).
+`authors` is compared with the implementation in the native library. Its input is a row for each block of a page event
+(`touched`) and for each block of a writeback (`each_block`). In the names here, ``turn`` is a dirty interval, ``maker``
+a process that modified the block, and ``out`` a writeback.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from androstep_analysis.link.owner.authorship import Observed
 
 KIND = pl.Enum(["write", "store", "dirty", "maybe", "absent"])
 MAKERS = ("write", "store")
-"""Kinds of event after which the thread certainly changed the block."""
+"""Kinds of event after which the thread certainly modified the block."""
 
 _LARGEST_FILE = 1 << 60
 _LARGEST_FOLIO = 1 << 29
 
 BLOCK = ["dev", "ino", "life", "file_block"]
-"""What tells a block of a file from all others; `life` is how often the inode's pages were dropped."""
+"""Key of a block of a file. `life` counts how often the inode's pages were dropped."""
 
 TURN = [*BLOCK, "turn"]
 
@@ -36,9 +37,9 @@ _IS_OUT = pl.col("at").is_not_null()
 
 
 def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
-    """What events tell of pages; `begins`: the inode's are new from here on; `life`: how often they were.
+    """Return the page events with `begins` (the inode has no older pages) and `life` (how often that happened).
 
-    An inode that is evicted leaves no pages behind; what is in the cache later was put there later.
+    An evicted inode has no pages left. Pages that are in the cache later were added later.
     """
     begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
     life = begins.cast(pl.Int64).cum_sum().over("dev", "ino")
@@ -52,7 +53,7 @@ def touched(
     observed: Observed,
     page_bytes: int | None,
 ) -> pl.DataFrame:
-    """Every block that was touched or absent (`kind`), of the events of `lives`."""
+    """Return every block that was touched or absent (`kind`), from the events of `lives`."""
     event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
     kinds = {
         **dict.fromkeys(tracepoints.WRITES, "write"),
@@ -60,7 +61,7 @@ def touched(
         **dict.fromkeys(tracepoints.DIRTIED, "dirty"),
         **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
     }
-    # Without the event of dirtying nothing tells that a write came after its page was added to the cache.
+    # Without a dirtying event, a write cannot be ordered after the page's addition to the cache.
     is_confirmed = (event != tracepoints.CACHED) | _is_in(observed.dirtied)
     rows = lived.filter(event.is_in(list(kinds)) & is_confirmed)
     rows = rows.join_asof(_folios(lived, size), on="order", by=["dev", "ino", "life", "page"], check_sortedness=False)
@@ -86,7 +87,7 @@ def touched(
     touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True)
     start = pl.col("file_block") * pl.col("size")
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
-    # Which of a page's blocks a store is to is not told but by its address.
+    # Only its address shows which of a page's blocks a store modified.
     is_there = (start <= pl.col("stored")) & (pl.col("stored") < start + pl.col("size"))
     is_somewhere = (pl.col("kind") == "store") & (pl.col("size") < size) & ~is_there.fill_null(False)
     kind = pl.when(is_somewhere).then(pl.lit("maybe", KIND)).otherwise("kind")
@@ -94,12 +95,13 @@ def touched(
 
 
 def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataFrame:
-    """The spans, those of writing and dirtying only as far as they certainly go, and when each is `closed`.
+    """Limit writes and dirtying events to the bytes that they certainly cover, and add when each is `closed`.
 
-    One event says of a whole folio that it became dirty, by a write or store to a part of it that another tells. And a
-    write that is longer than the folio that it gets goes on with another event for the rest. What is beyond is `maybe`
-    touched, in rows that follow those of the same event (`nth`). Of a folio that no event told the length of (not
-    is_sized), on a device in `folios`, the thread's own write tells which page became dirty.
+    - One event reports that a whole folio became dirty, although another event shows a write or store to only a part.
+    - A write that is longer than its folio continues with another event for the rest.
+
+    The bytes beyond are `maybe` touched, in rows after those of the same event (`nth`). For a folio of unknown length
+    (not is_sized), on a device in `folios`, the thread's own write shows which page became dirty.
     """
     spans = spans.with_row_index("nth")
     is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
@@ -131,9 +133,10 @@ def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataF
 
 
 def _folios(lived: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
-    """How long the folio is that begins at a page, as told when it came into the cache: order, dev, ino, life, page.
+    """Return the length of folios by their first page, from their addition to the cache.
 
-    Since Linux 5.18 a page cache holds folios of many pages, and one event says that all of them became dirty.
+    The columns are order, dev, ino, life, page. Since Linux 5.18 a page cache holds folios of many pages, and one event
+    reports that all of them became dirty.
     """
     sized = lived.filter(
         (pl.col("event") == tracepoints.CACHED) & pl.col("page_order").is_between(0, bio_pages.LARGEST_ORDER)
@@ -143,7 +146,7 @@ def _folios(lived: pl.DataFrame, page_bytes: pl.Expr) -> pl.DataFrame:
 
 
 def each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:
-    """A row for each block that the bytes ``[begin, end)`` of a row touch, with `file_block` and `size`, its length."""
+    """Return a row for each block of the bytes ``[begin, end)``, with `file_block` and `size`, its length."""
     size = pl.col("dev").replace_strict(block_bytes, default=units.SECTOR_BYTES, return_dtype=pl.Int64)
     spans = spans.with_columns(size=size)
     first, last = pl.col("begin") // pl.col("size"), (pl.col("end") - 1) // pl.col("size")
@@ -158,7 +161,7 @@ def authors(
     threads: pl.DataFrame,
     lost: Losses,
 ) -> pl.DataFrame:
-    """As `androstep_analysis.link.owner.authorship.authors`; `who` is text."""
+    """Return the same as `androstep_analysis.link.owner.authorship.authors`, with `who` as text."""
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
@@ -236,7 +239,10 @@ def authors(
 
 
 def _is_change(own: pl.Expr) -> pl.Expr:
-    """Whether a page becoming dirty (`own`: by a process) is the turn's first, or its process changed the block."""
+    """Return whether a dirtying event is the interval's first, or its process modified the block.
+
+    `own` selects dirtying events by processes.
+    """
     is_first = own.fill_null(False).cast(pl.Int64).cum_sum().over(TURN) == 1
     is_touch = pl.col("kind").is_in(["write", "store", "maybe"]).fill_null(False)
     has_touched = is_touch.cast(pl.Int64).cum_sum().over(*TURN, "process") > 0
@@ -245,13 +251,14 @@ def _is_change(own: pl.Expr) -> pl.Expr:
 
 _IS_AHEAD = (pl.col("times_dirty") + pl.col("was_ahead") > 1) & (pl.col("times_dirty") > 0)
 _IS_AHEAD &= (pl.col("nr_processes") > 1) | (pl.col("was_ahead") & (pl.col("changers") > 1))
-"""Whether the page was dirty again, by what may be another process, when it was written out."""
+"""Whether the page was redirtied, possibly by another process, before the writeback."""
 
 
 def _was_ahead(turns: pl.DataFrame) -> pl.Series:
-    """For each turn whether the page was dirty again when the one before ended, and was not dropped since.
+    """Return for each interval whether the page was redirty at the previous writeback and not dropped since.
 
-    It is from a turn on in which it became dirty twice; becoming dirty once a turn keeps it so, until it does not.
+    This begins with an interval in which the page became dirty twice. It lasts while the page becomes dirty once in
+    each interval, and ends otherwise.
     """
     count = pl.col("times_dirty")
     is_ahead = pl.when(count > 1).then(True).when((count == 0) | pl.col("is_absent")).then(False)
@@ -261,10 +268,10 @@ def _was_ahead(turns: pl.DataFrame) -> pl.Series:
 
 
 def _is_lost(turns: pl.DataFrame, lost: Losses) -> pl.Series:
-    """Whether a writer, or a writing out in between, may be missing of a turn.
+    """Return whether lost events may hide a writer, or an intermediate writeback, of an interval.
 
-    A process that wrote and made the page dirty found it clean. Who only made it dirty may have done so to write out
-    what others wrote (`redirty_page_for_writepage`).
+    A process that wrote and dirtied the page found it clean. A process that only dirtied it may have done so to write
+    back the data of another process (`redirty_page_for_writepage`).
     """
     wrote = pl.col("processes").list.contains(pl.col("first_dirtier")) & (pl.col("nr_dirtiers") == 1)
     seen_clean = turns.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
@@ -276,15 +283,17 @@ def _is_in(devices: Collection[int]) -> pl.Expr:
 
 
 def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
-    """The events in order, with `nth`, `turn` and `process`, and what they say of the page's absence.
+    """Return the events in order, with `nth`, `turn` and `process`, and facts about the page's absence.
 
-    is_gone: what a row put into the page was dropped before it was written out; is_clean: the page was absent, and
-    nothing touched it since; is_writing: the thread may still be in a write or store to some page of the file. What
-    touched a block in the very instant in which it is written out counts as having done so before.
+    - is_gone: the data of this row was dropped before it was written back.
+    - is_clean: the page was absent, and has not been touched since.
+    - is_writing: the thread may still be within a write or store to some page of the file.
+
+    An event at the same timestamp as a writeback counts as earlier.
     """
     events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
     events = events.with_columns(order="nth")
-    # Who submits a bio is in no write meanwhile.
+    # A thread that submits a bio is not within a write.
     events = events.with_columns(is_busy=(pl.col("submit_tid").shift(-1).over(BLOCK) != pl.col("tid")).fill_null(True))
     out = {name: pl.when(_IS_OUT).then(name).forward_fill().over(BLOCK) for name in ("nth", "submit_tid")}
     made = pl.when(pl.col("kind").is_in(MAKERS)).then("nth").forward_fill().over("dev", "ino", "tid")
@@ -294,10 +303,10 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     following = {name: pl.col(name).shift(-1).over(BLOCK) for name in ("kind", "tid", "nth", "event")}
     touches = touches.with_columns(**{f"next_{name}": value for name, value in following.items()})
     is_same = pl.col("next_tid") == pl.col("tid")
-    # F2FS tells of a store when the page is dirty by it.
+    # F2FS reports a store after it has dirtied the page.
     is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
     is_begun = pl.col("kind").is_in(MAKERS) & ~is_done & pl.col("is_busy")
-    # Until a thread begins another write or store, to whatever file, the page may become dirty by its last one.
+    # Until a thread begins another write or store, to any file, its last one may still dirty the page.
     is_open = (pl.col("next_event") < pl.col("closed")).fill_null(True)
     is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same & is_open
     moved = touches.filter(is_under_way).select("nth", effect="next_nth")
@@ -310,7 +319,7 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     events = events.with_columns(
         turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
         named=pl.coalesce("pid", -pl.col("tid")),
-        # Of threads that nobody knows each event is taken for one of another process.
+        # Each event of an unknown thread counts as another process.
         process=pl.coalesce("pid", -pl.col("tid"), -(1 << 40) - pl.col("event").cast(pl.Int64)),
         submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")),
         touches=pl.col("kind").is_in(TOUCHES).fill_null(False).cast(pl.Int64).cum_sum().over(BLOCK),
@@ -325,10 +334,10 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
 
 
 def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
-    """Whether the processes that made the block in a turn are all there were, where every event is recorded.
+    """Return whether the known modifiers of an interval are complete, provided that every event is recorded.
 
-    The page was clean when the first of them changed it, because that made it dirty; and nobody else made it dirty,
-    or may have written to it.
+    The page was clean when the first of them modified it, because that made it dirty. No other process dirtied it, or
+    may have written to it.
     """
     process, kind = pl.col("process"), pl.col("kind")
     is_first = (process.filter(made).first() == process.filter(by_process).first()) & (
@@ -340,7 +349,7 @@ def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
 
 
 def _is_out_since(turns: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Series:
-    """For each turn whether data of an unknown place was written between its author's write and its end."""
+    """Return whether data at an unknown file position was written back after an interval's last modification."""
     outs = {dev: times["ts_ns"].to_list() for (dev,), times in unplaced.group_by("dev")}
     return pl.Series(
         [
@@ -352,7 +361,7 @@ def _is_out_since(turns: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Series:
 
 
 def _rule(observed: Observed, is_out_since: pl.Series) -> pl.Expr:
-    """Which rule gives the owner of a turn, by what its events say and which of them the trace would have."""
+    """Return the rule that decides the owner, from the events and from which events the trace would contain."""
     absent, dropped, dirtied = (_is_in(devices) for devices in (observed.absent, observed.dropped, observed.dirtied))
     in_folio = pl.coalesce("is_in_folio", _is_in(observed.folios))
     may_be_cut = in_folio & ~_is_in(observed.cut)
@@ -370,7 +379,7 @@ def _rule(observed: Observed, is_out_since: pl.Series) -> pl.Expr:
     may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
     may_be_of_other |= _is_in(observed.unwritten) & (pl.col("via") == "dirty_folio")
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
-    # A page of a folio becomes dirty with another; of a folio from before the recording no event tells how long it is.
+    # A page of a folio becomes dirty with others. The length of a folio from before the recording is unknown.
     is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
     is_past_cache = pl.col("is_pageless") | (is_clean & pl.col("is_direct").is_null())
     return (
@@ -391,18 +400,20 @@ def _rule(observed: Observed, is_out_since: pl.Series) -> pl.Expr:
 
 
 def _may_be_left(observed: Observed) -> pl.Expr:
-    """Whether a page may have been dirty before the recording, and made dirty again by who could not write it out."""
+    """Return whether a page may have been dirty before the recording.
+
+    Then it may have been redirtied by a thread that could not write it back.
+    """
     return _is_in(observed.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
 
 
 def _doubtful(events: pl.DataFrame, turns: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed) -> pl.DataFrame:
-    """The turns (`BLOCK`, turn, is_doubtful) whose earlier writers may have been written out in between.
+    """Return the intervals (`BLOCK`, turn, is_doubtful) whose earlier data may have been written back in between.
 
-    When a clean page becomes dirty, all that was written to it before has been written out or is on its way: by the
-    very bio that ends the turn, or by one nobody knows the place of, if there was one in between. Where the trace of a
-    device has no event of dirtying, that may have happened at any time; where it has none of inodes that were dropped,
-    the writers before may be those of another file that bore the number. Who dirtied a page before a thread of the
-    kernel did is held to the same.
+    When a clean page becomes dirty, earlier data has been written back or is in flight: by the bio that ends the
+    interval, or by a bio at an unknown position, if there was one in between. Without dirtying events that may have
+    happened at any time. Without events of dropped inodes, earlier writers may belong to an earlier file with the same
+    inode number. The same applies to a process that dirtied a page before a kernel thread did.
     """
     others = pl.col("processes").list.len() - pl.col("processes").list.contains(pl.col("dirtier")).fill_null(False)
     is_dirtying = (pl.col("kind") == "dirty").fill_null(False)

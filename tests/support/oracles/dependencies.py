@@ -1,7 +1,7 @@
-"""The orders between operations that the rules of replay/dependencies.py ask for, pair by pair.
+"""The orders between operations that the rules of replay/dependencies.py require, pair by pair.
 
-Each operation is the list of what it uses: (kind of thing, which one, how). Two operations are in order if they use one
-thing in ways that do not go together. Written from the rules, with no state and no shortcuts.
+Each operation is a list of its uses: (kind of resource, which one, how). Two operations are ordered if they use a
+resource in conflicting ways. Written from the rules, without state and without shortcuts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LOOKERS = {"open", "stat", "lstat", "access", "readlink", "statfs", "truncate", 
 
 
 def above(path: str) -> Iterator[str]:
-    """The directories on the way to a path, from below, without the root."""
+    """Yield the parent directories of a path, from below, without the root."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
 
 
 def used(operation: Operation, operations: list[Operation]) -> set[Use]:
-    """All that an operation uses."""
+    """Return all uses of an operation."""
     found = set(_descriptors(operation, operations)) | set(_files(operation)) | set(_names(operation))
     if _changes(operation):
         found.add(("all", 0, "changed"))
@@ -41,7 +41,7 @@ def used(operation: Operation, operations: list[Operation]) -> set[Use]:
 
 
 def _changes(operation: Operation) -> bool:
-    """Whether it changes any file or name, known or not."""
+    """Return whether an operation changes any file or name, known or not."""
     call, flags, succeeds = operation["call"], operation["flags"] or 0, not operation["failed"]
     if call == "open":
         return succeeds and bool(flags & (O_CREAT | O_TRUNC))
@@ -49,7 +49,7 @@ def _changes(operation: Operation) -> bool:
 
 
 def _opened(descriptor: int, before: Operation, operations: list[Operation]) -> tuple[int, str | None]:
-    """The descriptor that was not duplicated from another one, and the path it was opened by."""
+    """Return the descriptor that was not duplicated from another one, and the path with which it was opened."""
     path = None
     for other in operations:
         if other is before:
@@ -118,7 +118,7 @@ def _names(operation: Operation) -> Iterator[Use]:
 
 
 def births(operations: list[Operation]) -> set[tuple[int, int]]:
-    """The (later, earlier) pairs of operations of different threads on files that the first operation on them made."""
+    """Return the (later, earlier) pairs of different threads on files whose first operation created them."""
     found: set[tuple[int, int]] = set()
     makers: dict[int, int | None] = {}
     for number, operation in enumerate(operations):
@@ -133,15 +133,15 @@ def births(operations: list[Operation]) -> set[tuple[int, int]]:
 
 
 def conflict(earlier: str, later: str) -> bool:
-    """Whether two ways to use a thing do not go together."""
+    """Return whether two uses of a resource conflict."""
     free = (("shared", "shared"), ("changed", "changed"), ("synced", "changed"), ("synced", "synced"))
     return (earlier, later) not in free
 
 
 def required(operations: list[Operation], tells: list[bool]) -> set[tuple[int, int]]:
-    """All (later, earlier) pairs of operations of different threads that are in order.
+    """Return all (later, earlier) pairs of operations of different threads that must keep their order.
 
-    `tells` is of each operation whether its result tells on which side of a change of a name it was.
+    `tells` states for each operation whether its result shows on which side of a name's change it was.
     """
     uses = [used(operation, operations) for operation in operations]
     found = births(operations)
@@ -162,7 +162,7 @@ def required(operations: list[Operation], tells: list[bool]) -> set[tuple[int, i
 
 
 def end(operations: list[Operation], number: int) -> int:
-    """When an operation ended: not later than the next one of its thread began."""
+    """Return when an operation ended: at the latest when the next one of its thread began."""
     operation = operations[number]
     ended = operation["ts_ns"] + (operation["duration_ns"] or 0)
     following = (other for other in operations[number + 1 :] if other["thread"] == operation["thread"])
@@ -170,7 +170,7 @@ def end(operations: list[Operation], number: int) -> int:
 
 
 def closure(operations: list[Operation], pairs: set[tuple[int, int]]) -> list[int]:
-    """For each operation the set of all that come before it, as bits, by these pairs and the order within threads."""
+    """Return for each operation the set of all earlier ones, as bits, from these pairs and the order within threads."""
     before = [0] * len(operations)
     last: dict[int, int] = {}
     direct: dict[int, list[int]] = {}

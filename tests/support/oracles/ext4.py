@@ -1,6 +1,6 @@
-"""What e2fsprogs says of an image: debugfs (icheck, ncheck, stat, testb) and dumpe2fs, parsed.
+"""Parse e2fsprogs' view of an image: debugfs (icheck, ncheck, stat, testb) and dumpe2fs.
 
-Nothing here knows the on-disk format. debugfs runs with -n, so that it goes on where checksums are wrong.
+Nothing here knows the on-disk format. debugfs runs with -n, so that it continues if checksums are wrong.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LINE_BYTES = 7000
 
 
 def require(*programs: str) -> None:
-    """Skip the calling test where a program of e2fsprogs is missing."""
+    """Skip the calling test if a program of e2fsprogs is missing."""
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"{program} (e2fsprogs) is not installed")
 
 
 def debugfs(image: Path, commands: Iterable[str], write: bool = False) -> str:
-    """Output of debugfs for a list of commands; bytes that are no UTF-8 come as ``\\xNN``."""
+    r"""Return the output of debugfs for a list of commands; invalid UTF-8 becomes ``\xNN``."""
     done = subprocess.run(
         ["debugfs", *(["-w"] if write else ["-n"]), "-f", "-", str(image)],
         input="".join(f"{command}\n" for command in commands).encode(),
@@ -48,10 +48,10 @@ def _batches(command: str, numbers: Iterable[int]) -> Iterator[str]:
 
 
 def owners(image: Path, blocks: Iterable[int]) -> dict[int, int | None]:
-    """icheck: the inode that each block belongs to.
+    """Return the inode of each block (icheck).
 
-    In a process per command: after a read beyond the end of the image debugfs 1.47.0 keeps a wrong block in its cache
-    and answers the next icheck from it.
+    Each command runs in a new process: after a read beyond the end of the image debugfs 1.47.0 keeps a wrong block in
+    its cache and answers the next icheck from it.
     """
     output = "".join(debugfs(image, [command]) for command in _batches("icheck", blocks))
     found = re.findall(r"^(\d+)\t(\d+|<block not found>)$", output, re.MULTILINE)
@@ -59,7 +59,7 @@ def owners(image: Path, blocks: Iterable[int]) -> dict[int, int | None]:
 
 
 def names(image: Path, inos: Iterable[int]) -> dict[int, set[str]]:
-    """ncheck: the paths of each inode. Names with a newline cannot be told apart in its output."""
+    """Return the paths of each inode (ncheck). Its output is ambiguous for names with a newline."""
     answer: dict[int, set[str]] = {}
     for line in debugfs(image, _batches("ncheck", inos)).split("\n"):
         if match := re.fullmatch(r"(\d+)\t(/.*)", line):
@@ -68,13 +68,13 @@ def names(image: Path, inos: Iterable[int]) -> dict[int, set[str]]:
 
 
 def free(image: Path, blocks: Iterable[int]) -> set[int]:
-    """testb: the blocks that the bitmaps call free."""
+    """Return the blocks that are free in the bitmaps (testb)."""
     output = debugfs(image, (f"testb {block}" for block in blocks))
     return {int(block) for block in re.findall(r"Block (\d+) not in use", output)}
 
 
 def metadata(image: Path) -> dict[int, str]:
-    """dumpe2fs -g and -h: the subtype of every block of static metadata."""
+    """Return the subtype of every block of static metadata (dumpe2fs -g and -h)."""
     superblock = header(image)
     table_blocks = int(superblock["Inode blocks per group"])
     reserved = int(superblock.get("Reserved GDT blocks", 0))
@@ -98,25 +98,28 @@ def metadata(image: Path) -> dict[int, str]:
 
 
 def _dumpe2fs(option: str, image: Path) -> str:
-    # Its exit status is 1 already where the journal cannot be read.
+    # Its exit status is 1 even if only the journal cannot be read.
     return subprocess.run(["dumpe2fs", option, str(image)], capture_output=True, errors="replace").stdout
 
 
 def header(image: Path) -> dict[str, str]:
-    """dumpe2fs -h: the fields of the superblock."""
+    """Return the fields of the superblock (dumpe2fs -h)."""
     lines = _dumpe2fs("-h", image).splitlines()
     return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
 def stats(image: Path, inos: Iterable[int]) -> dict[int, str]:
-    """stat: what debugfs prints of each inode."""
+    """Return debugfs' description of each inode (stat)."""
     asked = list(inos)
     parts = re.split(r"^debugfs: stat <(\d+)>$", debugfs(image, (f"stat <{ino}>" for ino in asked)), flags=re.MULTILINE)
     return dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
 
 
 def uses(stat: str) -> dict[int, tuple[str, int | None]]:
-    """The blocks of an inode by its `stat` output: block -> (content, xattr, etb, ind, dind or tind; block of file)."""
+    """Return an inode's blocks from its `stat` output.
+
+    A block maps to (content, xattr, etb, ind, dind or tind; block of the file).
+    """
     answer: dict[int, tuple[str, int | None]] = {}
     if match := re.search(r"^File ACL: (\d+)", stat, re.MULTILINE):
         answer[int(match[1])] = ("xattr", None)
@@ -131,7 +134,7 @@ def uses(stat: str) -> dict[int, tuple[str, int | None]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What e2fsprogs says of a block; `file_block` is None where it is no content."""
+    """e2fsprogs' view of a block; `file_block` is None if it is not file content."""
 
     block_type: str
     subtype: str | None
@@ -140,8 +143,10 @@ class Expected:
 
 
 def expected(image: Path, blocks: Iterable[int]) -> dict[int, Expected]:
-    """All of the above joined: what every block is. A block of a damaged inode whose use `stat` does not tell is left
-    out."""
+    """Combine all of the above into the use of every block.
+
+    A block of a damaged inode is left out if `stat` does not show its use.
+    """
     asked = sorted(set(blocks))
     owner = owners(image, asked)
     assert owner.keys() == set(asked), "debugfs did not answer for every block"

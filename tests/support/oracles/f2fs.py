@@ -1,8 +1,7 @@
-"""What an F2FS image holds, from two sources that share nothing with the reader under test.
+"""The contents of an F2FS image, from two sources that are independent of the reader under test.
 
-`Walk` follows the on-disk structures the way the kernel does for one file at a time: from the root down, name by name,
-address by address, with struct and recursion. The functions below it ask f2fs-tools (dump.f2fs, on a copy: it may
-write).
+`Walk` follows the on-disk structures like the kernel for one file at a time: from the root down, name by name, address
+by address, with struct and recursion. The functions below it use f2fs-tools (dump.f2fs, on a copy: it may write).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ NO_BLOCK = (0, 0xFFFFFFFF, 0xFFFFFFFE)
 
 
 def require(*programs: str) -> None:
-    """Skip the calling test where a program of f2fs-tools is missing."""
+    """Skip the calling test if a program of f2fs-tools is missing."""
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"{program} (f2fs-tools) is not installed")
@@ -32,7 +31,7 @@ def require(*programs: str) -> None:
 
 @dataclass
 class File:
-    """An inode met by the walk, and its paths."""
+    """An inode found by the walk, and its paths."""
 
     ino: int
     mode: int
@@ -45,7 +44,10 @@ class File:
 
 
 class Walk:
-    """The image walked from its root; `blocks` maps block to (what, ino, block of the file), `files` ino to `File`."""
+    """The image walked from its root.
+
+    `blocks` maps a block to (what, ino, block of the file), `files` maps ino to `File`.
+    """
 
     def __init__(self, image: Path) -> None:
         self._raw = image.read_bytes()
@@ -108,7 +110,7 @@ class Walk:
             self._sit_bits, self._nat_bits = head[192 : 192 + sit_bytes], head[192 + sit_bytes :]
 
     def node(self, nid: int) -> tuple[int, int] | None:
-        """(inode, block) of a node."""
+        """Return (inode, block) of a node."""
         if nid in self._nat_journal:
             found = self._nat_journal[nid]
         else:
@@ -120,7 +122,7 @@ class Walk:
         return found if found[1] not in NO_BLOCK else None
 
     def in_use(self, block: int) -> bool:
-        """What the segment information table says of a block of the main area."""
+        """Return whether the segment information table marks a block of the main area as used."""
         segment, bit = divmod(block - self._main, 512)
         if segment in self._sit_journal:
             bitmap = self._sit_journal[segment]
@@ -132,7 +134,7 @@ class Walk:
         return bool(bitmap[bit // 8] & 0x80 >> bit % 8)
 
     def expected(self, block: int) -> tuple[str, str | None, int | None, int | None]:
-        """(block_type, subtype, ino, block of the file) of any block."""
+        """Return (block_type, subtype, ino, block of the file) of any block."""
         areas = ((2, "superblock"), (self._cp, None), (self._sit, "checkpoint"), (self._nat, "sit"))
         for end, subtype in (*areas, (self._ssa, "nat"), (self._main, "ssa")):
             if block < end:
@@ -195,7 +197,7 @@ class Walk:
                     self._visit(child, f"{path.rstrip('/')}/{name}")
 
     def _addresses(self, ino: int, raw: bytes, area: bytes, cluster: int) -> Iterator[tuple[int, int]]:
-        """(block of the file, address) in the order of the file."""
+        """Yield (block of the file, address) in file order."""
         slots = len(area) // 4 // cluster * cluster
         yield from enumerate(struct.unpack_from(f"<{slots}I", area))
         per_node = 1018 // cluster * cluster
@@ -241,7 +243,7 @@ def _run(command: list[str], folder: Path) -> str:
 
 
 def tool_owner(image: Path, block: int) -> tuple[int, int] | None:
-    """dump.f2fs -b: (inode, block of the file) of a data block in use, None for other blocks."""
+    """Return (inode, block of the file) of a used data block, None for other blocks (dump.f2fs -b)."""
     text = _run(["dump.f2fs", "-b", f"{block:#x}", str(image)], image.parent)
     inode = re.search(r"Inode block +: id = 0x([0-9a-f]+)", text)
     offset = re.search(r"Data offset +: 0x([0-9a-f]+)", text)
@@ -249,7 +251,7 @@ def tool_owner(image: Path, block: int) -> tuple[int, int] | None:
 
 
 def tool_summaries(image: Path, nr_segments: int, nr_nodes: int) -> dict[int, tuple[bool, int]]:
-    """dump.f2fs -s, -a, -n: for every block in use, counted from the main area, (whether it is a node, its inode)."""
+    """Return (is a node, inode) for every used block, counted from the main area (dump.f2fs -s, -a, -n)."""
     folder = image.parent
     last = nr_segments - 1
     _run(["dump.f2fs", "-s", f"0~{last}", "-a", f"0~{last}", "-n", f"0~{nr_nodes}", str(image)], folder)
@@ -270,12 +272,12 @@ def tool_summaries(image: Path, nr_segments: int, nr_nodes: int) -> dict[int, tu
 
 
 def make(image: Path, nr_bytes: int, *options: str) -> None:
-    """mkfs.f2fs of a new image."""
+    """Make a new image with mkfs.f2fs."""
     with image.open("wb") as file:
         os.truncate(file.fileno(), nr_bytes)
     subprocess.run(["mkfs.f2fs", "-q", "-f", *options, str(image)], capture_output=True, check=True)
 
 
 def load(image: Path, tree: Path, *options: str) -> None:
-    """sload.f2fs: copy a tree into an image."""
+    """Copy a tree into an image with sload.f2fs."""
     subprocess.run(["sload.f2fs", *options, "-f", str(tree), str(image)], capture_output=True, check=True)

@@ -1,7 +1,7 @@
-"""Ring-buffer pages and the fields of records by numpy: what the compiled decoder is held against.
+"""Decode ring-buffer pages and records' fields with numpy, to compare with the native decoder.
 
-The words of all pages are followed in step: the first record of every page, the second of every page, and so on. All
-fields of all events are decoded, as columns; the compiled decoder knows only those that some table needs.
+All pages are followed in parallel: the first record of every page, the second of every page, and so on. All fields of
+all events are decoded as columns; the native decoder knows only those that some table needs.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass
 class Decoded:
-    """What the pages of a file hold: all events counted by name, and of each (by its number) all fields.
+    """The contents of a file's pages: events counted by name, and all fields of each event by its id.
 
-    common_order is the place among all events of the file, stream by stream.
+    common_order is the position among all events of the file, stream by stream.
     """
 
     events: dict[int, Event]
@@ -41,7 +41,7 @@ class Decoded:
 
 
 def decoded(path: Path) -> Decoded:
-    """Everything in the trace.dat `path`."""
+    """Decode everything in the trace.dat `path`."""
     container = tracedat_file.open_container(load(path))
     found = Decoded(binary.formats(container))
     parts: dict[int, list[pl.DataFrame]] = defaultdict(list)
@@ -72,7 +72,7 @@ def decoded(path: Path) -> Decoded:
 
 
 def unsigned(layout: Layout, size: int) -> np.dtype[np.unsignedinteger[npt.NBitBase]]:
-    """The numpy type of an unsigned number of `size` bytes."""
+    """Return the numpy type of an unsigned number of `size` bytes."""
     return np.dtype(f"{'>' if layout.big_endian else '<'}u{size}")
 
 
@@ -87,7 +87,7 @@ _MISSED, _MISSED_COUNTED = 1 << 31, 1 << 30
 
 @dataclass(frozen=True)
 class Batch:
-    """Some pages, one after the other, and the CPU each is of."""
+    """Consecutive pages, and the CPU of each."""
 
     layout: Layout
     data: Bytes
@@ -95,7 +95,7 @@ class Batch:
 
 
 def batch(layout: Layout, parts: Iterable[tuple[int, bytes]]) -> Batch:
-    """The pages of `parts` (CPU, bytes); a part that ends in a page is filled up with zeros."""
+    """Return the pages of `parts` (CPU, bytes); a part that ends within a page is padded with zeros."""
     page = layout.page_bytes
     filled = [(cpu, part + bytes(-len(part) % page)) for cpu, part in parts]
     cpus = [np.full(len(part) // page, cpu, np.int32) for cpu, part in filled]
@@ -107,8 +107,7 @@ def batch(layout: Layout, parts: Iterable[tuple[int, bytes]]) -> Batch:
 class Records:
     """Records of a batch, in the order of the pages, as parallel columns.
 
-    `start` and `size` say where in `data` the record's fields are, in bytes; a record is a multiple of 4 bytes long
-    and starts at one.
+    `start` and `size` are the position and length in bytes of the record's fields in `data`; both are multiples of 4.
     """
 
     layout: Layout
@@ -119,12 +118,12 @@ class Records:
     cpu: npt.NDArray[np.int32]
 
     def take(self, rows: Int64s) -> Records:
-        """The records at these positions."""
+        """Return the records at these positions."""
         columns = (self.start[rows], self.size[rows], self.ts_ns[rows], self.cpu[rows])
         return Records(self.layout, self.data, *columns)
 
     def unsigned(self, offset: int, size: int) -> npt.NDArray[np.unsignedinteger[npt.NBitBase]]:
-        """The number of 1, 2, 4 or 8 bytes at `offset` of every record; 0 where the record is too short for it."""
+        """Return the number of 1, 2, 4 or 8 bytes at `offset` of every record; 0 if the record is too short."""
         inside = self.size >= offset + size
         is_whole = bool(inside.all())
         at = self.start + offset if is_whole else np.where(inside, self.start + offset, 0)
@@ -141,10 +140,10 @@ class Records:
 
 @dataclass(frozen=True)
 class Walked:
-    """What was found in a batch: its records, how many were lost before them and what could not be followed.
+    """The contents of a batch: records, lost records and damaged pages.
 
-    `lost` counts the records that were overwritten before the pages were read (at least 1 where the kernel does not
-    say how many), `broken` the pages of which the rest could not be followed.
+    `lost` counts the records that were overwritten before the pages were read (at least 1 if the kernel does not count
+    them), `broken` the pages whose rest could not be followed.
     """
 
     records: Records
@@ -153,7 +152,7 @@ class Walked:
 
 
 def walk(batch: Batch) -> Walked:
-    """All records of a batch. A page whose records cannot be followed further ends there and is counted."""
+    """Return all records of a batch. A page with a damaged record ends there and is counted."""
     form = batch.layout
     page_words = form.page_bytes // 4
     words = batch.data.view(unsigned(form, 4))
@@ -182,7 +181,7 @@ def walk(batch: Batch) -> Walked:
 
 
 def _in_page_order(batch: Batch, found: list[tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint64]]]) -> Records:
-    """The records of all steps, sorted by page: the n-th step holds the n-th word of each page."""
+    """Return the records of all steps, sorted by page: the n-th step holds the n-th word of each page."""
     counts = np.zeros(len(batch.cpu) + 1, np.int64)
     for pages, *_ in found:
         counts[pages + 1] += 1
@@ -199,7 +198,7 @@ def _in_page_order(batch: Batch, found: list[tuple[Int64s, Int64s, Int64s, npt.N
 
 @dataclass(frozen=True)
 class _Step:
-    """One word of each page: where its data starts and ends (in words), the time after it, whether it is a record."""
+    """One word of each page: start and end of its data (in words), the time after it, and whether it is a record."""
 
     starts: Int64s
     ends: Int64s
@@ -228,7 +227,7 @@ def _step(
         is_long, is_padding = kind[rare] == _LONG, kind[rare] == _PADDING
         is_stamp = kind[rare] == _STAMP
         starts[rare] = at[rare] + 1 + is_long
-        # A padding without time fills the page up; a length of nothing, or one that was cut off, leads nowhere.
+        # A padding without time fills the page. A length of zero, or a truncated one, is damage.
         rest = is_padding & (delta[rare] == 0)
         nowhere = ~rest & (~has_second | ((is_long | is_padding) & (second < 4)))
         sized = np.where(is_long | is_padding, at[rare] + 1 + length, at[rare] + 2)
@@ -248,7 +247,7 @@ def _first_time(pages: npt.NDArray[np.unsignedinteger[npt.NBitBase]], form: Layo
 def _longs(
     pages: npt.NDArray[np.unsignedinteger[npt.NBitBase]], offset: int, form: Layout
 ) -> npt.NDArray[np.unsignedinteger[npt.NBitBase]]:
-    """The lower 32 bits of the kernel's long at `offset` of each page."""
+    """Return the lower 32 bits of the kernel's long at `offset` of each page."""
     is_second = form.big_endian and form.commit_bytes == 8
     return pages[:, offset // 4 + is_second]
 
@@ -260,7 +259,7 @@ def _lost(
     fits: npt.NDArray[np.bool_],
     form: Layout,
 ) -> int:
-    """How many records the page headers say were lost; 1 for a page that does not say how many."""
+    """Return the lost records stated in page headers; 1 for a page without a count."""
     missed = np.flatnonzero(fits & (commit & _MISSED != 0))
     lost = missed.size
     for page in missed[commit[missed] & _MISSED_COUNTED != 0]:
@@ -274,17 +273,17 @@ def _lost(
 
 
 def fields(records: Records, event: Event, names: Collection[str] | None = None) -> pl.DataFrame:
-    """The fields `names` (all, if None) of `records`, which must be of this event, a row each.
+    """Return the fields `names` (all, if None) of `records`, which must be of this event, a row each.
 
-    Numbers keep their size and sign, text ends at its first NUL, other arrays become lists. A field that a record is
-    too short for is null.
+    Numbers keep their size and sign, text ends at its first NUL, other arrays become lists. A field beyond the end of
+    its record is null.
     """
     wanted = [field for name, field in event.fields.items() if names is None or name in names]
     return pl.DataFrame([column(records, field) for field in wanted])
 
 
 def column(records: Records, field: Field) -> pl.Series:
-    """One field of `records`."""
+    """Return one field of `records`."""
     if not field.is_array:
         return _numbers(records, field)
     at, length = _place(records, field)
@@ -303,7 +302,7 @@ def _numbers(records: Records, field: Field) -> pl.Series:
 
 
 def _place(records: Records, field: Field) -> tuple[Int64s, Int64s]:
-    """Where in the data the value of an array is, and its length in bytes; -1 for the length of what is not there."""
+    """Return an array's position in the data and its length in bytes; the length is -1 if it is missing."""
     if field.place is None:
         rest = records.size - field.offset
         length = rest if field.size_bytes == 0 else np.full_like(rest, field.size_bytes)
@@ -317,7 +316,7 @@ def _place(records: Records, field: Field) -> tuple[Int64s, Int64s]:
 
 
 def _text(records: Records, name: str, at: Int64s, length: Int64s) -> pl.Series:
-    """Text up to its first NUL: what stands behind is left over from other records. No byte at all is no text."""
+    """Return text up to its first NUL. The bytes after it are left over from other records. No bytes give null."""
     data, begins = gather(records.data, at, np.maximum(length, 0))
     nul = np.append(np.flatnonzero(data == 0), data.size)
     first = nul[np.searchsorted(nul, begins[:-1])]

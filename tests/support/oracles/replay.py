@@ -1,7 +1,7 @@
-"""What is true of a recorded workload, and the operations of a program done again one by one, plainly.
+"""The truth about a recorded workload, and a plain execution of a program's operations one by one.
 
-`record` runs replay_workload.py under strace; `truths` pairs what it wrote down with operations. `Emulator` does
-operations with Python's own functions in an empty directory, in their order.
+`record` runs replay_workload.py under strace; `truths` pairs its notes with operations. `Emulator` executes operations
+in order with Python's own functions in an empty directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKLOAD = Path(__file__).parents[1] / "replay_workload.py"
 
 @dataclass(frozen=True)
 class Truth:
-    """What the workload knows of its next call."""
+    """The workload's note about its next call."""
 
     call: str
     identity: str | None
@@ -35,7 +35,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A log of strace, what is true of its calls by their markers, and the sizes of the files that were left."""
+    """A log of strace, the truth about its calls by marker, and the final sizes of files."""
 
     log: Path
     top: Path
@@ -44,7 +44,7 @@ class Recorded:
 
 
 def record(directory: Path, seed: int, *options: str) -> Recorded:
-    """Runs the workload under strace with `options`."""
+    """Run the workload under strace with `options`."""
     log, top, truth = directory / "log", directory / "top", directory / "truth"
     python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     workload = [str(python), "-S", "-E", str(WORKLOAD), str(top), str(truth), str(seed)]
@@ -58,7 +58,7 @@ def record(directory: Path, seed: int, *options: str) -> Recorded:
 
 
 def truths(recorded: Recorded, operations: pl.DataFrame) -> Iterator[tuple[Truth, Operation]]:
-    """Each truth with the operation that comes next in the marker's thread (mmap: after fstat and dup)."""
+    """Yield each truth with the next operation in the marker's thread (mmap: after fstat and dup)."""
     for _, rows in operations.filter(~pl.col("inserted")).group_by("thread", maintain_order=True):
         of_thread = rows.to_dicts()
         for at, row in enumerate(of_thread):
@@ -71,7 +71,7 @@ def truths(recorded: Recorded, operations: pl.DataFrame) -> Iterator[tuple[Truth
 
 
 class Emulator:
-    """Does operations again beneath `root`; `divergences` are those that came out otherwise than recorded."""
+    """Executes operations below `root`; `divergences` are those with other results than recorded."""
 
     def __init__(self, root: Path, files: pl.DataFrame) -> None:
         self.root = root
@@ -92,11 +92,11 @@ class Emulator:
                 first[file["file"]] = place
 
     def place(self, path: str) -> Path:
-        """Where a recorded path is."""
+        """Return where a recorded path is."""
         return self.root / path
 
     def run(self, operations: pl.DataFrame) -> None:
-        """Does all of them, in their order."""
+        """Execute all operations in order."""
         for operation in operations.to_dicts():
             try:
                 result = self.do(operation)
@@ -108,7 +108,7 @@ class Emulator:
                 os.close(fd)
 
     def compare(self, operation: Operation, result: int | None) -> None:
-        """Whether it came out as recorded; what directories hold and where addresses lie is not compared."""
+        """Record a divergence. Contents of directories and addresses are not compared."""
         recorded = operation["result"]
         if result is None or recorded is None or operation["call"] == "getdents":
             return
@@ -116,14 +116,14 @@ class Emulator:
             self.divergences.append((operation, result))
 
     def do(self, operation: Operation) -> int | None:
-        """The result; None where it is not compared."""
+        """Execute an operation and return its result; None if it is not compared."""
         done: Callable[[Operation], int | None] | None = getattr(self, f"do_{operation['call']}", None)
         if done is None:
             raise AssertionError(f"the oracle does not know {operation['call']}")
         return done(operation)
 
     def fd(self, operation: Operation, name: str = "descriptor") -> int:
-        """The open descriptor that the operation names."""
+        """Return the open descriptor of the operation."""
         return self.descriptors[operation[name]]
 
     def do_open(self, operation: Operation) -> int:
@@ -238,7 +238,7 @@ class Emulator:
         return 0
 
     def tree(self, top: Path) -> dict[str, int]:
-        """The sizes of the files beneath what was `top` in the recording."""
+        """Return the sizes of the files below what was `top` in the recording."""
         place = self.place(str(top).removeprefix("/"))
         files = [path for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
         return {str(path.relative_to(place)): path.stat().st_size for path in files}

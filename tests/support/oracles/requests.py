@@ -1,4 +1,4 @@
-"""The linker of block events to requests once more, sector by sector and with nothing but dicts: the test's oracle.
+"""Link block events to requests sector by sector with plain dicts: the oracle of the linker.
 
 It follows the rules of androstep_analysis/link/requests/__init__.py one by one, keeps everything in memory and is slow.
 """
@@ -35,7 +35,7 @@ class Bio:
     origin: tuple[int, int]
     waiting: int
     queued: Row
-    """When and by whom, also where that was on a device above."""
+    """When and by whom it was queued, also if that was on a device above."""
     takers: list[Request] = field(default_factory=list)
 
 
@@ -51,9 +51,9 @@ class Request:
     complete: tuple[int, Row] | None = None
     origin: tuple[int, int] = (0, 0)
     parts: list[tuple[int, Row]] = field(default_factory=list)
-    """Its completions, while it is not complete."""
+    """Its completions so far, while it is incomplete."""
     issues: list[tuple[int, Row]] = field(default_factory=list)
-    """Earlier issues that may be those of another request."""
+    """Earlier issues that may belong to another request."""
     insert_ns: int | None = None
     is_latest: bool = True
     is_returned: bool = False
@@ -76,7 +76,7 @@ class Oracle:
     """Links rows of table block_events, in order of time."""
 
     def __init__(self, rows: Iterable[Row], devices: Sequence[Device] = (), layers: Sequence[Layer] = ()) -> None:
-        """`layers` are the certain ones; how they are inferred has tests of its own."""
+        """Link the rows. `layers` are the certain ones; their inference has separate tests."""
         self.devices = [*devices, *(Device(layer.dev, layer.below, layer.offset, layer.nr_sectors) for layer in layers)]
         rows = [{**row, "dev": row["dev"] or 0, **_sectors(row)} for row in rows]
         stacked = _stacked(rows) | {layer.dev for layer in layers}
@@ -139,7 +139,7 @@ class Oracle:
         self.above.update(dict.fromkeys(_places(row), queued))
 
     def handed_on(self, row: Row) -> Row:
-        """When and by whom the bio was queued on the device above, where that is told; else here."""
+        """Return when and by whom the bio was queued on the device above if that is recorded; else here."""
         dev, offset = self.in_partition(row["sector"], self.origin(row))
         above = [
             self.above.pop(place, None) for place in _places({**row, "dev": dev, "sector": row["sector"] - offset})
@@ -184,7 +184,7 @@ class Oracle:
         request.insert_ns = min((time for time in times if time >= since), default=None)
 
     def open_for(self, stack: list[Request], row: Row, *, is_returned: bool) -> Request | None:
-        """The request that an issue or a requeue may be of."""
+        """Return the request that an issue or a requeue may belong to."""
 
         def rank(request: Request) -> int:
             if request.is_returned != is_returned:
@@ -208,12 +208,12 @@ class Oracle:
         return request.is_latest and len(request.bios) == row["nr_sectors"] and not waiting and is_plausible
 
     def rest_of(self, row: Row, *, is_returned: bool) -> Request | None:
-        """The request that is completed but for the sectors of the row."""
+        """Return the request that is completed except for the sectors of the row."""
         exact = (rest for rest in self.rests(row) if len(rest.bios) - rest.done == row["nr_sectors"])
         return next((rest for rest in exact if rest.is_returned == is_returned), None)
 
     def taking_part(self, row: Row) -> Request | None:
-        """The request that the last completion in part before the row's sector was of, by what is left of it."""
+        """Return the request of the last partial completion before the row's sector, by its remaining length."""
         other = next(iter(self.rests({**row, "nr_sectors": 1}) if row["nr_sectors"] else ()), None)
         if other is None or other.is_returned or len(other.parts) > 1:
             return None
@@ -264,7 +264,7 @@ class Oracle:
             self.close(self.open[_key(row)], request, at, row)
 
     def completed_operation(self, row: Row) -> str:
-        """The operation of a completion that does not record it."""
+        """Return the operation of a completion that does not record it."""
         found = [
             (fit[0], request.issue[0], operation)
             for operation in OPERATIONS
@@ -281,7 +281,7 @@ class Oracle:
         return max(bios)[1] if bios else "other"
 
     def rests(self, row: Row) -> list[Request]:
-        """The requests completed in part whose rest begins at the row's sector, the last first; as long as the row."""
+        """Return the partly completed requests whose rest begins at the row's sector and is long enough, last first."""
         if not row["nr_sectors"]:
             return []
         rests = [
@@ -301,7 +301,7 @@ class Oracle:
         self.take(request, row["nr_sectors"], None)
 
     def complete_twin(self, twin: Request, at: int, row: Row) -> None:
-        """A request was issued twice, and completes once more: it was two."""
+        """Complete a request a second time: its two issues were two requests."""
         request = self.new(row, sector=twin.sector, origin=twin.origin)
         request.issue, request.complete = twin.issues.pop(), (at, row)
         self.take(request, row["nr_sectors"], None)
@@ -342,7 +342,7 @@ class Oracle:
         return [(request.row["dev"], _op(request.row), first + sector) for sector in range(len(request.bios))]
 
     def take(self, request: Request, count: int, tid: int | None) -> None:
-        """The request has `count` sectors now; those it had not take the bios that wait for them."""
+        """Grow the request to `count` sectors; the new sectors take the bios that wait for them."""
         had = len(request.bios)
         request.bios += [None] * (count - had)
         for at, place in list(enumerate(self.places(request)))[had:]:
@@ -382,7 +382,7 @@ class Oracle:
                     self.strand(bio)
 
     def leave(self, bio: Bio) -> None:
-        """One sector of the bio waits no longer."""
+        """Remove one sector of the bio from the waiting ones."""
         bio.waiting -= 1
         if not bio.waiting:
             self.settle(bio)
@@ -396,7 +396,7 @@ class Oracle:
         request.bios = [bio] * bio.row["nr_sectors"]
 
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Tables requests and bios."""
+        """Return tables requests and bios."""
         rows = sorted(((*self.row(request), request) for request in self.requests), key=lambda row: row[0])
         requests = [{"request_id": number, **row} for number, (_, row, _) in enumerate(rows)]
         bios = [
@@ -405,7 +405,7 @@ class Oracle:
         return _table("requests", requests), _table("bios", bios)
 
     def row(self, request: Request) -> tuple[int, Row]:
-        """The number of the event that tells the request's place in the order, and its row of table requests."""
+        """Return the index of the event that determines the request's order, and its row of table requests."""
         first = request.first
         shown = request.issue or first or request.complete
         assert shown is not None
@@ -468,14 +468,14 @@ def _op(row: Row) -> str:
 
 
 def _key(row: Row) -> tuple[Any, ...]:
-    """What issue and completion are paired by."""
+    """Return the key that pairs issue and completion."""
     if row["nr_sectors"]:
         return row["dev"], "sectors", _op(row), row["sector"]
     return (row["dev"], "flush") if _op(row) == "flush" else (row["dev"], "empty", row["sector"])
 
 
 def _fit(request: Request, row: Row) -> tuple[int, bool] | None:
-    """Return how well an open request fits a completion at its first sector, and whether its letters or its CPU do."""
+    """Return how well an open request fits a completion at its first sector, and whether its letters or CPU match."""
     same = "cpu" if _op(row) == "flush" and not row["nr_sectors"] else "rwbs"
     is_alike = request.issue is not None and request.issue[1][same] == row[same]
     if not row["nr_sectors"]:
@@ -487,7 +487,7 @@ def _fit(request: Request, row: Row) -> tuple[int, bool] | None:
 
 
 def _is_remainder(row: Row, whole: Row) -> bool:
-    """Whether a bio is what a split left of another one, queued again."""
+    """Return whether a bio is the queued remainder of another bio's split."""
     return (
         row["tid"] is not None
         and row["tid"] == whole["tid"]
@@ -510,14 +510,14 @@ def _stacked(rows: Iterable[Row]) -> set[int]:
 
 
 def _table(name: str, rows: list[Row]) -> pl.DataFrame:
-    """Table `name` of rows that all have the same columns, and not all of the table's."""
+    """Return table `name` from rows with the same subset of its columns."""
     types = schema.table(name).polars
     known = {column: types[column] for column in types if rows and column in rows[0]}
     return schema.complete(pl.DataFrame(rows, schema=known), name)
 
 
 def _is_issued_later(rest: Request, other: Request) -> bool:
-    """Whether what is left of `rest` was issued again, and later than `other`."""
+    """Return whether the remainder of `rest` was issued again, later than `other`."""
     others = max(rest.parts[-1][0], other.issue[0] if other.issue else -1)
     return rest.issue is not None and rest.issue[0] > others
 

@@ -1,4 +1,4 @@
-"""What `androstep.slow` says of an operation, worked out in plain Python over the rows of the tables."""
+"""Recompute the results of `androstep.slow` in plain Python over the rows of the tables."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Oracle:
         return {"begin": begin, "end": end, "device": issue if issue is not None and begin <= issue <= end else begin}
 
     def slowest(self, op: str, top: int) -> list[int]:
-        """The durations of the slowest requests of an operation."""
+        """Return the durations of the slowest requests of an operation."""
         of_op = [row for row in self.requests.values() if row["op"] == op and row["end"] is not None]
         return sorted((row["end"] - row["begin"] for row in of_op), reverse=True)[:top]
 
     def stages(self, row: Row) -> list[tuple[str, int]]:
-        """The stages of a request without allocation."""
+        """Return the stages of a request without allocation."""
         one = self.requests[row["request_id"]]
         queue, insert, issue, end = (one[name] for name in ("queue_ns", "insert_ns", "issue_ns", "complete_ns"))
         if queue is None:
@@ -63,7 +63,7 @@ class Oracle:
         return [("Q2I", insert - queue), ("I2D", issue - insert), ("D2C", end - issue)]
 
     def call_stages(self, row: Row, disks: set[int]) -> list[tuple[str, int]]:
-        """The stages of a call on these disks, by asking at the middle of each time between two events."""
+        """Return the stages of a call on these disks, by sampling between each two consecutive events."""
         begin, end = row["begin_ns"], row["end_ns"]
         own, journal = self.work(row, disks)
         layers: list[tuple[str, list[tuple[int, int]]]] = [
@@ -85,7 +85,7 @@ class Oracle:
         return told
 
     def work(self, call: Row, disks: set[int]) -> tuple[set[int], set[int]]:
-        """The requests of a call, and the writes to its journal."""
+        """Return the requests of a call, and the writes to its journal."""
         own, journal = set(), set()
         for number, one in self.requests.items():
             if one["end"] is None or one["dev"] not in disks:
@@ -120,7 +120,7 @@ class Oracle:
         return spans
 
     def in_device(self, row: Row, disks: set[int]) -> list[Row]:
-        """The other requests that were in the device during an operation."""
+        """Return the other requests that were in the device during an operation."""
         mine = {row["request_id"]}
         if row["op"] == "fsync":
             mine = {one["request_id"] for one in self._flushes(disks)}.union(*self.work(row, disks))
@@ -133,7 +133,7 @@ class Oracle:
         ]  # fmt: skip
 
     def moved(self, others: list[Row]) -> list[tuple[str | None, str, int]]:
-        """Who moved how much with these requests: the first three."""
+        """Return the first three owners of these requests by bytes."""
         sums: Counter[tuple[str | None, str]] = Counter()
         for one in others:
             for piece in self.pieces[one["request_id"]]:
@@ -144,7 +144,7 @@ class Oracle:
         return [(name, op, size) for (name, op), size in ranked if size][:3]
 
     def flush_ns(self, row: Row, others: list[Row]) -> int:
-        """How long another flush was in the device: nanoseconds are few enough to be counted one span at a time."""
+        """Return how long another flush was in the device, by merging spans one at a time."""
         spans = sorted((one["device"], one["end"]) for one in others if one["op"] == "flush")
         total, reached = 0, row["begin_ns"]
         for begin, end in spans:
@@ -154,7 +154,7 @@ class Oracle:
         return total
 
     def depth(self, disk: int, time: int) -> int | None:
-        """How many requests a disk had then; None where that is unknown."""
+        """Return the number of requests that a disk had then; None if that is unknown."""
         of_disk = [one for one in self.requests.values() if one["dev"] == disk]
         for one in of_disk:
             if one["end"] is None and one["issue_ns"] is not None and one["issue_ns"] <= time:

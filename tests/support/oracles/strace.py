@@ -1,6 +1,6 @@
-"""A slow and strict reader of strace logs with a thread column and no other one, to compare the fast one with.
+"""A slow and strict reader of strace logs with a thread column only, to compare with the fast reader.
 
-It looks at whole calls with regular expressions; what it does not know it does not tell.
+It matches whole calls with regular expressions, and leaves out what it does not know.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRING = rb'"((?:[^"\\]|\\.)*)"'
 
 
 def calls(log: bytes) -> list[Call]:
-    """All calls in the order in which they begin."""
+    """Return all calls in the order in which they begin."""
     found: list[Call] = []
     pending: dict[int, Call] = {}
     for number, line in enumerate(log.splitlines(), 1):
@@ -70,7 +70,7 @@ def _finish(call: Call, rest: bytes) -> None:
 
 
 def told(call: Call) -> dict[str, Any]:
-    """Columns of table `syscalls` that this parser can tell of a whole call."""
+    """Return the columns of table `syscalls` that this parser knows of a whole call."""
     if call["state"] != "whole":
         return {}
     name, arguments = call["call"], call["arguments"]
