@@ -1,7 +1,7 @@
-"""A fake phone for tests: an adbd that speaks the real protocol, and an Android around it on this host's kernel.
+"""A fake phone for tests: an adbd that speaks the real protocol, in an Android-like environment on the host's kernel.
 
-``with phone(tmp_path) as fake: connect(fake.address)``. It is written from the protocol's description.
-The same adbd runs in guests (`adbd.machine`), where everything is the device's own.
+Use ``with phone(tmp_path) as fake: connect(fake.address)``. It was written from the protocol's description. The same
+adbd runs in guests (`adbd.machine`), where everything is the device's own.
 """
 
 from adbd.device import FakePhone, phone

@@ -1,4 +1,4 @@
-"""Whom a device lets in: hosts that sign its token with a key that it knows, and new ones that the user accepts."""
+"""Authentication of hosts: those that sign the device's token with a known key, and new ones that the user accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 TOKEN_BYTES = 20
 
 _SHA1_PREFIX = bytes.fromhex("3021300906052b0e03021a05000414")
-"""Of a PKCS #1 v1.5 signature: what follows is a sha1 (RFC 8017, section 9.2). The token itself stands for one."""
+"""Prefix of a SHA-1 in a PKCS #1 v1.5 signature (RFC 8017, section 9.2). The token replaces the hash."""
 
 _WORDS = 64
 _KEY = struct.Struct(f"<2I{_WORDS * 4}s{_WORDS * 4}sI")
@@ -20,13 +20,13 @@ _KEY = struct.Struct(f"<2I{_WORDS * 4}s{_WORDS * 4}sI")
 
 @dataclass(frozen=True)
 class PublicKey:
-    """An RSA key of 2048 bits as adb hosts send it."""
+    """A 2048-bit RSA key in the format of adb hosts."""
 
     modulus: int
     exponent: int
 
     def verifies(self, token: bytes, signature: bytes) -> bool:
-        """Whether who has the private key signed the token."""
+        """Return whether the owner of the private key signed the token."""
         if len(signature) != _WORDS * 4:
             return False
         opened = pow(int.from_bytes(signature, "big"), self.exponent, self.modulus).to_bytes(_WORDS * 4, "big")
@@ -35,7 +35,7 @@ class PublicKey:
 
 
 def public_key(payload: bytes) -> PublicKey | None:
-    """The key in ``base64 user@host``; None for anything else."""
+    """Return the key in ``base64 user@host``; None for anything else."""
     try:
         words, _inverse, modulus, _square, exponent = _KEY.unpack(
             base64.b64decode(payload.split(b" ")[0].rstrip(b"\0"), validate=True)
@@ -47,21 +47,21 @@ def public_key(payload: bytes) -> PublicKey | None:
 
 @dataclass
 class Doorkeeper:
-    """The keys that a device knows. `accepts`: the user agrees to every new one."""
+    """The keys that a device knows. `accepts`: the user accepts every new one."""
 
     accepts: bool
     known: set[PublicKey] = field(default_factory=set)
 
     def token(self) -> bytes:
-        """What a host is asked to sign."""
+        """Return a token for a host to sign."""
         return secrets.token_bytes(TOKEN_BYTES)
 
     def knows(self, token: bytes, signature: bytes) -> bool:
-        """Whether a known key signed the token."""
+        """Return whether a known key signed the token."""
         return any(key.verifies(token, signature) for key in self.known)
 
     def is_offered(self, payload: bytes) -> bool:
-        """Whether the user lets the owner of this key in; then it is known."""
+        """Return whether the user accepts this key; if so, store it as known."""
         key = public_key(payload)
         if key is None or not self.accepts:
             return False

@@ -1,4 +1,4 @@
-"""The device as a whole: it listens, lets hosts in, offers services, and has its faults."""
+"""The device as a whole: it listens, authenticates hosts, offers services, and injects faults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Action:
-    """A program and its words, and when it ran, in ns of CLOCK_BOOTTIME."""
+    """A program with its arguments, and when it ran, in ns of CLOCK_BOOTTIME."""
 
     line: str
     began_ns: int
@@ -45,7 +45,7 @@ class Action:
 
 
 class FakePhone:
-    """A phone that a test can talk to at `address`, and look into."""
+    """A phone at `address` that a test can talk to and inspect."""
 
     def __init__(
         self, directory: Path, model: Model, faults: Faults, auth: Auth, features: Sequence[str] | None
@@ -72,23 +72,23 @@ class FakePhone:
 
     @property
     def commands(self) -> list[str]:
-        """Every line that the phone's shell was given."""
+        """Every command line that the phone's shell received."""
         return self._environment.commands
 
     def processes(self) -> dict[int, str]:
-        """Process id and name of all that runs inside."""
+        """Return process id and name of everything that runs inside."""
         return self._environment.processes()
 
     def install(self, name: str, script: str) -> None:
-        """Puts a shell script into /system/bin, in place of what has that name."""
+        """Install a shell script in /system/bin, replacing the program of that name."""
         environment.install(self.root, name, script)
 
     def delay(self, program: str, seconds: float) -> None:
-        """Makes one of `programs.TIMED` take so much longer."""
+        """Make one of `programs.TIMED` take longer by this time."""
         (self._answers / "delays" / program).write_text(f"{seconds}\n")
 
     def actions(self) -> list[Action]:
-        """What ran of `programs.TIMED`, in the order of their ends."""
+        """Return the runs of `programs.TIMED`, in the order of their ends."""
         boottime_less_realtime_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.time_ns()
         lines = (self._answers / "actions").read_text().splitlines()
         found = [line.split("\t", 2) for line in lines]
@@ -102,21 +102,21 @@ class FakePhone:
         return self.root / ANSWERS.lstrip("/")
 
     def kill(self, name: str) -> None:
-        """SIGKILL to all processes of that name, once there is one."""
+        """Send SIGKILL to all processes of that name, once there is one."""
         environment.slay(self._environment.await_process(name))
 
     def refuse_new_keys(self) -> None:
-        """Hosts that are known may still come."""
+        """Accept only known hosts from now on."""
         assert self._doorkeeper is not None
         self._doorkeeper.accepts = False
 
     def disconnect(self) -> None:
-        """Ends all connections; new ones are welcome."""
+        """End all connections; new ones are accepted."""
         for connection in self._connections:
             connection.drop()
 
     def reboot(self) -> None:
-        """Takes the device away, with all that runs on it."""
+        """Remove the device with everything that runs on it."""
         self._over.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -125,10 +125,10 @@ class FakePhone:
         self._environment.kill_all()
 
     def close(self) -> None:
-        """Ends the device; nothing of it is left but its directory."""
+        """End the device. Only its directory remains."""
         self.reboot()
         self._thread.join()
-        self.disconnect()  # who was let in while the others were sent away
+        self.disconnect()  # hosts that connected in the meantime
         for thread in [*self._threads, *(t for connection in self._connections for t in connection.threads)]:
             if thread is not threading.current_thread():
                 thread.join()
@@ -137,35 +137,35 @@ class FakePhone:
     # -- what services need of the phone --------------------------------------------------------------------------
 
     def start(self, command: str, errors: int) -> subprocess.Popen[bytes]:
-        """Runs a command by the phone's shell."""
+        """Run a command in the phone's shell."""
         return self._environment.start(command, errors)
 
     def take_rights(self) -> None:
-        """Gives the calling thread, and no other, the rights of adbd's user."""
+        """Give the calling thread, and no other, the rights of adbd's user."""
         _libc.setfsgid(self.uid)
         _libc.setfsuid(self.uid)
 
     def is_reachable(self) -> bool:
-        """Whether hosts may still come."""
+        """Return whether hosts can still connect."""
         return not self._over.is_set()
 
     def breaks(self, way: Way, so_far: int, more: int) -> Break | None:
-        """Where in the next bytes the connection breaks, if it does."""
+        """Return where in the next bytes the connection breaks, if it does."""
         return self.faults.breaks(way, so_far, more)
 
     def snap(self, broken: Break) -> None:
-        """Breaks the connection, and the device where it goes."""
+        """Break the connection, and remove the device if the fault says so."""
         if broken.gone:
             self.reboot()
         else:
             self.disconnect()
 
     def corrupted(self, way: Literal["push", "pull"], so_far: int, data: bytes) -> bytes:
-        """The data as they arrive."""
+        """Return the data as they arrive."""
         return self.faults.corrupted(way, so_far, data)
 
     def is_running(self, process: subprocess.Popen[bytes], written: Callable[[], int]) -> None:
-        """Told when a command runs; SIGKILL to its programs, where a fault says so."""
+        """Handle a command that has started: kill its programs if a fault says so."""
         if self.faults.kill is not None:
             threading.Thread(target=self._kill_once, args=(process, written), daemon=True).start()
 
@@ -211,9 +211,9 @@ def phone(
     auth: Auth = "none",
     features: Sequence[str] | None = None,
 ) -> Iterator[FakePhone]:
-    """A phone for a test, in a new directory below `directory`; skips the test where this machine can have none.
+    """Run a phone in a new directory below `directory`; skip the test if this machine cannot run one.
 
-    `features`: what its adbd says it can, in place of the model's. Nothing runs of it any more at the end.
+    `features` overrides the features that the model's adbd announces. At the end all its processes have ended.
     """
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("a phone needs root, and unshare")

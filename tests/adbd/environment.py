@@ -1,4 +1,7 @@
-"""Where the phone's commands run: a root directory of its own, with the model's programs and files, on this kernel."""
+"""The environment of the phone's commands: a root directory with the model's programs and files.
+
+It runs on the host's kernel.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ _VARIABLES = {
 }
 
 _HOST = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""What of the host's root the programs need."""
+"""Directories of the host's root that the programs need."""
 
 _OWN_SYS = ("block", "class", "devices", "fs", "kernel")
-"""Directories of /sys that are not the host's own as a whole."""
+"""Directories of /sys that are not simply the host's."""
 
 _TRACING = ("tracing", "debug")
 
@@ -45,8 +48,8 @@ _WAIT_S = 60
 _POLL_S = 0.01
 _COMM_BYTES = 15
 
-# The namespace begins with all mounts of the machine, and would keep alive what another test unmounts: it lets go of
-# the old root with all that is mounted there, and takes nothing below /dev/shm.
+# A new namespace copies all mounts of the machine and would keep alive what another test unmounts. Therefore it drops
+# the old root with everything mounted there, and uses nothing below /dev/shm.
 _PREPARE = """
 set -e
 root=$1; disk_bytes=$2; traced=$3
@@ -78,7 +81,7 @@ exec /usr/bin/cat
 
 
 class Environment:
-    """A phone's insides while they last. `directory` must be new; it holds what the phone keeps."""
+    """The inside of a running phone. `directory` must be new; it holds the phone's files."""
 
     def __init__(self, directory: Path, model: Model, faults: Faults) -> None:
         self.model = model
@@ -88,7 +91,7 @@ class Environment:
         self._started: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         self._ended = False
-        # Without the right to mount nobody can bring tracefs back.
+        # Without CAP_SYS_ADMIN, tracefs cannot be mounted again.
         self._without = ["--bounding-set=-sys_admin"] if faults.no_tracefs else []
         self.commands: list[str] = []
         with machine.alone(machine.MOUNTS):
@@ -104,7 +107,7 @@ class Environment:
         self._namespace = _namespace(self._holder.pid)
 
     def _is_ready(self) -> bool:
-        """Waits until the holder, as the phone's cat, gives back what it is given."""
+        """Wait until the holder process, which is the phone's cat, echoes a line."""
         assert self._holder.stdin is not None and self._holder.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._holder.stdin.write(b"ready\n")
@@ -112,7 +115,7 @@ class Environment:
         return self._holder.stdout.readline() == b"ready\n"
 
     def start(self, command: str, errors: int) -> subprocess.Popen[bytes]:
-        """Runs a command by the phone's shell, as the user that its adbd is."""
+        """Run a command in the phone's shell as adbd's user."""
         uid = str(self.model.uid)
         enter = [_NSENTER, "--target", str(self._holder.pid), "--mount", "--root", "--wd"]
         user = ["/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", *self._without]
@@ -133,7 +136,7 @@ class Environment:
         return process
 
     def processes(self) -> dict[int, str]:
-        """Process id and name of all that runs inside."""
+        """Return process id and name of everything that runs inside."""
         inside = {}
         for directory in Path("/proc").iterdir():
             if directory.name.isdigit() and int(directory.name) != self._holder.pid:
@@ -143,7 +146,7 @@ class Environment:
         return inside
 
     def await_process(self, name: str, is_over: Callable[[], bool] = lambda: False) -> list[int]:
-        """Ids of all processes of that name, once there is one; empty if it was over before.
+        """Return the ids of all processes of that name, once there is one; empty if `is_over` before.
 
         Raises `TimeoutError` after a minute.
         """
@@ -158,7 +161,7 @@ class Environment:
         return []
 
     def kill_all(self) -> None:
-        """Ends everything inside."""
+        """End everything inside."""
         deadline = time.monotonic() + _WAIT_S
         while running := self.processes():
             slay(running)
@@ -169,7 +172,7 @@ class Environment:
                 process.poll()
 
     def close(self) -> None:
-        """Ends everything inside, and the phone's mounts."""
+        """End everything inside, and the phone's mounts."""
         if self._ended:
             return
         self._ended = True
@@ -181,7 +184,7 @@ class Environment:
 
 
 def slay(processes: Iterable[int]) -> None:
-    """SIGKILL to each that is still there."""
+    """Send SIGKILL to each process that still exists."""
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -244,7 +247,7 @@ def _programs(root: Path, model: Model, faults: Faults) -> None:
 
 
 def install(root: Path, name: str, script: str) -> None:
-    """Puts a shell script into the phone's /system/bin, in place of what has that name."""
+    """Install a shell script in the phone's /system/bin, replacing the program of that name."""
     path = root / "system/bin" / name
     path.unlink(missing_ok=True)
     path.write_text(f"#!/system/bin/sh\n{script.lstrip()}\n", encoding="utf-8")
@@ -293,7 +296,7 @@ def _mountinfo(number: int, mount: Mount) -> str:
 
 
 def _sysfs(root: Path, model: Model, *, is_traced: bool) -> None:
-    """The host's /sys by links, but for what the model has instead."""
+    """Link the host's /sys, except what the model replaces."""
     top, host = root / "sys", Path("/sys")
     for name in _OWN_SYS:
         (top / name).mkdir()

@@ -1,4 +1,4 @@
-"""What goes wrong with a device or on the way to it, when a test wants that."""
+"""Faults of a device or of the connection to it, which a test can inject."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Way = Literal["push", "pull", "shell"]
 
 @dataclass(frozen=True)
 class Break:
-    """The connection ends after so many more bytes; `gone`: and the device with it."""
+    """The connection ends after this many more bytes; `gone`: the device goes with it."""
 
     after: int
     gone: bool
@@ -19,13 +19,17 @@ class Break:
 
 @dataclass
 class Faults:
-    """All off; sizes in bytes. Each cut, reboot, corruption and kill happens `times` times (None: always).
+    """The faults, all off by default. Sizes are in bytes.
 
-    cut_*_after: so much of a file, or of a command's output, passes and then every connection ends. reboot_*_after:
-    the same, but the device is gone afterwards. corrupt_*_at: this byte of a file is another one on the way.
-    bytes_per_s: a slow link. silent: no packet is answered any more; silent_after: so once the device has sent so much.
-    kill: processes of this name get SIGKILL, once the command has written `kill_after_output`. disk_bytes,
-    no_tracefs, missing_tools: how the phone is made; changed later they do nothing.
+    Each cut, reboot, corruption and kill happens `times` times (None: always).
+
+    - cut_*_after: every connection ends after this much of a file, or of a command's output.
+    - reboot_*_after: the same, and the device is gone afterwards.
+    - corrupt_*_at: this byte of a file is changed on the way.
+    - bytes_per_s: a slow link.
+    - silent: no packet is answered any more; silent_after: from this many sent bytes on.
+    - kill: processes of this name get SIGKILL, once the command has written `kill_after_output`.
+    - disk_bytes, no_tracefs, missing_tools: how the phone is made; later changes have no effect.
     """
 
     cut_push_after: int | None = None
@@ -49,7 +53,7 @@ class Faults:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def strikes(self) -> bool:
-        """Whether a fault that happens so many times may happen now; counts it."""
+        """Return whether a limited fault may happen now, and count it."""
         with self._lock:
             if self.times is not None and self._done >= self.times:
                 return False
@@ -57,7 +61,7 @@ class Faults:
             return True
 
     def breaks(self, way: Way, so_far: int, more: int) -> Break | None:
-        """Where in the next `more` bytes the connection breaks, if it does."""
+        """Return where in the next `more` bytes the connection breaks, if it does."""
         for kind, gone in (("cut", False), ("reboot", True)):
             after: int | None = getattr(self, f"{kind}_{way}_after")
             if after is not None and so_far <= after < so_far + more and self.strikes():
@@ -65,7 +69,7 @@ class Faults:
         return None
 
     def corrupted(self, way: Literal["push", "pull"], so_far: int, data: bytes) -> bytes:
-        """The data as they arrive, of which the first is byte `so_far` of the file."""
+        """Return the data as they arrive; the first is byte `so_far` of the file."""
         at: int | None = getattr(self, f"corrupt_{way}_at")
         if at is None or not so_far <= at < so_far + len(data) or not self.strikes():
             return data

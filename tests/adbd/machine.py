@@ -1,6 +1,6 @@
-"""The same adbd on a machine as it is, without faults: ``python3 -m adbd.machine PORT`` in a guest, as root.
+"""The same adbd on a real machine, without faults: ``python3 -m adbd.machine PORT`` in a guest, as root.
 
-It needs nothing of this repository but the modules that it imports, and ends when a host has it reboot.
+It needs only the modules that it imports, and ends when a host requests a reboot.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ class Machine:
         self.root_fd = os.open("/", os.O_PATH)
 
     def start(self, command: str, errors: int) -> subprocess.Popen[bytes]:
-        """Runs a command by the shell, or a shell."""
+        """Run a command in the shell, or a shell."""
         words = ["/bin/sh", *(["-c", os.fsencode(command)] if command else [])]
         pipe = subprocess.PIPE
         return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True, bufsize=0)
 
     def take_rights(self) -> None:
-        """Root has them all."""
+        """Do nothing: root has all rights."""
 
     def reboot(self) -> None:
-        """Ends adbd; who started it does the rest."""
+        """End adbd; its starter does the rest."""
         os._exit(0)
 
     def breaks(self, way: Way, so_far: int, more: int) -> Break | None:
-        """No connection breaks."""
+        """Return None: no connection breaks."""
         return None
 
     def snap(self, broken: Break) -> None:
-        """Nothing breaks."""
+        """Do nothing."""
 
     def corrupted(self, way: Literal["push", "pull"], so_far: int, data: bytes) -> bytes:
-        """The data as they are."""
+        """Return the data unchanged."""
         return data
 
     def is_running(self, process: subprocess.Popen[bytes], written: Callable[[], int]) -> None:
-        """Nothing happens to a command."""
+        """Do nothing."""
 
     def is_reachable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
 
 def main(port: int) -> None:
-    """Serves every host that connects."""
+    """Serve every host that connects."""
     banner = f"device::ro.product.name=guest;features={','.join(FEATURES)}".encode()
     service = functools.partial(offered, Machine())
     listener = socket.create_server(("", port))

@@ -11,7 +11,7 @@ CNXN, AUTH, OPEN, OKAY, WRTE, CLSE = (
 )
 
 VERSION_CHECKSUMS, VERSION = 0x01000000, 0x01000001
-"""The older version has a sum of the payload's bytes in every header; the newer one has 0 there."""
+"""The older version has a sum of the payload's bytes in every header; the newer one has 0."""
 
 AUTH_TOKEN, AUTH_SIGNATURE, AUTH_PUBLIC_KEY = 1, 2, 3
 
@@ -20,12 +20,12 @@ _LARGEST = 16 << 20
 
 
 class Lost(Exception):
-    """The other side is gone, or says what no host says."""
+    """The peer is gone or violates the protocol."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What one side says to the other; the meaning of the two numbers depends on the command."""
+    """A message; the meaning of the two numbers depends on the command."""
 
     command: int
     first: int
@@ -33,7 +33,7 @@ class Message:
     payload: bytes = b""
 
     def packed(self, version: int) -> bytes:
-        """The bytes on the wire."""
+        """Return the bytes on the wire."""
         total = sum(self.payload) & 0xFFFFFFFF if version < VERSION else 0
         return (
             _HEADER.pack(self.command, self.first, self.second, len(self.payload), total, self.command ^ 0xFFFFFFFF)
@@ -42,7 +42,7 @@ class Message:
 
 
 def receive(connection: socket.socket) -> Message:
-    """The next message; raises `Lost` at the end of the connection, and for a header that is none."""
+    """Return the next message; raise `Lost` at the end of the connection, and for an invalid header."""
     command, first, second, length, total, magic = _HEADER.unpack(exactly(connection, _HEADER.size))
     if magic != command ^ 0xFFFFFFFF or length > _LARGEST:
         raise Lost("no header of a message")
@@ -53,7 +53,7 @@ def receive(connection: socket.socket) -> Message:
 
 
 def exactly(connection: socket.socket, nr_bytes: int) -> bytes:
-    """So many bytes, or `Lost`."""
+    """Return this many bytes, or raise `Lost`."""
     parts, missing = [], nr_bytes
     while missing:
         try:

@@ -1,4 +1,4 @@
-"""Phones to be: what each answers of itself. Values as such phones give them; no real device's serial is here."""
+"""Models of phones with their answers. The values are typical of such phones; no real device's serial is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOOLS = """
     tar taskset tee test time timeout touch tr true truncate tty uname uniq umount uptime wc which xargs xxd yes
 """
 TOOLS = tuple(_TOOLS.split())
-"""What toybox offers on a phone (those of them that the host has, and as the host's do it)."""
+"""The tools of toybox on a phone. Those that the host has are used, with the host's implementation."""
 
 FEATURES = ("shell_v2", "cmd", "stat_v2", "ls_v2", "fixed_push_mkdir", "fixed_push_symlink_timestamp")
 
@@ -44,10 +44,12 @@ class Package:
 
 @dataclass(frozen=True)
 class Model:
-    """One phone. `su`: ``c`` for ``su -c CMD``, ``0`` for ``su 0 CMD…``, None without; `uid`: of adbd and its shells.
+    """A phone.
 
-    `sys`: texts of files below /sys; `links`: links below /sys; `answers`: what the file of that path in /proc says
-    to `cat`, and what ``dumpsys NAME`` prints (by its words).
+    - `su`: ``c`` for ``su -c CMD``, ``0`` for ``su 0 CMD…``, None without su.
+    - `uid`: user of adbd and its shells.
+    - `sys`: texts of files below /sys; `links`: links below /sys.
+    - `answers`: contents of files in /proc for `cat`, by path, and output of ``dumpsys NAME``, by its words.
     """
 
     properties: Mapping[str, str]
@@ -71,7 +73,7 @@ class Model:
 
     @property
     def machine(self) -> str:
-        """What uname calls the processor."""
+        """The processor in uname."""
         return {"arm64-v8a": "aarch64", "armeabi-v7a": "armv8l", "x86_64": "x86_64"}[self.abi]
 
 
@@ -108,7 +110,7 @@ def _answers(*, level: int = 87, temperature: int = 291, thermal: int = 0) -> di
 
 
 def _disk(name: str, dev: str, sectors: int, **more: str) -> dict[str, str]:
-    """Files of a block device in /sys/block."""
+    """Return the files of a block device in /sys/block."""
     files = {"dev": dev, "size": str(sectors), "removable": "0", "ro": "0", "queue/logical_block_size": "4096"}
     files |= {"queue/rotational": "0", "queue/scheduler": "[none] mq-deadline", "queue/nr_requests": "63"}
     return {f"block/{name}/{path}": f"{text}\n" for path, text in (files | more).items()}
@@ -251,7 +253,7 @@ LOCKED = Model(
     packages=_PACKAGES,
     answers=_answers(level=12, temperature=447, thermal=2),
 )
-"""Android 14 as it is sold: nobody becomes root. It is warm, and its battery nearly empty."""
+"""A retail Android 14 without root, warm and with a nearly empty battery."""
 
 EMMC = Model(
     properties=_properties(

@@ -1,4 +1,4 @@
-"""What listens on the phone: streams to TCP ports and to sockets with abstract names, as `adb forward` asks for."""
+"""Streams to the phone's TCP ports and abstract sockets, for `adb forward`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adbd.streams import Stream
 
 
 def connected(kind: str, name: str) -> socket.socket | None:
-    """A connection to what listens there (the phone shares the host's network); None where nothing does."""
+    """Connect to a listening service (the phone shares the host's network); return None if there is none."""
     family = socket.AF_INET if kind == "tcp" else socket.AF_UNIX
     link = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -24,7 +24,7 @@ def connected(kind: str, name: str) -> socket.socket | None:
 
 
 def passing(link: socket.socket, stream: Stream) -> Callable[[], None]:
-    """Work that passes everything both ways until one side ends."""
+    """Return a function that copies everything both ways until one side ends."""
 
     def work() -> None:
         with link:

@@ -1,17 +1,17 @@
-"""The phone's own programs, as scripts: each answers as Android's does, in so far as somebody asks."""
+"""The phone's own programs as scripts, which answer like Android's as far as tests need."""
 
 from __future__ import annotations
 
 from adbd.models import Model
 
 ANSWERS = "/system/answers"
-"""Directory of texts that the programs give."""
+"""Directory of the texts that the programs print."""
 
 ROOT_HELPER = "/system/xbin/.become"
-"""A setpriv with root's rights, through which `su` works."""
+"""A setuid-root setpriv, which implements `su`."""
 
 TIMED = ("am", "input", "pm", "uiautomator")
-"""Programs that take as long as a test wants, and of which it is written down when they ran."""
+"""Programs whose duration a test can set, and whose runs are logged."""
 
 _TIMED = f"""
 timed=${{0##*/}} timed_line="${{0##*/}} $*" timed_began=$(/usr/bin/date +%s%N)
@@ -34,7 +34,7 @@ _BECOME = f"exec {ROOT_HELPER} --reuid=0 --regid=0 --clear-groups"
 _AS_SYSTEM = f"""
 case $1 in install|uninstall|put) [ "$(/usr/bin/id -u)" = 0 ] || {_BECOME} "$0" "$@" ;; esac
 """
-"""Android's system server does this for programs of any user."""
+"""On Android, the system server does this for programs of any user."""
 
 _PM = f"""{_AS_SYSTEM}
 listed() {{
@@ -175,7 +175,7 @@ esac
 
 
 def programs(model: Model) -> dict[str, str]:
-    """The scripts of a phone by name, without the first line."""
+    """Return the scripts of a phone by name, without the first line."""
     filled = {
         "@lists_uids@": str(int(model.lists_uids)),
         "@kernel@": model.kernel,

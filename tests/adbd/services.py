@@ -1,4 +1,4 @@
-"""What a device's adbd offers a host, by the name that the host opens: shells, files, ports, and its restart."""
+"""The services of a device's adbd by name: shells, files, ports, and reboot."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from adbd.streams import Stream
 
 
 class Device(shell.Phone, sync.Phone, Protocol):
-    """What the services need of the device. `uid` is the user that its adbd is."""
+    """What the services need of the device. `uid` is adbd's user."""
 
     features: Sequence[str]
     uid: int
 
     def take_rights(self) -> None:
-        """Gives the calling thread, and no other, the rights of this user."""
+        """Give the calling thread, and no other, the rights of this user."""
 
     def reboot(self) -> None:
-        """Takes the device away, with all that runs on it."""
+        """Remove the device with everything that runs on it."""
 
 
 def offered(device: Device, name: str, stream: Stream) -> Callable[[], None] | None:
-    """The work of the service that a host opens; None where there is no such service."""
+    """Return the function of the service with this name; None if there is no such service."""
     head, _, command = name.partition(":")
     kind, *options = head.split(",")
     if kind == "shell" and "v2" in options:

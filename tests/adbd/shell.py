@@ -1,4 +1,4 @@
-"""Commands for the phone's shell: plain (``shell:``, ``exec:``), and with streams and exit status apart (v2)."""
+"""Commands for the phone's shell: plain (``shell:``, ``exec:``), and with separate streams and exit status (v2)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Phone(Protocol):
     """What a shell needs of the phone."""
 
     def start(self, command: str, errors: int) -> subprocess.Popen[bytes]:
-        """Starts the command with pipes as standard input and output; `errors` as for Popen's stderr."""
+        """Start the command with pipes as standard input and output; `errors` as for Popen's stderr."""
 
     def breaks(self, way: Way, so_far: int, more: int) -> Break | None:
-        """Where in the next bytes the connection breaks, if it does."""
+        """Return where in the next bytes the connection breaks, if it does."""
 
     def snap(self, broken: Break) -> None:
-        """Breaks the connection."""
+        """Break the connection."""
 
     def is_running(self, process: subprocess.Popen[bytes], written: Callable[[], int]) -> None:
-        """Told when a command runs, and how to learn what it has written so far."""
+        """Handle a command that has started; `written` returns how much it has written."""
 
 
 def plain(phone: Phone, command: str, stream: Stream) -> None:
-    """Runs a command; the host gets what it writes, errors among the output, and no status."""
+    """Run a command; the host gets output and errors mixed, and no status."""
     process = phone.start(command, subprocess.STDOUT)
     output = _Output(phone, stream)
     phone.is_running(process, output.written)
@@ -50,7 +50,7 @@ def plain(phone: Phone, command: str, stream: Stream) -> None:
 
 
 def apart(phone: Phone, command: str, stream: Stream) -> None:
-    """Runs a command; the host gets output and errors apart, and the exit status."""
+    """Run a command; the host gets output and errors separately, and the exit status."""
     process = phone.start(command, subprocess.PIPE)
     output = _Output(phone, stream, is_packed=True)
     phone.is_running(process, output.written)
@@ -66,12 +66,12 @@ def apart(phone: Phone, command: str, stream: Stream) -> None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the end aside: a command whose reader is gone may go on."""
+    """Wait for the end in a thread, because a command may continue after its reader is gone."""
     threading.Thread(target=process.wait, daemon=True).start()
 
 
 class _Output:
-    """What a command writes, on its way to the host."""
+    """The output of a command on its way to the host."""
 
     def __init__(self, phone: Phone, stream: Stream, *, is_packed: bool = False) -> None:
         self._phone, self._stream, self._is_packed = phone, stream, is_packed
@@ -79,11 +79,11 @@ class _Output:
         self._so_far = 0
 
     def written(self) -> int:
-        """Bytes so far."""
+        """Return the bytes so far."""
         return self._so_far
 
     def copy(self, pipe: IO[bytes], kind: int = _STDOUT) -> None:
-        """Sends all that comes out of the pipe; closes it when the host is gone, so that the command notices."""
+        """Send everything from the pipe; close it when the host is gone, so that the command notices."""
         with pipe, contextlib.suppress(Lost):
             while data := os.read(pipe.fileno(), _READ_BYTES):
                 with self._lock:
@@ -103,7 +103,7 @@ def _feed_plain(stream: Stream, pipe: IO[bytes]) -> None:
 
 
 def _feed_packets(stream: Stream, process: subprocess.Popen[bytes]) -> None:
-    """Standard input from the host. A host that goes away first is told to the command by SIGHUP, as adbd does."""
+    """Pass the host's data to standard input. If the host disconnects, send SIGHUP to the command like adbd."""
     assert process.stdin is not None
     pipe = process.stdin
     try:

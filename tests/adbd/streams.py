@@ -1,4 +1,4 @@
-"""A connection from a host: who it is, and the streams in it, each with its own flow control."""
+"""A connection from a host: its authentication, and its streams, each with flow control."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SMALLEST_PAYLOAD = 4096
 
 
 class Stream:
-    """One service at work for the host. The service runs in a thread of its own; the connection feeds it."""
+    """A stream of a service. The service runs in its own thread, and the connection feeds it."""
 
     def __init__(self, connection: Connection, own: int, others: int) -> None:
         self._connection, self._own, self._others = connection, own, others
@@ -44,12 +44,12 @@ class Stream:
         self.ended = threading.Event()
 
     def accept(self) -> None:
-        """Says that the service is there."""
+        """Confirm that the service is open."""
         self._connection.send(Message(OKAY, self._own, self._others))
         self._may_write.release()
 
     def write(self, data: bytes) -> None:
-        """Sends data, each message when the host has taken the one before; `Lost` when it closed the stream."""
+        """Send data, each message after the host acknowledged the last one; `Lost` if it closed the stream."""
         for start in range(0, len(data), self._connection.max_payload):
             self._may_write.acquire()
             if self.ended.is_set():
@@ -59,12 +59,12 @@ class Stream:
             self._connection.send(Message(WRTE, self._own, self._others, part))
 
     def read(self) -> bytes:
-        """What the host sent next, then acknowledged; `Lost` at the end."""
+        """Return the next data of the host and acknowledge it; `Lost` at the end."""
         part, self._rest = self._rest or self._next(), memoryview(b"")
         return bytes(part)
 
     def exactly(self, nr_bytes: int) -> bytes:
-        """So many bytes, or `Lost`."""
+        """Return this many bytes, or raise `Lost`."""
         parts: list[memoryview] = []
         while nr_bytes:
             part = self._rest or self._next()
@@ -82,7 +82,7 @@ class Stream:
         return memoryview(arrived)
 
     def close(self) -> None:
-        """Ends the stream, and tells the host."""
+        """End the stream, and inform the host."""
         with self._lock:
             if self.ended.is_set():
                 return
@@ -91,26 +91,26 @@ class Stream:
             self._connection.send(Message(CLSE, self._own, self._others))
 
     def end(self) -> None:
-        """No more is read or written."""
+        """Stop reading and writing."""
         self.ended.set()
         self._arrived.put(None)
         self._may_write.release()
 
     def arrive(self, data: bytes) -> None:
-        """Takes in what the host sent."""
+        """Accept data from the host."""
         self._arrived.put(data)
 
     def go_on(self) -> None:
-        """The host took the last message."""
+        """Handle an acknowledgement of the last message."""
         self._may_write.release()
 
 
 Service = Callable[[str, Stream], Callable[[], None] | None]
-"""What a service's name and a stream come to: the work of a thread, or None for no such service."""
+"""Maps a service's name and a stream to the function of a thread, or None for no such service."""
 
 
 class Connection:
-    """One TCP connection."""
+    """A TCP connection."""
 
     def __init__(
         self, link: socket.socket, banner: bytes, faults: Faults, doorkeeper: Doorkeeper | None, service: Service
@@ -127,7 +127,7 @@ class Connection:
         self.threads: list[threading.Thread] = []
 
     def serve(self) -> None:
-        """Answers until the connection ends."""
+        """Answer until the connection ends."""
         try:
             while True:
                 message = receive(self._link)
@@ -140,14 +140,14 @@ class Connection:
             self._link.close()
 
     def drop(self) -> None:
-        """Ends the connection now, with all streams."""
+        """End the connection now, with all streams."""
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
         for stream in list(self._streams.values()):
             stream.end()
 
     def send(self, message: Message) -> None:
-        """Sends a message; `Lost` where the connection has ended."""
+        """Send a message; `Lost` if the connection has ended."""
         with self._lock:
             self._sent += len(message.payload)
             after = self._faults.silent_after
@@ -160,7 +160,7 @@ class Connection:
                 raise Lost(str(error)) from None
 
     def _wait_for(self, nr_bytes: int) -> None:
-        """As long as a slow link takes for so many bytes."""
+        """Sleep for the time that a slow link takes for this many bytes."""
         if self._faults.bytes_per_s and nr_bytes:
             time.sleep(nr_bytes / self._faults.bytes_per_s)
 

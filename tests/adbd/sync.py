@@ -1,4 +1,4 @@
-"""The sync service: what a host may know of the phone's files, and copying them both ways."""
+"""The sync service: metadata of the phone's files, and copies both ways."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Phone(Protocol):
     root_fd: int
 
     def breaks(self, way: Way, so_far: int, more: int) -> Break | None:
-        """Where in the next bytes the connection breaks, if it does."""
+        """Return where in the next bytes the connection breaks, if it does."""
 
     def snap(self, broken: Break) -> None:
-        """Breaks the connection."""
+        """Break the connection."""
 
     def corrupted(self, way: Literal["push", "pull"], so_far: int, data: bytes) -> bytes:
-        """The data as they arrive."""
+        """Return the data as they arrive."""
 
     def is_reachable(self) -> bool:
-        """Whether the device is still there."""
+        """Return whether the device still exists."""
 
 
 def serve(phone: Phone, stream: Stream) -> None:
-    """Answers requests until the host quits."""
+    """Answer requests until the host quits."""
     service = _Service(phone, stream)
     while True:
         kind, length = _REQUEST.unpack(stream.exactly(_REQUEST.size))
@@ -59,36 +59,36 @@ class _Service:
     stream: Stream
 
     def fail(self, what: str) -> None:
-        """Says that a request failed."""
+        """Report that a request failed."""
         message = os.fsencode(what)
         self.stream.write(_REQUEST.pack(b"FAIL", len(message)) + message)
 
     def stat_v1(self, path: str) -> None:
-        """Mode, size and time modulo 2^32, of a link itself; zeros where there is nothing."""
+        """Send mode, size and time modulo 2^32, of a link itself; zeros if the file is missing."""
         self.stream.write(b"STAT" + _v1(self._looked_at(path, follow=False)))
 
     def stat_v2(self, path: str) -> None:
-        """All that stat says, of what a link leads to."""
+        """Send all fields of stat, following links."""
         self.stream.write(b"STA2" + _v2(self._looked_at(path, follow=True)))
 
     def lstat_v2(self, path: str) -> None:
-        """All that stat says, of a link itself."""
+        """Send all fields of stat, of a link itself."""
         self.stream.write(b"LST2" + _v2(self._looked_at(path, follow=False)))
 
     def list_v1(self, path: str) -> None:
-        """Each entry of a directory, `.` and `..` too."""
+        """Send each entry of a directory, with `.` and `..`."""
         for name, looked_at in self._entries(path):
             self.stream.write(b"DENT" + _v1(looked_at) + struct.pack("<I", len(name)) + name)
         self.stream.write(b"DONE" + bytes(_STAT_V1.size + 4))
 
     def list_v2(self, path: str) -> None:
-        """Each entry of a directory with all that stat says."""
+        """Send each entry of a directory with all fields of stat."""
         for name, looked_at in self._entries(path):
             self.stream.write(b"DNT2" + _v2(looked_at) + struct.pack("<I", len(name)) + name)
         self.stream.write(b"DONE" + bytes(_STAT_V2.size + 4))
 
     def receive(self, path: str) -> None:
-        """Sends a file to the host."""
+        """Send a file to the host."""
         try:
             file = os.open(_inside(path), os.O_RDONLY, dir_fd=self.phone.root_fd)
         except OSError as error:
@@ -113,7 +113,7 @@ class _Service:
         self.stream.write(_REQUEST.pack(b"DONE", 0))
 
     def send(self, path_and_mode: str) -> None:
-        """Takes a file from the host: anew, after removing what was there; parents are made."""
+        """Store a file from the host. An existing file is removed first, and parent directories are made."""
         path, comma, mode = path_and_mode.rpartition(",")
         if not comma or not mode.isdigit():
             self.fail("missing , in ID_SEND")
@@ -125,7 +125,7 @@ class _Service:
             self.fail(complaint)
 
     def _take(self, path: str, mode: int) -> str | None:
-        """Writes the data that come; what went wrong, once all have come."""
+        """Write the data; return the error, if any, after all data has arrived."""
         inside, root = _inside(path), self.phone.root_fd
         complaint, file = None, None
         try:
@@ -211,12 +211,12 @@ _ANSWERS: dict[bytes, Callable[[_Service, str], None]] = {
 
 
 def _inside(path: str) -> str:
-    """The path from the phone's root, however many `..` are in it."""
+    """Return the path relative to the phone's root, even if it contains `..`."""
     return posixpath.normpath(posixpath.join("/", path)).lstrip("/") or "."
 
 
 def _make_parents(inside: str, root: int) -> None:
-    """Makes the directories above a file that are not there."""
+    """Make the missing directories above a file."""
     parts = inside.split("/")[:-1]
     for depth in range(1, len(parts) + 1):
         try:
@@ -226,7 +226,7 @@ def _make_parents(inside: str, root: int) -> None:
 
 
 def _remove(inside: str, root: int) -> None:
-    """Removes a file or link, if it is there."""
+    """Remove a file or link, if it exists."""
     try:
         os.unlink(inside, dir_fd=root)
     except FileNotFoundError:
@@ -234,7 +234,7 @@ def _remove(inside: str, root: int) -> None:
 
 
 def _write(file: int, data: bytes) -> str | None:
-    """Writes all, or says why not."""
+    """Write all data, or return the error."""
     view = memoryview(data)
     try:
         while view:

@@ -1,4 +1,4 @@
-"""Android packages with nothing but a binary manifest, for tests."""
+"""Android packages with only a binary manifest, for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def manifest(package: str, element: str = "manifest", *, utf8: bool = False) -> bytes:
-    """A binary AndroidManifest.xml (ResourceTypes.h) of one element with two attributes."""
+    """Return a binary AndroidManifest.xml (ResourceTypes.h) of one element with two attributes."""
     texts = ["android", "versionCode", "package", element, package]
     pool = _pool(texts, utf8)
     attributes = [(1, -1), (2, 4)]
@@ -16,7 +16,7 @@ def manifest(package: str, element: str = "manifest", *, utf8: bool = False) -> 
     node = struct.pack("<II", 1, 0xFFFFFFFF)
     extended = struct.pack("<iIHHHHHH", -1, 3, 20, 20, len(attributes), 0, 0, 0)
     start = struct.pack("<HHI", 0x0102, 16, 16 + len(extended) + len(body)) + node + extended + body
-    # A map of resources comes between strings and elements; whoever looks for those passes it by.
+    # A resource map comes between strings and elements; readers must skip it.
     resources = struct.pack("<HHII", 0x0180, 8, 12, 0x0101021B)
     inside = pool + resources + start
     return struct.pack("<HHI", 0x0003, 8, 8 + len(inside)) + inside
@@ -46,7 +46,7 @@ def _length(value: int) -> bytes:
 
 
 def write(path: Path, package: str, *, size: int = 1000, utf8: bool = False) -> Path:
-    """A package file of that package, with as many bytes beside the manifest."""
+    """Write a package file with this package name, and `size` bytes besides the manifest."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("AndroidManifest.xml", manifest(package, utf8=utf8))
         archive.writestr("classes.dex", bytes(size))

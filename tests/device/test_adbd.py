@@ -1,4 +1,4 @@
-"""The fake phone against real clients, Debian's adb and adb-shell: what each sees, and that faults are faults."""
+"""The fake phone against real clients, Debian's adb and adb-shell: results are equal, and faults take effect."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ OLD: tuple[str, ...] = ()
 
 @pytest.fixture(autouse=True)
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A home of its own for each test's keys, and a server of adb there that is ended."""
+    """Set a home directory for each test's keys, and an adb server there, which is ended."""
     if shutil.which("adb") is None:
         pytest.skip("adb is not installed")
-    home = tempfile.mkdtemp(prefix="adb")  # short: it is the address of a socket
+    home = tempfile.mkdtemp(prefix="adb")  # short, because it becomes a socket address
     monkeypatch.setenv("HOME", home)
     monkeypatch.setenv("ADB_SERVER_SOCKET", f"localfilesystem:{home}/server")
     yield
@@ -51,7 +51,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def adb(*words: str | Path, input: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Runs adb to its end."""
+    """Run adb to its end."""
     return subprocess.run(["adb", *words], input=input or b"", capture_output=True, timeout=TIMEOUT_S)
 
 
@@ -59,7 +59,7 @@ def adb(*words: str | Path, input: bytes | None = None) -> subprocess.CompletedP
 
 
 class Client(Protocol):
-    """What both clients can do."""
+    """The operations of both clients."""
 
     def sh(self, line: str) -> bytes: ...
     def push(self, source: Path, target: str) -> None: ...
@@ -75,7 +75,7 @@ class Debians:
     address: str
 
     def run(self, *words: str | Path, input: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        """Runs adb for this device."""
+        """Run adb for this device."""
         return adb("-s", self.address, *words, input=input)
 
     def sh(self, line: str) -> bytes:
@@ -124,15 +124,15 @@ class AdbShell:
 
 @contextlib.contextmanager
 def by_adb(address: str) -> Iterator[Debians]:
-    """Debian's adb, connected."""
+    """Connect Debian's adb."""
     adb("connect", address)
-    adb("-s", address, "wait-for-device")  # it says "failed to authenticate" while the user is asked
+    adb("-s", address, "wait-for-device")  # it prints "failed to authenticate" while the user is asked
     yield Debians(address)
 
 
 @contextlib.contextmanager
 def by_adb_shell(address: str, keys: Any = None) -> Iterator[AdbShell]:
-    """adb-shell, connected."""
+    """Connect adb-shell."""
     host, _, port = address.partition(":")
     device = AdbDeviceTcp(host, int(port), default_transport_timeout_s=TIMEOUT_S)
     try:
@@ -149,7 +149,7 @@ SENT = bytes(range(256)) * 4096 + b"end"
 
 
 def asked(client: Client, directory: Path) -> dict[str, object]:
-    """The same operations by any client; what came of each."""
+    """Run the same operations on any client; return the result of each."""
     top = "/data/local/tmp/asked"
     sent = directory / "sent"
     sent.write_bytes(SENT)
@@ -223,7 +223,7 @@ def test_the_old_shell_tells_neither(tmp_path: Path) -> None:
 
 
 def test_commands_run_at_the_same_time(tmp_path: Path) -> None:
-    """The first ends only when the second has run: over one connection of adb's server."""
+    """The first command ends only after the second has run, over one connection of adb's server."""
     with phone(tmp_path) as fake, by_adb(fake.address) as client:
         os.mkfifo(fake.tmp / "pipe")
         (fake.tmp / "pipe").chmod(0o666)
@@ -356,7 +356,7 @@ def test_rubbish_ends_the_connection_and_not_the_phone(tmp_path: Path, rubbish: 
 
 
 class Host:
-    """A host that takes messages of 4 KiB, and one stream."""
+    """A host that accepts messages of 4 KiB, and has one stream."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.partition(":")
@@ -372,11 +372,11 @@ class Host:
         self._link.close()
 
     def send(self, command: int, first: int, second: int, payload: bytes = b"") -> None:
-        """Says something."""
+        """Send a message."""
         self._link.sendall(Message(command, first, second, payload).packed(VERSION_CHECKSUMS))
 
     def answer(self, service: bytes, asked: bytes = b"") -> bytes:
-        """All that a service says until it or the connection ends."""
+        """Return everything that a service sends until it or the connection ends."""
         self.send(OPEN, 9, 0, service + b"\0")
         own = receive(self._link).first
         if asked:
@@ -401,7 +401,7 @@ def test_a_host_that_takes_small_messages_gets_small_ones(tmp_path: Path) -> Non
 
 
 def become(model: Model) -> str:
-    """A line that tells who runs it, as root where the phone lets that."""
+    """Return a command line that prints the user id, as root if the phone allows it."""
     return {"c": "su -c 'id -u'", "0": "su 0 id -u", None: "id -u"}[model.su]
 
 
@@ -486,13 +486,13 @@ def test_nothing_is_left_on_this_machine(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def faulty(tmp_path: Path, **faults: Any) -> Iterator[tuple[FakePhone, Debians]]:
-    """A phone with faults, and adb connected to it."""
+    """Run a phone with faults, and connect adb to it."""
     with phone(tmp_path, faults=Faults(**faults)) as fake, by_adb(fake.address) as client:
         yield fake, client
 
 
 def sent(tmp_path: Path, nr_bytes: int = 1 << 20) -> Path:
-    """A file to send."""
+    """Write a file to send."""
     path = tmp_path / "sent"
     path.write_bytes(bytes(nr_bytes))
     return path
@@ -501,7 +501,7 @@ def sent(tmp_path: Path, nr_bytes: int = 1 << 20) -> Path:
 def test_a_cut_push_fails_once(tmp_path: Path) -> None:
     with faulty(tmp_path, cut_push_after=100_000) as (fake, client):
         assert client.run("push", sent(tmp_path), "/data/local/tmp/sent").returncode == 1
-        while (fake.tmp / "sent").exists():  # the client does not wait for it
+        while (fake.tmp / "sent").exists():  # the client does not wait for the removal
             time.sleep(0.01)
         with by_adb_shell(fake.address) as second:
             second.push(tmp_path / "sent", "/data/local/tmp/sent")
@@ -536,7 +536,7 @@ def test_a_rebooting_phone_is_gone(tmp_path: Path, way: str) -> None:
             "shell": ("shell", "head -c 200000 /dev/zero"),
         }[way]
         done = client.run(*words)
-        assert done.returncode != 0 or len(done.stdout) == 50_000  # `adb shell` has status 0 then
+        assert done.returncode != 0 or len(done.stdout) == 50_000  # `adb shell` has status 0 in this case
         host, _, port = fake.address.partition(":")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)), timeout=TIMEOUT_S)

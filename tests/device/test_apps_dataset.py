@@ -1,4 +1,4 @@
-"""The recorded runs of apps: as recorded.json says, whole, and without names of the machine they were made on."""
+"""The recorded runs of apps: complete, consistent with recorded.json, and without names of the recording machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNS = {
     },
     "luo_paused": {("web", ""): 1},
 }
-"""How often each app ran where, as README.md says."""
+"""How often each app ran in each place, according to README.md."""
 NAMES_OF_HOSTS = re.compile(r"/(work|tmp|home|root|dev/shm|var/tmp)\b|127\.0\.0\.1|androstep-|://")
 
 
@@ -55,7 +55,7 @@ def test_a_recording_is_what_it_is_said_to_be(part: str) -> None:
     assert set(steps["outcome"].cast(pl.String)) == {"completed"}
     counted = steps.group_by("workload").agg(pl.col("repeat").n_unique()).rows()
     assert {(app, place): count for name, count in counted for app, _, place in [name.partition(" ")]} == RUNS[part]
-    # What was done lies within what was sampled and traced.
+    # All steps lie within the sampled and traced time.
     assert steps["ts_ns"].min() > found["samples"]["ts_ns"].min()
     assert steps["end_ns"].max() < max(found["samples"]["ts_ns"].max(), found["requests"]["complete_ns"].max())
 
@@ -68,7 +68,7 @@ def test_the_packages_are_those_that_were_installed(part: str) -> None:
 
 
 def test_without_sync_or_journal_there_is_less_of_it() -> None:
-    """The configurations are real: no journal is written without one, and an app without sync flushes less."""
+    """The configurations take effect: no journal is written without one, and an app without sync flushes less."""
     found, devices = tables("luo"), PARTS["luo"]["devices"]
     journal = found["io"].filter(pl.col("block_type").cast(pl.String) == "journal")
     assert set(journal["dev"]) == {devices["default"], devices["no_sync"]}

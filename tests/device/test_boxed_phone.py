@@ -1,4 +1,4 @@
-"""The real adbd and the real perfetto: a phone records without root and with it, also while the cable is pulled."""
+"""The real adbd and the real perfetto: a phone records with and without root, also while the cable is unplugged."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ BLOCKS, BLOCK_BYTES = 200, 4096
 ROOTED = pytest.mark.parametrize(
     "is_rooted", [pytest.param(False, id="stock"), pytest.param(True, id="rooted", marks=pytest.mark.alone)]
 )
-"""An iotrace in the box does not see the processes of others, and takes their trace instances for left behind."""
+"""Run alone with root: an iotrace in the box cannot see other processes, and would remove their trace instances."""
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[str]:
-    """A disk of which every request is known: nothing but the test writes to it."""
+    """Make a disk to which only the test writes, so that every request is known."""
     with (tmp_path / "disk.img").open("wb") as file:
         file.truncate(8 << 20)
     with attached(tmp_path / "disk.img") as device:
@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> Iterator[str]:
 
 
 def write(disk: str, blocks: range) -> None:
-    """Write blocks of the disk, each by a request of its own."""
+    """Write blocks of the disk, each by a separate request."""
     fd = os.open(disk, os.O_WRONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, BLOCK_BYTES) as page:
@@ -68,7 +68,7 @@ def written(capture: Capture | None, disk: str) -> list[int]:
 
 
 def left_behind(phone: Box) -> list[str]:
-    """Return the names of what is in the directories that a recording may use."""
+    """Return the names of all entries in the directories that a recording may use."""
     places = ("local/tmp", "misc/perfetto-traces")
     return [path.name for place in places for path in (phone.data / place).iterdir()]
 
@@ -79,7 +79,7 @@ def test_a_cable_that_is_pulled_during_a_recording_costs_no_request(
 ) -> None:
     needs_probe("iotrace")
     with boxed_phone.box(tmp_path, is_rooted=is_rooted) as phone, home(tmp_path):
-        choices = {"trace": [number_of(disk)]} if is_rooted else {}  # iotrace records what is mounted, or what is named
+        choices = {"trace": [number_of(disk)]} if is_rooted else {}  # iotrace records mounted and named devices
         with connect(phone.address) as device, device.record(out=tmp_path / "capture", **choices) as recorded:
             write(disk, range(BLOCKS // 2))
             with phone.cable.pulled():
@@ -96,7 +96,7 @@ def test_a_cable_that_is_pulled_during_a_recording_costs_no_request(
 
 @ROOTED
 def test_what_was_written_through_adb_is_in_the_recording(tmp_path: Path, is_rooted: bool) -> None:
-    """Of a command on the phone, its file's bytes reach the disk of /data while it is recorded."""
+    """The data of a command's file reach the disk of /data during the recording."""
     needs_probe("iotrace")
     size = 1 << 20
     command = ["dd", "if=/dev/urandom", "of=/data/local/tmp/file", f"bs={size}", "count=1", "conv=fsync"]
@@ -166,7 +166,7 @@ def namespaces() -> set[str]:
     """Return the namespaces of all processes."""
     found = set()
     for link in Path("/proc").glob("[0-9]*/ns/pid"):
-        with contextlib.suppress(OSError):  # of a process that has just ended
+        with contextlib.suppress(OSError):  # the process may have just ended
             found.add(str(link.readlink()))
     return found
 

@@ -1,4 +1,4 @@
-"""What doctor finds on devices: what is wrong is found, with what it prevents; what is well is not complained of."""
+"""The findings of doctor on devices: every problem is found with its effect, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.root
 
 @contextlib.contextmanager
 def patient(tmp_path: Path, model: Model = PIXEL, **faults: Any) -> Iterator[tuple[Device, FakePhone]]:
-    """A phone with faults, connected to."""
+    """Run a phone with faults, and connect to it."""
     needs_probe("extmap")
     with home(tmp_path), phone(tmp_path, model=model, faults=Faults(**faults)) as fake, connect(fake.address) as device:
         yield device, fake
 
 
 def found(findings: list[Finding], pattern: str) -> Finding:
-    """The one finding that says so."""
+    """Return the one finding that matches."""
     (one,) = [finding for finding in findings if re.search(pattern, finding.what)]
     return one
 
@@ -43,7 +43,7 @@ def test_a_rooted_phone_can_do_what_its_kernel_can(tmp_path: Path) -> None:
         device.close()
         assert list(fake.tmp.iterdir()) == []
     bad = {finding.what for finding in findings if not finding.ok}
-    # The kernel is this machine's: what depends on it is looked at elsewhere.
+    # The kernel is this machine's; its findings are tested elsewhere.
     assert {
         what for what in bad if not re.search("^events|^not known|^kprobes|^BTF|^FIEMAP|a command takes|MiB", what)
     } == set()
@@ -74,7 +74,7 @@ def test_without_tracefs_nothing_can_be_said_of_events(tmp_path: Path) -> None:
 
 
 def test_a_full_phone_and_one_without_fiemap(tmp_path: Path) -> None:
-    """A tmpfs is small here, and has no blocks on any device."""
+    """The phone's storage is a small tmpfs, which has no blocks on any device."""
     with patient(tmp_path, disk_bytes=24 << 20) as (device, _):
         findings = examine(device)
     assert "make room" in found(findings, r"^\d+ MiB free in /data/local/tmp$").advice

@@ -1,4 +1,4 @@
-"""What devices say of themselves: phones, this machine, and whoever tells nonsense."""
+"""The facts of devices: phones, this machine, and devices that answer nonsense."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from androstep_analysis.device.transport import Answer
 
 
 def facts_of(model: Model, tmp_path: Path) -> Facts:
-    """The facts of a phone."""
+    """Return the facts of a phone."""
     with home(tmp_path), phone(tmp_path, model=model) as fake, connect(fake.address) as device:
         return facts(device)
 
@@ -81,7 +81,7 @@ def test_battery_heat_and_clock_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_packages_have_users_from_pm_or_from_the_list(tmp_path: Path) -> None:
-    """ODD's pm tells no users, but root reads Android's own list; EMMC's second user has the same packages."""
+    """ODD's pm prints no user ids, but root can read Android's list; EMMC's second user has the same packages."""
     for model in (PIXEL, LOCKED, EMMC, ODD):
         known = facts_of(model, tmp_path)
         assert [(p.name, p.uid, p.apk) for p in known.packages] == sorted(
@@ -156,7 +156,7 @@ def test_this_machine_is_known(tmp_path: Path) -> None:
     assert on_root.dev == f"{os.major(number)}:{os.minor(number)}"
     disks = {block.name for block in known.blocks.values() if block.parent is None}
     there = {path.name for path in Path("/sys/block").iterdir()}
-    assert disks ^ there <= {name for name in disks | there if name.startswith("loop")}  # other tests' come and go
+    assert disks ^ there <= {name for name in disks | there if name.startswith("loop")}  # of other tests
     for name in disks & there - {name for name in disks if name.startswith("loop")}:
         assert known.blocks[name].nr_sectors == int(Path(f"/sys/block/{name}/size").read_text())
     assert known.clock is not None
@@ -182,7 +182,7 @@ class Saying:
 
 
 def facts_from(answers: dict[str, str], clock: str = "") -> Facts:
-    """The facts of such a device."""
+    """Return the facts of such a device."""
     device: Any = Saying(answers, clock)
     as_device: Device = device
     return facts(as_device)
@@ -234,11 +234,11 @@ def test_nonsense_is_left_out(answers: dict[str, str], clock: str) -> None:
     row = known.manifest()
     for name, value in row.items():
         assert value is None or type(value) in (str, int, bool), name
-    assert row["sdk"] is None or 0 <= row["sdk"] < 1 << 31  # its column has so many bits
+    assert row["sdk"] is None or 0 <= row["sdk"] < 1 << 31  # its column is an Int32
     known.package_of(10_000, "x")
     manifest.parsed(
         {"facts": row, "realtime_offset_ns": None, "devices": [], "mounts": [], "lost_events": 0}, ()
-    )  # it fits
+    )  # the manifest accepts it
 
 
 def test_slaves_in_a_circle_end() -> None:

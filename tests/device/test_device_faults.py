@@ -1,4 +1,4 @@
-"""Each operation while something breaks: what the user reads, what is kept, and what is left on the device."""
+"""Each operation during a fault: the messages, the results here, and the remains on the device."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TABLE = {
         "nothing",
     ),
     ("disk gets full", "bench"): ("", WHOLE["bench"], "nothing"),
-    # What iotrace itself says goes to a file on the same disk: it may find a page that something else just gave back.
+    # iotrace's messages go to a file on the full disk. It may get a page that was just freed.
     ("disk gets full", "record"): (
         f"…{KEPT}; PHONE: iotrace did not finish; its last events may be lost; PHONE: cannot put together what iotrace "
         "left: iotrace: trace.dat: No space left on device; make room, then run iotrace --finish",
@@ -101,7 +101,7 @@ def probes() -> None:
 
 
 def fits(template: str, text: str) -> bool:
-    """Whether the text is the template, with anything for each … and one of alternatives."""
+    """Return whether the text matches the template, with anything for each … and one of the alternatives."""
     pattern = re.escape(template).replace("…", ".*").replace(r"\(\?:", "(?:").replace(r"\|", "|")
     if "(?:" in pattern:  # the group of alternatives ends the template
         pattern = pattern.removesuffix(r"\)") + ")"
@@ -122,11 +122,11 @@ def test_what_is_said_kept_and_left(tmp_path: Path, fault: str, operation: str) 
 def test_every_command_may_be_lost_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, is_run: bool
 ) -> None:
-    """The link breaks at each command, before the device has it, or when only the answer is on its way."""
+    """The link breaks at each command, before the device gets it, or while the answer is in transit."""
     run, numbers = AdbProtocol.run, itertools.count()
 
     def losing(link: AdbProtocol, line: str, *, timeout_s: float) -> bytes:
-        is_lost = next(numbers) % 2 == 1  # the first is the one that connects, and then every second is the same again
+        is_lost = next(numbers) % 2 == 1  # the first one connects; then every second one is a retry
         answer = b"" if is_lost and not is_run else run(link, line, timeout_s=timeout_s)
         if is_lost:
             raise LinkLost("cut")

@@ -1,4 +1,4 @@
-"""A device may say anything, as long as it likes: that costs this machine a sentence, and not its memory."""
+"""A device may send anything of any length: this machine prints one message and does not run out of memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AUTH, SYNC = (int.from_bytes(name, "little") for name in (b"AUTH", b"SYNC"))
 
 
 def packet(command: int, first: int, second: int, payload: bytes = b"", claimed: int | None = None) -> bytes:
-    """A packet with a right checksum, which may claim to be longer than it is."""
+    """Return a packet with a correct checksum, which may claim to be longer than it is."""
     size = len(payload) if claimed is None else claimed
     total = sum(payload) & 0xFFFFFFFF
     return struct.pack("<6I", command, first, second, size, total, command ^ 0xFFFFFFFF) + payload
@@ -38,12 +38,15 @@ def packet(command: int, first: int, second: int, payload: bytes = b"", claimed:
 GREETING = packet(CNXN, VERSION_CHECKSUMS, MIB, b"device::")
 
 Speech = Callable[[], Iterator[bytes]]
-"""What a device sends after the first stream was opened; of the host's packets it takes no notice."""
+"""What a device sends after the first stream was opened, regardless of the host's packets."""
 
 
 @contextlib.contextmanager
 def hostile(speech: Speech, greeting: Speech = lambda: iter([GREETING])) -> Iterator[str]:
-    """The address of a device that greets and, when a stream is opened, speaks; then it waits for the host to leave."""
+    """Run a device that sends a greeting and, when a stream is opened, `speech`; yield its address.
+
+    It then waits for the host to leave.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
 
@@ -86,7 +89,7 @@ def hostile(speech: Speech, greeting: Speech = lambda: iter([GREETING])) -> Iter
 
 
 def opened(*said: bytes) -> Iterator[bytes]:
-    """The first stream is there, of the device's number 1; adb-shell counts its own from 1, too."""
+    """Return the packets that open the first stream with id 1; adb-shell numbers its own from 1, too."""
     return iter([packet(OKAY, 1, 1), *said])
 
 
@@ -135,7 +138,7 @@ except DeviceError as error:
 
 
 def told_in_memory(address: str, doing: str, place: Path) -> tuple[int, str]:
-    """The sentence that a program ends with which talks to a device, and by how many bytes it grew."""
+    """Run a program that talks to a device; return its growth in bytes and its final message."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, address, doing],
         capture_output=True,
@@ -151,7 +154,7 @@ def told_in_memory(address: str, doing: str, place: Path) -> tuple[int, str]:
 @pytest.mark.prove
 @pytest.mark.parametrize("lie", LIES)
 def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) -> None:
-    """Of an answer there are a few copies."""
+    """An answer exists in a few copies at most."""
     with hostile(*LIES[lie]) as address:
         grown, sentence = told_in_memory(address, "run", tmp_path)
     assert sentence.startswith(f"{address}: ")
@@ -186,7 +189,7 @@ SAID = st.one_of(
 @settings(max_examples=60)
 @given(greeting=st.lists(SAID, max_size=3), said=st.lists(SAID, max_size=6), is_greeted=st.booleans())
 def test_whatever_a_device_says_is_one_sentence(greeting: list[bytes], said: list[bytes], is_greeted: bool) -> None:
-    """It ends the connection then, as a device that was switched off."""
+    """Afterwards the device ends the connection, as if it was switched off."""
 
     def speech() -> Iterator[bytes]:
         yield from opened(*said)

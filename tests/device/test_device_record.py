@@ -1,6 +1,6 @@
-"""Recordings, benchmarks, replays and samples of devices: whole, also when link or probe fails, and nothing left there.
+"""Recordings, benchmarks, replays and samples of devices are complete, even after faults, and leave nothing there.
 
-What a recording must have is known: each test writes sectors of a loop device of its own, past the page cache.
+The expected contents are known: each test writes sectors of its own loop device with direct I/O.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.root, pytest.mark.filterwarnings("ignore:.*the probe c
 
 BLOCK_SECTORS, BLOCKS = 8, 200
 EXT4_IOC_CLEAR_ES_CACHE = 0x6628
-"""Of Linux 5.4 and newer: the kernel forgets where this file lies."""
+"""Linux 5.4 and later: drop the cached extents of a file."""
 HOSTILE = "a; rm -rf / '$(reboot)'\n<b>"
 
 
@@ -60,7 +60,7 @@ def loop(tmp_path: Path) -> Iterator[str]:
 
 
 def write(loop: str, blocks: range) -> None:
-    """Writes blocks of the device, each by a request of its own."""
+    """Write blocks of the device, each by a separate request."""
     fd = os.open(loop, os.O_WRONLY | os.O_DIRECT)
     try:
         with mmap.mmap(-1, BLOCK_SECTORS * 512) as page:
@@ -71,7 +71,7 @@ def write(loop: str, blocks: range) -> None:
 
 
 def written(capture: Capture | None, loop: str) -> list[int]:
-    """The blocks that the capture has writes of, in order."""
+    """Return the blocks that the capture has writes of, in order."""
     assert capture is not None
     number = Path(loop).stat().st_rdev
     dev = units.parse_dev(f"{os.major(number)}:{os.minor(number)}")
@@ -83,7 +83,7 @@ def written(capture: Capture | None, loop: str) -> list[int]:
 def connected(
     place: Path, *, model: Model = PIXEL, faults: Faults | None = None, patience_s: float = 60
 ) -> Iterator[tuple[Device, FakePhone]]:
-    """A phone whose memory for recordings is its own; nothing of any recording is left there at the end."""
+    """Connect a phone with a separate directory for recordings; no recording remains there at the end."""
     faults = faults or Faults()
     faults.disk_bytes = 256 << 20
     with (
@@ -125,9 +125,9 @@ def test_a_recording_of_this_machine_knows_whose_file_it_was(tmp_path: Path) -> 
 def test_of_a_device_that_is_only_read_the_files_are_facts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:
-    """ext4 may have no event where nothing is written; that its events were recorded tells that nothing changed.
+    """Without writes ext4 may have no event. Because its events were recorded, the layout has not changed.
 
-    The kernel may at any time forget where a file lies, and tells where it is when it reads that again.
+    The kernel may at any time drop a file's extents, and reports them when it reads them again.
     """
     make_ext4(tmp_path / "fs.img", nr_mib=16)
     with mounted(tmp_path / "fs.img") as fs:
@@ -152,7 +152,7 @@ def test_of_a_device_that_is_only_read_the_files_are_facts(
     monkeypatch.setattr(tables, "derive", _derived_without_events)
     raw = tmp_path / "capture" / "raw"
     assert set(read(capture.create([raw], tmp_path / "silent"))["map_source"]) == {"fiemap"}
-    # Of a device that was not traced, as another partition of the disk, that no event came tells nothing.
+    # For an untraced device, such as another partition, the absence of events proves nothing.
     told = json.loads((raw / "recording.json").read_text())
     devices = [row | {"traced": False} for row in told["devices"]]
     (raw / "recording.json").write_text(json.dumps(told | {"devices": devices}))
@@ -160,7 +160,7 @@ def test_of_a_device_that_is_only_read_the_files_are_facts(
 
 
 def _derived_without_events(recorded: Staging, witnesses: derivation.Witnesses, spool: Spool) -> Any:
-    """As if the filesystem had told nothing, which nobody can make it do: memory is everybody's."""
+    """Derive tables without filesystem events. The kernel cannot be made to emit none, because memory is shared."""
     is_own = pl.col("event").cast(pl.String).str.starts_with("ext4_")
     silent = recorded.with_tables(fs_events=recorded.fs_events.filter(~is_own))
     return derivation.derive(silent, witnesses, spool)
@@ -168,7 +168,7 @@ def _derived_without_events(recorded: Staging, witnesses: derivation.Witnesses, 
 
 @pytest.mark.parametrize("options", [[], ["-zlz4hc"], ["-zlz4hc", "-C65536"]], ids=["plain", "4 KiB", "64 KiB"])
 def test_files_of_an_erofs_are_facts(tmp_path: Path, options: list[str]) -> None:
-    """As a phone's system: never written, compressed, and recorded without an event of its own."""
+    """Like a phone's system partition: read-only, compressed, and without events of its own."""
     if shutil.which("mkfs.erofs") is None:
         pytest.skip("mkfs.erofs is not installed")
     (tmp_path / "tree").mkdir()
@@ -188,13 +188,13 @@ def test_files_of_an_erofs_are_facts(tmp_path: Path, options: list[str]) -> None
     assert data["path"].unique().to_list() == ["/b"]
     assert set(data["map_source"]) == {"fiemap"}
     size = (tmp_path / "fs.img").stat().st_size
-    # Read ahead behind /b is nothing; before it, that is in /a, nothing was read.
+    # Readahead past /b finds nothing; before it, in /a, nothing was read.
     assert size * 0.4 < data["bytes"].sum() < size * 0.6
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_recording_is_seen_while_it_goes_on(tmp_path: Path, loop: str, keeps: bool) -> None:
-    """Segments come from a phone as they end, and all of them make the capture; unless it is kept nothing is left."""
+    """Segments arrive from a phone as they end, and together make the capture. Without `keeps` nothing is left."""
     out = tmp_path / "capture"
     with connected(tmp_path) as (device, fake):
         with Live(device, interval_s=1, keep=out if keeps else None, trace=[loop]) as live:
@@ -250,7 +250,7 @@ def test_what_the_block_raises_is_raised_when_the_capture_is_made(tmp_path: Path
 def test_a_recording_that_has_ended_before_anybody_looks_is_one(
     tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine its time is over before anybody looks whether it has begun."""
+    """On a busy machine the recording may end before its start is checked."""
     until_recording = recording.Recording._until_recording
 
     def late(recorded: recording.Recording) -> None:
@@ -317,7 +317,7 @@ def test_a_recording_without_the_samples_that_were_asked_for_tells_why(tmp_path:
 
 @pytest.mark.alone
 def test_a_killed_recorder_loses_nothing_that_the_kernel_still_holds(tmp_path: Path, loop: str) -> None:
-    """On this machine, where an iotrace of another test might save what is left."""
+    """This runs on this machine, where an iotrace of another test might save the remaining events."""
     memory = tmp_path / "memory"
     memory.mkdir()
     with connect("local") as device:
@@ -438,7 +438,7 @@ def test_what_another_program_still_records_is_left_alone(tmp_path: Path, loop: 
 
 
 def test_what_others_put_where_recordings_are_is_none(tmp_path: Path) -> None:
-    """A process that it names would be ended as root, and a file that it links to be copied."""
+    """Otherwise a process that it names would be killed as root, and a linked file copied."""
     with connected(tmp_path) as (device, fake):
         there = fake.tmp / "androstep-others"
         (there / "recording").mkdir(parents=True)
@@ -453,7 +453,7 @@ def test_what_others_put_where_recordings_are_is_none(tmp_path: Path) -> None:
 def test_what_is_left_of_another_recording_stays_out(
     tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two that were to get the same name: of the first, files are here already."""
+    """Two recordings with the same output name: files of the first are already here."""
 
     def lost(*_: object, **__: object) -> None:
         raise LinkLost("cut")
@@ -535,7 +535,7 @@ def test_a_benchmark_on_the_device(tmp_path: Path) -> None:
 
 
 def test_several_benchmarks_are_one_capture(tmp_path: Path) -> None:
-    """As those of a model of the device."""
+    """As for a model of the device."""
     needs_probe("iobench")
     with connected(tmp_path) as (device, fake):
         ran = device.bench({"writes": QUICK, "reads": (*QUICK, "--rw", "read")}, tmp_path / "capture")
@@ -620,7 +620,7 @@ def test_samples_of_the_device(tmp_path: Path) -> None:
 
 
 def test_sampling_has_begun_when_the_block_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, here one that sleeps first, procmon begins after the block has ended."""
+    """On a busy machine, simulated by a sleep, procmon might begin after the block has ended."""
     needs_probe("procmon")
     with connect("local") as device:
         slow = tmp_path / "slow"

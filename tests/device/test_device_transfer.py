@@ -1,4 +1,4 @@
-"""Files arrive whole or not at all, whatever happens to them on the way."""
+"""Files arrive complete or not at all, whatever happens during the transfer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def connected(
 
 
 def left(fake: FakePhone) -> list[str]:
-    """What is in the phone's private directory, but for the file that the test pushes."""
+    """Return the files in the phone's private directory, except the one that the test pushes."""
     return sorted(path.name for path in fake.tmp.rglob("*") if path.is_file())
 
 
@@ -61,7 +61,7 @@ def test_a_push_that_goes_wrong_once_is_done_again(tmp_path: Path, fault: str) -
 
 
 def test_what_gets_no_answer_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step of a push was done on the device when the link breaks: done again, it must not fail."""
+    """The link breaks after each step of a push was carried out; a repetition must not fail."""
     (tmp_path / "file").write_bytes(CONTENT[:1000])
     lost: set[str] = set()
     with connected(tmp_path) as (device, fake):
@@ -190,7 +190,7 @@ def test_a_file_that_shrinks_meanwhile_is_no_copy(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("where", ["local", "phone"])
 def test_offsets_and_sizes_have_more_than_32_bits(tmp_path: Path, where: str) -> None:
-    """A file of 5 GiB, of which all but a piece is a hole."""
+    """A file of 5 GiB is a hole except for one piece."""
     piece, offset = os.urandom(PIECE_BYTES), (9 << 29) + PIECE_BYTES
     with connected(tmp_path) as (device, fake), connect("local") as here:
         place = tmp_path if where == "local" else fake.tmp

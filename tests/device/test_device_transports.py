@@ -1,4 +1,4 @@
-"""Every way to a device does the same: exit status, bytes, words, files, long programs."""
+"""Every transport gives the same results: exit status, bytes, words, files, long programs."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_word_of_100_kb_arrives_and_a_longer_one_is_refused(connected: Device)
 
 
 def test_nothing_ends_the_frame_around_a_command(connected: Device) -> None:
-    """Neither a comment, nor `exit`, nor what another command's answer looked like."""
+    """Neither a comment, nor `exit`, nor the text of another command's answer."""
     old = framed("true")
     assert connected.script("echo a # '").output == b"a\n"
     assert connected.script(f"printf %s {old.token}b{old.token}mx0{old.token}e; exit 4").status == 4
@@ -151,7 +151,7 @@ def test_a_command_that_kills_its_shell_is_broken_off(connected: Device) -> None
 
 
 def test_lines_come_while_a_program_runs_and_its_status_at_the_end(connected: Device) -> None:
-    """The program waits for a file that is made when its first line has come."""
+    """The program waits for a file that is made when its first line has arrived."""
     go, lines = f"{connected.directory}/go", []
     loop = 'echo one >&2; while [ ! -e "$0" ]; do sleep 0.1; done; printf "two\\r\\nthree" >&2; exit 5'
 
@@ -190,7 +190,7 @@ def test_a_killed_program_has_its_status(connected: Device) -> None:
 
 @pytest.mark.prove
 def test_a_signal_sent_at_once_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy device the program's shell, here one that sleeps first, may begin after the caller wants it ended."""
+    """On a busy device, simulated by a sleep, the program's shell may begin after the caller wants it to end."""
     slow = tmp_path / "sh"
     slow.write_text('#!/bin/sh\nsleep 1\nexec /bin/sh "$@"\n')
     slow.chmod(0o755)
@@ -225,7 +225,7 @@ def test_a_signal_whose_answer_is_lost_is_sent_once(tmp_path: Path, monkeypatch:
 
 
 def test_a_program_of_which_nothing_is_known_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who started it was killed before it began, and left its directory to `recover`."""
+    """Its starter was killed before it began, and left its directory to `recover`."""
     monkeypatch.setattr("androstep_analysis.device.session.job._STATUS_S", 0)
     with connect("local") as found:
         assert Job(found, found.new_directory(found.directory), root=False).wait() == KILLED
@@ -391,7 +391,7 @@ def test_what_is_no_device_is_one_sentence(where: str, tmp_path: Path) -> None:
 
 
 def test_without_libusb_other_devices_are_there(tmp_path: Path) -> None:
-    """adb-shell loads it when it is imported: in a process of its own, where it cannot be loaded."""
+    """adb-shell loads libusb when it is imported, so this runs in a process in which it cannot be loaded."""
     code = (
         "import ctypes\n"
         "load = ctypes.CDLL.__init__\n"
@@ -459,7 +459,7 @@ def test_su_is_asked_as_the_device_wants_it(tmp_path: Path) -> None:
 
 
 def test_large_packets_pass_a_slow_link_whole(tmp_path: Path) -> None:
-    """adb-shell takes what the socket takes of a packet for all of it."""
+    """adb-shell reports a partial write as complete."""
     content = os.urandom(3_000_000)
     (tmp_path / "file").write_bytes(content)
     with home(tmp_path), phone(tmp_path, faults=Faults(bytes_per_s=3e6)) as fake, connect(fake.address) as found:

@@ -1,4 +1,4 @@
-"""Every command on a device of another processor, kernel and page size: what docs/device.md shows, and what is true."""
+"""Every command on a device with another processor, kernel and page size, against docs/device.md and the truth."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from androstep_analysis.device import Device, connect
 KERNEL = Wanted("trixie", "arm64", 16384)
 
 ADDRESS = "127.0.0.1:5555"
-"""What the page has for the address of the device."""
+"""Address of the device on the page."""
 
 FILES = {"kept": 1_500_001, "gone": 700_003}
-"""Sizes of what the recorded workload copies to /data; it removes the second."""
+"""Sizes of the files that the recorded workload copies to /data; it removes the second."""
 
 STATE = """
 mount -t tracefs nodev /sys/kernel/tracing && cd /sys/kernel/tracing
@@ -38,7 +38,7 @@ find / '(' -path /proc -o -path /sys ')' -prune -o -print
 
 
 def shown(page: Path) -> list[tuple[list[str], list[str]]]:
-    """The commands of the page that name the device, or what came from it, and the lines that it shows of each."""
+    """Return the commands of the page that name the device or its results, and the output lines on the page."""
     blocks = re.findall(r"```text\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     (block,) = [text for text in blocks if ADDRESS in text]
     commands = [part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
@@ -46,17 +46,17 @@ def shown(page: Path) -> list[tuple[list[str], list[str]]]:
 
 
 def likened(line: str) -> str:
-    """A line without what differs between runs: its numbers, and so the widths of columns."""
+    """Replace what differs between runs in a line: its numbers, and so the widths of columns."""
     return " ".join(re.sub(r"\d+([.,]\d+)*|-+", "N", line).split())
 
 
 def state(device: Device) -> list[str]:
-    """Every file of the guest, its mounts, the programs that run, and what of tracing is on."""
+    """Return every file of the guest, its mounts, its running programs, and its tracing state."""
     return sorted(device.checked(STATE, "look around", timeout_s=120).decode().splitlines())
 
 
 def check_record(device: Device, disk: Path, contents: dict[str, bytes]) -> None:
-    """The blocks of each piece hold what the file has at its offset; who wrote and read them is known."""
+    """Check that blocks of each piece hold the file's data at its offset, and that writers and readers are known."""
     captured = androstep.open("recorded")
     facts = {name: captured.facts[name] for name in ("device", "kernel", "page_bytes", "fs_type", "rooted")}
     assert facts == {
@@ -65,7 +65,7 @@ def check_record(device: Device, disk: Path, contents: dict[str, bytes]) -> None
     }
     assert facts["kernel"].endswith("-arm64-16k")
     io = captured.io.filter(block_type="data").collect()
-    assert set(io["path"]) == {f"/{name}" for name in contents}  # nothing of the recorder's own
+    assert set(io["path"]) == {f"/{name}" for name in contents}  # no files of the recorder
     with disk.open("rb") as image:
         for name, content in contents.items():
             blocks = -(-len(content) // 4096)
@@ -82,7 +82,7 @@ def check_record(device: Device, disk: Path, contents: dict[str, bytes]) -> None
 
 
 def check_replay() -> None:
-    """All was done again, as it was recorded."""
+    """Check that all operations were replayed with the recorded results."""
     replayed = androstep.open("replayed").replay
     runs = replayed["replay_runs"]
     assert runs["done"].to_list() == runs["operations"].to_list() and runs["diverged"].to_list() == [0, 0]
@@ -92,7 +92,7 @@ def check_replay() -> None:
 
 
 def check_bench() -> None:
-    """Both repetitions are valid, of the whole file, on the guest's processor and disk."""
+    """Check that both repetitions are valid, cover the whole file, and name the guest's processor and disk."""
     bench = androstep.open("benched").bench
     runs = bench["bench_runs"].select("test", "valid", "machine", "device", "fs_type").unique()
     assert runs.rows() == [("seq_write", True, "aarch64", "vda", "ext4")]
@@ -100,7 +100,7 @@ def check_bench() -> None:
 
 
 def check_monitor(device: Device) -> None:
-    """What the kernel counts is what it says itself."""
+    """Compare the kernel's counters with its own report."""
     captured = androstep.open("samples")
     assert captured.facts["page_bytes"] == 16384
     samples = captured.tables["samples"].collect()
@@ -111,7 +111,7 @@ def check_monitor(device: Device) -> None:
 
 
 def check_copies(device: Device, place: Path, content: bytes) -> None:
-    """A file of several pieces goes there and comes back as it was."""
+    """Check that a file of several pieces is unchanged after a push and a pull."""
     (place / "pushed").write_bytes(content)
     device.push(place / "pushed", "/data/local/tmp/copy")
     device.pull("/data/local/tmp/copy", place / "pulled")
@@ -129,7 +129,7 @@ def test_every_command_on_arm64_with_pages_of_16_kib(
     if lacking := guest_device.missing(KERNEL):
         pytest.skip(lacking)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")  # as wide as the page shows the summary
+    monkeypatch.setenv("COLUMNS", "100")  # the width of the summary on the page
     contents = {name: os.urandom(size) for name, size in FILES.items()}
     (tmp_path / "guest").mkdir()
     with home(tmp_path), guest_device.device(tmp_path / "guest", KERNEL) as address:

@@ -1,4 +1,4 @@
-"""What a kernel will tell of files, owners and direct I/O, by what it answers."""
+"""Predictions of what a kernel will report about files, owners and direct I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OF_F2FS = ["f2fs/f2fs_lookup_end", "f2fs/f2fs_datawrite_start"]
 
 
 def told(**answers: list[str]) -> dict[str, tuple[bool, str, str]]:
-    """Of names, owners and direct I/O: whether it will be known, by what, and why not."""
+    """Return for names, owners and direct I/O: whether it will be known, by what, and why not."""
     known = {
         "mounted": ["/sys/kernel/tracing"],
         "release": ["6.18.0"],
@@ -67,7 +67,7 @@ def test_owners_need_events_of_dirty_pages() -> None:
 
 
 def test_what_nobody_has_looked_at_is_not_said_to_be_missing() -> None:
-    """iotrace mounts tracefs for itself, and then finds what was not to be seen before."""
+    """iotrace mounts tracefs for itself, and then finds what was not visible before."""
     (finding,) = knowledge.findings(
         {"mounted": [], "release": ["6.12.1"], "fanotify": ["yes"], "probes": [], "telling": [], "filesystems": []}
     )

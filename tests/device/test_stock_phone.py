@@ -1,6 +1,6 @@
-"""A phone without root: its perfetto gets the right configuration, once, and what it recorded becomes a capture.
+"""A phone without root: its perfetto is started once with the right configuration, and its trace becomes a capture.
 
-The phone is this machine with programs of a few lines in place of Android's; test_boxed_phone.py has the real ones.
+The phone is this machine with short scripts for Android's programs; test_boxed_phone.py has the real ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROGRAMS = {
 
 
 class Scripted(Local):
-    """Commands run here, with the phone's programs before this machine's; `lost` says which answers do not arrive."""
+    """Commands run here, with the phone's programs first in PATH; `lost` selects the answers that do not arrive."""
 
     name = "stock"
     is_here = False
@@ -84,7 +84,7 @@ def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]
 
 
 def recorded() -> bytes:
-    """A trace of three writes, and of an event that the kernel did not have."""
+    """Return a trace of three writes, and of an event that the kernel did not have."""
     fields = {"dev": 8 << 20, "nr_sector": 8, "rwbs": "WS"}
     events = []
     for number, sector in enumerate(SECTORS):
@@ -141,7 +141,7 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
 
 
 def test_a_cable_that_is_pulled_costs_nothing(phone: Scripted, tmp_path: Path) -> None:
-    """The answer to each step is lost once; perfetto is started once all the same."""
+    """The answer to each step is lost once; perfetto is still started only once."""
     phone.lost = ["--background-wait", "said", "kill -TERM", "rm -f"]
     with connected(phone) as device, device.record(out=tmp_path / "capture", seconds=5) as recording:
         pass

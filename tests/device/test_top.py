@@ -1,4 +1,4 @@
-"""`androstep top`: what it shows is what the whole recording says, and the device is as it was before."""
+"""`androstep top` agrees with the whole recording, and leaves the device as it was."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ while block < rounds:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Mounted]:
-    """A filesystem with a file `old`, of which nothing is in the page cache."""
+    """Mount a filesystem with a file `old` that is not in the page cache."""
     needs_probe("iotrace")
     needs_tracefs()
     make_ext4(tmp_path / "image", ["-b", str(PAGE)], 128)
@@ -81,7 +81,7 @@ def tracefs(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Path:
-    """Where `TOP` keeps what it records."""
+    """Return the directory in which `TOP` records."""
     path = tmp_path / "memory"
     path.mkdir()
     return path
@@ -89,7 +89,7 @@ def memory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workload(place: Mounted) -> Iterator[subprocess.Popen[bytes]]:
-    """`WORKLOAD` until the end of the test."""
+    """Run `WORKLOAD` until the end of the test."""
     with subprocess.Popen([sys.executable, "-c", WORKLOAD, place.top, "inf"]) as running:
         while not (place.top / "ready").exists():
             assert running.poll() is None
@@ -99,13 +99,13 @@ def workload(place: Mounted) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def recorder(memory: Path) -> int:
-    """The process id of the iotrace that records there."""
+    """Return the process id of the iotrace that records there."""
     (path,) = memory.glob("*/iotrace/pid")
     return int(path.read_text())
 
 
 def is_gone(pid: int, memory: Path, tracefs: Path) -> bool:
-    """Whether nothing is left of a recording that iotrace made: neither files, nor a trace instance, nor a process."""
+    """Return whether iotrace's recording has left no files, no trace instance and no process."""
     return not Path(f"/proc/{pid}").exists() and not list(memory.iterdir()) and not instances_of(tracefs, pid)
 
 
@@ -115,16 +115,16 @@ def is_gone(pid: int, memory: Path, tracefs: Path) -> bool:
 def test_moments_say_what_the_whole_recording_says(
     place: Mounted, workload: subprocess.Popen[bytes], tmp_path: Path, history_s: int, forgets: bool
 ) -> None:
-    """Each request is in one moment, and what is known of it there is no other than the capture knows.
+    """Each request is in one moment, whose facts agree with the capture.
 
-    A file that is renamed later has the name there that it bore by then. A kernel that is short of memory `forgets`
-    where files lie, and looks up parts of them again: such events change nothing.
+    A file that is renamed later has its name at that time. A kernel short of memory `forgets` extents and looks up
+    parts of them again: such events change nothing.
     """
     seen: list[Moment] = []
     with connect("local") as device:
         live = Live(device, interval_s=1, history_s=history_s, keep=tmp_path / "kept", trace=[str(place.top)])
         with live:
-            (place.top / "go").touch()  # files that were listed by another name have only that in the capture
+            (place.top / "go").touch()  # files that were listed under another name have only that one in the capture
             for moment in live:
                 seen.append(moment)
                 if forgets:
@@ -154,13 +154,13 @@ def test_moments_say_what_the_whole_recording_says(
         known = both.filter(pl.col(column).is_not_null(), pl.col(f"{column}_whole").is_not_null())
         if column.startswith("owner_"):  # a transaction that began before the history has no other owner there
             known = known.filter(pl.col("owner_via") != "filesystem")
-        if column == "ino":  # a listing of which the moment proves nothing has numbers of its own
+        if column == "ino":  # a listing that the moment cannot verify is inferred
             known = known.filter(pl.col("map_source") != "inferred")
         if column == "block_type":
             known = known.filter(pl.col(column) != "unknown", pl.col("block_type_whole") != "unknown")
         wrong = known.filter(pl.col(column) != pl.col(f"{column}_whole"))
         assert wrong.height == 0, wrong.select(*key, column, f"{column}_whole")
-    # What was there when the recording began is known in every moment, however short the history is.
+    # Files that existed at the start are known in every moment, however short the history is.
     old = whole.filter(op="read", path="/old")
     assert old["bytes"].sum() > 1 << 20
     seen_then = pieces.filter(path="/old", owner_comm="python", owner_pid=workload.pid)
@@ -171,13 +171,13 @@ def test_moments_say_what_the_whole_recording_says(
 
 
 def requests_of(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The requests that the pieces are of, with their bytes: what is known of files may divide them differently."""
+    """Return the requests of the pieces with their bytes, because knowledge of files may divide them differently."""
     keys = ["dev", "op", "complete_ns"]
     return pieces.group_by(keys).agg(pl.col("sector").min(), pl.col("bytes").sum()).sort(keys)
 
 
 def test_rates_are_those_of_the_device(place: Mounted) -> None:
-    """Bytes of all moments are those that the kernel counted from a quiet moment to a quiet moment."""
+    """The bytes of all moments equal the kernel's count between two quiet moments."""
     statistics = Path("/sys/class/block", Path(place.device).name, "stat")
 
     def counted() -> list[int]:
@@ -204,7 +204,7 @@ def test_rates_are_those_of_the_device(place: Mounted) -> None:
 
 
 def until_still(moments: Iterator[Moment], counted: Callable[[], list[int]]) -> tuple[list[Moment], list[int]]:
-    """Return the moments up to one that ends while the device does nothing, and what the kernel has counted by then."""
+    """Return the moments up to one that ends while the device is idle, and the kernel's count by then."""
     found: list[Moment] = []
     while True:
         before, since_ns = counted(), time.monotonic_ns()
@@ -246,7 +246,7 @@ def test_lines_for_scripts(place: Mounted, workload: object, memory: Path, trace
 
 
 def is_written(moment: dict[str, Any]) -> bool:
-    """Whether anything was written in a moment."""
+    """Return whether anything was written in a moment."""
     return bool(moment["totals"]["written_bytes_per_s"] > 0)
 
 
@@ -270,7 +270,7 @@ def test_a_signal_ends_it_and_nothing_is_left(
 def test_in_a_terminal(
     place: Mounted, workload: subprocess.Popen[bytes], memory: Path, tracefs: Path, tmp_path: Path
 ) -> None:
-    """What tmux shows is the ranking, by the key that was pressed, with the rates of the moment."""
+    """tmux shows the ranking by the pressed key, with the rates of the moment."""
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     tmux = ["tmux", "-S", str(tmp_path / "socket")]
@@ -304,7 +304,7 @@ def test_in_a_terminal(
 
 
 def test_ranking_by_hand() -> None:
-    """A request that has two parts counts in the row of each, with its own time."""
+    """A request with two parts counts in the row of each, with its own time."""
     requests = pl.DataFrame({"request_id": [1, 2, 3], "issue_ns": [0, 10, None], "complete_ns": [5, 40, 50]})
     io = pl.DataFrame(
         {

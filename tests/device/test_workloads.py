@@ -1,4 +1,4 @@
-"""Workloads on a fake phone that notes what it was told and when, and in a real browser on this machine."""
+"""Workloads on a fake phone that logs its programs, and in a real browser on this machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_relation_of_two_clocks_holds_the_truth(seed: int) -> None:
     assert found.lo_ns <= offset <= found.hi_ns
     assert abs(found.offset_ns - offset) <= found.error_ns
     if len(coarse) > 40:
-        assert found.error_ns < 5_000_000  # far better than one reading: half of 10 ms and of what lies between
+        assert found.error_ns < 5_000_000  # far better than one reading: half of 10 ms and of the time in between
     other = clock.Relation(offset - 7, offset + 10**12)
     assert found.with_other(other).lo_ns <= offset <= found.with_other(other).hi_ns
 
@@ -143,7 +143,7 @@ def test_a_script_does_exactly_what_it_says_and_its_times_hold_the_truth(tmp_pat
         ["input", "text", "it's%s$(reboot)%s`x`%sa%sb"],
         ["input", "keyevent", "KEYCODE_BACK"],
     ]
-    # Each step holds the time in which its program ran, and its error bounds what the clocks leave open.
+    # Each step contains the run time of its program, within the uncertainty of the clocks.
     acts = steps.filter(pl.col("what").is_in(["start", "tap", "swipe", "text", "key"]))
     assert acts.height == len(inputs) == 10
     for row, one in zip(acts.iter_rows(named=True), inputs, strict=True):
@@ -153,7 +153,7 @@ def test_a_script_does_exactly_what_it_says_and_its_times_hold_the_truth(tmp_pat
     error = steps["error_ns"][0]
     for shot, one in zip(ran.snapshots, dumps, strict=True):
         assert shot.ts_ns - error <= one.begin_ns < one.end_ns <= shot.end_ns + error
-    # A capture alone tells what each tap led to.
+    # The capture alone shows the effect of each tap.
     made = capture.create(ran.files(tmp_path), tmp_path / "capture")
     opened = androstep.open(tmp_path / "capture")
     assert opened.steps.equals(made.steps) and opened.steps.height == 16
@@ -162,7 +162,7 @@ def test_a_script_does_exactly_what_it_says_and_its_times_hold_the_truth(tmp_pat
     assert taps["outcome"].to_list() == ["stable", "stable"]
     for row, at in zip(taps.iter_rows(named=True), changed[::2], strict=True):
         tapped = next(one for one in reversed(inputs) if one.begin_ns < at and one.words[1] == "tap")
-        # The input came while its program ran, and the screen changed at a time that was noted.
+        # The input came while its program ran, and the screen changed at a logged time.
         assert row["latency_lo_ns"] <= at - tapped.begin_ns and at - tapped.end_ns <= row["latency_hi_ns"]
         assert row["stable_lo_ns"] - error <= at <= row["stable_hi_ns"] + error
 
@@ -241,7 +241,7 @@ def test_packages_are_installed_timed_and_removed(streamed: bool, tmp_path: Path
 
 
 def _install_by_contents(fake: FakePhone, bad: str = "echo 'Failure [NO_CERTIFICATES]'; exit 0") -> None:
-    """A package manager that knows what is in a package by its manifest, as Android's does; `bad` is done for one."""
+    """Install a package manager that reads the manifest, like Android's; `bad` runs for one package."""
     fake.install(
         "pm",
         f"""
@@ -273,13 +273,13 @@ def test_nothing_stays_and_nothing_that_was_there_goes(tmp_path: Path) -> None:
         assert outcomes["install good.apk"] == "completed" and outcomes["install bad.apk"] == "failed"
         assert "NO_CERTIFICATES" in ran.steps.filter(label="bad.apk", what="install")["detail"][0]
         assert listed(fake) == set()
-        # What the user has installed is not replaced, and not removed.
+        # The user's own package is not replaced, and not removed.
         device.push(good, "/data/local/tmp/user.apk")
         assert device.sh(["pm", "install", "/data/local/tmp/user.apk"]).text.strip() == "Success"
         with pytest.raises(InputError, match=r"org\.example\.one is installed already"):
             Install((good,)).run(device)
         assert listed(fake) == {NAMES[0]}
-        # A run that breaks off removes what it had installed by then.
+        # An aborted run removes what it has installed so far.
         gone = apk_files.write(tmp_path / "gone.apk", NAMES[1])
         _install_by_contents(fake, bad="kill -9 $PPID")
         with pytest.raises(DeviceError):
@@ -343,7 +343,7 @@ def test_packages_of_a_directory(tmp_path: Path) -> None:
 
 
 class Site:
-    """Pages on this machine: /page has a picture that takes 0.2 s, /never does not come; `served` tells when."""
+    """Pages on this machine: /page has a picture that takes 0.2 s, /never does not end; `served` logs the times."""
 
     def __init__(self) -> None:
         self.served: list[tuple[str, int, int]] = []
@@ -362,7 +362,7 @@ class Site:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/html")
                 self.send_header("Content-Length", str(len(page)))
-                # Before the answer is on its way: on a busy machine the browser has it before this thread goes on.
+                # Before the answer is sent: on a busy machine the browser may get it before this thread continues.
                 site.served.append((self.path, begin, boot_ns()))
                 self.end_headers()
                 self.wfile.write(page.encode())
@@ -383,7 +383,7 @@ class Site:
 @needs("browser")
 @contextmanager
 def browser(directory: Path) -> Iterator[int]:
-    """A browser without a window, and the port of its debugging socket."""
+    """Run a headless browser, and yield the port of its debugging socket."""
     assert CHROMIUM is not None
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
     words += ["--remote-debugging-port=0", f"--user-data-dir={directory}", "--disable-dev-shm-usage", "about:blank"]
@@ -427,7 +427,7 @@ def test_pages_are_loaded_when_the_browser_says_so(tmp_path: Path) -> None:
     assert steps["label"].to_list() == [*urls, *urls] and steps["repeat"].to_list() == [0, 0, 1, 1]
     assert set(steps["outcome"]) == {"completed"} and set(steps["what"]) == {"load"}
     for row in steps.iter_rows(named=True):
-        error = row["error_ns"] + 5_000_000  # the browser's own two clocks lie to each other within some milliseconds
+        error = row["error_ns"] + 5_000_000  # the browser's two clocks agree within some milliseconds
         path = row["label"].removeprefix(site.address)
         requests = [
             one for one in site.served if path in one[0] and row["ts_ns"] - error <= one[1] <= row["end_ns"] + error
@@ -437,7 +437,7 @@ def test_pages_are_loaded_when_the_browser_says_so(tmp_path: Path) -> None:
         assert row["end_ns"] + error >= requests[-1][2], "not loaded before the last of it was on its way"
         assert row["end_ns"] - row["ts_ns"] >= 200_000_000 - 2 * error
     assert never.steps.select("outcome", "detail").row(0) == ("timeout", "not loaded within 1 s")
-    # From when it was requested: a busy browser begins later, and what it has for the page is as much less.
+    # Counted from the request: a busy browser begins later and has less time for the page.
     assert never.steps["end_ns"][0] - requested >= 1_000_000_000 - never.steps["error_ns"][0]
     assert failed.steps["outcome"].to_list() == ["failed", "completed"]
     assert "ERR_CONNECTION_REFUSED" in failed.steps["detail"][0]
@@ -487,7 +487,7 @@ def test_addresses_of_a_file(tmp_path: Path) -> None:
 
 @contextmanager
 def debugged(serve_page: Callable[[ServerConnection], None], *, is_socket: bool = True) -> Iterator[int]:
-    """The port of something like a browser: it lists one page, and `serve_page` has the page's debugging socket."""
+    """Run something like a browser and yield its port: it lists one page, with debugging socket `serve_page`."""
 
     def answer(connection: ServerConnection, request: Request) -> Response | None:
         listing = [{"type": "page", "webSocketDebuggerUrl": "ws://elsewhere/devtools/page/1"}]
@@ -503,7 +503,7 @@ def debugged(serve_page: Callable[[ServerConnection], None], *, is_socket: bool 
 
 
 def answering(*before: str | list[str]) -> Callable[[ServerConnection], None]:
-    """A page that answers each call with its parameters, after these texts; a list is one text in fragments."""
+    """Return a page that answers each call with its parameters, after these texts; a list is one text in fragments."""
 
     def serve_page(page: ServerConnection) -> None:
         for text in page:
@@ -517,7 +517,7 @@ def answering(*before: str | list[str]) -> Callable[[ServerConnection], None]:
 
 
 def requested(stamp: str) -> str:
-    """An event of the page, whose frame calls itself None, at a time that may be none."""
+    """Return an event of the page, whose frame is called None, at a possibly invalid time."""
     about = f'"frameId": "None", "requestId": "1", "loaderId": "1", "timestamp": {stamp}, "wallTime": {stamp}'
     return f'{{"method": "Network.requestWillBeSent", "params": {{{about}}}}}'
 

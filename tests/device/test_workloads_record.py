@@ -1,4 +1,4 @@
-"""A workload that is recorded: its steps are in the capture, in the trace's clock, around the I/O that they did."""
+"""A recorded workload: its steps are in the capture, in the trace's clock, around the I/O that they caused."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def test_steps_lie_around_the_io_that_they_did(tmp_path: Path, capsys: pytest.Ca
     anyone = dict(written.filter(whose="any").select("window", "value").rows())
     assert anyone[1] > 0 and anyone[0] == anyone[2] == anyone[3] == 0
     assert written.filter(window=1, whose="any").select("n", "coverage").row(0) == (BLOCKS, 1)
-    # Without events of a filesystem nothing proves whose a write is, and so the app's share is not told as known.
+    # Without filesystem events the owner of a write is not proven, so the app's share is not a fact.
     assert written.filter(window=1, whose="app").select("value", "coverage").row(0) == (0, 0)
