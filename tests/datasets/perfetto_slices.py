@@ -1,6 +1,6 @@
-"""Slices, counters and tracks of a Perfetto trace, read by Google's protobuf and by the rules of trace_processor.
+"""Read slices, counters and tracks of a Perfetto trace with Google's protobuf and the rules of trace_processor.
 
-Nothing of this is shared with what writes them. Numbers of fields: google/perfetto, protos/perfetto/trace.
+The code is independent of the writer. Field numbers: google/perfetto, protos/perfetto/trace.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _trace_class() -> Any:
 
 @dataclass
 class Slice:
-    """One slice; `end` is None for an instant."""
+    """A slice; `end` is None for an instant."""
 
     category: str
     name: str
@@ -69,7 +69,7 @@ class Slice:
 
 @dataclass
 class Trace:
-    """What is in a trace. Names of tracks stand with those above them, a process as its pid and name."""
+    """The contents of a trace. Tracks are named with their parents, a process by pid and name."""
 
     slices: list[Slice]
     counters: dict[tuple[str, ...], list[tuple[int, int]]]
@@ -80,7 +80,7 @@ class Trace:
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file; fails where slices of a track do not nest, or something is used that was not named."""
+    """Return the trace in a file; fail if slices of a track do not nest, or an id is used before it is defined."""
     raw = _trace_class()()
     raw.ParseFromString(path.read_bytes())
     texts: dict[str, dict[int, str]] = {"categories": {}, "names": {}, "arguments": {}, "texts": {}}

@@ -1,4 +1,4 @@
-"""Datasets by name: from the repository, a mirror, a server or the cache; whole, or not at all."""
+"""Datasets by name from the repository, a mirror, a server or the cache are complete, or refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def mirror(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the release in an archive."""
+    """Return a directory with the release in an archive."""
     directory = tmp_path_factory.mktemp("mirror")
     with tarfile.open(directory / FILE, "w:xz") as tar:
         tar.add(release, "mine")
@@ -50,7 +50,7 @@ def mirror(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no mirror."""
+    """Return an empty cache, with no mirror set."""
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     monkeypatch.delenv(MIRROR, raising=False)
     monkeypatch.delenv(OFFLINE, raising=False)
@@ -58,7 +58,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def registry(directory: Path, archive: Path, **changes: object) -> Path:
-    """A registry that names dataset `mine` in this archive."""
+    """Write a registry with dataset `mine` in this archive."""
     told = {"version": "1.0.0", "about": "mine", "licence": "CC0-1.0", "citation": "me", "file": FILE}
     told |= {"bytes": archive.stat().st_size, "sha256": sha256(archive), "unpacked_bytes": 10_000_000, "urls": []}
     path = directory / "registry.json"
@@ -68,7 +68,7 @@ def registry(directory: Path, archive: Path, **changes: object) -> Path:
 
 @pytest.fixture
 def served(mirror: Path) -> Iterator[tuple[str, list[str]]]:
-    """The address of a server with the archive, and what it was asked for."""
+    """Serve the archive; yield the server's address and the requested paths."""
     asked: list[str] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -219,7 +219,7 @@ def test_a_download_that_is_larger_than_stated_is_given_up(
 def test_a_download_that_never_ends_is_given_up(
     tmp_path: Path, mirror: Path, served: tuple[str, list[str]], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock stands still for the first look at it, and is beyond every limit at the next."""
+    """The clock is 0 at the first reading, and beyond every limit at the next."""
     address, _ = served
     clock = itertools.count(0.0, 1e9)
     module = importlib.import_module("androstep_analysis.datasets.fetch")
@@ -269,7 +269,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path, cache: Path) ->
 
 
 def tar_of(*members: tuple[str, bytes | None, dict[str, object]]) -> bytes:
-    """A tar archive; content None is a directory, or what the changes make of it."""
+    """Return a tar archive; content None is a directory, unless the changes set another type."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, content, changes in members:
@@ -283,7 +283,7 @@ def tar_of(*members: tuple[str, bytes | None, dict[str, object]]) -> bytes:
 
 
 def zip_of(*members: tuple[str, bytes, int]) -> bytes:
-    """A zip archive of names, contents and modes."""
+    """Return a zip archive of names, contents and modes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content, mode in members:
@@ -340,7 +340,7 @@ def test_an_archive_that_wants_more_than_its_directory_is_refused(tmp_path: Path
 
 
 def tar_with_header(kind: bytes, size: int) -> bytes:
-    """A tar archive of one header whose contents, a name or attributes, claim to be so long; zeros follow."""
+    """Return a tar archive of one header that claims this size for a name or attributes; zeros follow."""
     member = tarfile.TarInfo("x")
     member.type, member.size = kind, size
     return member.tobuf(tarfile.GNU_FORMAT) + bytes(max(0, size))
@@ -381,7 +381,7 @@ def test_an_archive_that_lies_is_one_sentence(tmp_path: Path, archive: Callable[
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
-    """The data with a few bits, bytes or runs changed, cut out, doubled or cut off."""
+    """Change, remove, duplicate or truncate a few bits, bytes or runs of the data."""
     changed = bytearray(data)
     for _ in range(chance.choice([1, 1, 2, 5])):
         at = chance.randrange(len(changed) + 1)
@@ -402,7 +402,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.prove
 def test_of_every_archive_however_damaged_comes_one_sentence(tmp_path: Path) -> None:
-    """Or its files; and nothing outside of the directory."""
+    """A damaged archive gives an error or its files, and nothing outside the directory."""
     contents_of = {"d/a.txt": b"hello" * 100, f"d/{'x' * 120}é": random.Random(1).randbytes(3000)}
     plain_tar = tar_of(
         ("d", None, {}), *((name, data, {"pax_headers": {"k": "v"}}) for name, data in contents_of.items())

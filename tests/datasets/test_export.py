@@ -1,4 +1,4 @@
-"""What is written for other tools: by hand, by our own readers, and by the tools themselves."""
+"""Exports for other tools, checked by hand, by our own readers, and by the tools."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ print(int(peak.split()[1]) // 1024)
 
 
 def many(rows: int, directory: Path) -> None:
-    """Tables of a capture with so many requests, in row groups."""
+    """Write tables of a capture with this many requests, in row groups."""
     number = np.arange(rows)
     times = {"queue_ns": number * 1000, "issue_ns": number * 1000 + 100, "complete_ns": number * 1000 + 5000}
     common = {"request_id": number, "sector": number * 8 % 1_000_000, "nr_sectors": np.full(rows, 8), **times}
@@ -140,12 +140,12 @@ _UNPLUGGED = re.compile(r"( U.*\]) \d+$")
 
 
 def comparable(text: str) -> list[str]:
-    """The lines of events without what table block_events does not keep: sequence number, requests of an unplug."""
+    """Return event lines without sequence numbers and requests of an unplug, which table block_events lacks."""
     lines = [line for line in text.splitlines() if _SEQUENCE.match(line) and " m " not in line]
     return [_UNPLUGGED.sub(r"\1", _SEQUENCE.sub(r"\1 ", line)) for line in lines]
 
 
-@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")  # times from before the start
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")  # times before the start
 @pytest.mark.parametrize(
     "name",
     [
@@ -159,7 +159,7 @@ def comparable(text: str) -> list[str]:
     ],
 )
 def test_blkparses_own_lines_come_back(name: str, tmp_path: Path) -> None:
-    """Every line of the recording, but for its order: ours is that of time over all CPUs."""
+    """Every line of the recording is equal, except for its order: ours is by time over all CPUs."""
     opened = capture.open(corpus.path(name))
     plain = corpus.path(name)
     original = subprocess.run(["zcat", "-f", plain], capture_output=True, check=True).stdout.decode("utf-8", "replace")
@@ -172,7 +172,7 @@ def test_our_text_reads_back(tmp_path: Path) -> None:
     first = capture.open(DEMO)
     again = capture.open(written(first, "blkparse", tmp_path / "x.txt"))
     kept = ["ts_ns", "cpu", "tid", "action", "dev", "nr_sectors", "rwbs", "error", "old_dev", "old_sector"]
-    place = pl.when(pl.col("nr_sectors") > 0).then("sector")  # blkparse prints none of an empty flush
+    place = pl.when(pl.col("nr_sectors") > 0).then("sector")  # blkparse prints no sector for an empty flush
     name = pl.when(pl.col("action").cast(pl.String) != "complete").then("comm")
     original = first.block_events.filter(pl.col("action").cast(pl.String).is_in(list(export.blkparse.LETTERS)))
     assert_frame_equal(again.block_events.select(*kept, place, name), original.select(*kept, place, name))
@@ -192,7 +192,7 @@ def test_sequence_numbers_count_the_events_of_a_cpu(monkeypatch: pytest.MonkeyPa
 
 
 def for_blktrace(events: pl.DataFrame) -> Capture:
-    """The events as blktrace can state them: from time 0, with the flags that it has bits for."""
+    """Return the events as far as blktrace can represent them: from time 0, with the flags that it has bits for."""
     last = pl.col("comm").forward_fill().over("tid")
     told = events.with_columns(
         pl.col("ts_ns") - events["ts_ns"].min(),
@@ -210,14 +210,14 @@ def printed_by_blkparse(path: Path) -> str:
     with path.open("rb") as stream:
         done = subprocess.run(["blkparse", "-q", "-i", "-"], stdin=stream, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    return re.sub(r"Trace started at .*\n\n\Z", "", done.stdout)  # as blkparse 1.3 ends
+    return re.sub(r"Trace started at .*\n\n\Z", "", done.stdout)  # the end of blkparse 1.3's output
 
 
 @pytest.mark.parametrize("rows", [1000, 1 << 17])
 def test_blkparse_prints_of_the_stream_what_we_print(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two formats and blktrace's own program, sequence numbers included."""
+    """Two formats agree through blktrace's own program, including sequence numbers."""
     monkeypatch.setattr("androstep_analysis.datasets.export.batches.BATCH_ROWS", rows)
     opened = for_blktrace(pl.read_parquet(DEMO / "tables/block_events.parquet"))
     text = printed_by_blkparse(written(opened, "blktrace", tmp_path / "x"))
@@ -238,7 +238,7 @@ def test_every_action_in_blktraces_stream(tmp_path: Path) -> None:
 
 
 def test_fio_replays_blktraces_stream(tmp_path: Path) -> None:
-    """It replays what was queued."""
+    """fio replays the queue events."""
     events = [
         {"action": action, "ts_ns": n * 1000, "sector": n // 3 * 8, "nr_sectors": 8, "rwbs": rwbs, "tid": 7, "cpu": 0}
         | {"dev": made.DEV}
@@ -258,7 +258,7 @@ def test_fio_replays_blktraces_stream(tmp_path: Path) -> None:
 def replayed(
     log: Path, target: Path, tmp_path: Path, *options: str
 ) -> tuple[dict[str, Any], list[tuple[str, int, int]]]:
-    """What fio says of a replay, and the calls it made: name, offset, bytes."""
+    """Run a replay with fio; return its results, and its calls (name, offset, bytes)."""
     for program in ("fio", "strace"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
@@ -323,7 +323,10 @@ def test_fio_replays_the_requests(target: str, tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("target", ["fio2", "fio3"])
 def test_fio_waits_between_requests(target: str, tmp_path: Path) -> None:
-    """One wait at least is whole: fio makes up for time that it lost. A wrong unit would be 1 ms, or 15 minutes."""
+    """At least one wait is complete, because fio catches up on lost time.
+
+    A wrong unit would give 1 ms or 15 minutes.
+    """
     requests = [{"op": "read", "sector": 0, "issue_ns": 10**12 + number * 300_000_000} for number in range(4)]
     place = tmp_path / "place"
     place.write_bytes(bytes(4096))
@@ -383,7 +386,7 @@ def test_the_rows_of_msr() -> None:
 
 
 def test_our_csv_reads_back(tmp_path: Path) -> None:
-    """The same requests, but for what MSR has no column for; its times are of 100 ns and of the day."""
+    """The same requests, except for columns that MSR lacks. Its times are in 100 ns and include the date."""
     day_ns = 1_700_000_000 * 10**9
     requests = [
         {"op": op, "dev": made.DEV + number % 2, "sector": number * 8, "nr_sectors": 1 + number % 300}

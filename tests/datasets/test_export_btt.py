@@ -1,4 +1,4 @@
-"""btt's averages beside those of the real btt, to the digit."""
+"""Our averages of btt against the real btt, to the last digit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exported(opened: Capture) -> str:
 
 
 def averages(text: str) -> list[str]:
-    """The lines of the tables that we print, without medians of seeks: btt's depend on the shape of its tree."""
+    """Return the lines of our tables without medians of seeks, because btt's depend on the shape of its tree."""
     sections = re.split(r"^={20} (.+) ={20}\n", text.split("\n# Total System")[0] + "\n", flags=re.MULTILINE)[1:]
     told = dict(zip(sections[::2], sections[1::2], strict=True))
     lines = [line for title, table in told.items() if title not in LEFT_OUT for line in [title, *table.split("\n")]]
@@ -46,7 +46,7 @@ def averages(text: str) -> list[str]:
 
 
 def _without_first(line: str, below: str) -> str:
-    """The line without an order of modes that are as frequent as each other."""
+    """Return the line with equally frequent modes in a fixed order."""
     head, _, modes = line.rpartition("| ")
     if below.lstrip().startswith("...("):
         return head + modes[modes.index("(") :]
@@ -56,7 +56,7 @@ def _without_first(line: str, below: str) -> str:
 
 
 def program(name: str) -> str:
-    """The program of package blktrace; skips the calling test where it is not installed."""
+    """Return a program of package blktrace; skip the calling test if it is not installed."""
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
     return name
@@ -68,7 +68,7 @@ def printed_by_btt(merged: Path) -> str:
 
 
 def merged(name: str, tmp_path: Path) -> Path:
-    """The recording as one file, as btt takes it."""
+    """Merge the recording into one file, as btt needs it."""
     directory = source = corpus.path(name)
     if source.suffix == ".tgz":
         unpacked = tmp_path / "unpacked"
@@ -82,7 +82,7 @@ def merged(name: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_every_seek_is_btts(name: str, tmp_path: Path) -> None:
-    """btt writes a line for each: its time, distance and direction."""
+    """btt writes a line with time, distance and direction of each seek."""
     subprocess.run(
         [program("btt"), "-i", merged(name, tmp_path), "-s", "x"], cwd=tmp_path, check=True, capture_output=True
     )
@@ -128,7 +128,7 @@ EVENTS = st.lists(
 @settings(max_examples=60, phases=[Phase.generate])
 @given(EVENTS)
 def test_whatever_the_events(tmp_path: Path, events: list[tuple[str, int, int, int, int]]) -> None:
-    """Bios are of a block each, so that none lies in another: which of two btt takes depends on its tree."""
+    """Each bio is one block, so that no bio contains another: btt's choice would then depend on its tree."""
     rows, now = [], 0
     for number, (action, block, blocks, dev, wait) in enumerate(events):
         now += wait + 1

@@ -32,7 +32,7 @@ def records(opened: Capture, path: Path, **options: Any) -> npt.NDArray[Any]:
 
 
 def expected(opened: Capture, block_bytes: int, objects: str, op: str | None) -> list[tuple[int, Any, int, int]]:
-    """The records with objects as tuples that name them, one at a time."""
+    """Return the records, computed one at a time, with objects as tuples."""
     uses = []
     for row in opened.io.collect().iter_rows(named=True):
         if row["op"] not in ([op] if op else ["read", "write"]) or row["sector"] is None or not row["bytes"]:
@@ -58,7 +58,7 @@ def check(opened: Capture, path: Path, **options: Any) -> None:
     assert found["time"].tolist() == [row[0] for row in wanted]
     assert found["bytes"].tolist() == [row[2] for row in wanted]
     assert found["next"].tolist() == [row[3] for row in wanted]
-    # Objects are the same where and only where they are the same.
+    # Object ids must be equal if and only if the objects are.
     pairs = set(zip(found["object"].tolist(), (row[1] for row in wanted), strict=True))
     assert len(pairs) == len({number for number, _ in pairs}) == len({what for _, what in pairs})
 
@@ -104,7 +104,7 @@ def test_any_pieces(
 
 
 def hits(objects: list[int], size: int) -> int:
-    """Uses that an LRU cache of so many objects had."""
+    """Return the hits of an LRU cache of this many objects."""
     cache: OrderedDict[int, None] = OrderedDict()
     found = 0
     for number in objects:

@@ -1,4 +1,4 @@
-"""The Perfetto trace against the tables it was made from, read by Google's protobuf (perfetto_slices.py)."""
+"""The Perfetto trace against its source tables, read by Google's protobuf (perfetto_slices.py)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def traced(opened: Capture, path: Path) -> Trace:
 
 
 def rows(table: pl.LazyFrame) -> list[dict[str, Any]]:
-    """What the arguments of the slices must say: every value that there is, devices as MAJ:MIN."""
+    """Return the expected arguments of the slices: every non-null value, with devices as MAJ:MIN."""
     found = []
     for row in table.collect().iter_rows(named=True):
         devices = {name: units.format_dev(row[name]) for name in ("dev", "part_dev") if name in row}
@@ -58,7 +58,7 @@ def of(trace: Trace, category: str) -> list[Slice]:
 
 
 def check(opened: Capture, trace: Trace) -> None:
-    """Every row of what reached a device is a slice, at its times, on its track, with its values, and no other is."""
+    """Check that slices and rows that reached a device correspond one to one, in times, tracks and values."""
     seen = rows(opened.requests)
     reached = [row for row in seen if "issue_ns" in row or "complete_ns" in row] or seen
     reached_ids = {row["request_id"] for row in reached}
@@ -121,11 +121,11 @@ def check(opened: Capture, trace: Trace) -> None:
 
 
 def check_depth(opened: Capture, trace: Trace, first: int) -> None:
-    """At every moment that a counter tells: as many as were issued and are not completed, counted one by one."""
+    """Compare each counter value with the number of requests issued and not completed, counted one by one."""
     done = [row for row in rows(opened.requests) if "issue_ns" in row and "complete_ns" in row]
     for dev in {row["dev"] for row in done}:
         own = [(row["issue_ns"], max(row["issue_ns"], row["complete_ns"])) for row in done if row["dev"] == dev]
-        values = list(dict(trace.counters["block devices", dev, "queue depth"]).items())  # the last of each time
+        values = list(dict(trace.counters["block devices", dev, "queue depth"]).items())  # the last value at each time
         assert [time for time, _ in values] == sorted({moment - first for pair in own for moment in pair})
         for time, depth in values[:: max(1, len(values) // 500)]:
             assert depth == sum(issue <= time + first < complete for issue, complete in own)
@@ -155,7 +155,7 @@ SOME = st.one_of(st.none(), st.integers(-50, 50))
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Requests in order of issue as the tables have them, and their pieces."""
+    """Draw requests in order of issue like the tables, and their pieces."""
     wholes, pieces = [], []
     for number in range(draw(st.integers(0, 12))):
         times = draw(st.tuples(SOME, SOME, SOME).filter(lambda times: any(t is not None for t in times)))
@@ -170,7 +170,7 @@ def requests(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]
         }
         whole = {**common, "request_id": number, "dev": draw(st.sampled_from([1 << 20, 8 << 20])), "rwbs": draw(NAMES)}
         wholes.append(whole)
-        for piece in range(draw(st.integers(1, 3))):  # a request is never without
+        for piece in range(draw(st.integers(1, 3))):  # a request always has a piece
             owner = {
                 "owner_pid": draw(st.one_of(st.none(), st.integers(1, 3))),
                 "owner_via": draw(st.sampled_from(OWNERS)),
@@ -300,13 +300,13 @@ ERRORS = "select count(*) from stats where severity != 'info' and value != 0"
 @pytest.mark.prove
 @pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (tests/support/trace_processor.mjs)")
 def test_perfetto_has_every_slice_counter_and_arrow_on_its_track(tmp_path: Path) -> None:
-    """As the viewer would show them: its trace processor's own tables of the demo."""
+    """Compare with the viewer's data model: the tables of Perfetto's trace processor for the demo."""
     trace = traced(demo(), tmp_path / "x")
 
     def told(query: str) -> list[tuple[str, ...]]:
         script = ROOT / "tests/support/trace_processor.mjs"
         words = ["node", str(script), str(PEER), str(tmp_path / "x"), query.replace("\n", " ")]
-        with (tmp_path / "told").open("w+") as printed:  # node ends before all is in a pipe
+        with (tmp_path / "told").open("w+") as printed:  # node exits before a pipe is drained
             subprocess.run(words, stdout=printed, stderr=subprocess.DEVNULL, check=True, timeout=600)
             printed.seek(0)
             return [tuple(line.split("\t")) for line in printed.read().splitlines()]

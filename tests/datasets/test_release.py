@@ -1,4 +1,4 @@
-"""A release holds what the captures hold, opens everywhere, and is the same bytes whenever it is made."""
+"""A release contains the captures' data, is readable by other tools, and is reproducible byte for byte."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ CFF = {
 
 
 def check_citation(text: str) -> dict[str, Any]:
-    """A CITATION.cff, once it is found to be as the rules of its format say."""
+    """Check a CITATION.cff by the rules of its format and return it."""
     told: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
     assert {"authors", "cff-version", "message", "title"} <= told.keys() <= CFF.keys() | {"authors"}
     assert all(re.fullmatch(form, told[key]) for key, form in CFF.items() if key in told)

@@ -1,4 +1,4 @@
-"""Names are replaced by keyed hashes: the same everywhere, none left, none that can be guessed without the key."""
+"""Names are replaced by keyed hashes: consistently, completely, and not guessable without the key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUFFIXES = re.compile(r"\.db(-wal|-journal)?|\.xml|")
 
 
 def expected(stem: str, key: bytes = KEY) -> str:
-    """The hash of a name, from its definition (RFC 2104)."""
+    """Return the hash of a name, from its definition (RFC 2104)."""
     return hmac.new(key, stem.encode(), hashlib.sha256).hexdigest()[:16]
 
 

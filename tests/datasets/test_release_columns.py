@@ -1,4 +1,4 @@
-"""Every column that could tell a name or a time has a treatment in columns.toml."""
+"""Every column that might reveal a name or a time has a treatment in columns.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for names finds one wherever and however it is written, and takes no coincidence for one."""
+"""The search for names finds every occurrence in every encoding, and ignores coincidences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "Geheimnis"
 
 
 def parquet(directory: Path, table: str = "samples") -> Path:
-    """The place of a part of this table in a release."""
+    """Return the path of a part of this table in a release."""
     path = directory / "tables" / table / "part.parquet"
     path.parent.mkdir(parents=True)
     return path

@@ -1,4 +1,4 @@
-"""`verify` finds whatever is not as it was released, says so in a line, and reads nothing else."""
+"""`verify` finds every deviation from the release, reports it in one line, and reads nothing else."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_links_and_pipes_are_found_and_not_opened(release: Path, spoil: Callable
 def change_manifest(
     release: Path, change: Callable[[dict], object] = lambda told: None, *, reseal: bool = False
 ) -> None:
-    """Changes the manifest and makes the sums fit again, as somebody would who wants to deceive.
+    """Change the manifest and recompute the sums, like an attacker.
 
     With `reseal` the manifest also lists the files as they are now.
     """
@@ -238,11 +238,11 @@ def test_names_of_captures_are_found_in_a_release_that_has_them(
     assert '"modes.rec.xz" survives in provenance.json' in capsys.readouterr().out
 
 
-# -- a release that its makers meant badly: everything is listed as it is ----------------------------------------------
+# -- a malicious release, which lists everything as it is -------------------------------------------------------------
 
 
 def sealed(release: Path) -> None:
-    """Lists the files of the release as they are now."""
+    """List the files of the release as they are now."""
     paths = [path for path in sorted(release.rglob("*")) if path.is_file() and path.name not in (SUMS, MANIFEST)]
     files = [
         {"path": path.relative_to(release).as_posix(), "bytes": path.stat().st_size, "sha256": sha256(path)}

@@ -1,6 +1,6 @@
-"""Recordings of which the truth is known, spoilt in every way in which other people's recordings are.
+"""Recordings with known truth, corrupted in all the ways that occur in practice.
 
 `trace` takes a recording apart and writes it again, `images` makes images that do not belong to it, `situations` are
-the ways of spoiling it, and `judging` holds what the package then says against the truth: nothing wrong may be stated
-as a fact, and one sentence names what happened. ``python tests/gauntlet`` prints the table in docs/truth.md.
+the corruptions, and `judging` compares the package's answers with the truth: no fact may be wrong, and one sentence
+must name what happened. ``python tests/gauntlet`` prints the table in docs/truth.md.
 """

@@ -1,4 +1,4 @@
-"""Prints the table of the gauntlet in docs/truth.md: python tests/gauntlet [PATTERN of situations]"""
+"""Print the table of the gauntlet in docs/truth.md: python tests/gauntlet [PATTERN of situations]"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gauntlet.situations import Situation
 
 
 def verdicts(which: list[Situation]) -> Iterator[tuple[Situation, list[Verdict]]]:
-    """Each situation with a verdict for each recording that it can happen to."""
+    """Yield each situation with a verdict for each recording to which it applies."""
     with tempfile.TemporaryDirectory(prefix="androstep-gauntlet-") as name:
         top = Path(name)
         originals = {name: with_images(name, _made(top / name)) for name in truth.RECORDINGS}
@@ -33,7 +33,7 @@ def verdicts(which: list[Situation]) -> Iterator[tuple[Situation, list[Verdict]]
 
 
 def lines(which: list[Situation]) -> Iterator[str]:
-    """The table: how many answers about all blocks were right, wrong, inferred and unknown, and what was said of it."""
+    """Yield the table: the number of right, wrong, inferred and unknown answers about all blocks, and the message."""
     yield "| what happened | right | wrong | inferred right | inferred wrong | unknown | what is said of it |"
     yield "|---|--:|--:|--:|--:|--:|---|"
     for situation, found in verdicts(which):
@@ -53,7 +53,7 @@ def lines(which: list[Situation]) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    """The sentence without names of temporary files."""
+    """Remove names of temporary files from a message."""
     return re.sub(r"/\S*/", "", text).replace("|", "\\|")
 
 

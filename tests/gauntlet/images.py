@@ -1,4 +1,4 @@
-"""Images that do not belong to a recording, made to be taken for its own: same type, size, label and names."""
+"""Make images that do not belong to a recording but look like it: same type, size, label and names."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pytest
 from androstep_analysis import fs
 
 _UUID = {"ext4": 1024 + 104, "f2fs": 1024 + 108}
-"""Where in the filesystem its UUID stands (Linux: fs/ext4/ext4.h, include/linux/f2fs_fs.h)."""
+"""Offset of the UUID in the filesystem (Linux: fs/ext4/ext4.h, include/linux/f2fs_fs.h)."""
 
 _LARGEST_TREE = 400
-"""Files in the tree of a populated image."""
+"""Maximum number of files in a populated image."""
 
 
 def plain(packed: Path, to: Path) -> Path:
-    """The image unpacked, sparse where it holds zeros."""
+    """Unpack an image, sparse for zeros."""
     with fs.opened(packed) as image:
         _copy(image, to)
     return to
 
 
 def populated(fs_type: str, like: Path, names: Iterable[str], directory: Path, *options: str) -> Path:
-    """A filesystem of the size and UUID of `like` with files of these names, which lie elsewhere than there."""
+    """Make a filesystem with the size and UUID of `like` and files of these names, at other locations."""
     image, tree = directory / "populated.img", directory / "tree"
     tree.mkdir()
     for number, name in enumerate(sorted(names, key=lambda name: (len(name), name))[:_LARGEST_TREE]):
@@ -49,12 +49,12 @@ def populated(fs_type: str, like: Path, names: Iterable[str], directory: Path, *
 
 
 def empty(fs_type: str, like: Path, directory: Path) -> Path:
-    """The filesystem made anew: nothing in it."""
+    """Make the filesystem again without files."""
     return populated(fs_type, like, (), directory)
 
 
 def cut(like: Path, directory: Path) -> Path:
-    """The first half of the image."""
+    """Return the first half of the image."""
     image = _copy(like, directory / "cut.img")
     with image.open("r+b") as file:
         file.truncate(like.stat().st_size // 2)
@@ -62,7 +62,7 @@ def cut(like: Path, directory: Path) -> Path:
 
 
 def on_disk(like: Path, first_sector: int, directory: Path) -> Path:
-    """The image as the partition of a disk that begins at a sector."""
+    """Return the image as the partition of a disk that begins at a sector."""
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(first_sector * 512)
@@ -78,9 +78,9 @@ def on_disk(like: Path, first_sector: int, directory: Path) -> Path:
 
 
 def _made(fs_type: str, image: Path, tree: Path, *options: str) -> list[list[str | Path]]:
-    """The commands that make a filesystem in `image` and put `tree` into it."""
+    """Return the commands that make a filesystem in `image` and copy `tree` into it."""
     if fs_type == "ext4":
-        # More inodes than files: its numbers are those of the original all the same.
+        # There are more inodes than files, but inode numbers still coincide with the original's.
         return [["mke2fs", "-q", "-F", "-t", "ext4", "-d", tree, *options, image]]
     if fs_type == "f2fs":
         return [["mkfs.f2fs", "-q", "-f", *options, image], ["sload.f2fs", "-f", tree, image]]
@@ -97,5 +97,5 @@ def _run(*command: str | Path) -> None:
     if shutil.which(str(command[0])) is None:
         pytest.skip(f"{command[0]} is not installed")
     done = subprocess.run(command, capture_output=True, text=True)
-    # sload.f2fs ends with 1 although all is there (f2fs-tools 1.15).
+    # sload.f2fs exits with 1 although it succeeds (f2fs-tools 1.15).
     assert done.returncode == 0 or command[0] == "sload.f2fs", f"{command}: {done.stdout}{done.stderr}"

@@ -1,4 +1,4 @@
-"""What the package says of a spoilt recording, held against the truth about it."""
+"""Compare the package's answers about a corrupted recording with the truth."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ QUESTIONS = {"file": truth.file, "name": truth.name, "owner": truth.owner, "bloc
 
 @dataclass(frozen=True)
 class Case:
-    """A recording as its user gives it, and the truth about it.
+    """A recording as its user passes it, and the truth about it.
 
-    `shift` is how many sectors further back on the disk all writes are than the truth says; `parts` the traces where
-    they are others than one file of `trace`. `before` and `after` are plain images of device `device`, `devices` and
-    `mounts` rows of the manifest.
+    `shift` is the number of sectors by which all writes are moved relative to the truth. `parts` are the traces if they
+    are not one file of `trace`. `before` and `after` are plain images of device `device`; `devices` and `mounts` are
+    rows of the manifest.
     """
 
     fs_type: str
@@ -48,12 +48,12 @@ class Case:
     mounts: tuple[Mapping[str, Any], ...] = ()
 
     def with_images(self, **images: Path) -> Case:
-        """The case with images `before` and `after`."""
+        """Return the case with images `before` and `after`."""
         return replace(self, **images)
 
     @property
     def judged(self) -> pl.DataFrame:
-        """The truth with the times and sectors that the trace has."""
+        """Return the truth with the times and sectors of the trace."""
         queued = self.trace.events.select("event", "was_ns", "ts_ns").with_columns(self.trace.field("sector"))
         queued = queued.filter(pl.col("event") == "block_bio_queue").select("was_ns", "ts_ns", "sector")
         at = queued.unique(["was_ns", "sector"])
@@ -64,7 +64,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Counts of `truth.OUTCOMES` by question, and all that was said: one sentence where the input was refused."""
+    """Counts of `truth.OUTCOMES` by question, and all messages: only one if the input was refused."""
 
     outcomes: dict[str, Counter[str]]
     said: tuple[str, ...]
@@ -73,17 +73,17 @@ class Verdict:
 
     @property
     def nr_wrong(self) -> int:
-        """Facts that are none."""
+        """Number of wrong facts."""
         return sum(counts["wrong"] for counts in self.outcomes.values())
 
 
 _IS_RACED = (pl.col("ino") == 223) & (pl.col("ts") == 6331166881071)
-"""A block of ext4_host_6.18 of whose two writers the truth, which rests on contents, does not know who was in time."""
+"""A block of ext4_host_6.18 with two writers: the truth, based on contents, does not know whose data was in time."""
 
 
 @functools.cache
 def recording(name: str) -> Case:
-    """A recording of `truth.RECORDINGS` as it is, without its images."""
+    """Return a recording of `truth.RECORDINGS` without its images."""
     directory = corpus.path(f"kernel/{name}")
     recorded = trace.read(directory / "trace.dat.zst", (directory / "saved_tgids.txt").read_text())
     dev = int(recorded.field("dev").drop_nulls().value_counts(sort=True)["dev"][0])
@@ -92,13 +92,13 @@ def recording(name: str) -> Case:
 
 
 def with_images(name: str, directory: Path) -> dict[str, Path]:
-    """The images of a recording, unpacked into `directory`."""
+    """Unpack the images of a recording into `directory`."""
     packed = {when: corpus.path(f"kernel/{name}") / file for when, file in truth.IMAGES.items()}
     return {when: images.plain(path, directory / f"{when}.img") for when, path in packed.items() if path.exists()}
 
 
 def judge(case: Case, directory: Path) -> Verdict:
-    """What the package says of the case."""
+    """Return the package's verdict about the case."""
     paths = case.files or _written(case.parts or (case.trace,), directory)
     witnesses = Witnesses(
         image_before=None if case.before is None else Image(case.before, case.device),
@@ -114,7 +114,7 @@ def judge(case: Case, directory: Path) -> Verdict:
         except InputError as error:
             return Verdict({}, (str(error),), is_refused=True)
         capture = Capture("spoilt", Manifest(sources=()), tables, about | dict.fromkeys(tool_results.KINDS))
-        # Tables of numbers follow what is said in sentences.
+        # Tables of numbers follow the messages.
         paragraphs = terminal.tables(capture).split("\nRequests\n")[0].split("\n\n")
         header = [repr(capture), *(paragraph.replace("\n", " ").strip() for paragraph in paragraphs)]
     said = (*header, *(str(warning.message) for warning in warned))

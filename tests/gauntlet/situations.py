@@ -1,4 +1,4 @@
-"""The ways of spoiling a recording, each a function of the case and of a directory for its files."""
+"""The corruptions of a recording, each a function of the case and of a directory for its files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gauntlet.judging import Case
 SECOND, HOUR = 10**9, 3600 * 10**9
 
 FIRST_SECTOR = 2048
-"""Where the partition begins on the disk."""
+"""First sector of the partition on the disk."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What happened to a recording, the sentence (a pattern) that names it, and the recordings that it can happen to.
+    """A corruption, the sentence (a pattern) that must name it, and the recordings to which it applies.
 
-    `says` is None where nothing is missing or doubtful, so that nothing need be said.
+    `says` is None if nothing is missing or doubtful, so that no message is required.
     """
 
     title: str
@@ -32,7 +32,7 @@ class Situation:
     on: Callable[[str], bool] = lambda _: True
 
     def named(self, said: Iterable[str]) -> str | None:
-        """The sentence that names what happened."""
+        """Return the sentence that names what happened."""
         return None if self.says is None else next((line for line in said if re.search(self.says, line)), None)
 
 
@@ -42,7 +42,7 @@ SITUATIONS: list[Situation] = []
 def situation(
     title: str, says: str | None = None, on: Callable[[str], bool] = lambda _: True
 ) -> Callable[[Callable[[Case, Path], Case]], Callable[[Case, Path], Case]]:
-    """Enters the function into `SITUATIONS`."""
+    """Register the function in `SITUATIONS`."""
 
     def enter(spoil: Callable[[Case, Path], Case]) -> Callable[[Case, Path], Case]:
         SITUATIONS.append(Situation(title, spoil, says, on))
@@ -52,27 +52,27 @@ def situation(
 
 
 def is_ext4(name: str) -> bool:
-    """Whether the recording is of ext4."""
+    """Return whether the recording is of ext4."""
     return name.startswith("ext4")
 
 
 def is_numbered(name: str) -> bool:
-    """Whether the recording is of a filesystem whose files have numbers (not FAT)."""
+    """Return whether the recording's filesystem has inode numbers (not FAT)."""
     return not name.startswith("vfat")
 
 
 def has_before(name: str) -> bool:
-    """Whether the recording has an image from before it."""
+    """Return whether the recording has an image from before it."""
     return name == "ext4_host_6.18"
 
 
 def has_two_cpus(name: str) -> bool:
-    """Whether the recording is of several CPUs."""
+    """Return whether the recording has several CPUs."""
     return name == "ext4_host_6.18"
 
 
 def has_bare_bios(name: str) -> bool:
-    """Whether the bios of the recording tell no names of files."""
+    """Return whether the bios of the recording carry no file names."""
     return name == "ext4_host_6.18"
 
 
@@ -85,7 +85,7 @@ def _(case: Case, _: Path) -> Case:
 
 NOT_OF_IT = r"not what device \S+ held"
 NOT_PROVEN = r"not proven to belong"
-"""A true image of FAT, too, has files where directories were: where nothing else differs, none is refused for that."""
+"""Even the correct FAT image has files where directories were, so an image is not refused for that alone."""
 
 
 @situation("image of another device, same names and UUID", NOT_OF_IT, is_numbered)
@@ -182,7 +182,7 @@ CLASSES = {
     "their completion": r"^block_rq_complete$",
     "issue and completion": r"^block_rq_",
 }
-"""Classes of events by what they tell."""
+"""Classes of events by their information."""
 
 
 def _without(pattern: str) -> Callable[[Case, Path], Case]:
@@ -196,10 +196,10 @@ def _only(pattern: str) -> Callable[[Case, Path], Case]:
 
 NOT_RECORDED = r"no event tells of|[Nn]o completion is recorded|no issue"
 UNSAID = "writeback"
-"""The class of which no sentence speaks: nothing rests on it alone."""
+"""The class without a message, because no answer depends on it alone."""
 
 ON = {"the freeing of blocks": is_ext4, "the journal": is_ext4, "names": has_bare_bios}
-"""Recordings that have events of a class, where not all do; and without names those where no bio carries one."""
+"""Recordings with events of a class, if not all have them; for names, those whose bios carry none."""
 
 SITUATIONS += [
     Situation(
@@ -238,7 +238,7 @@ def _(case: Case, _: Path) -> Case:
 
 
 def _lost(first: float, last: float, *, counted: bool) -> Callable[[Case, Path], Case]:
-    """Loses what is between two parts of the records."""
+    """Drop the records between two fractions of the trace."""
 
     def spoil(case: Case, _: Path) -> Case:
         times = case.trace.events["ts_ns"].sort()
@@ -325,11 +325,11 @@ OTHER = 259 << 20 | 3
 DISK, PARTITION = 8 << 20, 8 << 20 | 1
 
 OF_BLOCK_LAYER = "^block_(bio|rq|io|split|plug|unplug|getrq)"
-"""Events that name the disk, and sectors of it, where a filesystem's name its partition."""
+"""Events with the disk and its sectors; those of a filesystem name its partition."""
 
 
 def _renumbered(case: Case, dev: int, block_dev: int | None = None) -> Case:
-    """The case on device `dev`, of which the block layer and writeback know only the disk `block_dev`."""
+    """Return the case on device `dev`, of which the block layer and writeback know only the disk `block_dev`."""
     of_block = pl.col("event").str.contains(OF_BLOCK_LAYER)
     told, disk = case.trace, dev if block_dev is None else block_dev
     for name in ("dev", "s_dev"):
@@ -357,7 +357,7 @@ def _(case: Case, directory: Path) -> Case:
 
 
 def _on_partition(case: Case) -> Case:
-    """The case on a partition, which the block layer's events name by disk and sector of the disk."""
+    """Return the case on a partition, with disk and disk sectors in the block layer's events."""
     moved = _renumbered(case, PARTITION, DISK)
     is_block = moved.trace.events["event"].str.contains(OF_BLOCK_LAYER)
     shift = moved.trace.events.select(pl.when(is_block).then(FIRST_SECTOR)).to_series()

@@ -1,4 +1,4 @@
-"""A trace.dat taken apart into one row per record, to be changed and written again as the kernel would have."""
+"""Take a trace.dat apart into one row per record, to change it and write it again like the kernel."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Trace:
     """A recording by ftrace.
 
     `events` has a row per record in the order of the file: cpu, ts_ns, was_ns (as recorded), event (its name), tid and
-    data (the record with its common fields). `lost` has, for each CPU, before which of its times how many records were
-    overwritten.
+    data (the record with its common fields). `lost` lists overwritten records: CPU, time before which they were lost,
+    and count.
     """
 
     machine: Machine
@@ -44,15 +44,15 @@ class Trace:
         return {event.name: event for event in parsed if event is not None}
 
     def having(self, *which: pl.Expr) -> Trace:
-        """The recording with only these records."""
+        """Return the recording with only these records."""
         return replace(self, events=self.events.filter(*which))
 
     def retimed(self, ts_ns: pl.Expr) -> Trace:
-        """The recording with other times. Each CPU's records stay in the order in which they were written."""
+        """Return the recording with other times. Each CPU's records keep their order."""
         return replace(self, events=self.events.with_columns(ts_ns=ts_ns.cast(pl.Int64)))
 
     def field(self, name: str) -> pl.Series:
-        """The number in field `name` of every record; null in events that have no such number."""
+        """Return the number in field `name` of every record; null in events without it."""
         value = pl.lit(None, pl.Int64)
         for event in self.described.values():
             field = event.fields.get(name)
@@ -64,7 +64,7 @@ class Trace:
         return self.events.select(value.alias(name)).to_series()
 
     def with_field(self, name: str, values: pl.Series) -> Trace:
-        """The recording with these numbers in field `name` wherever they are not null."""
+        """Return the recording with these numbers in field `name`, unless they are null."""
         places = {
             event.name: field
             for event in self.described.values()
@@ -79,7 +79,7 @@ class Trace:
         return replace(self, events=self.events.with_columns(data=pl.Series(data, dtype=pl.Binary)))
 
     def with_text(self, name: str, old: str, new: str) -> Trace:
-        """The recording with text `new` for `old` in the fixed arrays of characters called `name`."""
+        """Return the recording with `old` replaced by `new` in the fixed character arrays called `name`."""
         described, data = self.described, self.events["data"].to_list()
         for at, (event, record) in enumerate(zip(self.events["event"], data, strict=True)):
             field = described[event].fields.get(name)
@@ -92,14 +92,14 @@ class Trace:
 
     @property
     def file(self) -> bytes:
-        """The recording as trace-cmd writes it, in version 6."""
+        """Return the recording in trace-cmd's format, version 6."""
         cpus = range(int(self.events["cpu"].max()) + 1) if self.events.height else range(1)
         options = [(CLOCK, b"[" + self.clock.encode() + b"]")]
         options += [(TGIDS, self.tgids.encode())] if self.tgids else []
         return File(self.machine, self.formats, [self._pages(cpu) for cpu in cpus], self.cmdlines, options).v6()
 
     def _pages(self, cpu: int) -> bytes:
-        """The pages of one CPU; a page begins anew where time goes back, as no record can tell that."""
+        """Return the pages of one CPU. A new page begins if time goes back, because a record cannot express that."""
         machine, lost = self.machine, [(ts, count) for of, ts, count in self.lost if of == cpu]
         room = machine.page_bytes - machine.data_at - 8
         pages: list[bytes] = []
@@ -127,7 +127,7 @@ class Trace:
 
 
 def read(path: Path, tgids: str = "") -> Trace:
-    """The trace.dat at `path`; `tgids` are the contents of ``saved_tgids`` where they were kept apart."""
+    """Read the trace.dat at `path`; `tgids` are the contents of ``saved_tgids`` if they were stored separately."""
     container = tracedat_file.open_container(source.load(path))
     machine = Machine(container.big_endian, container.long_bytes, container.page_bytes)
     names = {

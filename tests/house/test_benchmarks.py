@@ -1,4 +1,4 @@
-"""Every benchmark runs, at a small size; none of the numbers is looked at."""
+"""Every benchmark runs at a small size; its numbers are not checked."""
 
 from __future__ import annotations
 

@@ -1,13 +1,20 @@
-"""Every command and every piece of code in the pages of the top level and of docs/ is run.
+"""Run every command and every piece of code in the top-level pages and in docs/.
 
-A page is run from top to bottom in a copy of the tree, as a reader would: ```sh fences by a shell that stops at the
-first failure, with the environment's programs and the probes first on PATH; ```python fences in one namespace per page.
-```sh root is run by root only. Other fences (```text, ```json, …) are shown and not run; a fence must say what it is.
-Lines that set up or start something are checked and not run: `make TARGET` must be a target (`make --dry-run`);
-`pytest …` must select tests (`--collect-only`), which are run with all others; `git clone …` and the `cd` into the
-clone are left out, because the copy is that clone.
+A page is run from top to bottom in a copy of the tree, like a reader would:
 
-All pages are run in one copy, so that each may write only what git ignores. There is no build/ when a page begins.
+- ```sh fences: by a shell that stops at the first failure, with the environment's programs and the probes first on
+  PATH.
+- ```python fences: in one namespace per page.
+- ```sh root: by root only.
+- Other fences (```text, ```json, …) are not run. Every fence must name its kind.
+
+Lines that set up or start something are checked and not run:
+
+- `make TARGET` must be a target (`make --dry-run`).
+- `pytest …` must select tests (`--collect-only`), which run with all others.
+- `git clone …` and the `cd` into the clone are left out, because the copy is that clone.
+
+All pages run in one copy, so a page may only write what git ignores. There is no build/ when a page begins.
 """
 
 from __future__ import annotations
@@ -50,7 +57,7 @@ class Block:
 
 
 def blocks(markdown: str) -> Iterator[Block]:
-    """The fenced blocks of a page, in order."""
+    """Yield the fenced blocks of a page, in order."""
     lines = iter(enumerate(markdown.splitlines(), 1))
     for number, line in lines:
         if fence := re.fullmatch(r"( *)(```+)(\S*)(.*)", line):
@@ -66,7 +73,7 @@ def blocks(markdown: str) -> Iterator[Block]:
 
 
 def checked_instead_of_run(code: str) -> str:
-    """A shell block with its `make` and `pytest` lines made dry and its `git clone` left out."""
+    """Return a shell block with dry `make` and `pytest` lines and without `git clone`."""
     lines: list[str] = []
     clone = None
     for line in code.splitlines():
@@ -79,7 +86,7 @@ def checked_instead_of_run(code: str) -> str:
 
 
 def run_shell(block: Block, where: str, directory: Path) -> None:
-    """Runs a shell block; fails with its output."""
+    """Run a shell block; fail with its output."""
     done = subprocess.run(
         ["sh", "-eu", "-c", checked_instead_of_run(block.code)],
         cwd=directory,
@@ -94,7 +101,7 @@ def run_shell(block: Block, where: str, directory: Path) -> None:
 
 
 def run_python(block: Block, where: str, page: Path, namespace: dict[str, Any]) -> None:
-    """Runs a Python block in `namespace`; a traceback shows the line of the page."""
+    """Run a Python block in `namespace`; a traceback shows the line of the page."""
     try:
         exec(compile("\n" * (block.line - 1) + block.code, page, "exec"), namespace)
     except Exception as error:
@@ -103,7 +110,7 @@ def run_python(block: Block, where: str, page: Path, namespace: dict[str, Any]) 
 
 
 def run_page(page: Path, directory: Path) -> None:
-    """Runs the blocks of `page` in order in `directory`, the working directory."""
+    """Run the blocks of `page` in order in `directory`, the working directory."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page.read_text("utf-8")):
         where = f"{page.name}:{block.line}"
@@ -111,7 +118,7 @@ def run_page(page: Path, directory: Path) -> None:
             pytest.fail(f"{where}: a {block.language or 'nameless'} block; use one of {RUN | SHOWN}", pytrace=False)
         if block.needs_root and os.geteuid() != 0:
             continue
-        # It may record, and would save what the killed recorder of another test has left.
+        # The block may record, and would then save the events of a recorder that another test has killed.
         with machine.shared(machine.KERNEL) if block.needs_root else contextlib.nullcontext():
             if block.language == "sh":
                 run_shell(block, where, directory)
@@ -127,14 +134,14 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[str]:
-    """PATH of a reader: a quicker `androstep`, the environment's programs, and the probes."""
+    """Yield the PATH of a reader: a quicker `androstep`, the environment's programs, and the probes."""
     with preloaded.program() as androstep:
         places = [androstep.parent, Path(sys.executable).parent, ROOT / "build/probes/native"]
         yield os.pathsep.join([*map(str, places), os.environ["PATH"]])
 
 
 def state(tree: Path) -> set[tuple[str, int, int, int]]:
-    """Each file in a copy of the repository, with what differs once it has been written or replaced."""
+    """Return each file in a copy of the repository, with attributes that change if it is written or replaced."""
     paths = [Path(directory, name) for directory, _, names in os.walk(tree) for name in names]
     found = {path.relative_to(tree).as_posix(): path.lstat() for path in paths}
     return {(name, known.st_ino, known.st_size, known.st_mtime_ns) for name, known in found.items()}
@@ -193,7 +200,7 @@ assert one == 1
 
 
 def write(directory: Path, text: str) -> Path:
-    """A page with this text beside a Makefile with one target."""
+    """Write a page with this text, and next to it a Makefile with one target."""
     (directory / "Makefile").write_text("demo:\n\tfalse\n")
     page = directory / "page.md"
     page.write_text(text)

@@ -1,4 +1,4 @@
-"""The docstring of every public function names its parameters, says what comes back, and has examples that run."""
+"""The docstring of every public function lists its parameters and its result, and has examples that run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from androstep_analysis.present.wide import Shown
 MODULES: tuple[ModuleType, ...] = (androstep, measures, perceived, plot, compare, bench, replay, whatif)
 
 WITHOUT_ALL = (replay.device.program, replay.device.left_out, replay.program.read)
-"""Functions for users in modules that export no names, and so have no `__all__`."""
+"""Public functions in modules without `__all__`."""
 
 RESULTS: tuple[type, ...] = (
     bench.Results,
@@ -34,11 +34,11 @@ RESULTS: tuple[type, ...] = (
     whatif.Prediction,
     Shown,
 )
-"""What functions return where it is no table."""
+"""Result types of functions that do not return a table."""
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The functions that the module's `__all__` names, the public methods of its classes, and `Description`."""
+    """Yield the functions in the module's `__all__`, the public methods of its classes, and `Description`."""
     for name in module.__all__:
         exported = getattr(module, name)
         if inspect.isfunction(exported) or exported is androstep.Description:
@@ -53,13 +53,13 @@ FUNCTIONS |= {f"{function.__module__}.{function.__name__}": function for functio
 
 
 def sections(docstring: str) -> dict[str, str]:
-    """The sections of a docstring in the style of numpydoc by title; what comes before them is that of no title."""
+    """Return the numpydoc sections of a docstring by title; the text before them has title ""."""
     parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", docstring, flags=re.MULTILINE)
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
 def entries(section: str) -> list[str]:
-    """The names that a section tells of, in its order."""
+    """Return the names in a section, in order."""
     lines = re.findall(r"^\*{0,2}(\w+(?:, \w+)*) : \S", section, flags=re.MULTILINE)
     return [name for line in lines for name in line.split(", ")]
 
@@ -83,7 +83,7 @@ def test_attributes() -> None:
 
 @pytest.fixture(scope="module")
 def names() -> Iterator[dict[str, Any]]:
-    """The names that examples begin with (`androstep_analysis`); figures are not shown."""
+    """Yield the names that examples use (`androstep_analysis`); figures are not displayed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         matplotlib.use("agg")

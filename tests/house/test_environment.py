@@ -1,4 +1,4 @@
-"""pyproject.toml, requirements.lock and environment.yml ask for the same packages."""
+"""pyproject.toml, requirements.lock and environment.yml require the same packages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
 FROM_PYPI = {"pytsk3", "adb-shell[usb]"}
-"""Packages that conda-forge does not have, or not whole."""
+"""Packages that conda-forge lacks or has incompletely."""
 BROUGHT = {"cycler", "libusb1", "rich"}
-"""Packages whose classes others hand out: of matplotlib, adb-shell[usb] and textual."""
+"""Dependencies whose classes are part of the interface of others: of matplotlib, adb-shell[usb] and textual."""
 
 
 def constraints(requirements: list[str]) -> dict[str, SpecifierSet]:
-    """Version constraint by canonical package name, with the extras that are asked of it."""
+    """Return the version constraint by canonical package name, with the requested extras."""
     parsed = [Requirement(requirement) for requirement in requirements]
     return {named(requirement): requirement.specifier for requirement in parsed}
 
@@ -35,7 +35,7 @@ def named(requirement: Requirement) -> str:
 
 
 def asked_for() -> list[str]:
-    """What pyproject.toml asks of others, with all extras: neither the package itself nor its probes."""
+    """Return the requirements in pyproject.toml with all extras, without the package itself and its probes."""
     project = PYPROJECT["project"]
     everything = [
         *project["dependencies"],
@@ -45,13 +45,13 @@ def asked_for() -> list[str]:
 
 
 def entries_of_lock() -> list[str]:
-    """The entries of requirements.lock, each a requirement with its hashes on one line."""
+    """Return the entries of requirements.lock, each a requirement with its hashes on one line."""
     joined = (ROOT / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
     return [line for line in joined.splitlines() if line and not line.lstrip().startswith("#")]
 
 
 def pins_here() -> dict[str, str]:
-    """Locked version by canonical name, of the entries that this Python and system would install."""
+    """Return the locked version by canonical name, of the entries that apply to this Python and system."""
     requirements = [Requirement(entry.split("--hash")[0]) for entry in entries_of_lock()]
     here = {key: str(text) for key, text in default_environment().items()}
     return {
@@ -73,7 +73,7 @@ def test_conda_asks_for_what_pyproject_asks_for() -> None:
 
 
 def test_the_recipe_asks_for_what_pyproject_asks_for() -> None:
-    """But the package of which conda-forge has none."""
+    """The only exception is a package that conda-forge lacks."""
     recipe = yaml.safe_load((ROOT / "tools" / "conda" / "recipe.yaml").read_text("utf-8"))
     project, needs = PYPROJECT["project"], recipe["requirements"]
     run, asked = constraints(needs["run"]), constraints(project["dependencies"])
@@ -104,7 +104,7 @@ def test_the_lock_holds_what_pyproject_asks_for() -> None:
 
 
 def test_the_lock_can_build_the_package() -> None:
-    """tools/setup builds without isolation, so that nothing outside the lock is downloaded for it."""
+    """tools/setup builds without isolation, so that nothing outside the lock is downloaded."""
     assert set(constraints(PYPROJECT["build-system"]["requires"])) <= set(pins_here())
 
 
@@ -124,7 +124,7 @@ def test_every_part_has_one_version() -> None:
 
 
 def test_the_package_imports_what_pyproject_asks_for_and_nothing_else() -> None:
-    """Else a plain install lacks a package, or brings one in vain."""
+    """Otherwise a plain install would lack a package, or install one in vain."""
     trees = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "androstep_analysis").rglob("*.py")]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {
@@ -136,4 +136,4 @@ def test_the_package_imports_what_pyproject_asks_for_and_nothing_else() -> None:
     imported = {canonicalize_name(owner) for name in modules for owner in owners.get(name, [])}
     wanted = {canonicalize_name(Requirement(word).name) for word in asked_for()}
     assert imported - wanted - {PYPROJECT["project"]["name"]} == BROUGHT
-    assert wanted - imported == {"jupyterlab", "pandas"}  # a program; what polars makes tables for seaborn with
+    assert wanted - imported == {"jupyterlab", "pandas"}  # a program; needed by polars to make tables for seaborn

@@ -1,4 +1,4 @@
-"""Every compiled decoder under libFuzzer for some thousand inputs, the same ones each time; `make fuzz` goes on."""
+"""Run every native decoder under libFuzzer for some thousand fixed inputs; `make fuzz` continues."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ RUNS = 3000
 
 
 def prototypes(path: Path) -> dict[str, list[str]]:
-    """Return the types that each function of the library gives and takes, by its name; all pointers are alike."""
+    """Return the result and parameter types of each function of the library by name; all pointers are alike."""
     found = re.findall(r"^API ([^;{}()]*?)(\w+)\(([^;{}]*?)\)\s*[;{]", path.read_text("utf-8"), re.MULTILINE)
     return {name: [type_of(f"{result} it"), *map(type_of, taken.split(","))] for result, name, taken in found}
 
 
 def type_of(parameter: str) -> str:
-    """Return the type of a parameter with a name."""
+    """Return the type of a named parameter."""
     return "pointer" if re.search(r"[*[]", parameter) else " ".join(parameter.split()[:-1])
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("path", sorted(fuzzing.FUZZERS.glob("*.c")), ids=lambda path: path.name)
 def test_a_fuzzer_declares_functions_as_they_are(path: Path) -> None:
-    """No compiler sees both: the sources of the library declare them for Python."""
+    """No compiler sees both declarations: the library's sources declare these functions for Python."""
     ours: dict[str, list[str]] = {}
     for source in fuzzing.NATIVE.rglob("*.c"):
         ours |= prototypes(source)
@@ -43,7 +43,7 @@ def test_a_fuzzer_declares_functions_as_they_are(path: Path) -> None:
 
 @pytest.mark.prove
 def test_a_fuzzer_finds_what_is_broken(tmp_path: Path) -> None:
-    """Otherwise none of the others could fail: `fuzz_broken` reads behind pieces that begin with three letters."""
+    """Verify that a fuzzer can fail: `fuzz_broken` reads past the end of pieces that begin with three letters."""
     ran = fuzzing.run(targets.BROKEN, "-runs=200000", "-seed=1", f"-artifact_prefix={tmp_path}/")
     assert ran.returncode != 0
     assert "heap-buffer-overflow" in ran.stderr

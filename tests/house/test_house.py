@@ -1,4 +1,4 @@
-"""The tree is as the design says: where things are, and who may import whom."""
+"""The tree follows the design: locations of files, and allowed imports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FOLDER_FILES = 60
 
 
 def text(path: Path) -> str | None:
-    """The contents of a text file, or None for other files."""
+    """Return the contents of a text file, or None for other files."""
     content = path.read_bytes()
     return None if b"\0" in content else content.decode("utf-8", "surrogateescape")
 
@@ -61,7 +61,7 @@ def test_no_link_leaves_the_tree() -> None:
 
 
 def test_no_path_of_one_machine() -> None:
-    """Recorded data (datasets/, tests/data/) may hold any path of the device it comes from."""
+    """Recorded data (datasets/, tests/data/) may contain any path of its device."""
     machine_path = re.compile(r"""(?:^|[\s"'`=:(\[,]|file://)/(?:work|farm|root)/\w""")
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
@@ -75,7 +75,7 @@ def test_no_path_of_one_machine() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)
 def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
-    """What they show is made for the site (tools/run_notebooks.py)."""
+    """Outputs are made for the site (tools/run_notebooks.py)."""
     notebook = json.loads(path.read_text("utf-8"))
     assert notebook["metadata"].keys() <= {"kernelspec", "language_info"}
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -86,13 +86,13 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
 
 
 def module_name(path: Path) -> str:
-    """`androstep_analysis.link` of androstep_analysis/link/__init__.py."""
+    """Return `androstep_analysis.link` for androstep_analysis/link/__init__.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports_of(tree: ast.Module, module: str, is_package: bool, modules: set[str]) -> set[str]:
-    """What `module` imports, also inside functions; `from a import b` is `a.b` where that is a module."""
+    """Return the imports of `module`, also inside functions; `from a import b` is `a.b` if that is a module."""
     found: set[str] = set()
     package = module if is_package else module.rpartition(".")[0]
     for node in ast.walk(tree):
@@ -108,7 +108,7 @@ def imports_of(tree: ast.Module, module: str, is_package: bool, modules: set[str
 
 
 def import_graph() -> dict[str, set[str]]:
-    """Imports of every module of the package."""
+    """Return the imports of every module of the package."""
     paths = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py")}
     return {
         module: imports_of(ast.parse(path.read_text("utf-8")), module, path.name == "__init__.py", set(paths))
@@ -117,7 +117,7 @@ def import_graph() -> dict[str, set[str]]:
 
 
 def chains(graph: dict[str, set[str]], start: str) -> dict[str, str]:
-    """Everything that `start` imports, directly or not, each with the way to it."""
+    """Return everything that `start` imports, directly or not, each with the chain of imports."""
     reached = {start: start}
     queue = [start]
     while queue:
@@ -191,7 +191,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def within(module: str, *parts: str) -> bool:
-    """`module` is one of these parts of the package, or inside one."""
+    """Return whether `module` is one of these parts of the package, or inside one."""
     return any(f"{module}.".startswith(f"{PACKAGE}.{part}.") for part in parts)
 
 
@@ -247,15 +247,15 @@ def f():
 
 
 def c_folder(path: Path, below: Collection[str]) -> str:
-    """`decode/text` of decode/text/lines.h where `below` has that folder, else `decode`."""
+    """Return `decode/text` for decode/text/lines.h if `below` has that folder, else `decode`."""
     inner = path.parent.as_posix()
     return inner if inner in below else path.parts[0]
 
 
 def strays(top: Path, below: dict[str, set[str]]) -> list[str]:
-    """Files below `top` that include what is neither in their folder nor in one that this may use, by `below`.
+    """Return includes in files below `top` of folders that `below` does not allow.
 
-    A folder in another is one of its own where it stands in `below`.
+    A nested folder counts separately if it is listed in `below`.
     """
     found = []
     for path in sorted(top.rglob("*.[ch]")):
@@ -284,7 +284,7 @@ def test_a_decoder_includes_its_own_folder_and_those_below() -> None:
 
 
 def test_the_files_that_follow_system_calls_include_in_one_direction() -> None:
-    """A file with its header stands above all that it includes; each header declares what its own file defines."""
+    """A file and its header may only include lower ones; each header declares what its own file defines."""
     native = ROOT / PACKAGE / "native"
     graph: dict[str, set[str]] = {}
     for path in sorted(native.glob("calls/*.[ch]")):

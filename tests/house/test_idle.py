@@ -1,4 +1,4 @@
-"""Recording anew on an idle machine: what is idle, what is left to do, and what follows it in docstrings."""
+"""Recording again on an idle machine: the idle test, the remaining steps, and the update of docstrings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import examples
 
 
 def loaded(path: Path) -> ModuleType:
-    """A program that is no part of the package."""
+    """Import a program that is not part of the package."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -36,7 +36,7 @@ BEFORE = "cpu  100 0 50 1000 20 0 0 0 7 0\ncpu0 1 2 3\n"
     [
         ("cpu  100 0 50 2000 20 0 0 0 7 0\n", 0.0),
         ("cpu  150 0 50 1900 70 0 0 0 7 0\n", 0.1),  # computing and waiting for storage
-        ("cpu  100 0 50 1000 20 0 0 100 107 0\n", 1.0),  # what the host took; a guest's time is part of user's
+        ("cpu  100 0 50 1000 20 0 0 100 107 0\n", 1.0),  # steal time; a guest's time is part of user's
         (BEFORE, 0.0),
     ],
 )
@@ -59,7 +59,7 @@ def test_it_does_not_wait_for_ever() -> None:
 
 @pytest.fixture
 def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Datasets with two places each, and an empty stage."""
+    """Make datasets with two places each, and an empty stage."""
     datasets, stage = tmp_path / "datasets", tmp_path / "stage"
     for name, places in {"bench": ("ext4_disk", "ext4_peers"), "replay": ("ext4_guest",)}.items():
         for place in places:
@@ -86,7 +86,7 @@ def test_what_is_done_is_not_done_again_and_all_is_replaced_at_the_end(trees: tu
         (stage / step.dataset / "recorded.json").write_text(json.dumps({**told, "host": "new", "places": places}))
         (stage / step.dataset / step.place).mkdir()
         (stage / step.dataset / step.place / "new.xz").write_bytes(b"new")
-    idle.prepare()  # started again
+    idle.prepare()  # restarted
     assert all(step.is_done for step in steps)
     idle.replace(steps)
     assert not stage.exists()
@@ -123,7 +123,7 @@ def first():
 
 
 def test_examples_get_what_they_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of the same second and size it would be taken for the new
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # with the same second and size it would count as the new one
     path = tmp_path / "of_this_test.py"
     path.write_text(EXAMPLES)
     module = loaded(path)

@@ -1,4 +1,4 @@
-"""Limits of a test run: whatever hangs is a failure with the stacks of all threads, and the run ends."""
+"""Limits of a test run: a hang is a failure with the stacks of all threads, and the run ends."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PASSES = "def test_that_passes(): pass\n"
 
 
 def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the tests in the directory with a short limit, until everything has ended that writes to the pipe."""
+    """Run the tests in the directory with a short limit, until every process that writes to the pipe has ended."""
     (directory / "pytest.ini").write_text("[pytest]\nfaulthandler_timeout = 5\nfaulthandler_exit_on_timeout = true\n")
     command = [sys.executable, "-m", "pytest", "-p", "limits", "-p", "no:cacheprovider", "-rA", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
@@ -81,7 +81,7 @@ def test_a_run_fails_each_test_that_hangs_and_does_the_others(tmp_path: Path) ->
     "hang", ["threading.Event().wait()", "threading.Thread(target=threading.Event().wait).start()"]
 )
 def test_a_run_of_one_process_ends_too(hang: str, tmp_path: Path) -> None:
-    """Also when it waits at its end for a thread."""
+    """This includes a run that waits for a thread at its end."""
     (tmp_path / "test_hangs.py").write_text(f"import threading\ndef test_hangs(): {hang}\n")
     done = run(tmp_path)
     assert done.returncode == 1 and "Timeout (0:00:05)!" in done.stdout, done.stdout

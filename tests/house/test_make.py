@@ -20,7 +20,7 @@ from support.tree import ROOT
 from androstep_analysis.device import programs
 
 LIMIT_S = 1500
-"""The limit of one target: several times what the slowest takes on a busy machine."""
+"""Time limit of a target in seconds: several times that of the slowest on a busy machine."""
 
 RUN_HERE = ("check", "demo", "figures", "probes", "wheels", "tables", "docs")
 """The targets that are run to their end, in this order."""
@@ -36,17 +36,17 @@ CACHES = (
     *(".mypy_cache", "build/zig", "build/sqlite"),
     *(f"build/probes/{variant}/obj" for variant in {"native", "sanitized", *programs.TARGETS.values()}),
 )
-"""Directories that are copied into the clone: what was checked, downloaded and compiled here, but no program."""
+"""Directories to copy into the clone: results of checks, downloads and compilations, but no programs."""
 
 NOTEBOOKS = (Path(site.FIRST).name, "kim")
-"""The notebooks that are run in the clone. Of the others it has the text: test_notebooks.py runs those."""
+"""The notebooks to run in the clone. The others have only their text there; test_notebooks.py runs them."""
 
 BUDGET = {"qemu": 0, "corpus": 0, "browser": 6, "notebook": 2, "compiler": 32, "checkout": 4}
-"""The number of tests in `make test` that may need each of the expensive things."""
+"""The number of tests in `make test` that may need each of the expensive resources."""
 
 
 def documented() -> set[str]:
-    """Return the targets of the comment at the head of the Makefile."""
+    """Return the targets in the comment at the top of the Makefile."""
     head = (ROOT / "Makefile").read_text("utf-8").split("\n\n")[0]
     return {
         name for names in re.findall(r"^# make ([a-z |]+?)(?:  |$)", head, re.MULTILINE) for name in names.split(" | ")
@@ -60,14 +60,14 @@ def test_every_documented_target_is_run_somewhere() -> None:
 def test_no_variable_is_read_before_it_is_defined() -> None:
     """Make expands prerequisites when it reads a rule; a variable that is defined further down is empty there."""
     reading = ["make", "--dry-run", "--warn-undefined-variables", "TARGET=native", "fresh"]
-    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # of the make that calls
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # set by a calling make
     made = subprocess.run(reading, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert made.stderr == ""
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fresh checkout in which `make` has been run for nothing yet."""
+    """Return a fresh checkout in which `make` has not run yet."""
     directory = copied(tmp_path_factory.mktemp("clone") / "androstep")
     for name in CACHES:
         if (ROOT / name).exists():
@@ -85,7 +85,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_documented_targets_work_on_a_fresh_clone(clone: Path, tmp_path: Path) -> None:
     # The tests of `make check` ran already; one file of them shows that the target works.
     environment = os.environ | {"PYTEST_ADDOPTS": "tests/house/test_environment.py"}
-    for name in (programs.VARIABLE, "MAKEFLAGS", "MAKELEVEL"):  # of this checkout, and of the make that calls
+    for name in (programs.VARIABLE, "MAKEFLAGS", "MAKELEVEL"):  # set for this checkout, and by a calling make
         environment.pop(name, None)
     for target in RUN_HERE:
         done = subprocess.run(
@@ -105,7 +105,7 @@ def test_documented_targets_work_on_a_fresh_clone(clone: Path, tmp_path: Path) -
 
 
 def _notebook_server_answers(clone: Path, home: Path) -> None:
-    """Start `make notebook`, ask the server that it starts for its status, and end it."""
+    """Start `make notebook`, request the server's status, and end it."""
     environment = os.environ | {"BROWSER": "true", "JUPYTER_RUNTIME_DIR": str(home), "HOME": str(home)}
     server = subprocess.Popen(["make", "notebook"], cwd=clone, env=environment, start_new_session=True)
     try:

@@ -1,4 +1,4 @@
-"""The compiled library: what C and Python must agree on, and its strings."""
+"""The native library: the agreement of C and Python, and its string table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORE, LINK = "core/table.h", "link/requests.h"
 
 
 def enumerators(header: str, tag: str) -> list[str]:
-    """The names in ``enum tag`` of a header in native/, in order."""
+    """Return the names in ``enum tag`` of a header in native/, in order."""
     body = re.search(rf"enum {tag} \{{(.*?)\}}", (native.LIBRARY.parent / header).read_text(), re.DOTALL)
     assert body is not None
     return re.findall(r"\w+", re.sub(r"//.*", "", body[1]))

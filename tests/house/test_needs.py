@@ -1,4 +1,4 @@
-"""What tests need is found out from their code and that of their helpers."""
+"""The requirements of tests are derived from their code and that of their helpers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every function of the compiled library with the sanitizers, on truncated, flipped and made-up input.
+"""Run every function of the native library with sanitizers on truncated, flipped and synthetic input.
 
-No access is out of bounds, and nothing is undefined. The tests that show this are marked `sanitized`.
+No access is out of bounds, and no behaviour is undefined. The tests that show this are marked `sanitized`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_the_sanitizers_end_a_test_that_reads_too_far(tmp_path: Path) -> None:
 
 
 def test_prove_runs_no_test_twice() -> None:
-    """What runs with the sanitizers asserts the same as without; `make prove` leaves only those out."""
+    """Tests assert the same with and without sanitizers, so `make prove` runs them only once."""
     assert f'-m "prove and (not sanitized or {" or ".join(sanitized.LEFT_OUT)})"' in (ROOT / "Makefile").read_text()
 
 

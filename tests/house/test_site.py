@@ -1,4 +1,4 @@
-"""What is wrong with a site is found; `make docs` and its site are checked in test_make.py."""
+"""Defects of a site are found; `make docs` and its site are checked in test_make.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packages: what is in them, and that they need no compiler where they are installed."""
+"""The packages: their contents, and that they install without a compiler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from androstep_analysis.device import programs
 
 
 def wheels(directory: Path) -> dict[str, Path]:
-    """Return wheels for both kinds of Linux, built from a copy of the tree with nothing built but what zig keeps."""
+    """Return wheels for both kinds of Linux, built from a copy of the tree with only zig's cache."""
     copy = directory / "androstep"
     if (ROOT / "build" / "zig").exists():
         shutil.copytree(ROOT / "build" / "zig", copy / "build" / "zig")
@@ -58,7 +58,7 @@ def test_wheels_are_of_their_platform_and_need_no_compiler(tmp_path: Path) -> No
 
 
 def check_without_a_compiler(path: Path, tmp_path: Path) -> None:
-    """Check that a wheel, installed beside nothing else with no program to be found, loads and works."""
+    """Check that an installed wheel loads and works alone, with no program in PATH."""
     with zipfile.ZipFile(path) as wheel:
         wheel.extractall(tmp_path / "site")
     code = (
@@ -76,7 +76,7 @@ def check_without_a_compiler(path: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory into which pip would put androstep-probes, made of the programs that are built for tests."""
+    """Return the directory that pip would make for androstep-probes, with the programs built for tests."""
     copy = tmp_path_factory.mktemp("probes")
     shutil.copytree(ROOT / "probes" / "wheel", copy / "probes" / "wheel")
     shutil.copyfile(ROOT / "LICENSE", copy / "LICENSE")

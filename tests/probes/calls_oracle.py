@@ -1,6 +1,6 @@
-"""The same run as iotrace and as strace saw it: what trace-cmd prints of the one, and strace's log of the other.
+"""Compare one run recorded by iotrace and by strace: trace-cmd's output of the former, and the latter's log.
 
-Calls of a thread are paired here from what is printed, one after the other; `differences` compares them with the log.
+Calls of a thread are paired here from the printed events in order; `differences` compares them with the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RAW = re.compile(
 _NAMES = {"newstat": "stat", "newlstat": "lstat", "newfstat": "fstat", "sendfile64": "sendfile"}
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _OUTPUT = {"readlink", "readlinkat"}
-"""Calls whose last string is what they return."""
+"""Calls whose last string is a result."""
 _PASSED = re.compile(rb"cmsg_data=\[(\d+)\]")
 _NESTED = re.compile(rb"[\[{(][^\[\]{}()]*[\]})]")
 _PAIR = re.compile(rb"\[(\d+), (\d+)\]")
@@ -30,19 +30,19 @@ _MAKERS = {
     *("open", "creat", "openat", "openat2", "dup", "socket", "accept", "accept4", "epoll_create1", "eventfd2"),
     *("signalfd4", "timerfd_create", "memfd_create", "inotify_init1"),
 }
-"""Calls that return a new descriptor, and fcntl with F_DUPFD."""
+"""Calls that return a new descriptor, besides fcntl with F_DUPFD."""
 _PATHS = {
     **dict.fromkeys(("open", "creat", "openat", "openat2", "truncate", "stat", "lstat", "newfstatat", "statx"), 1),
     **dict.fromkeys(("statfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "mkdir", "mkdirat"), 1),
     **dict.fromkeys(("rmdir", "unlink", "unlinkat", "chmod", "fchmodat", "utimensat", "chdir", "execve"), 1),
     **dict.fromkeys(("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"), 2),
 }
-"""How many paths a call has."""
+"""Number of paths of a call."""
 
 
 @dataclass
 class Call:
-    """One call. `numbers` are arguments by their places, below 2^32; a path is None where it is not known."""
+    """A call. `numbers` are arguments below 2^32 by position; a path is None if it is unknown."""
 
     name: str
     numbers: dict[int, int]
@@ -52,9 +52,9 @@ class Call:
 
 
 def traced(trace: Path, numbers: dict[int, str]) -> dict[int, list[Call]]:
-    """The calls of each thread, without those that began before the recording or the thread did.
+    """Return the calls of each thread, except those that began before the recording or the thread did.
 
-    `numbers` tells the names of calls in events of raw_syscalls.
+    `numbers` maps system call numbers in events of raw_syscalls to names.
     """
     calls: dict[int, list[Call]] = {}
     strings: dict[int, dict[int, bytes | None]] = {}
@@ -82,7 +82,7 @@ def traced(trace: Path, numbers: dict[int, str]) -> dict[int, list[Call]]:
 
 
 def _events(trace: Path, numbers: dict[int, str]) -> Iterator[tuple[int, str, str, str]]:
-    """Thread, kind (sys_enter, sys_exit, call), name and content (hexadecimal arguments, or result) of each event."""
+    """Yield thread, kind (sys_enter, sys_exit, call), name and content (hexadecimal arguments, or result)."""
     printed = subprocess.run(["trace-cmd", "report", trace], capture_output=True, timeout=120, check=True).stdout
     for line in printed.decode("latin-1").splitlines():
         if raw := _RAW.search(line):
@@ -99,7 +99,7 @@ def _events(trace: Path, numbers: dict[int, str]) -> Iterator[tuple[int, str, st
 
 
 def logged(log: bytes) -> dict[int, list[Call]]:
-    """The calls of each thread in a log of `strace -f`, without times and what descriptors are open on."""
+    """Return the calls of each thread in a log of `strace -f` without times and paths of descriptors."""
     calls: dict[int, list[Call]] = {}
     for row in strace_oracle.calls(log):
         arguments = row["arguments"]
@@ -114,7 +114,7 @@ def logged(log: bytes) -> dict[int, list[Call]]:
 
 
 def _numbers(arguments: bytes) -> Iterator[tuple[int, int]]:
-    """Arguments that strace prints as numbers, by their places."""
+    """Yield arguments that strace prints as numbers, by position."""
     flat, nested = _STRING.sub(b"S", arguments), 1
     while nested:
         flat, nested = _NESTED.subn(b"S", flat)
@@ -124,7 +124,7 @@ def _numbers(arguments: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _made(name: str, arguments: bytes, result: int) -> list[int]:
-    """New descriptors, in the order in which they were made; those that dup2 and dup3 name do not count."""
+    """Return new descriptors in the order of creation, without those that dup2 and dup3 name."""
     if name in ("pipe", "pipe2", "socketpair"):
         pair = _PAIR.search(arguments)
         return [int(fd) for fd in pair.groups()] if pair else []
@@ -140,10 +140,10 @@ def _unescaped(text: bytes) -> bytes:
 def differences(
     seen: dict[int, list[Call]], expected: dict[int, list[Call]], recorded: Iterable[str], paths: bool
 ) -> list[str]:
-    """What is not the same for the threads in strace's log, in words; nothing where all is.
+    """Describe the differences for the threads in strace's log; empty if there are none.
 
-    `recorded` are the names of the calls that the recording is to have, as the kernel's events have them; with `paths`
-    it is to have the paths and the new descriptors, too.
+    `recorded` are the names of the recorded calls in the kernel's events. With `paths`, the paths and the new
+    descriptors must be recorded too.
     """
     names = {_NAMES.get(name, name) for name in recorded}
     found = []
@@ -152,7 +152,7 @@ def differences(
         ours = seen.get(tid, [])
         if theirs and theirs[0].name == "execve":
             begin = next((place for place, call in enumerate(ours) if call.name == "execve"), 0)
-            ours = ours[begin:]  # what strace did in its child before
+            ours = ours[begin:]  # strace's own calls in its child
         for one, other in itertools.zip_longest(ours, theirs):
             if one is None or other is None or not _same(one, other, paths):
                 found.append(f"thread {tid}: iotrace {one}, strace {other}")
@@ -167,6 +167,6 @@ def _same(one: Call, other: Call, paths: bool) -> bool:
         return False
     if not paths:
         return True
-    # The kernel refuses the empty path of most calls before it is a name.
+    # Most calls refuse an empty path before it is read as a name.
     named = [path for path in other.paths[: _PATHS.get(one.name, 0)] if path != b"" or b"" in one.paths]
     return one.paths == named and one.fds == other.fds

@@ -1,4 +1,4 @@
-"""The bundled demo capture is what its manifest says, and its recorder leaves nothing behind."""
+"""The bundled demo capture matches its manifest, and its recorder leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DELETED = {
     "/data/com.example.mail/databases/delete.db-journal": 4,
     "/data/com.example.brows/app_chrome/Default/Cookies-journal": 3,
 }
-"""How often in each round; one for each transaction."""
+"""Deletions in each round: one for each transaction."""
 
 
 def manifest(capture: Path) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def check_manifest(capture: Path) -> None:
 
 
 def check_trace(capture: Path) -> None:
-    """Nothing missing, nothing of another device, every app there and its threads with their process."""
+    """Check that no event is lost or of another device, and that every app has its threads and process."""
     trace = ingest.read(capture / "raw/trace.dat.zst")
     assert sum(trace.events.values()) == sum(cpu["events"] for cpu in told(capture)["cpus"])
     assert (trace.lost_events, trace.losses) == (0, ())
@@ -100,7 +100,7 @@ def check_trace(capture: Path) -> None:
 
 
 def check_privacy(capture: Path, scratch: Path) -> None:
-    """Nothing of the machine but its kernel's threads: no other process, no path, no mount."""
+    """Check that the machine's processes, paths and mounts are absent; only kernel threads are present."""
     for path in (capture / "raw").iterdir():
         content = path.read_bytes() if path.suffix == ".json" else decompressed(path, scratch / "plain").read_bytes()
         assert not re.search(rb"/(home|root|tmp|work|dev/shm|usr|var|opt|etc|bin)/", content), path
@@ -125,7 +125,7 @@ def check_images(capture: Path, scratch: Path) -> None:
 
 
 def check_writes(capture: Path, scratch: Path) -> None:
-    """Every 4 KiB block in which the two images differ was written or discarded in the trace."""
+    """Check that every 4 KiB block in which the two images differ was written or discarded in the trace."""
     before, after = (
         np.fromfile(decompressed(capture / "raw" / name, scratch / "image"), dtype=np.uint8).reshape(-1, 4096)
         for name in IMAGES
@@ -140,7 +140,7 @@ def check_writes(capture: Path, scratch: Path) -> None:
 
 
 def check_names(capture: Path, rounds: int) -> None:
-    """Every byte of a file has a path, that of the workload, also of files that were renamed and are gone."""
+    """Check that all data has the workload's path, also for files that were renamed or deleted."""
     opened = androstep.open(capture)
     data = opened.io.filter(pl.col("op") == "write", pl.col("block_type") == "data").collect()
     assert data["path"].null_count() == 0
@@ -156,7 +156,7 @@ def check_names(capture: Path, rounds: int) -> None:
 
 
 def test_only_names_of_recorders_stay(tmp_path: Path) -> None:
-    """Whatever others did to the device: to recorders that do not exist the apps are others, too."""
+    """Without recorders, even the apps count as other processes and lose their names."""
     from redact import redact
 
     trace = decompressed(DEMO / "raw/trace.dat.zst", tmp_path / "trace.dat")
@@ -213,7 +213,7 @@ def test_bundled_capture_tells_nothing_of_the_recording_machine(tmp_path: Path) 
 
 @pytest.fixture
 def tracefs(tmp_path: Path) -> Iterator[Path]:
-    """tracefs, mounted for the test alone; skips where recording is impossible."""
+    """Mount tracefs for the test; skip it if recording is impossible."""
     if not Path("/dev/loop-control").exists() or shutil.which("mke2fs") is None:
         pytest.skip("no loop devices or no e2fsprogs")
     with machine.shared(machine.MOUNTS), tracing.mounted(tmp_path) as top:
@@ -226,7 +226,7 @@ def start(output: Path, rounds: int, path: str = os.environ.get("PATH", os.defpa
 
 
 def left_behind(pid: int) -> list[str]:
-    """Whatever of recorder `pid` is still on the system."""
+    """Return everything of recorder `pid` that is still on the system."""
     name = f"androstep-demo-{pid}"
     loops = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
@@ -235,7 +235,7 @@ def left_behind(pid: int) -> list[str]:
 
 
 def instances(pid: int, tracefs: Path) -> list[Path]:
-    """The trace instances of the programs that process `pid` runs."""
+    """Return the trace instances of the child processes of `pid`."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [tracefs / "instances" / name for child in children for name in tracing.instances_of(tracefs, int(child))]
 
@@ -243,7 +243,7 @@ def instances(pid: int, tracefs: Path) -> list[Path]:
 @pytest.mark.prove  # record.py takes a static iotrace
 @pytest.mark.root
 def test_recording(tmp_path: Path, tracefs: Path) -> None:
-    # Of root, with no capabilities: even a tracer that has hardly any may look at it. Its name is no UTF-8.
+    # A root process without capabilities: even a tracer with hardly any may inspect it. Its name is not UTF-8.
     shell = tmp_path / os.fsdecode(b"\xff")
     shell.symlink_to("/bin/sh")
     busy = [shell, "-c", "while sleep 0.05; do :; done"]
@@ -274,7 +274,7 @@ def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: 
     while not any(list(Path(top).glob(installed)) for top in ("/dev/shm", tempfile.gettempdir())):
         assert recorder.poll() is None, recorder.communicate()[1]
         time.sleep(0.05)
-    assert len(left_behind(recorder.pid)) >= 4  # loop, mounts, directory: the check sees what there is
+    assert len(left_behind(recorder.pid)) >= 4  # loop, mounts, directory: the check sees what exists
     (instance,) = instances(recorder.pid, tracefs)
 
     recorder.send_signal(number)
@@ -288,7 +288,7 @@ def test_interrupted_recording_leaves_nothing(number: signal.Signals, tmp_path: 
 @pytest.mark.prove  # record.py takes a static iotrace
 @pytest.mark.root
 def test_failed_recording_says_why_and_leaves_nothing(tmp_path: Path, tracefs: Path) -> None:
-    """Without mke2fs it fails with its own /proc already mounted."""
+    """Without mke2fs it fails after its own /proc was mounted."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for program in ("mount", "umount"):

@@ -1,4 +1,4 @@
-"""iotrace on an ext4 loop device: what it writes against trace-cmd and the reader, and how it ends."""
+"""iotrace on an ext4 loop device: its files against trace-cmd and the reader, and how it ends."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Disk:
     out: Path
 
     def iotrace(self, *arguments: str | Path | bytes, status: int = 0, **options: Any) -> str:
-        """Records this device into `out`; what was said."""
+        """Record this device into `out` and return the messages."""
         command = (built.program("iotrace"), "-o", self.out, "--device", self.device, *arguments)
         return built.run(*command, status=status, **options).stderr.decode("utf-8", "replace")
 
     def begun(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A recording that has listed its files and goes on."""
+        """Start a recording and return after it has listed its files."""
         command: list[str | Path] = [built.program("iotrace"), "-o", self.out, "--device", self.device, *arguments]
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         while not (self.out / "before.rec").exists() or not record_is_whole(self.out / "before.rec"):
@@ -75,12 +75,12 @@ class Disk:
 
 
 def pages(nr: int) -> int:
-    """Pages that WRITES writes."""
+    """Return the number of pages that WRITES writes."""
     return sum(number % 4 + 1 for number in range(nr))
 
 
 def record_is_whole(path: Path) -> bool:
-    """Whether a listing has its trailer: until then it counts as cut."""
+    """Return whether a listing has its trailer; without it, it counts as truncated."""
     try:
         return not record.read(path).losses
     except Exception:
@@ -102,7 +102,7 @@ def tracefs(tmp_path: Path) -> Iterator[Path]:
 
 
 def reported(trace: Path) -> tuple[Counter[int], Counter[str], int]:
-    """Events by CPU and by name, and lost events, as trace-cmd prints them."""
+    """Return events by CPU and by name, and lost events, as trace-cmd prints them."""
     if shutil.which("trace-cmd") is None:
         pytest.skip("no trace-cmd")
     done = subprocess.run(["trace-cmd", "report", trace], capture_output=True, timeout=120)
@@ -131,7 +131,7 @@ def test_trace_cmd_and_the_reader_see_what_was_recorded(disk: Disk, preset: str)
     read = decoded(disk.out / "trace.dat")
     assert per_cpu(recording, "events") == per_cpu(recording, "read_events") == cpus == read.per_cpu
     assert names == read.events
-    assert names["print"] == 1  # the mark of the end
+    assert names["print"] == 1  # the end marker
     assert set(names) - {"print"} <= {row["event"].split("/")[1] for row in recording["events"]}
     assert recording["complete"] and recording["stopped_by"] == "command" and recording["command_status"] == 0
     assert recording["lost_events"] == 0 and f"{cpus.total()} events" in said
@@ -208,7 +208,7 @@ def test_time_and_size_end_a_recording_and_its_command(disk: Disk, tmp_path: Pat
 
 
 LEAVES_A_DEAD_RECORDER = pytest.mark.alone
-"""What a killed recorder left is saved by whichever iotrace starts next, which must be none of a test beside this."""
+"""Run alone: the next iotrace saves the remains of a killed recorder, and must not be that of another test."""
 
 
 @pytest.mark.root
@@ -274,7 +274,8 @@ def test_what_a_killed_recorder_lost_is_counted(disk: Disk, tracefs: Path) -> No
     assert per_cpu(recording, "events") == cpus
     overruns = list(per_cpu(recording, "overrun").values())
     assert recording["lost_events"] == sum(overruns) > 0
-    # The kernel's own mark in a CPU's pages is seldom absent after a kill; its counters, in recording.json, never are.
+    # The kernel's lost-events flag in a CPU's pages may be absent after a kill; the counters in recording.json never
+    # are.
     assert lost in {sum(marked) for number in range(len(overruns) + 1) for marked in combinations(overruns, number)}
 
 
@@ -486,7 +487,7 @@ def test_without_root(tmp_path: Path) -> None:
 
 
 def calls_differ(recording: Path, log: Path) -> list[str]:
-    """Where iotrace's calls are not those in strace's log; paths and new descriptors count where they were recorded."""
+    """Compare iotrace's calls with strace's log, including paths and new descriptors if they were recorded."""
     facts = json.loads((recording / "recording.json").read_text("utf-8"))
     numbers = (facts["syscall_numbers"] or {"numbers": {}})["numbers"]
     names = [row["event"].partition("/sys_enter_")[2] for row in facts["events"] if "/sys_enter_" in row["event"]]
@@ -547,7 +548,7 @@ def test_what_was_open_before_calls_were_recorded_is_listed(disk: Disk, preset: 
 
 
 def narrow_program(directory: Path) -> subprocess.Popen[bytes]:
-    """A running program of 32 bits, which does nothing (29 is pause)."""
+    """Start a 32-bit program that does nothing (29 is pause)."""
     (directory / "narrow.c").write_text('void _start(void) { for (;;) __asm__ volatile("int $0x80" ::"a"(29)); }')
     if compiling.tried("-m32", "-nostdlib", "-static", "-o", directory / "narrow", directory / "narrow.c").returncode:
         pytest.skip("gcc makes no 32-bit programs")
@@ -565,7 +566,7 @@ exec "$@"
 
 
 @pytest.mark.root
-@pytest.mark.alone  # its mount namespace would keep alive what tests beside it unmount
+@pytest.mark.alone  # its mount namespace would keep alive what concurrent tests unmount
 def test_calls_by_number_where_the_kernel_has_no_event_for_each(disk: Disk, tracefs: Path, tmp_path: Path) -> None:
     if not (tracefs / "events" / "syscalls").is_dir():
         pytest.skip("this kernel has no event for each call anyway")
@@ -658,7 +659,7 @@ int main(int argc, char **argv)
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
-    """A program that asks btf.c, type information of STRUCTS, and what the compiler says of them."""
+    """Compile a program that queries btf.c; return it, type information of STRUCTS, and the compiler's view of them."""
     directory = tmp_path_factory.mktemp("btf")
     (directory / "structs.c").write_text(STRUCTS)
     (directory / "ask.c").write_text(ASK)

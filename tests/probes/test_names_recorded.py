@@ -1,4 +1,4 @@
-"""names.rec on an ext4 loop device: files that live for a millisecond have names, whatever these are."""
+"""names.rec on an ext4 loop device: files that exist for a millisecond have names, whatever these are."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_deleted_files_have_their_names(disk: Mounted, tmp_path: Path) -> None:
     assert by_path["/settings"] == ["/settings.tmp", "/settings"]
     assert f"/{SHOWN}" in by_path
     assert by_path["/two/first"] == ["/one/first", "/two/first"]
-    # Which of its two links went last is not told where making and removing one became one event.
+    # The order of its two unlinks is unknown if creation and removal were merged into one event.
     assert {"/two/second", "/kept"} in (set(by_path.get("/kept", ())), set(by_path.get("/two/second", ())))
     data = io.filter(pl.col("block_type") == "data", pl.col("op") == "write")
     assert data.height > 40 and data["path"].null_count() == 0
@@ -113,7 +113,7 @@ def test_blocks_alone_need_no_names(disk: Mounted, tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.alone  # what a killed recorder left is saved by whichever iotrace starts next
+@pytest.mark.alone  # the next iotrace saves the remains of a killed recorder
 def test_what_a_killed_recorder_had_read_stays(disk: Mounted, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = subprocess.Popen(
@@ -132,11 +132,11 @@ def test_what_a_killed_recorder_had_read_stays(disk: Mounted, tmp_path: Path) ->
 
 
 @pytest.mark.root
-@pytest.mark.alone  # another iotrace's calls are recorded
+@pytest.mark.alone  # another iotrace's calls would be recorded
 def test_its_reader_is_none_of_the_recorded_programs(disk: Mounted, tmp_path: Path) -> None:
     out = recorded(disk, tmp_path / "out", "block+fs+syscalls")
     with warnings.catch_warnings():  # some program of this machine may be in a call when the recording ends
         warnings.simplefilter("ignore", LossWarning)
         capture = androstep.open(out)
     calls = capture.table("syscalls").filter(pl.col("comm") == "iotrace").collect()
-    assert calls["call"].unique().to_list() == ["execve"]  # of the command, which is called so until then
+    assert calls["call"].unique().to_list() == ["execve"]  # by the command, which has this name until then

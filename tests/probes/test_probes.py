@@ -1,4 +1,4 @@
-"""The C side of the probes: their own tests under sanitizers, their words, and their schemas against schemas/."""
+"""The C code of the probes: its tests under sanitizers, its help texts, and its schemas against schemas/."""
 
 from __future__ import annotations
 

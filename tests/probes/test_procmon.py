@@ -1,4 +1,4 @@
-"""procmon: what it reads against what the kernel tells others, its ticks, its cost to no one, and hostile machines."""
+"""procmon: its readings against other sources, its ticks, its overhead, and hostile machines."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ PATIENCE_S = 120
 
 
 def sampled(path: Path, *words: str | Path) -> Records:
-    """The records of procmon with these words."""
+    """Run procmon with these options and return its records."""
     built.run(built.program("procmon"), "-q", "-o", path, *words)
     return record.read(path)
 
 
 def samples(records: Records) -> pl.DataFrame:
-    """All readings in order of time."""
+    """Return all readings in order of time."""
     machine = Machine(os.sysconf("SC_PAGESIZE"), 1_000_000_000 // os.sysconf("SC_CLK_TCK"), records.header["opened_ns"])
     rows, baseless = procmon_readings.samples(records.tables["text"], machine)
     assert not baseless
@@ -42,18 +42,18 @@ def samples(records: Records) -> pl.DataFrame:
 
 
 def readings(records: Records, counter: str, **of: str | int) -> pl.DataFrame:
-    """The readings of a counter in order of time."""
+    """Return the readings of a counter in order of time."""
     return samples(records).filter(counter=counter, **of)
 
 
 def last(records: Records, counter: str, **of: str | int) -> int:
-    """The last value of a counter, that of all that are of this."""
+    """Return the last value of a counter, summed over all instances that match."""
     found = readings(records, counter, **of).group_by("instance", "pid").last()
     return int(found["value"].to_numpy().sum())
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Until something has happened."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -62,7 +62,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def running(path: Path, *words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
-    """procmon at work, when it has written its first readings; ended in any case."""
+    """Run procmon, yield after its first readings, and kill it at the end."""
     command = [built.program("procmon"), "-q", "-o", path, *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
@@ -99,20 +99,20 @@ def test_what_a_command_used_is_what_the_kernel_told_the_command(tmp_path: Path)
     io = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     of = {"pid": int(pid)}
     used = (last(records, "stat.utime", **of) + last(records, "stat.stime", **of)) / 1e9
-    assert -0.03 < used - float(seconds) < 0.3  # ticks of 10 ms, each rounded down; what exit takes
+    assert -0.03 < used - float(seconds) < 0.3  # ticks of 10 ms, each rounded down, and the exit
     assert last(records, "stat.majflt", **of) >= int(faults)
-    # What the process wrote last is the text that says what it wrote before.
+    # The last write of the process is the text with its earlier writes.
     assert last(records, "io.wchar", **of) == io["wchar:"] + told.stat().st_size
     assert last(records, "io.syscw", **of) == io["syscw:"] + 1
     assert last(records, "io.write_bytes", **of) >= io["write_bytes:"]
-    assert readings(records, "io.wchar", **of)["value"][0] == 0  # it began while procmon was there
+    assert readings(records, "io.wchar", **of)["value"][0] == 0  # it began while procmon was running
     task = records.tables["task"].filter(pid=int(pid))
     assert task["uid"].to_list()[-1] == os.getuid()
     assert records.complete
 
 
 def counters_now() -> dict[tuple[str, str], int]:
-    """Some counters that only grow, as Python reads them."""
+    """Return some counters that only grow, as Python reads them."""
     found: dict[tuple[str, str], int] = {}
     tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     for line in Path("/proc/stat").read_text().splitlines():
@@ -128,7 +128,7 @@ def counters_now() -> dict[tuple[str, str], int]:
             found[f"vmstat.{key}", ""] = int(value)
     for line in Path("/proc/diskstats").read_text().splitlines():
         _, _, disk, *values = line.split()
-        if disk.startswith("loop"):  # a partition that another test makes anew begins to count anew
+        if disk.startswith("loop"):  # a partition that another test recreates restarts its counters
             continue
         for place, name in ((0, "read_ios"), (2, "read_sectors"), (4, "write_ios"), (6, "write_sectors")):
             found[f"diskstats.{name}", disk] = int(values[place])
@@ -161,7 +161,7 @@ def test_counters_lie_between_what_python_reads_before_and_after(tmp_path: Path)
 
 
 def disks() -> set[str]:
-    """Those that the machine has now: other tests make some, and take them away."""
+    """Return the current disks, which other tests may add and remove."""
     return {line.split()[2] for line in Path("/proc/diskstats").read_text().splitlines()}
 
 
@@ -187,7 +187,7 @@ def test_a_reading_between_equal_ones_is_left_out(tmp_path: Path) -> None:
     stayed = (pl.col("scope") != "device") | pl.col("instance").is_in(there)
     spans = rows.filter(stayed).group_by("series").agg(pl.col("ts_ns").min(), last=pl.col("ts_ns").max(), n=pl.len())
     ticks = records.tables["tick"]
-    assert spans.filter(pl.col("n") == 2).height > 5  # what never changed has its ends
+    assert spans.filter(pl.col("n") == 2).height > 5  # a constant counter has its two ends
     assert (spans["last"] >= ticks["ts_ns"][-1]).all() and (spans["ts_ns"] <= ticks["ts_ns"][1]).all()
 
 
@@ -206,7 +206,7 @@ def test_ticks_are_where_they_should_be_or_counted(tmp_path: Path) -> None:
         assert process.wait(PATIENCE_S) == 0
     records = record.read(path)
     ticks = records.tables["tick"]
-    grid = ticks[1:-1]  # the first reading begins the ticks, the last is when the end came
+    grid = ticks[1:-1]  # the first reading starts the ticks, the last one is at the end
     steps = grid["ts_ns"].diff().drop_nulls()
     assert (steps % 10_000_000 == 0).all()
     assert (steps // 10_000_000 - 1).to_list() == grid["missed"][1:].to_list()
@@ -227,7 +227,7 @@ def test_signals_end_it_with_a_whole_file(tmp_path: Path, number: signal.Signals
 
 
 def blocks_of_ticks(content: bytes) -> list[list[int]]:
-    """When the ticks of each block of ticks were to be, by FORMAT.md."""
+    """Return the scheduled times in each block of ticks, according to FORMAT.md."""
     types = {kind["name"]: kind for kind in built.described("procmon")["types"]}
     tick, found, at = types["tick"], [], 0
     while at < len(content):
@@ -241,7 +241,7 @@ def blocks_of_ticks(content: bytes) -> list[list[int]]:
 
 
 def written_ticks(path: Path) -> list[list[int]]:
-    """The blocks of ticks in a file that is being written; none where its end is being written just now."""
+    """Return the blocks of ticks in a file that is being written; none if its end is incomplete."""
     try:
         return blocks_of_ticks(path.read_bytes())
     except struct.error:
@@ -259,7 +259,7 @@ def test_nothing_waits_for_more_than_a_second(tmp_path: Path, hz: str) -> None:
     blocks = blocks_of_ticks(path.read_bytes())
     assert len(blocks) >= 3 and len(blocks[0]) == 1
     for before, block in itertools.pairwise(blocks):
-        # By the tick that is a second behind the last block at the latest.
+        # A block ends at the latest with the first tick a second after the previous block.
         assert all(ts_ns < before[-1] + 1_000_000_000 for ts_ns in block[:-1])
 
 
@@ -359,7 +359,7 @@ def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(
             built.program("procmon"), "-q", "-o", tmp_path / "b.rec", "--time", f"{time_ms}ms", "--hz", "100", "--",
             "sh", "-c", script, told, ready,
         )  # fmt: skip
-        if ready.exists():  # else its time was over before the shell had set its trap
+        if ready.exists():  # otherwise the time was over before the shell had set its trap
             break
     assert told.read_text() == "ended\n" and done.stderr == b""
     assert record.read(tmp_path / "b.rec").complete
@@ -388,7 +388,7 @@ sys.stdin.read()
 
 @contextmanager
 def sleeping(name: bytes) -> Iterator[int]:
-    """A process of this name that waits; its number."""
+    """Start a waiting process with this name and yield its id."""
     process = subprocess.Popen([sys.executable, "-S", "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -435,7 +435,7 @@ def test_where_more_work_than_may_be_read_at_a_tick_each_has_its_turn(tmp_path: 
             read = rows.group_by("pid").agg(pl.col("value").n_unique())
             if (
                 read.height == BUSY_CHILDREN and read["value"].to_numpy().min() >= 4
-            ):  # else some had no CPU in that time
+            ):  # otherwise some got no CPU in that time
                 break
     finally:
         os.killpg(busy.pid, signal.SIGKILL)

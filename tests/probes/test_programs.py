@@ -1,4 +1,4 @@
-"""Where the programs are found: a named directory, the checkout, the installed package."""
+"""Search order of the programs: a named directory, the checkout, the installed package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = programs.TARGETS[platform.machine()]
 
 
 def put(directory: Path, target: str, name: str = "iotrace") -> Path:
-    """An empty program."""
+    """Make an empty program."""
     path = directory / target / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -25,7 +25,7 @@ def put(directory: Path, target: str, name: str = "iotrace") -> Path:
 
 @pytest.fixture(autouse=True)
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout in which nothing is built."""
+    """Return a checkout in which nothing is built."""
     monkeypatch.delenv(programs.VARIABLE, raising=False)
     monkeypatch.setattr(programs, "_CHECKOUT", tmp_path / "checkout")
     return tmp_path / "checkout"
@@ -33,7 +33,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installed androstep-probes without programs."""
+    """Make an installed androstep-probes without programs."""
     path = tmp_path / "site" / "androstep_probes"
     path.mkdir(parents=True)
     (path / "__init__.py").touch()
