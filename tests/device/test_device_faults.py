@@ -91,7 +91,7 @@ TABLE = {
     ),
     ("probe killed", "monitor"): (SAMPLES_CUT, WHOLE["monitor"], "nothing"),
 }
-"""By fault and operation: what is said (… stands for what differs), what is kept here, what is left on the phone."""
+"""By fault and operation: the messages (with … for what differs), the result here, and what remains on the phone."""
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,7 @@ setsid sh -c 'trap "exit 0" TERM; while [ ! -e "$PHONE/time_is_over" ]; do sleep
     >/dev/null 2>&1 &
 echo $!
 """
-"""Takes its configuration from standard input, prints its process, and runs until it is ended."""
+"""Read the configuration from standard input, print the process id, and run until terminated."""
 
 PROGRAMS = {
     "id": "echo 2000",

@@ -36,7 +36,7 @@ recording.MEMORY = (sys.argv.pop(1),)
 from androstep_analysis import cli
 sys.exit(cli.main(["top", "--on", "local", *sys.argv[1:]]))
 """
-"""`androstep top` that keeps everything in one directory, where a test finds what is left."""
+"""`androstep top` with all its files in one directory, so that a test can find what remains."""
 HOSTILE = "[red]a;$(reboot)\x1b[31m"
 WORKLOAD = f"""
 import os, sys, time
@@ -58,7 +58,7 @@ while block < rounds:
     block += 1
     time.sleep(0.02)
 """
-"""Reads and syncs, and makes and renames files once there is a file `go`."""
+"""Read and sync, and create and rename files once there is a file `go`."""
 
 
 @pytest.fixture

@@ -160,8 +160,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"panel"},
     ),
 }
-"""The parts of the package and of its largest folders, from the ground up: each imports only from rows before its own.
-"""
+"""The layers of the package and of its largest folders, from the bottom up. Each may import only from rows before it."""
 
 
 @pytest.mark.parametrize("folder", LAYERS)

@@ -22,7 +22,7 @@ FITS = {
     "bool": {"int32"},
     "enum": {"string"},
 }
-"""For the dtype of a column, the dtypes of fields whose every value it holds."""
+"""For the dtype of a column, the dtypes of fields whose values all fit into it."""
 
 DESCRIBED = ["extmap", "iobench", "ioreplay", "procmon"]
 
@@ -73,7 +73,7 @@ HELP = {
     "iotrace": ("usage: iotrace -o DIR", "--device", "--finish", "block+fs+syscalls"),
     "procmon": ("usage: procmon -o FILE", "--hz", "--groups", "pressure"),
 }
-"""What the help of each probe must say; iobench's is longer (tests/bench/test_iobench_options.py)."""
+"""Texts that the help of each probe must contain; iobench's is longer (tests/bench/test_iobench_options.py)."""
 
 
 @pytest.mark.parametrize("name", HELP)

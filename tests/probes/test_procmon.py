@@ -421,7 +421,7 @@ while True:
     os.read(file, 1)
     time.sleep(0.05)
 """
-"""Processes that do next to nothing, but all the time."""
+"""Processes that do very little, but continuously."""
 
 
 @pytest.mark.prove
@@ -452,7 +452,7 @@ for name in ("fir" "st", "sec" "ond"):
     while time.process_time() < end or name.encode() not in open(sys.argv[1], "rb").read():
         pass
 """
-"""Works under each name until the file of procmon has it, which is a second later at most."""
+"""Works under each name until procmon has recorded it, which takes at most a second."""
 
 
 @pytest.mark.prove
