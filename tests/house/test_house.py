@@ -160,7 +160,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"panel"},
     ),
 }
-"""The layers of the package and of its largest folders, from the bottom up. Each may import only from rows before it."""
+"""Layers of the package and of its largest folders, from the bottom up. Each may import only from rows before it."""
 
 
 @pytest.mark.parametrize("folder", LAYERS)
