@@ -1,4 +1,4 @@
-"""libFuzzer on one decoder, in a process that `fuzzing.run` starts: driver.py TARGET [libFuzzer's arguments]."""
+"""Run libFuzzer on one decoder, in a process of `fuzzing.run`: driver.py TARGET [libFuzzer's arguments]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Inputs, pieces and tables (fuzz.h).
+// Inputs, chunks and tables of the fuzzers (fuzz.h).
 #include "fuzz.h"
 
 enum { KNOBS = 8, PIECES = 16 };
@@ -14,7 +14,7 @@ struct input input_of(const uint8_t *data, size_t size)
     if (given)
         memcpy(knobs, data + size - given, given);
     input = (struct input){.data = data, .size = size - given, .longest = (size_t)1 << knobs[7] % 13};
-    if (input.longest < input.size / PIECES) // a long input in single bytes would take long
+    if (input.longest < input.size / PIECES) // limits the number of chunks of a long input
         input.longest = input.size / PIECES;
     memcpy(input.knobs, knobs, sizeof(input.knobs));
     memcpy(&input.random, knobs, sizeof(input.random));
@@ -23,7 +23,7 @@ struct input input_of(const uint8_t *data, size_t size)
 
 size_t input_choose(struct input *input, size_t limit)
 {
-    // Knuth's linear congruential generator for MMIX.
+    // Knuth's linear congruential generator (MMIX).
     input->random = input->random * 6364136223846793005u + 1442695040888963407u;
     return (size_t)(input->random >> 33) % limit;
 }
@@ -85,7 +85,7 @@ void table_clear(struct table *table)
                 memcpy(&number, at, sizeof(number));
                 must(number == NO_STRING || number < strings_count(table->strings));
             }
-            if (table->kinds[column] < KIND_UINT32) { // what stands for null there is the lowest number
+            if (table->kinds[column] < KIND_UINT32) { // null is the lowest number
                 memset(at, 0, width);
                 at[width - 1] = 0x80;
             } else {
@@ -103,7 +103,7 @@ void table_renew(struct table *table)
     table->strings = strings_new();
 }
 
-// Reads behind its piece, for the test that a fuzzer finds such a thing.
+// Reads past the end of its chunk, for the test that a fuzzer finds such an error.
 API int fuzz_broken(const uint8_t *data, size_t size)
 {
     uint8_t *piece = exact(data, size);

@@ -1,7 +1,7 @@
-// What the fuzzers of the compiled decoders share: an input that is cut into pieces, and a decoder that was told what
-// Python tells it (driver.py).
+// Functions shared by the fuzzers of the compiled decoders. They split the input into chunks and set each decoder up
+// with the calls that Python makes (driver.py).
 //
-// Each piece is a block of its own of exactly its size, and gone before the next one comes, as Python's pieces are.
+// As with Python's chunks, each chunk is allocated at its exact size and freed before the next one.
 #pragma once
 
 #include "core/table.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Bytes for a decoder, and the knobs behind them, which choose the cuts and whatever else a loop may do in several
-// ways.
+// The bytes for a decoder. The last bytes of the input are knobs: they select the sizes of the chunks and other
+// variations of the fuzzer.
 struct input {
     const uint8_t *data;
     size_t size;
@@ -21,22 +21,22 @@ struct input {
 
 struct input input_of(const uint8_t *data, size_t size);
 
-// A number below `limit`.
+// Returns a pseudorandom number below `limit`.
 size_t input_choose(struct input *input, size_t limit);
 
-// Bytes of the next piece: as few as one, or as many as thousands.
+// Returns the size of the next chunk, from one byte to thousands.
 size_t input_cut(struct input *input);
 
-// Zeros, to be freed.
+// Returns zeroed memory, to be freed.
 void *allocate(size_t bytes);
 
-// A copy of some bytes, to be freed.
+// Returns a copy of exactly `size` bytes, to be freed.
 uint8_t *exact(const uint8_t *data, size_t size);
 
-// Ends the process where what must hold does not.
+// Aborts the process if the condition does not hold.
 void must(bool holds);
 
-// A function that Python calls with a handle and these arguments before it feeds the decoder.
+// A call that Python makes with a handle and these arguments before it feeds the decoder.
 struct said {
     void (*function)(void *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
     uint64_t arguments[7];
@@ -44,8 +44,8 @@ struct said {
 
 enum { MAX_TABLES = 8, MAX_WAYS = 8 };
 
-// What driver.py prepared: tables, by the number that the fuzzer has for them, ways to set a decoder up, and whatever
-// else it needs.
+// Data from driver.py: tables, by the fuzzer's index of each, alternative sequences of setup calls, and further
+// addresses.
 struct prepared {
     struct table *tables[MAX_TABLES];
     const struct said *ways[MAX_WAYS];
@@ -56,10 +56,10 @@ struct prepared {
 
 extern struct prepared prepared;
 
-// Tells `handle` all of a way.
+// Makes all setup calls of a sequence on `handle`.
 void say(void *handle, size_t way);
 
-// Hands a table's rows on: looks at them, and begins a table anew, with strings of its own or the same ones. The
-// strings of a table without any are the caller's.
+// Checks and drains a table; table_renew also gives it new strings. If `strings` is NULL, they belong to the caller and
+// are not checked.
 void table_renew(struct table *table);
 void table_clear(struct table *table);

@@ -1,4 +1,4 @@
-// Files of blktrace, as ingest/block/blktrace.py feeds them.
+// Fuzzes blktrace files, fed as in ingest/block/blktrace.py.
 #include "fuzz.h"
 
 #include "decode/blktrace/state.h"
@@ -18,7 +18,7 @@ API void blktrace_threads(const struct blktrace *trace, uint32_t *pids, uint32_t
 
 enum { MAX_STREAMS = 3 };
 
-// A part of the input as a file, and what of it the decoder looks at.
+// A part of the input as a file, and the chunk of it that the decoder has.
 struct file {
     const uint8_t *data;
     size_t size;
@@ -36,7 +36,7 @@ static bool feed(struct blktrace *trace, struct input *input, struct file *files
     if (file->is_last)
         return false;
     used = file->fed ? blktrace_used(trace, number) : 0;
-    file->piece = used || !file->fed ? input_cut(input) : 2 * file->piece; // a record is longer
+    file->piece = used || !file->fed ? input_cut(input) : 2 * file->piece; // the record is longer than the chunk
     file->offset += used;
     must(file->offset <= file->size);
     size = file->piece < file->size - file->offset ? file->piece : file->size - file->offset;

@@ -1,5 +1,5 @@
-// What works on columns that Python made: the linker of requests, the cleaner of calls and the orders of a replay.
-// Bytes of the input choose values from those that such columns can hold.
+// Fuzzes functions on columns from Python: the linker of requests, the cleaner of calls and the dependencies of a
+// replay. Bytes of the input select among values that such columns can have.
 #include "fuzz.h"
 
 #include "calls/calls.h"
@@ -8,7 +8,7 @@
 #include "calls/output.h"
 #include "link/requests.h"
 
-// Rows of an input: `width` bytes each.
+// Rows of an input, of `width` bytes each.
 struct rows {
     const uint8_t *at;
     size_t count;
@@ -25,7 +25,7 @@ static uint8_t byte_of(const struct rows *rows, size_t row, size_t place)
     return rows->at[row * rows->width + place];
 }
 
-// A column whose values are chosen from `choices` by some bits of a byte of each row, in a block of exactly its size.
+// Builds a column in an allocation of its exact size. Some bits of a byte of each row select its value from `choices`.
 #define CHOSEN(type, rows, place, shift, choices)                                                                      \
     ({                                                                                                                 \
         type *column_ = allocate((rows)->count * sizeof(*column_));                                                    \
@@ -54,7 +54,7 @@ static const char *const words[] = {"W", "FWS", "R", "a name of more than twelve
 
 enum { NR_WORDS = sizeof(words) / sizeof(*words), NR_MEANINGS = 5 };
 
-// Words or none of them, chosen by a byte of each row; in bits and views that begin at row `offset`.
+// Builds texts, some of them null, selected by a byte of each row. The arrays begin at row `offset`.
 static struct texts words_of(const struct rows *rows, size_t place, size_t offset)
 {
     struct text_view *views = allocate((rows->count + offset) * sizeof(*views));
@@ -268,7 +268,7 @@ API int fuzz_calls(const uint8_t *data, size_t size)
         flags[row] = some_flags[byte_of(rows, row, 11) >> 4];
     calls = calls_clean(&told, strings, reasons, kept, input.knobs[0] % 3, input.knobs[1] & 1);
     calls_count(calls, &counts);
-    // Tables of no more rows than there are of calls: what the cleaner counted must fit.
+    // The capacity of the tables is that of the calls: the rows that the cleaner counted must fit.
     for (size_t n = 0; n < 3; n++) {
         strings_free(prepared.tables[n]->strings);
         prepared.tables[n]->strings = strings;

@@ -1,4 +1,5 @@
-// Pages of the kernel's ring buffer, as ingest/ftrace/binary.py feeds them: once for names and counts, once for rows.
+// Fuzzes pages of the kernel's ring buffer, fed as in ingest/ftrace/binary.py: one run for names and counts, one for
+// rows.
 #include "fuzz.h"
 
 #include "decode/ftrace/state.h"
@@ -16,15 +17,15 @@ API void ftrace_feed(struct ftrace *ftrace, size_t number, const uint8_t *data, 
 API const struct page_totals *ftrace_totals(const struct ftrace *ftrace);
 API int64_t ftrace_run(struct ftrace *ftrace);
 API size_t ftrace_records(const struct layout *layout, const uint8_t *data, size_t size, uint64_t *starts,
-                          uint64_t *sizes, uint64_t *times, size_t allocate, struct page_totals *totals);
+                          uint64_t *sizes, uint64_t *times, size_t capacity, struct page_totals *totals);
 
-enum { DONE = -1, FULL = -2, MAX_STREAMS = 3, TASK_EVENT_BYTES = 56, ROOM = 16, CENSUS = 0, ROWS = 1 };
+enum { DONE = -1, FULL = -2, MAX_STREAMS = 3, TASK_EVENT_BYTES = 56, CAPACITY = 16, CENSUS = 0, ROWS = 1 };
 enum { PROGRAMS, CODE, VERSIONS };
 
 struct task_events {
     void *rows;
     uint64_t count;
-    uint64_t allocate;
+    uint64_t capacity;
 };
 
 struct clock {
@@ -33,7 +34,7 @@ struct clock {
     int64_t offset_ns;
 };
 
-// A part of the input as the pages of a CPU, and those that the decoder looks at.
+// A part of the input as the pages of a CPU, and the pages that the decoder has.
 struct cpu {
     const uint8_t *data;
     size_t size;
@@ -94,8 +95,8 @@ static void census(struct input input)
 {
     struct strings *names = strings_new();
     struct code code = {0};
-    uint8_t *rows = allocate(ROOM * TASK_EVENT_BYTES);
-    struct task_events events = {rows, 0, ROOM};
+    uint8_t *rows = allocate(CAPACITY * TASK_EVENT_BYTES);
+    struct task_events events = {rows, 0, CAPACITY};
     size_t pages[MAX_STREAMS];
     struct run run;
 
@@ -142,7 +143,7 @@ static void rows(struct input input)
     end(&run);
 }
 
-// As ftrace_raw.py looks at the start of a file.
+// Reads the records of one page, as ftrace/raw.py does at the start of a file.
 static void records(struct input input)
 {
     size_t size = input.size / 8 * 8, most = size / 4;

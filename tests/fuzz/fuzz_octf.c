@@ -1,4 +1,4 @@
-// Queues of Open-CAS, as ingest/block/opencas.py feeds them.
+// Fuzzes queues of Open-CAS, fed as in ingest/block/opencas.py.
 #include "fuzz.h"
 
 struct octf;
@@ -42,7 +42,7 @@ static void read_queue(struct octf *octf, struct input *input, const uint8_t *da
         place += done;
         if (length - done > MESSAGE_BYTES || place + length - done >= size)
             break;
-        if (!done) // longer than a message can be, and than what is left here
+        if (!done) // the message is longer than the limit or the rest of the queue
             break;
     }
 }

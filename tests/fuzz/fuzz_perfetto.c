@@ -1,4 +1,4 @@
-// Perfetto traces, as ingest/perfetto/decoder.py feeds them.
+// Fuzzes Perfetto traces, fed as in ingest/perfetto/decoder.py.
 #include "fuzz.h"
 
 #include "decode/perfetto/state.h"
@@ -13,14 +13,14 @@ API const void *perfetto_tasks(struct perfetto *trace, size_t *rows);
 
 enum { IS_FINAL = 1, IS_INNER = 2, NOTES = 16, NO_ACTIONS = 0, ACTIONS = 1 };
 
-static void make_room(struct output *output)
+static void drain_tables(struct output *output)
 {
     for (size_t number = 1; number < NR_TABLES; number++)
         if (output->tables[number])
             table_clear(output->tables[number]);
 }
 
-// Decodes a piece to its end, and what it holds packed as if it were not.
+// Decodes a chunk to its end. The data of compressed packets is decoded as if it were not compressed.
 static size_t decode_piece(struct perfetto *trace, struct output *output, const uint8_t *piece, size_t size,
                            unsigned flags)
 {
@@ -48,7 +48,7 @@ static size_t decode_piece(struct perfetto *trace, struct output *output, const 
         output->nr_notes = 0;
         place += used;
         if (status == FULL)
-            make_room(output);
+            drain_tables(output);
     }
     return place;
 }

@@ -1,4 +1,4 @@
-// Logs of strace, as ingest/syscalls/strace.py feeds them.
+// Fuzzes logs of strace, fed as in ingest/syscalls/strace.py.
 #include "fuzz.h"
 
 #include "decode/strace/strace.h"
@@ -8,8 +8,8 @@ API void strace_free(struct strace *strace);
 API size_t strace_decode(struct strace *strace, const uint8_t *data, size_t length, bool is_last, struct table *table);
 API bool strace_finish(struct strace *strace, struct table *table);
 API uint64_t strace_note_count(const struct strace *strace, size_t note);
-API size_t strace_pending(const struct strace *strace, size_t allocate, int64_t *rows);
-API size_t strace_tasks(const struct strace *strace, size_t allocate, int32_t *tids, int32_t *parents, uint8_t *kinds,
+API size_t strace_pending(const struct strace *strace, size_t capacity, int64_t *rows);
+API size_t strace_tasks(const struct strace *strace, size_t capacity, int32_t *tids, int32_t *parents, uint8_t *kinds,
                         uint32_t *comms);
 
 enum { ROWS_OF_A_LINE = 4, LINE_BYTES = 1 << 14, STRINGS_BYTES = 1000 };
@@ -61,7 +61,7 @@ API int fuzz_strace(const uint8_t *data, size_t size)
         bool is_last = place + length >= input.size;
         size_t done = 0;
 
-        for (;;) { // Python slices what is left off the piece
+        for (;;) { // Python passes the rest of the chunk again
             uint8_t *rest = exact(input.data + place + done, length - done);
 
             done += strace_decode(strace, rest, length - done, is_last, table);

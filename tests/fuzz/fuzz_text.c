@@ -1,4 +1,4 @@
-// Lines of text, as ingest/lines.py feeds them.
+// Fuzzes lines of text, fed as in ingest/lines.py.
 #include "fuzz.h"
 
 #include "decode/text/lines.h"
@@ -48,7 +48,7 @@ static void take_calls(struct pairs *pairs)
     table_clear(events);
 }
 
-// As Reader._hand_on: all tables, or those that are half full.
+// Drains all tables or, with `only_full`, those that are half full, as Reader._hand_on does.
 static void hand_on(struct reader *reader, struct pairs *pairs, bool only_full)
 {
     struct table **tables = prepared.tables;

@@ -1,6 +1,6 @@
-"""``make fuzz``: every fuzzer for some seconds, two at a time; inputs are kept in build/fuzz/, and what broke one, too.
+"""Run every fuzzer for some seconds, two at a time (``make fuzz``): session.py SECONDS [TARGET...].
 
-session.py SECONDS [TARGET...]
+Inputs, and those that broke a fuzzer, are saved in build/fuzz/.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _AT_ONCE = 2
 
 
 def fuzz(name: str, seconds: str) -> str:
-    """Runs a fuzzer; returns a line of what came of it."""
+    """Run a fuzzer and return a line with its outcome."""
     inputs, artifacts = fuzzing.BUILD / "inputs" / name, fuzzing.BUILD / "found"
     targets.plant(name, corpus.ROOT, inputs)
     artifacts.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""What each fuzzer needs of Python before it begins: tables, and what the readers tell their decoders.
+"""Prepare the fuzzers: tables, and the calls by which the readers set their decoders up.
 
-What a reader says to a decoder is recorded once, call by call, and said again to the decoder of each input (fuzz.h). To
-ask the reader itself for each input would take it 0.2 ms (lines) to 2 ms (Perfetto, 1,496 calls).
+The setup calls of a reader are recorded once and repeated on the decoder of each input (fuzz.h). Calling the reader
+itself for each input would take 0.2 ms (lines) to 2 ms (Perfetto, 1,496 calls).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from androstep_analysis.replay.clean import _library as calls_library
 from androstep_analysis.replay.words import FLAGS
 
 ROWS = 32
-"""Rows of a table: it is full all the time."""
+"""Capacity of a table, so small that it is often full."""
 
 _DEMO = Path(__file__).resolve().parents[2] / "datasets" / "demo" / "raw" / "trace.dat.zst"
 _MAX_TABLES, _MAX_WAYS, _MAX_MORE, _MAX_ARGUMENTS = 8, 8, 8, 7
@@ -58,7 +58,7 @@ class _Prepared(ctypes.Structure):
 
 @dataclass
 class Preparation:
-    """What a fuzzer gets; `kept` is what C has addresses of."""
+    """Data for a fuzzer. `kept` holds references to objects that C has addresses of."""
 
     tables: list[native.Table] = field(default_factory=list)
     ways: list[list[_Said]] = field(default_factory=list)
@@ -66,14 +66,14 @@ class Preparation:
     kept: list[object] = field(default_factory=list)
 
     def table(self, name: str, rows: int = ROWS) -> native.Table:
-        """One more table, without rows. Its strings are C's."""
+        """Add an empty table. Its strings belong to C."""
         made = native.Table(name, rows)
         made._c.strings = native.library().strings_new()
         self.tables.append(made)
         return made
 
     def say(self, module: ModuleType, talk: Callable[[], object]) -> None:
-        """One more way: what `talk` says to a handle through the library of `module`."""
+        """Add the sequence of calls that `talk` makes on a handle through the library of `module`."""
         library, said = module._library(), list[_Said]()
         module._library = lambda: _Recorder(library, said, self.kept)  # type: ignore[attr-defined]
         try:
@@ -83,7 +83,7 @@ class Preparation:
         self.ways.append(said)
 
     def give(self) -> object:
-        """To C."""
+        """Copy the addresses to C and return the object that keeps them valid."""
         prepared = _Prepared.in_dll(native.library(), "prepared")
         for number, table in enumerate(self.tables):
             prepared.tables[number] = table.address
@@ -98,7 +98,7 @@ class Preparation:
 
 
 class _Recorder:
-    """A library that keeps what is said to a handle behind its first word."""
+    """A library that records the calls on a handle, without the handle itself."""
 
     def __init__(self, library: Any, said: list[_Said], kept: list[object]) -> None:
         self._library, self._said, self._kept = library, said, kept
@@ -115,7 +115,7 @@ class _Recorder:
 
 
 def _as_number(argument: Any, kept: list[object]) -> int:
-    """What a register holds of an argument."""
+    """Return an argument as the integer that is passed to C: its value or its address."""
     if isinstance(argument, int):
         return argument & (1 << 64) - 1
     if isinstance(argument, bytes):
@@ -209,7 +209,7 @@ def _ftrace_pages(prepared: Preparation) -> None:
     versions, held = binary._versions(names, code)
     tables = {name: prepared.table(name) for name in code.tables}
     c_code, kept = code.bound(tables)
-    for table in tables.values():  # whose strings are C's, and must hold the programs' names
+    for table in tables.values():  # their strings belong to C and must contain the names of the programs
         for text in code.names:
             native.library().strings_add(table._c.strings, text.encode(), len(text.encode()))
     prepared.kept += [programs, versions, held, tables, c_code, kept, code]
@@ -233,7 +233,7 @@ def _calls(prepared: Preparation) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A fuzzer: what it is prepared with, and the files of the corpus that it begins with."""
+    """A fuzzer: the function that prepares it, and the files of the corpus that seed it."""
 
     prepare: Callable[[Preparation], None]
     seeds: tuple[str, ...] = ()
@@ -253,14 +253,14 @@ TARGETS = {
     "calls": Target(_calls),
     "dependencies": Target(lambda prepared: None),
 }
-"""Every decoder, and what its fuzzer begins with."""
+"""The fuzzer of each decoder."""
 
 BROKEN = "broken"
-"""The fuzzer that is broken so that it can be seen to find something; it needs nothing."""
+"""A fuzzer with an error on purpose, for the test that errors are found. It needs no preparation."""
 
 
 def prepared(name: str) -> object:
-    """What fuzzer `name` needs, given to it; it must live as long as the fuzzer runs."""
+    """Prepare fuzzer `name`. The result must live as long as the fuzzer runs."""
     preparation = Preparation()
     if name != BROKEN:
         TARGETS[name].prepare(preparation)
@@ -272,14 +272,14 @@ _SEEDS_OF_A_FILE = 4
 
 
 def plant(name: str, corpus: Path, directory: Path) -> None:
-    """Inputs to begin with, into `directory`."""
+    """Write the seeds of a fuzzer into `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(_seeds(name, corpus)):
         (directory / f"seed-{number}").write_bytes(data)
 
 
 def _seeds(name: str, corpus: Path) -> Iterable[bytes]:
-    """Pieces of the recordings that are there."""
+    """Yield chunks of the recordings in the corpus."""
     if name == "ftrace_pages":
         container = tracedat_file.open_container(source.load(_DEMO))
         for stream in container.streams():
