@@ -163,7 +163,7 @@ def test_a_wrong_manifest_is_refused_in_a_sentence(small: Path, change: Callable
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{", b"[" * 100_000, b'{"androstep": 1} x'])
-def test_what_is_no_json_is_refused(small: Path, content: bytes) -> None:
+def test_invalid_json_is_refused(small: Path, content: bytes) -> None:
     (small / "capture.json").write_bytes(content)
     with pytest.raises(InputError, match=r"capture\.json: not valid JSON .*; restore it"):
         capture.open(small)
@@ -193,7 +193,7 @@ def test_a_missing_source_is_named(demo: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../outside", "raw/../../outside", "raw/link", "raw/up/outside"])
-def test_a_kept_source_lies_in_the_capture(small: Path, path: str) -> None:
+def test_a_copied_source_is_inside_the_capture(small: Path, path: str) -> None:
     outside = small.parent / "outside"
     shutil.copyfile(small / "raw/small.txt", outside)  # the right content, so that only its path is wrong
     (small / "raw/link").symlink_to(outside)
@@ -203,7 +203,7 @@ def test_a_kept_source_lies_in_the_capture(small: Path, path: str) -> None:
         capture.open(edited(small, source(path=path)))
 
 
-def test_what_is_no_file_is_no_source(small: Path) -> None:
+def test_only_regular_files_are_sources(small: Path) -> None:
     shutil.rmtree(small / "tables")
     os.mkfifo(small / "raw/pipe")  # opening it would block forever
     with pytest.raises(InputError, match="raw/pipe: missing"):
@@ -269,7 +269,7 @@ def damaged(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["io", "block_events"])
-def test_spoiled_tables_are_made_again(small: Path, name: str, spoil: Callable[[Path], object]) -> None:
+def test_damaged_tables_are_derived_again(small: Path, name: str, spoil: Callable[[Path], object]) -> None:
     path = small / f"tables/{name}.parquet"
     good = {table: frame.collect() for table, frame in capture.open(small).tables.items()}
     spoil(path)
@@ -354,7 +354,7 @@ def test_many_may_open_a_capture_at_once(demo: Path) -> None:
 # -- making a capture -------------------------------------------------------------------------------------------------
 
 
-def test_sources_of_one_name_are_both_kept(tmp_path: Path) -> None:
+def test_sources_with_equal_names_are_both_copied(tmp_path: Path) -> None:
     lines = ONE_DISK.splitlines(keepends=True)
     for name, part in (("a", lines[:1]), ("b", lines[1:])):
         (tmp_path / name).mkdir()
@@ -382,7 +382,7 @@ def test_a_recording_in_two_files_is_the_recording(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_images_given_later_say_the_same(tmp_path: Path) -> None:
+def test_images_added_later_give_the_same_result(tmp_path: Path) -> None:
     trace, before, after = (DEMO / "raw" / name for name in ("trace.dat.zst", "before.img.zst", "after.img.zst"))
     made_with = capture.create(
         [trace], tmp_path / "capture", capture.Description(image_before=before, image_after=after)
@@ -396,7 +396,7 @@ def test_images_given_later_say_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["source", "image", "device", "missing", "exists"])
-def test_a_capture_is_made_whole_or_not_at_all(tmp_path: Path, fault: str) -> None:
+def test_a_capture_is_created_atomically(tmp_path: Path, fault: str) -> None:
     trace = tmp_path / "trace.txt"
     trace.write_text(ONE_DISK)
     other = tmp_path / "other"
@@ -435,7 +435,7 @@ def test_a_killed_ingest_leaves_nothing(tmp_path: Path, number: signal.Signals) 
     assert list(tmp_path.iterdir()) == [trace]
 
 
-def test_whose_image_it_is_must_be_said(tmp_path: Path) -> None:
+def test_an_image_needs_a_device_if_there_are_several(tmp_path: Path) -> None:
     trace, image = tmp_path / "trace.txt", DEMO / "raw/after.img.zst"
     trace.write_text(TWO_DISKS)
     with pytest.raises(InputError, match=r"whose image is it\? The trace has 8:.* name one with --device MAJ:MIN"):
@@ -451,7 +451,7 @@ def test_whose_image_it_is_must_be_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_a_window_holds_what_was_issued_in_it() -> None:
+def test_a_window_contains_the_requests_issued_in_it() -> None:
     whole = androstep_analysis.open(DEMO)
     assert whole.first_ns is not None and whole.last_ns is not None
     middle = (whole.first_ns + whole.last_ns) // 2

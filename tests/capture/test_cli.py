@@ -181,7 +181,7 @@ def test_wrong_usage(androstep: Androstep, arguments: str, says: str) -> None:
     assert done.err.startswith("usage: ")
 
 
-def test_a_device_without_an_image_is_said_to_be_of_no_use(androstep: Androstep, tmp_path: Path) -> None:
+def test_a_device_without_an_image_is_reported_as_unused(androstep: Androstep, tmp_path: Path) -> None:
     done = androstep("ingest", DEMO / "raw/trace.dat.zst", "--device", "7:0", "-o", tmp_path / "capture")
     assert done.status == 0
     assert "--device is ignored" in done.err
@@ -200,7 +200,9 @@ def test_a_device_without_an_image_is_said_to_be_of_no_use(androstep: Androstep,
         ("image", "an image of a filesystem; pass it with --image-before"),
     ],
 )
-def test_what_is_no_recording(androstep: Androstep, tmp_path: Path, command: str, kind: str, says: str) -> None:
+def test_files_that_are_not_recordings(
+    androstep: Androstep, tmp_path: Path, command: str, kind: str, says: str
+) -> None:
     path = tmp_path / "input"
     if kind != "missing":
         contents = {"empty": b"", "garbage": bytes(range(256)) * 20, "image": (DEMO / "raw/after.img.zst").read_bytes()}
@@ -216,7 +218,7 @@ def test_what_is_no_recording(androstep: Androstep, tmp_path: Path, command: str
 @pytest.mark.parametrize(
     "words", ["report {0} -o {0}", "whatif {0} --log-structured -o {0}", "export {0} --to msr -o {0}"]
 )
-def test_no_output_takes_the_place_of_the_recording(androstep: Androstep, tmp_path: Path, words: str) -> None:
+def test_an_output_never_replaces_the_recording(androstep: Androstep, tmp_path: Path, words: str) -> None:
     path = Path(shutil.copy(DEMO / "raw/trace.dat.zst", tmp_path / "recording.parquet"))
     done = androstep(*words.format(path).split())
     assert done.status == 1
@@ -224,14 +226,14 @@ def test_no_output_takes_the_place_of_the_recording(androstep: Androstep, tmp_pa
     assert path.read_bytes() == (DEMO / "raw/trace.dat.zst").read_bytes()
 
 
-def test_a_report_that_cannot_be_written_is_told_first(androstep: Androstep, tmp_path: Path) -> None:
+def test_an_unwritable_report_is_refused_before_the_work(androstep: Androstep, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "is a directory; name the page to write" in androstep("report", "none", "-o", tmp_path).sentence
     done = androstep("report", "none", "-o", tmp_path / "x.html", "--figures", tmp_path / "file")
     assert "file: is not a directory; name another with --figures" in done.sentence
 
 
-def test_an_export_without_anything_to_export_says_so(androstep: Androstep) -> None:
+def test_an_export_without_content_prints_a_note(androstep: Androstep) -> None:
     done = androstep("export", DEMO, "--to", "mobigen")
     assert (done.status, done.out) == (0, "")
     assert done.err == "androstep: note: table syscalls of demo has no rows: the mobigen file is empty\n"
@@ -253,7 +255,7 @@ def test_directories_that_are_no_capture(androstep: Androstep, demo: Path, tmp_p
     assert "no such directory" in androstep("doctor", demo / "README.md").sentence
 
 
-def test_a_doctor_who_may_not_look_says_so(androstep: Androstep, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_missing_permissions(androstep: Androstep, monkeypatch: pytest.MonkeyPatch) -> None:
     """A too long path replaces the tracefs of a user who is not root: accessing it fails even for root."""
     monkeypatch.setattr(doctor, "_TRACEFS", (Path("/", "x" * 300),))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -329,7 +331,7 @@ def test_images_that_do_not_fit(androstep: Androstep, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.9])
-def test_a_cut_trace_gives_everything_before_the_cut(androstep: Androstep, tmp_path: Path, cut: float) -> None:
+def test_a_truncated_trace_is_read_up_to_its_end(androstep: Androstep, tmp_path: Path, cut: float) -> None:
     data = corpus.path("kernel/ext4_host_6.18/trace.txt.gz").read_bytes()
     path = tmp_path / "cut.gz"
     path.write_bytes(data[: int(len(data) * cut)])
@@ -344,7 +346,7 @@ def test_a_cut_trace_gives_everything_before_the_cut(androstep: Androstep, tmp_p
     assert found["losses"][0]["kind"] == "torn"
 
 
-def test_a_line_that_cannot_be_read_costs_itself(androstep: Androstep, tmp_path: Path) -> None:
+def test_an_unreadable_line_affects_no_other_line(androstep: Androstep, tmp_path: Path) -> None:
     text = corpus.path("androstep/ftrace_sqlite.txt")
     lines = text.read_bytes().splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if b"block_rq_issue" in line)
@@ -370,7 +372,7 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def test_tables_lists_what_there_is(androstep: Androstep) -> None:
+def test_tables_lists_all_tables(androstep: Androstep) -> None:
     done = androstep("tables", DEMO)
     counted = {line.split()[0]: int(line.split()[1].replace(",", "")) for line in done.out.splitlines()[2:]}
     opened = capture.open(DEMO)
@@ -439,7 +441,7 @@ def test_names_stay_in_their_cell(androstep: Androstep, tmp_path: Path) -> None:
 # -- lookup -----------------------------------------------------------------------------------------------------------
 
 
-def test_lookup_says_what_the_library_says(androstep: Androstep, image: Path, tmp_path: Path) -> None:
+def test_lookup_agrees_with_the_library(androstep: Androstep, image: Path, tmp_path: Path) -> None:
     sectors = [0, 2, 8, 100, 1000, 20_000, 65_536, 131_071, 131_072, 10**15]
     expected = fs.lookup(link.classified(fs.read(image, dev=0, source="image_after")), sectors)
     rows = expected.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
@@ -500,7 +502,7 @@ def test_lookup_against_debugfs(androstep: Androstep, image: Path) -> None:
         ("{directory}/cut.zst 1", "copy the file again"),
     ],
 )
-def test_lookup_of_what_is_none(androstep: Androstep, image: Path, tmp_path: Path, arguments: str, says: str) -> None:
+def test_lookup_of_invalid_input(androstep: Androstep, image: Path, tmp_path: Path, arguments: str, says: str) -> None:
     (tmp_path / "words").write_text("1 two 3")
     (tmp_path / "words.zst").write_bytes(pa.compress(b"1 two 3", codec="zstd", asbytes=True))
     (tmp_path / "cut.zst").write_bytes((DEMO / "raw/after.img.zst").read_bytes()[:100_000])

@@ -158,7 +158,7 @@ def test_every_number_is_that_of_a_measure_and_every_line_fits(name: str) -> Non
 
 
 @pytest.mark.parametrize("has_requests", [True, False])
-def test_waits_are_told(has_requests: bool) -> None:
+def test_waits_are_shown(has_requests: bool) -> None:
     of = waiting.capture(has_requests=has_requests)
     told = headline.of(of)
     (waits,) = (sentence for sentence in told.sentences if sentence.about == "waits")
@@ -200,7 +200,7 @@ def test_no_name_steers_a_line_or_makes_it_longer(evil: str) -> None:
     assert set(causes.rows["file"]) == {evil}
 
 
-def test_what_is_unknown_says_what_would_tell_it() -> None:
+def test_unknown_values_name_the_missing_events() -> None:
     rows = [{"sector": 8 * n, "queue_ns": n, "sync": None} for n in range(3)]
     told = headline.of(made.capture(rows))
     (said,) = (one for one in told.sentences if one.kind == "unknown")
@@ -214,7 +214,7 @@ def test_what_is_unknown_says_what_would_tell_it() -> None:
     assert causes.rows.select("owner", "file", "why").rows() == [(None, None, "write")]
 
 
-def test_without_requests_that_is_said() -> None:
+def test_missing_requests_are_stated() -> None:
     of = made.capture()
     of.about["events"] = {"sched_switch": 3}
     (said,) = headline.of(of).sentences[2:]
@@ -300,7 +300,7 @@ def test_a_recording_without_requests_is_never_called_complete(tmp_path: Path) -
     assert told[1] == ("missing", "no block requests", "unusual")
 
 
-def test_what_is_lost_stands_in_the_second_line_with_its_share() -> None:
+def test_losses_are_in_the_second_line_with_their_share() -> None:
     losses = [Loss("overwritten", 25, "25 events were overwritten"), *(Loss("torn", 1, f"torn {n}") for n in "abc")]
     of = made.capture(ordinary(9), lost_events=25, losses=[as_json(loss) for loss in losses])
     of.about["events"] = {"block_rq_issue": 75}
@@ -311,7 +311,7 @@ def test_what_is_lost_stands_in_the_second_line_with_its_share() -> None:
     )
 
 
-def test_a_missing_cpu_is_told(tmp_path: Path) -> None:
+def test_a_missing_cpu_is_reported(tmp_path: Path) -> None:
     for cpu in (0, 2):
         shutil.copy(corpus.path("blktrace_bin/centos7/sda.blktrace.0"), tmp_path / f"sda.blktrace.{cpu}")
     with pytest.warns(LossWarning, match="CPU 1"):
@@ -394,7 +394,7 @@ def test_everything_fits_a_terminal(
     assert [line for line in printed if columns(line) > WIDTH] == []
 
 
-def test_a_wide_table_goes_on_below_beside_its_first_column() -> None:
+def test_a_wide_table_continues_below_with_its_first_column() -> None:
     header = ["name", *(f"column {n}" for n in range(8))]
     text = table(header, [["a" * 90, *[f"{n:,}" for n in range(10**7, 10**7 + 8)]], ["b", *["1"] * 8]])
     first, second = (part.splitlines() for part in text.split("\n\n"))
@@ -436,7 +436,7 @@ def test_numbers_stand_in_units_that_suit_them(value: float, unit: str, text: st
     assert quantities.in_unit(value, unit) == str(Amount(value, unit)) == text
 
 
-def test_parts_stay_what_they_are() -> None:
+def test_parts_of_a_sentence_are_joined_unchanged() -> None:
     said = Sentence("who", (Name("a"), " ", Amount(2048, "B"), ": ", Quote("b")))
     assert str(said) == "a 2 KiB: b"
 

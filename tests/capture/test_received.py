@@ -84,7 +84,7 @@ NAMES = (cache.SEEN, cache.ABOUT, cache.SUMS, cache.SEAL, "io.parquet")
     ],
     ids=["FIFO", "endless device", "link", "directory", "zeros"],
 )
-def test_what_is_no_table_is_derived_anew(received: Path, name: str, put: Callable[[Path], object]) -> None:
+def test_invalid_tables_are_derived_again(received: Path, name: str, put: Callable[[Path], object]) -> None:
     path = received / "tables" / name
     path.unlink(missing_ok=True)
     put(path)
@@ -97,7 +97,7 @@ def test_what_is_no_table_is_derived_anew(received: Path, name: str, put: Callab
 
 
 @pytest.mark.parametrize("is_link", [False, True])
-def test_a_pipe_in_place_of_what_was_seen_is_not_written_to(
+def test_a_pipe_in_place_of_seen_json_is_not_written_to(
     received: Path, is_link: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file `.seen.json` is written when the tables are older than a clock tick."""
@@ -128,7 +128,7 @@ def forge_about(tables: Path) -> None:
 
 
 @pytest.mark.parametrize("forge", [forge_table, forge_columns, forge_about])
-def test_tables_that_somebody_else_made_are_derived_anew(
+def test_tables_of_another_user_are_derived_again(
     received: Path, forge: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Digests and key are correct, because anyone can compute them, but the seal is another user's."""
@@ -148,7 +148,7 @@ def test_tables_that_somebody_else_made_are_derived_anew(
     assert main(["summary", str(received)]) == 0
 
 
-def test_tables_are_derived_anew_where_no_key_can_be_kept(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_derived_again_without_a_stored_key(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
     forge_table(received / "tables")
     assert bytes_of(received) == 12288
@@ -242,7 +242,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     ],
     ids=lambda words: words[-1],
 )
-def test_a_full_disk_leaves_what_was_there(
+def test_a_full_disk_leaves_the_old_file(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The last step of writing a file fails, as on a full disk."""

@@ -97,7 +97,7 @@ def test_nothing_but_the_tables_is_read_and_nothing_is_changed(query: str, demo:
     assert demo.sql("select count(*) as n from io").item() == demo.about["rows"]["io"]
 
 
-def test_what_is_not_there_is_said_with_what_is(demo: Capture) -> None:
+def test_an_unknown_name_in_a_query_is_reported_with_the_known_ones(demo: Capture) -> None:
     with pytest.raises(InputError, match='unable to find column "nope"; io has request_id, piece, dev'):
         demo.sql("select nope from io")
     with pytest.raises(InputError, match="relation 'nope' was not found; the tables are block_events"):

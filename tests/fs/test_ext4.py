@@ -145,7 +145,7 @@ def stat_time(stat: str, name: str) -> int | None:
     return (seconds + ((extra & 3) << 32)) * 10**9 + (extra >> 2)
 
 
-def test_a_cut_image_says_so_and_keeps_the_rest() -> None:
+def test_a_truncated_image_is_reported_and_the_rest_is_read() -> None:
     with fs.opened(corpus.path("fs_images/ul_ext4.img.xz")) as image:
         filesystem = read(image)
     assert [(loss.kind, loss.count) for loss in filesystem.losses] == [("torn", 56 << 20)]
@@ -374,7 +374,7 @@ def test_names_of_encrypted_directories_are_ciphertext(tree: Path, tmp_path: Pat
     }
 
 
-def test_what_belongs_to_whom_where_inodes_share_or_quarrel(tree: Path, tmp_path: Path) -> None:
+def test_owners_of_blocks_that_several_inodes_claim(tree: Path, tmp_path: Path) -> None:
     """Cases: shared xattr blocks, a block claimed by two files, a file on the inode table, a deleted but open file."""
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     stats = {name: oracle.debugfs(image, [f"stat {name}"]) for name in ("/small", "/deep/er/database")}
@@ -405,7 +405,7 @@ def test_what_belongs_to_whom_where_inodes_share_or_quarrel(tree: Path, tmp_path
     }
 
 
-def test_blocks_that_files_share_by_design_are_of_none_of_them(tree: Path, tmp_path: Path) -> None:
+def test_blocks_that_files_share_by_design_have_no_inode(tree: Path, tmp_path: Path) -> None:
     """Android's system images (BOARD_EXT4_SHARE_DUP_BLOCKS) store equal blocks only once."""
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     before = read(image)
@@ -434,7 +434,7 @@ def test_blocks_that_files_share_by_design_are_of_none_of_them(tree: Path, tmp_p
     assert types[ino["/many/file_0002"]] == (sector + 3 * per_block) * 512, "the content of each is what lies there"
 
 
-def test_an_uncommitted_journal_is_told(tree: Path, tmp_path: Path) -> None:
+def test_an_uncommitted_journal_is_reported(tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["default"], tree)
     oracle.debugfs(image, ["feature needs_recovery"], write=True)
     assert [loss.kind for loss in read(image).losses] == ["unsynced"]
@@ -524,7 +524,7 @@ def test_damaged_directories_and_descriptors_are_counted(tree: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("where", [1024, 1500, 40_000, 1 << 20])
-def test_an_image_cut_anywhere_reads_or_is_refused(where: int, tree: Path, tmp_path: Path) -> None:
+def test_an_image_truncated_anywhere_is_read_or_refused(where: int, tree: Path, tmp_path: Path) -> None:
     image = make(tmp_path / "image", VARIANTS["1k"], tree)
     os.truncate(image, where)
     if where < 2048:

@@ -21,7 +21,7 @@ DIRECTORY_BYTES = BLOCK_BYTES + 12 * BLOCK_BYTES
 
 
 @pytest.mark.parametrize(("beyond", "opened"), [(0, 1), (1, 0)])
-def test_what_would_take_pytsk3_long_is_read_without_it(
+def test_names_that_take_pytsk3_too_long_are_read_directly(
     beyond: int, opened: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ext4_oracle.require("mke2fs")

@@ -121,7 +121,7 @@ def test_expected_facts_of_the_corpus() -> None:
     assert filesystem.files.filter(pl.col("ino") == 8)["names"].to_list() == [["/file2", "/file3"]]
 
 
-def test_what_the_workload_wrote_is_where_the_device_log_saw_it() -> None:
+def test_sectors_belong_to_the_files_in_the_device_log() -> None:
     """Each sector belongs to the file of its last write, which its content proves, or has been freed."""
     truth = pl.read_json(gzip.decompress(corpus.path("kernel/f2fs_guest_6.1/ground_truth.json.gz").read_bytes()))
     writes = (
@@ -319,7 +319,7 @@ def crashed(tmp_path: Path) -> Path:
     return image
 
 
-def test_what_fsync_wrote_after_the_checkpoint_is_recovered_as_a_mount_does(crashed: Path) -> None:
+def test_writes_by_fsync_after_the_checkpoint_are_recovered_as_by_a_mount(crashed: Path) -> None:
     filesystem = read(crashed)
     assert_covers(filesystem)
     assert [loss.kind for loss in filesystem.losses] == ["unsynced"]
@@ -425,7 +425,7 @@ def test_a_superblock_of_another_geometry_is_none(field: int, crashed: Path) -> 
         f2fs.read(crashed, dev=DEV, source="image_after")
 
 
-def test_without_a_sound_checkpoint_nothing_is_guessed(crashed: Path) -> None:
+def test_an_image_without_a_valid_checkpoint_is_refused(crashed: Path) -> None:
     raw = bytearray(crashed.read_bytes())
     for block in (512, 1024):
         raw[block * 4096 + 50] ^= 1

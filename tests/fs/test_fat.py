@@ -227,7 +227,7 @@ def test_the_number_of_a_file_is_the_place_of_its_entry(generated: tuple[Path, d
         assert int.from_bytes(entry[28:32], "little") == size
 
 
-def test_what_is_no_file_is_told_by_the_boot_record(generated: tuple[Path, dict[str, bytes]]) -> None:
+def test_areas_outside_of_files_follow_the_boot_record(generated: tuple[Path, dict[str, bytes]]) -> None:
     """The sizes of the areas and the number of free clusters agree with fsck.fat."""
     require("fsck.fat")
     image, _ = generated
@@ -360,7 +360,7 @@ def test_exfat_holds_what_was_put_in(exfat: tuple[Path, dict[str, bytes]]) -> No
     assert heads["/contiguous"] == files["/contiguous"][:64]
 
 
-def test_times_are_told_where_the_zone_is(exfat: tuple[Path, dict[str, bytes]]) -> None:
+def test_times_are_known_only_with_a_zone(exfat: tuple[Path, dict[str, bytes]]) -> None:
     image, _ = exfat
     filesystem = read(image)
     times = filesystem.times.join(filesystem.files.select("ino", "path"), on="ino")
@@ -483,7 +483,7 @@ def test_chains(changes: dict[int, int], expected: list[int], kinds: set[str], t
     assert {loss.kind for loss in filesystem.losses} == kinds
 
 
-def test_copies_of_the_table_that_differ_are_told(tmp_path: Path) -> None:
+def test_differing_copies_of_the_table_are_reported(tmp_path: Path) -> None:
     image, raw = fat16(tmp_path)
     set_next(raw, 3, 0xFFFF, copies=(1,))
     set_next(raw, 200, 0xFFFF, copies=(1,))
@@ -494,7 +494,7 @@ def test_copies_of_the_table_that_differ_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "active"), [(0, 0), (0x81, 1), (0x01, 0), (0x82, 0)])
-def test_fat32_names_the_table_that_is_kept_up(flags: int, active: int, tmp_path: Path) -> None:
+def test_fat32_selects_the_active_table(flags: int, active: int, tmp_path: Path) -> None:
     """If bit 7 is set, only one of the two tables is updated, and the low four bits give its number."""
     require("mkfs.vfat")
     image = tmp_path / "image"
@@ -532,7 +532,7 @@ def test_short_names(tmp_path: Path) -> None:
     assert [(loss.kind, loss.count) for loss in filesystem.losses] == [("damaged", 1)]
 
 
-def test_an_image_taken_while_mounted_says_so(tmp_path: Path) -> None:
+def test_an_image_taken_while_mounted_is_reported(tmp_path: Path) -> None:
     image, raw = fat16(tmp_path)
     raw[37] |= 1
     image.write_bytes(raw)
@@ -552,7 +552,7 @@ def test_a_volume_inside_a_disk_reads_as_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fat16", "exfat"])
-def test_an_image_cut_anywhere_reads_or_is_refused(kind: str, tmp_path: Path) -> None:
+def test_an_image_truncated_anywhere_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     image = tmp_path / "image"
     raw = bytes(fat16(tmp_path)[1]) if kind == "fat16" else bytes(make_exfat(image) and image.read_bytes())
     for where in (0, 100, 512, 600, 20_000, 1 << 20, (1 << 20) + 4096, (2 << 20) + 5000):

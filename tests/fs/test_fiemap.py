@@ -137,7 +137,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.root
-def test_a_listing_is_what_the_image_says(filled: Mounted, tmp_path: Path) -> None:
+def test_a_listing_agrees_with_the_image(filled: Mounted, tmp_path: Path) -> None:
     records = listed(filled, tmp_path / "out.rec")
     assert records.losses == () and records.complete
     (listing,) = fiemap.listings(records)
@@ -178,14 +178,14 @@ def assert_same_files(listing: fiemap.Listing, image: fs.Filesystem) -> None:
 
 
 @pytest.mark.root
-def test_fibmap_says_the_same_as_fiemap(filled: Mounted) -> None:
+def test_fibmap_and_fiemap_agree(filled: Mounted) -> None:
     subprocess.run(["sync", "-f", filled.top], check=True)
     built.run(built.program("test_filemap"), filled.top / "plain", filled.top / "sparse", filled.top / "empty")
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("variant", ["native", "x86_64-linux-musl", "aarch64-linux-musl"])
-def test_every_build_says_the_same(filled: Mounted, tmp_path: Path, variant: str) -> None:
+def test_all_builds_agree(filled: Mounted, tmp_path: Path, variant: str) -> None:
     emulator = [shutil.which("qemu-aarch64-static")] if variant.startswith("aarch64") else []
     if None in emulator:
         pytest.skip("qemu-aarch64-static is not installed")
@@ -198,7 +198,7 @@ def test_every_build_says_the_same(filled: Mounted, tmp_path: Path, variant: str
 
 
 @pytest.mark.root
-def test_states_of_extents_are_told(tmp_path: Path) -> None:
+def test_states_of_extents_are_listed(tmp_path: Path) -> None:
     with mounted(tmp_path, "inline_data") as filesystem:
         fill(filesystem.top)
         records = listed(filesystem, tmp_path / "out.rec")
@@ -258,7 +258,7 @@ def test_neither_links_nor_mounts_are_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_the_listed_filesystem_is_written_only_when_told(tmp_path: Path) -> None:
+def test_the_listed_filesystem_is_written_only_on_request(tmp_path: Path) -> None:
     with mounted(tmp_path, "plain") as filesystem:
         out = filesystem.top / "out.rec"
         done = built.run(built.program("extmap"), "-o", out, filesystem.top, status=1)
@@ -324,7 +324,7 @@ while True:
 
 
 @pytest.mark.root
-def test_files_that_change_meanwhile_do_no_harm(tmp_path: Path) -> None:
+def test_files_may_change_during_a_listing(tmp_path: Path) -> None:
     with mounted(tmp_path, "plain") as filesystem:
         (still := filesystem.top / "still").mkdir()
         for number in range(300):
@@ -528,7 +528,7 @@ def test_only_certain_places_are_in_the_map(flags: int, attributes: int, reason:
     assert [loss.kind for loss in listing.losses] == ([reason] if reason else [])
 
 
-def test_what_changed_hands_meanwhile_is_left_out() -> None:
+def test_blocks_reused_during_the_listing_are_left_out() -> None:
     extents = [
         (0, 8, 12, 5, 0),
         (100, 50, 12, 5, 0),  # overlaps the next two

@@ -180,7 +180,7 @@ def test_rows_and_other_columns_stay() -> None:
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "PERSIST", "WAL"])
-def test_what_sqlite_writes_is_recognised(mode: str, tmp_path: Path) -> None:
+def test_files_of_sqlite_are_recognised(mode: str, tmp_path: Path) -> None:
     """The files of a real database without a suffix are recognized during a transaction and after it."""
     connection = sqlite3.connect(tmp_path / "Cookies", isolation_level=None)
     connection.execute(f"PRAGMA journal_mode={mode}")
@@ -266,7 +266,7 @@ VIEWER_CASES = {
 }
 
 
-def test_most_viewer_class_is_what_the_original_printed() -> None:
+def test_most_viewer_class_agrees_with_the_original() -> None:
     assert dict(zip(VIEWER_CASES, viewer(list(VIEWER_CASES)), strict=True)) == VIEWER_CASES
     assert viewer([None]) == ["NONE_FILE"]
 

@@ -154,7 +154,7 @@ def test_files_are_as_they_were(recorded: tuple[str, Path, list[Note]]) -> None:
 
 
 @pytest.mark.root
-def test_what_journal_blocks_are_copies_of(recorded: tuple[str, Path, list[Note]]) -> None:
+def test_targets_of_journal_blocks(recorded: tuple[str, Path, list[Note]]) -> None:
     """Inode tables and bitmaps agree with dumpe2fs; directories and files have their inode."""
     name, image, notes = recorded
     found = read(image)
@@ -239,7 +239,7 @@ def patch(image: Path, at: int, content: bytes) -> None:
 
 
 @pytest.mark.root
-def test_a_copy_with_a_wrong_checksum_says_nothing(small: tuple[Path, list[Note]], tmp_path: Path) -> None:
+def test_a_copy_with_a_wrong_checksum_is_ignored(small: tuple[Path, list[Note]], tmp_path: Path) -> None:
     image = tmp_path / "image"
     shutil.copyfile(small[0], image)
     sound = read(image)

@@ -118,7 +118,7 @@ def work(top: Path, seed: int, steps: tuple[Callable[[random.Random, Path], None
     ids=["extents", "moved", "indirect"],
 )
 @pytest.mark.parametrize("seed", [pytest.param(1), pytest.param(2, marks=pytest.mark.prove)])
-def test_at_no_time_has_a_file_what_another_has(
+def test_no_block_belongs_to_two_files_at_a_time(
     features: str, steps: tuple[Callable[[random.Random, Path], None], ...], seed: int, tmp_path: Path
 ) -> None:
     """The journal's statement about a block at a time agrees with FIEMAP, unless the block was free."""

@@ -39,7 +39,7 @@ def test_a_block_that_moves_to_another_file_is_of_neither_between_the_two_commit
     ]
 
 
-def test_a_block_that_is_freed_and_given_to_another_file_is_that_ones_from_the_commit_before_on() -> None:
+def test_a_block_that_is_freed_and_reused_is_the_new_files_from_the_previous_commit() -> None:
     freed = moved([(3, 6, [(100, 4, 0)])], [(8, NEVER, [(100, 4, 0)])])
     assert freed == [[(100, 4, 2, 6)], [(100, 4, 7, NEVER)]]
 

@@ -273,7 +273,7 @@ def test_ntfs_has_every_sector_where_its_content_is(ntfs: Made) -> None:
 
 
 @pytest.mark.root
-def test_ntfs_tells_what_is_no_file_of_a_user(ntfs: Made) -> None:
+def test_ntfs_metadata_is_recognised(ntfs: Made) -> None:
     filesystem = read(ntfs)
     raw = ntfs.image.read_bytes()
 
@@ -302,7 +302,7 @@ def test_ntfs_compressed_and_resident_content_has_no_offset_on_the_disk(ntfs: Ma
 
 
 @pytest.mark.root
-def test_what_an_image_of_ntfs_says_of_a_recording_is_inferred(ntfs: Made) -> None:
+def test_an_ntfs_image_gives_only_inferred_results(ntfs: Made) -> None:
     """No kernel event is known for NTFS's files, so that an image cannot be verified."""
     image = link.classified(read(ntfs))
     sectors = image.extents.filter(block_type="data")["sector"].to_list()[:50]

@@ -86,7 +86,7 @@ def test_on_f2fs_only_the_first_page_is_certain_and_dirty_pages_may_be_of_a_dire
     assert inferred(told(events)) == []
 
 
-def test_where_it_is_unknown_what_the_device_holds_no_number_means_anything_and_all_is_inferred():
+def test_on_an_unknown_filesystem_inode_numbers_have_no_meaning_and_all_is_inferred():
     waiting = [dirty(ino, page) for ino in (1, 2, 3, 8) for page in (0, 1)]
     events = fs_events(*waiting, *(bio(1000 + 16 * ino, 8192, ino, 0) for ino in (1, 2, 3, 8)))
     assert facts(told(events, fs_type=None)) == []
@@ -100,7 +100,7 @@ def test_a_file_may_have_the_number_of_its_device():
     assert facts(told(events, fs_type="xfs")) == [(800, 8, "data", DEV, 12288, 1000, 1501)]
 
 
-def test_pages_are_as_large_as_the_recording_says():
+def test_the_page_size_is_that_of_the_recording():
     events = fs_events(dirty(55, 1), dirty(55, 2), bio(800, 32768, 55, 1))
     assert facts(told(events, page_bytes=16384)) == [(800, 64, "data", 55, 16384, 2000, 2501)]
     assert told(events, page_bytes=None).is_empty()

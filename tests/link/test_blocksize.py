@@ -62,14 +62,14 @@ def test_how_requests_are_aligned_proves_nothing():
     assert blocksize.by_device({}, aligned, mapped(), 4096) == {}
 
 
-def test_bios_long_after_an_event_or_too_few_bear_out_nothing():
+def test_late_or_too_few_bios_prove_nothing():
     late = linked(*((8 * at, 8) for at in range(100)), *((40_000 + 80 * at, 8) for at in range(8)))
     events = mapped(*((0, 5000 + 10 * at, 1) for at in range(8)))
     assert blocksize.by_device({}, late, events, 4096) == {}
     assert blocksize.by_device({}, linked((40_000, 8), (40_080, 8)), events, 4096) == {}
 
 
-def test_what_is_reported_needs_no_proof():
+def test_a_reported_size_needs_no_proof():
     assert blocksize.by_device({DEV: 1024}, linked((8, 8)), mapped((0, 1, 1)), 4096) == {DEV: 1024}
 
 

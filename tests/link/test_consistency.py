@@ -280,7 +280,7 @@ def test_summary_of_a_wrong_image_ends_with_a_sentence(made: Made, capsys: pytes
     assert not out.exists()
 
 
-def test_what_cannot_be_compared_is_inferred_and_said(tmp_path: Path, made: Made) -> None:
+def test_an_image_that_cannot_be_compared_is_inferred_and_reported(tmp_path: Path, made: Made) -> None:
     """A CSV has neither flags nor events, so that all statements of the image about it are inferred."""
     rows = made.recording.requests.filter(pl.col("op") == "write").collect()
     trace = tmp_path / "trace.csv"
@@ -326,7 +326,7 @@ CHANGED = [("ext4", change) for change in CHANGES] + [
 
 
 @pytest.mark.parametrize(("kind", "change"), CHANGED)
-def test_a_true_image_is_taken_whatever_became_of_its_metadata(tmp_path: Path, kind: str, change: str) -> None:
+def test_a_correct_image_is_accepted_despite_changed_metadata(tmp_path: Path, kind: str, change: str) -> None:
     """Blocks of directories are free before these grow and after they shrink, and belong to files when reused."""
     disk = tmp_path / "disk"
     loops.make_ext4(disk, KINDS[kind])

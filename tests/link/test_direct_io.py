@@ -101,12 +101,12 @@ def test_a_call_of_iomap_does_not_end_where_an_asynchronous_one_is_complete(earl
     assert told(*PROBED, *steps) == []
 
 
-def test_of_a_filesystem_with_events_of_extents_a_call_of_iomap_tells_nothing():
+def test_iomap_calls_prove_nothing_on_a_filesystem_with_extent_events():
     own = "ext4_evict_inode", {"ino": 9}
     assert told(*PROBED, own, iomap(55, 0, 4096), queue(800, 8), complete(55, 0, 4096)) == []
 
 
-def test_what_other_threads_and_other_devices_do_meanwhile_is_not_of_the_call():
+def test_bios_of_other_threads_and_devices_are_not_of_the_call():
     other = queue(500, 8, tid=2), queue(600, 8, dev=DEV + 1), ("complete", {"sector": 800, "nr_sectors": 8})
     steps = begin(55, 0, 4096), *other, begin(56, 0, 4096, tid=2), queue(800, 8), end(4096, tid=2), end(4096)
     assert told(*PROBED, *steps) == [(800, 8, 55, 0)]
@@ -158,7 +158,7 @@ def test_the_last_sector_of_a_file_is_read_as_a_whole():
         pytest.param((begin(55, 0, 4096, tid=None), queue(800, 8), end(4096)), id="no thread"),
     ],
 )
-def test_what_is_doubtful_tells_nothing(steps):
+def test_doubtful_events_prove_nothing(steps):
     assert told(*PROBED, *steps) == []
 
 

@@ -103,7 +103,7 @@ def assignments(seen, lives):
 
 @settings(max_examples=150)
 @given(SEEDS)
-def test_a_generation_is_a_life_only_where_every_order_says_so(seed):
+def test_a_generation_is_an_incarnation_only_if_every_order_agrees(seed):
     chance = random.Random(seed)
     ms = 1_000_000
     times = sorted(chance.sample(range(1, 60), 2 * chance.randrange(1, 5)))
@@ -138,7 +138,7 @@ def test_a_generation_is_a_life_only_where_every_order_says_so(seed):
     assert dict(found.select("generation", "incarnation").iter_rows()) == expected
 
 
-def test_without_times_order_alone_is_asked():
+def test_without_times_only_the_order_counts():
     lives = pl.DataFrame(
         [(DEV, 12, n, n * 10, n * 10 + 5, "unknown", None) for n in (1, 2)], schema=LIVES, orient="row"
     )
@@ -184,7 +184,7 @@ def test_a_rename_that_may_have_come_again_leaves_the_last_place_open():
     assert paths(row("made", "a", **together), there, back, row("renamed", "a", "c", **apart)) == {(12, 1): "/c"}
 
 
-def test_a_directory_that_moves_takes_along_what_comes_later():
+def test_a_moved_directory_moves_later_entries():
     up = row("renamed", "up", "on", ino=20, generation=20, is_dir=1)
     assert paths(row("made", "f", parent=21), up) == {(12, 1): "/on/in/f", (20, 0): "/on", (21, 0): "/on/in"}
     assert paths(up, row("made", "f", parent=21)) == {(12, 1): "/on/in/f", (20, 0): "/on", (21, 0): "/on/in"}
@@ -201,7 +201,7 @@ def test_a_file_has_the_path_of_its_directory_also_when_another_takes_that_direc
     assert paths(rows[0], row("removed", "f", parent=20), up, other, lives=lives)[12, 1] == "/up/f"
 
 
-def test_directories_that_change_places_take_along_what_is_in_them():
+def test_exchanged_directories_move_their_entries():
     outer = [{**DIRECTORIES[0]}, *({**DIRECTORIES[1], "ino": ino, "path": path} for ino, path in
              ((20, "/up"), (21, "/up/a"), (22, "/up/b")))]  # fmt: skip
     exchanged = (
@@ -247,7 +247,7 @@ def test_names_of_another_case_are_not_what_a_file_was_called():
     assert paths(row("made", "Name"), row("removed", "nAME")) == {(12, 1): "/Name"}
 
 
-def test_behind_an_overflow_only_what_is_told_anew_is_known():
+def test_after_an_overflow_only_new_events_count():
     overflow = {"kinds": told.OVERFLOWN}
     made = row("made", "f", parent=21)
     assert paths(overflow, made) == {}
@@ -278,7 +278,7 @@ def test_events_that_the_trace_may_have_lost_make_lives_doubtful():
     assert paths(made, lives=lives, lost=[Loss("overwritten", 1, "", ("fs_events",), DEV, ((1000, 2000),))]) != {}
 
 
-def test_what_events_and_fanotify_say_differently_is_no_name():
+def test_contradicting_names_are_not_used():
     def named(path, *names):
         return table([{"dev": DEV, "ino": 12, "incarnation": 1, "path": path, "names": [*names, path], "file_type":
                        "unknown", "name_encrypted": False, "source": "tracepoint"}])  # fmt: skip

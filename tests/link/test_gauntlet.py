@@ -38,7 +38,7 @@ def cases() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("situation", "name"), list(cases()))
-def test_nothing_wrong_is_a_fact_and_what_happened_is_said(
+def test_no_wrong_fact_is_stated_and_the_damage_is_reported(
     situation: Situation, name: str, originals: dict[str, dict[str, Path]], tmp_path: Path
 ) -> None:
     case = situation.spoil(judging.recording(name).with_images(**originals[name]), tmp_path)

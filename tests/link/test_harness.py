@@ -50,7 +50,7 @@ JOURNAL_MODES = ("delete", "truncate", "persist", "memory", "off", "wal")
         for name in recordings.TESTED
     ],
 )
-def test_every_block_on_the_disk_is_what_io_says(name, tmp_path):
+def test_every_block_on_the_disk_agrees_with_io(name, tmp_path):
     lacking = recordings.missing(name)
     if lacking is not None:
         pytest.skip(lacking)
@@ -256,7 +256,7 @@ def write(sequence: int, pid: int, ts: int, done: int, op: int = oplog.STAMP, pa
     return oplog.Op(ts, done, sequence, KEY, 3 * 4096, 4096, pid, op, payload)
 
 
-def test_cells_tell_page_and_writers():
+def test_cells_show_page_and_writers():
     first, second = write(5, 70, 10, 20), write(6, 71, 110, 120)
     page = [(3 * 4096, 70, 5), (3 * 4096 + 64, 70, 5)]
     rows = known([block(*page), block(*page, (3 * 4096 + 640, 71, 6)), block(*page)], [first, second])
@@ -307,7 +307,7 @@ def test_what_a_page_held_once_may_lie_across_two_later():
     ]
 
 
-def test_of_what_was_written_twice_alike_nobody_knows_which_a_lost_bio_brought():
+def test_of_two_equal_writes_it_is_unknown_which_a_lost_bio_carried():
     """In truth the disk got the first at 100, and the second and third with the last write."""
     same, other = bytes(range(256)) * 16, bytes(range(255, -1, -1)) * 16
     writes = [
@@ -323,7 +323,7 @@ def sectors(**columns: list[int]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
 
 
-def test_what_the_trace_or_the_log_lacks_costs_itself_alone():
+def test_a_gap_in_trace_or_log_affects_nothing_else():
     """Sector 1 is written at 100, 300 and 500. The trace lacks the write at 300, or the log its second entry."""
     around = {"bio": [0, 2, 4], "sector": [2, 4, 6], "ts_ns": [90, 290, 490], "done_ns": [95, 295, 495]}
     written = sectors(entry=[0, 1, 2, 3, 4, 5], sector=[2, 1, 4, 1, 6, 1])
@@ -357,7 +357,7 @@ def test_a_page_of_two_files_is_judged_block_by_block():
     assert said == [(13, 10, 2, 0, 0), (12, 14, 2, 4 * 4096 + 3072, 4)]
 
 
-def test_a_bio_that_begins_within_a_page_is_cut_where_its_pages_end():
+def test_a_bio_that_begins_within_a_page_is_split_at_page_ends():
     page = bytearray(block((3 * 4096 + 3072, 70, 5), (4 * 4096, 70, 5)))
     turned = bytes(page[3072:] + page[:3072])
     said = [(row["sector"], row["sectors"], row["offset_bytes"]) for row in known([turned], [write(5, 70, 10, 20)])]
@@ -374,7 +374,7 @@ def test_a_bio_that_begins_within_a_page_is_cut_where_its_pages_end():
     ],
     ids=["truncated", "cut", "punched", "punched in part"],
 )
-def test_what_was_dropped_before_it_was_written_out_was_written_by_nobody(op, offset, length, writers):
+def test_pages_dropped_before_writeback_have_no_writer(op, offset, length, writers):
     drop = oplog.Op(30, 30, 6, KEY, offset, length, 71, op, b"")
     (row,) = known([block((3 * 4096, 71, 7))], [write(5, 70, 10, 20), drop, write(7, 71, 40, 50)])
     assert row["writer_pids"] == writers

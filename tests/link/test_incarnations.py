@@ -80,7 +80,7 @@ def test_a_file_is_the_one_whose_creation_is_of_that_time(offset):
 
 
 @pytest.mark.parametrize("born", [LAST + SECOND, MADE + SECOND, LAST - 1, None])
-def test_a_number_that_was_given_away_again_is_another_file(born):
+def test_a_reused_inode_number_is_another_file(born):
     assert told(image((12, 7, born)), TRACED) == {(12, 7): 2}
 
 
@@ -132,7 +132,7 @@ def test_the_same_generation_is_the_same_file_whatever_the_clock():
     }  # fmt: skip
 
 
-def test_one_creation_alone_tells_no_clock():
+def test_one_creation_alone_proves_no_clock():
     assert told(image((12, 7, MADE)), TRACED, offset=None) == {(12, 7): 2}
     two = image((12, 7, MADE), (14, 9, 161 * SECOND))  # they disagree: one of them, or both, are later files
     assert told(two, TRACED, offset=None) == {(12, 7): 2, (14, 9): 2}
@@ -140,7 +140,7 @@ def test_one_creation_alone_tells_no_clock():
 
 @settings(max_examples=200)
 @given(st.integers(0, 1 << 32))
-def test_a_file_in_the_journal_is_never_taken_for_another_of_its_number(seed):
+def test_a_file_in_the_journal_is_never_confused_with_another_of_its_number(seed):
     """One inode number is reused many times. The journal may have the generation and creation time of each file.
 
     That time is the previous clock tick, or an earlier one if a CPU was busy. Some files are older than the trace, some

@@ -68,7 +68,7 @@ def test_a_recording_with_all_events_has_nothing_inferred_from_few() -> None:
     assert io["map_percent"].null_count() == io["owner_percent"].null_count() == io.height
 
 
-def test_no_answer_rests_on_events_between_which_others_were_lost() -> None:
+def test_no_result_depends_on_events_with_losses_between_them() -> None:
     recorded = stock.reduced(truth.staging(corpus.path("kernel/ext4_guest_6.1")))
     lost = Loss("overwritten", 1, "an event is missing", ("fs_events",))
     assert io_of(recorded)["map_percent"].count() > 500

@@ -137,7 +137,7 @@ def test_look_ups_beside_the_insertions_make_no_file_less_known() -> None:
     assert 0 < known["core.txt"] <= known["lookup.txt.gz"]
 
 
-def test_a_recording_that_lost_events_opens_and_says_what_is_proven() -> None:
+def test_a_recording_with_lost_events_opens_with_its_proven_facts() -> None:
     of = monotony.recording("wrong_facts/lossy-refused/rec")
     io = of.only(of.kinds)["io"]
     assert io.filter(pl.col("path").is_not_null(), pl.col("map_source").cast(pl.String) == "tracepoint").is_empty()

@@ -99,7 +99,7 @@ def test_names_below_a_directory_of_which_only_the_ciphertext_is_known_have_no_p
     assert told(looked, known=known.with_columns(name_encrypted=pl.col("ino") == 31)) == {}
 
 
-def test_a_name_that_the_trace_tells_stands_before_the_ciphertext_of_an_image(tmp_path):
+def test_a_name_from_the_trace_precedes_the_ciphertext_of_an_image(tmp_path):
     image = tmp_path / "image"
     image.write_bytes(lzma.decompress(F2FS_16K.read_bytes()))
     os.truncate(image, 300 << 20)
@@ -166,7 +166,7 @@ def made(ino):
     return "f2fs_new_inode", {"ino": ino, "error": 0}
 
 
-def test_f2fs_tells_paths_at_writes_and_what_it_found():
+def test_f2fs_reports_paths_at_writes_and_results_of_look_ups():
     write = ("f2fs_datawrite_start", {"ino": 50, "name": "/app/db/main.db"})
     assert told(made(50), write, look("x", 30, 51), known=directories(**APP)) == {
         (50, 1): "/app/db/main.db", (51, 0): "/app/x",
@@ -214,14 +214,14 @@ def test_the_kernel_names_what_it_moves():
     assert told(*rows, mounts={}, lost=LOST) == {(41, 1): "/app/a"}
 
 
-def test_an_inode_made_again_keeps_the_names_apart():
+def test_names_of_a_reused_inode_are_separate():
     rows = found(40, "/a"), allocated(40, 30), found(40, "/b")
     assert told(*rows) == {(40, 0): "/a", (40, 1): "/b"}
     unseen = found(40, "/a"), removed(40, 30), found(40, "/b"), found(41, "/c")
     assert list(told(*unseen).values()) == ["/c"]  # ext4 without events that show which inodes are new
 
 
-def test_a_path_longer_than_the_probe_tells_needs_a_known_directory():
+def test_a_path_truncated_by_the_probe_needs_a_known_directory():
     rows = (
         found(40, "main.db", parent=31),
         found(41, "x", parent=99),
@@ -238,7 +238,7 @@ def test_hostile_names_are_names(name):
     assert told(*rows, known=directories(**APP)) == {(40, 1): f"/app/{name}"}
 
 
-def test_what_events_tell_of_the_type_of_a_file():
+def test_types_of_files_from_events():
     lives = pl.DataFrame(
         {"block_type": ["directory", "metadata", "data", None], "subtype": [None, "symlink", None, None]}
     )

@@ -109,7 +109,7 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("at_once", [3, 1 << 17])
-def test_opens_that_tell_names_are_kept(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+def test_opens_that_show_names_remain(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     """Some paths are opened again directly before the file is created, or before its pages are read."""
     monkeypatch.setattr(tracepoints, "_BATCH", at_once)
     opens = [{"event": "name_open", "tid": 1, "pid": 1, "name": f"/data/{name}"} for name in ("a", "b", "a")]

@@ -37,7 +37,7 @@ def test_the_four_times_of_a_plain_request():
     assert (got["matched"], got["op"], got["sync"], got["nr_bios"]) == ("full", "write", True, 1)
 
 
-def test_merged_bios_are_one_request_cut_into_its_bios():
+def test_merged_bios_are_one_request_split_into_its_bios():
     linked = link(life(
         (1, "queue", 8, 8, "W"), (2, "queue", 16, 8, "W"), (3, "backmerge", 16, 8, "W"), (4, "queue", 0, 8, "W"),
         (5, "frontmerge", 0, 8, "W"), (6, "issue", 0, 24, "W"), (7, "complete", 0, 24, "W"),
@@ -109,7 +109,7 @@ def test_a_request_of_which_a_part_is_missing_never_completed():
     assert got.select("nr_sectors", "complete_ns", "matched").rows() == [(24, None, "no_complete"), (8, 4, "no_issue")]
 
 
-def test_what_has_no_partner_stays_a_row_that_says_so():
+def test_a_request_without_issue_or_completion_is_a_row_of_its_own():
     got = link(life((1, "complete", 0, 8, "W"), (2, "issue", 8, 8, "W"), (3, "queue", 16, 8, "W"))).requests
     assert got.select("sector", "matched").rows() == [(0, "no_issue"), (8, "no_complete"), (16, "no_complete")]
 
@@ -383,7 +383,7 @@ def test_what_is_left_of_a_request_is_no_second_request(steps, want):
     assert_as_the_oracle(block)
 
 
-def test_of_two_that_agree_the_letters_tell_which_is_completed():
+def test_the_flags_show_which_of_two_equal_requests_is_completed():
     steps = [(1, "queue", 0, 8, "R"), (2, "issue", 0, 8, "R"), (3, "queue", 0, 8, "RA"), (4, "issue", 0, 8, "RA"),
              (5, "complete", 0, 8, "R"), (6, "complete", 0, 8, "RA")]  # fmt: skip
     block = life(*steps)
@@ -691,7 +691,7 @@ def test_it_does_not_matter_how_much_is_linked_at_once(monkeypatch):
     assert_frame_equal(got.requests.collect(), want.requests)
 
 
-def test_requests_that_are_finished_late_are_waited_for(monkeypatch):
+def test_output_waits_for_requests_that_finish_late(monkeypatch):
     """Every tenth request completes long after later ones. The output is still sorted without a final merge."""
     count, late = 4000, 3000
     steps = [(4 * n, "issue", 8 * n, 8, "R") for n in range(count)]

@@ -59,12 +59,12 @@ def test_what_only_has_such_a_name_in_part_is_no_server(name: str) -> None:
     ).to_series().to_list() == [False]
 
 
-def test_a_server_is_told_by_its_package_whatever_its_thread_is_called() -> None:
+def test_a_server_is_recognised_by_its_package_not_its_threads_name() -> None:
     rows = pl.DataFrame({"c": ["Thread-7", "Thread-7"], "p": ["com.google.android.providers.media.module", "org.x"]})
     assert rows.select(serves_others(pl.col("c"), pl.col("p"))).to_series().to_list() == [True, False]
 
 
-def test_what_a_server_writes_over_is_not_of_who_wrote_before(tmp_path: Path) -> None:
+def test_a_page_overwritten_by_a_server_has_no_certain_owner(tmp_path: Path) -> None:
     """An app dirtied the page and the daemon overwrote it, so that neither is certainly the owner."""
 
     def wrote(at: float, comm: str, tid: int) -> str:
@@ -83,7 +83,7 @@ WORKERS = ["kswapd0", "kworker/3:1", "dmcrypt_write/25", "kcryptd/253:0", "io_wq
 
 
 @pytest.mark.parametrize("name", WORKERS)
-def test_what_works_for_others_has_no_owner(name: str, tmp_path: Path) -> None:
+def test_io_of_servers_and_kernel_threads_has_no_owner(name: str, tmp_path: Path) -> None:
     """The names are those of kernel threads and servers in the kernel's and Android's sources."""
     found = recorded(tmp_path / "trace.txt", *moved(1, name, 300, 100))
     assert found.io.select("owner_comm", "owner_pid").collect().rows() == [(None, None)]
@@ -119,7 +119,7 @@ def listing(comm: str, cmdline: str | None, serves: str | None) -> Processes:
     [("mydaemon", "/dev/fuse", (False, True)), ("mydaemon", None, (True, False)), (None, None, (False, False))],
     ids=["has /dev/fuse open", "a process", "a kernel thread"],
 )  # fmt: skip
-def test_a_listing_tells_servers_and_kernel_threads_of_any_name(
+def test_a_listing_identifies_servers_and_kernel_threads_of_any_name(
     cmdline: str | None, serves: str | None, expected: tuple[bool, bool]
 ) -> None:
     thread = pl.DataFrame({"ts_ns": [5], "tid": [300], "pid": [None], "comm": ["mydaemon"]})

@@ -129,7 +129,7 @@ def test_a_reused_number_is_another_file():
     ]
 
 
-def test_blocks_belong_to_a_file_until_they_are_freed_or_given_away():
+def test_blocks_belong_to_a_file_until_they_are_freed_or_reused():
     events = fs_events(
         allocate(12), insert(12, 0, 100, 4), insert(12, 4, 0, 9, "H"), insert(12, 4, 2**52, 9, "D"),
         ("ext4_free_blocks", {"ino": 12, "block": 102, "nr_blocks": 1}), allocate(13), insert(13, 5, 102, 2, "U"),
@@ -165,7 +165,7 @@ READ = ("ext4_es_cache_extent", {"ino": 12, "file_block": 9, "block": 109, "nr_b
     ],
     ids=["insertions", "a miss", "a miss of another", "read anew", "reads recorded", "look-ups recorded", "frees"],
 )
-def test_a_mapping_is_a_fact_as_long_as_what_can_end_it_is_recorded(also, recorded, until_ns):
+def test_a_mapping_is_a_fact_if_all_events_that_end_it_are_recorded(also, recorded, until_ns):
     events = fs_events(allocate(12), insert(12, 0, 100, 4), *also)
     table = extents(events, {DEV: 4096}, recorded).filter(pl.col("sector") == 800)
     assert table.select(
@@ -186,7 +186,7 @@ def test_blocks_of_unknown_size_lie_nowhere():
 @pytest.mark.parametrize(
     ("ends", "incarnations"), [([], [1, 1]), ([("ext4_evict_inode", {"ino": 12, "nlink": 0})], [0, 1])]
 )
-def test_without_births_a_number_is_no_file_from_before_or_another_after_its_deletion(ends, incarnations):
+def test_without_creations_a_number_may_be_reused_after_its_deletion(ends, incarnations):
     events = tracepoints.numbered(fs_events(insert(12, 0, 100, 1), *ends, insert(12, 0, 200, 1)))
     assert events.filter(pl.col("block").is_not_null())["incarnation"].to_list() == incarnations
 
@@ -224,7 +224,7 @@ def test_a_parent_is_a_directory_only_while_it_bears_its_number():
         assert table["block_type"].to_list() == want, rows
 
 
-def test_where_births_were_recorded_a_number_without_one_is_the_file_from_before():
+def test_with_creations_recorded_a_number_without_one_is_the_file_from_before():
     events = fs_events(insert(12, 0, 100, 1), insert(12, 0, 200, 1))
     for recorded, incarnation in (("ext4_allocate_inode", 0), ("ext4_free_inode", 0), ("f2fs_new_inode", 1)):
         assert set(tracepoints.numbered(events, {recorded})["incarnation"]) == {incarnation}
@@ -357,7 +357,7 @@ DISK, FIRST_PART, SECOND_PART, MAPPED = 8 << 20, 8 << 20 | 2, 8 << 20 | 3, 253 <
     ],
     ids=["one", "one, and the table of partitions", "the whole disk", "one, and one of device-mapper", "several"],
 )
-def test_what_writeback_tells_of_a_disk_is_of_the_only_filesystem_on_it(parts, dirtied_on, sharing):
+def test_writeback_events_of_a_disk_are_of_the_only_filesystem_on_it(parts, dirtied_on, sharing):
     dirtied = "writeback_dirty_folio", {"ino": 12, "page": 0, "dev": DISK}
     wrote = "ext4_da_write_begin", {"ino": 12, "dev": parts[0], "offset_bytes": 0, "nr_bytes": 4096}
     above = dirtied[0], dirtied[1] | {"dev": MAPPED}
@@ -403,7 +403,7 @@ def held(events):
     ).rows()  # fmt: skip
 
 
-def test_a_page_of_f2fs_belongs_to_its_file_until_the_block_is_written_anew_or_left():
+def test_a_block_of_f2fs_belongs_to_its_file_until_it_is_rewritten_or_left():
     events = fs_events(
         born(12), ("f2fs_write_begin", {"ino": 12}), submit(12, 3, 100), submit(12, 3, 101, old=100),
         born(13), ("f2fs_write_begin", {"ino": 13}), submit(13, 0, 100), submit(13, 7, 100, old=100),
@@ -415,7 +415,7 @@ def test_a_page_of_f2fs_belongs_to_its_file_until_the_block_is_written_anew_or_l
     ]  # fmt: skip
 
 
-def test_f2fs_tells_nodes_and_static_areas_from_data():
+def test_f2fs_distinguishes_nodes_and_static_areas_from_data():
     events = fs_events(
         submit(1, 12, 200, kind="NODE"), submit(2, 300, 300, kind="META"), submit(1, 12, 201, old=200, kind="NODE"),
         ("f2fs_evict_inode", {"ino": 12, "mode": 0o40755, "nlink": 1}),
@@ -437,7 +437,7 @@ def test_f2fs_maps_blocks_for_direct_and_read_but_no_holes_and_no_failures():
     assert held(events) == [(500, 3, "data", None, 12, 5, 1000, None)]
 
 
-def test_of_what_a_direct_write_asks_for_at_once_only_the_first_block_lies_where_it_says():
+def test_the_block_count_of_a_direct_write_proves_only_its_first_block():
     """Another file's pages got the blocks between. The write then maps each contiguous run of blocks."""
     events = fs_events(
         born(12), born(13), ("f2fs_direct_IO_enter", {"ino": 12}), ("f2fs_write_begin", {"ino": 13}),
@@ -459,7 +459,7 @@ def test_a_number_of_f2fs_is_another_file_only_if_its_creation_succeeded():
     assert table.select("ino", "incarnation", "created_ns").rows() == [(12, 1, 0), (12, 2, 2000)]
 
 
-def test_what_f2fs_may_keep_quotas_in_is_no_data_unless_it_is_created_or_opened_or_a_directory():
+def test_inodes_that_may_be_quota_files_of_f2fs_are_not_data_without_further_evidence():
     """Quota files are written through the cache like other files. The inode number alone does not identify them."""
     wrote = [("f2fs_write_begin", {"ino": ino}) for ino in (4, 5, 6, 7)]
     events = fs_events(
@@ -524,7 +524,7 @@ def owned(written, events, lost_events=0, recorded=EVENTS):
     return all_owned(written, events, schema.empty("tasks"), {DEV: 4096}, lost, recorded, page_bytes=4096)
 
 
-def test_a_piece_is_cut_where_its_owner_changes():
+def test_a_piece_is_split_where_its_owner_changes():
     events = fs_events(
         wrote(12, 0, 1), dirty(0, 1), wrote(12, 1, 1), dirty(1, 1), wrote(12, 1, 2), dirty(2, 3), direct(0, 5)
     )  # fmt: skip
@@ -544,7 +544,7 @@ def dirty(page, tid, ino=12):
     return "writeback_dirty_folio", {"ino": ino, "page": page, "tid": tid}
 
 
-def test_a_store_into_the_same_number_on_another_filesystem_of_the_disk_is_nobody_s_write():
+def test_a_store_to_an_equal_inode_number_on_another_filesystem_is_not_a_write():
     """A thread alternately writes on one filesystem and stores on the other; another thread stored on the first.
 
     Stores through a memory map have no events here. Writeback records only the disk and the inode number.
@@ -597,7 +597,7 @@ LIKELY_2, LIKELY_3 = ("app2", None, "inferred"), ("app3", None, "inferred")
     ],
     ids=["dirty once", "dirty again", "by one", "not written out", "dirty at the end of the turn before", "in turns"],
 )
-def test_what_a_page_held_is_unclear_where_it_became_dirty_on_its_way_out(steps, owners):
+def test_the_version_of_a_page_redirtied_in_flight_is_unclear(steps, owners):
     """If the filesystem encrypts in memory, the bio carries the earlier version, else the current page."""
     evicted = "ext4_evict_inode", {"ino": 12}
     events = fs_events(evicted, *(("ext4_evict_inode", {"ino": 9}) if step is None else step for step in steps))
@@ -611,7 +611,7 @@ def test_what_a_page_held_is_unclear_where_it_became_dirty_on_its_way_out(steps,
     [((8 << 20), None, "inferred"), ((8 << 20), 9500, "write_begin"), (DEV + 1, None, "write_begin")],
     ids=["from device-mapper", "and seen there", "from a partition"],
 )
-def test_who_hands_a_bio_on_does_not_tell_whether_it_was_a_direct_write(disk, handed_ns, via):
+def test_the_thread_that_passes_a_bio_on_does_not_show_a_direct_write(disk, handed_ns, via):
     events = fs_events(wrote(12, 0, 1), dirty(0, 1), direct(0, 2))
     out = pieces((9000, 12, 0, 1, 0)).with_columns(dev=pl.lit(disk, pl.UInt32), submit_tid=pl.lit(90, pl.Int32))
     out = out.with_columns(queue_ns=pl.lit(handed_ns or 9000, pl.Int64))
@@ -725,7 +725,7 @@ def test_where_a_page_has_several_blocks_the_address_tells_the_one_that_was_stor
     assert set(got["owner_comm"]) == {"app2"}
 
 
-def test_nobody_is_counted_where_stores_are_not_recorded():
+def test_owner_count_is_null_if_stores_are_not_recorded():
     events = fs_events(wrote(12, 0, 1), dirty(0, 1))
     got = owned(pieces((9000, 12, 0, 1, 5)), events, recorded=EVENTS.difference(tracepoints.STORES))
     assert answer(got) == [(9000, 0, 1, "app1", None, "write_begin")]
@@ -740,7 +740,7 @@ def test_data_that_carries_a_page_is_not_its_submitters():
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred"), (2500, 4, 1, "app5", 1, "submitter")]
 
 
-def test_without_events_that_tell_who_wrote_the_submitter_is_inferred():
+def test_without_events_about_writers_the_submitter_is_inferred():
     got = all_owned(pieces((1500, 12, 0, 1, 5)), fs_events(), schema.empty("tasks"), {DEV: 4096}, page_bytes=4096)
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
 
@@ -806,7 +806,7 @@ def test_an_evicted_inode_of_f2fs_leaves_no_writers():
 
 
 @pytest.mark.parametrize("comm", ["f2fs_ckpt-254:0", "f2fs_gc-8:3", "jbd2/sda1-8"])
-def test_threads_of_the_filesystem_own_what_nobody_else_made(comm):
+def test_filesystem_threads_own_pages_that_no_process_dirtied(comm):
     got = all_owned(
         pieces((9000, 12, 0, 1, 5)).with_columns(submit_comm=pl.lit(comm)),
         fs_events(),

@@ -105,7 +105,7 @@ def test_pieces_add_up_to_their_requests(name, run):
 
 @pytest.mark.parametrize("run", TRACED)
 @pytest.mark.parametrize("name", truth.RECORDINGS)
-def test_events_tell_the_file_of_every_block_also_of_deleted_ones(name, run):
+def test_events_show_the_file_of_every_block_including_deleted_files(name, run):
     said = answers(name, run)
     assert right(truth.file(said)) >= ENOUGH[name]
     deleted = truth.deleted(said, recording(name).after)
@@ -123,7 +123,7 @@ def test_the_image_after_confirms_what_the_probe_left_open():
 
 @pytest.mark.parametrize("run", TRACED)
 @pytest.mark.parametrize("name", truth.RECORDINGS)
-def test_events_tell_who_wrote_what_others_submit(name, run):
+def test_events_show_the_writers_of_data_that_other_threads_submit(name, run):
     owned = truth.owner(answers(name, run))
     assert right(owned) >= min(ENOUGH[name], 0.999)
     named = owned.filter(pl.col("io_pid").is_not_null())
@@ -221,7 +221,7 @@ def witnesses(name: str) -> tuple[Staging, link.Images]:
     ],
     ids=lambda value: "+".join(sorted(value)) if isinstance(value, (set, frozenset)) else None,
 )  # fmt: skip
-def test_no_kind_of_evidence_is_wrong_and_each_is_worth_what_it_is(name, sources, least):
+def test_no_kind_of_evidence_is_wrong_and_each_contributes(name, sources, least):
     staging, images = witnesses(name)
     tables = link.tables(staging, requests.link(staging.block), images, Spool(), sources=frozenset(sources))
     io = tables["io"].collect()
@@ -278,7 +278,7 @@ def without(staging: Staging, table: str, nr_gaps: int, nr_events: int) -> tuple
 @pytest.mark.parametrize("table", ["fs_events", "block_events"])
 @pytest.mark.parametrize("nr_gaps, nr_events", [(1, 500), (5, 300)])
 @pytest.mark.parametrize("name", truth.RECORDINGS)
-def test_what_is_lost_at_a_known_time_hurts_nothing_before_it(name, table, nr_gaps, nr_events):
+def test_a_loss_at_a_known_time_affects_nothing_before_it(name, table, nr_gaps, nr_events):
     of = recording(name)
     staging, spans = without(of.staging, table, nr_gaps, nr_events)
     images = link.Images(of.before, of.after)
@@ -301,7 +301,7 @@ def test_what_is_lost_at_a_known_time_hurts_nothing_before_it(name, table, nr_ga
 
 
 @pytest.mark.parametrize("name", truth.RECORDINGS)
-def test_calls_without_ends_and_lost_samples_change_no_answer(name):
+def test_calls_without_ends_and_lost_samples_change_no_result(name):
     of = recording(name)
     lost = tuple(Loss("missing", 87_944, "calls have no result", (table,)) for table in ("syscalls", "samples"))
     noisy = truth.tables(replace(of.staging, losses=lost), link.Images(of.before, of.after))
@@ -320,7 +320,7 @@ ENTRIES = (
 
 
 @pytest.mark.parametrize("name", truth.RECORDINGS)
-def test_entries_of_calls_without_exits_change_no_answer(tmp_path, name):
+def test_entries_of_calls_without_exits_change_no_result(tmp_path, name):
     """Events of ``trace-cmd record -e 'syscalls:sys_enter_*'`` are added to the lines of the same recording."""
     of = recording(name)
     container = tmp_path / "trace.dat"
@@ -351,7 +351,7 @@ def test_entries_of_calls_without_exits_change_no_answer(tmp_path, name):
 
 @pytest.mark.parametrize("begin, end", [(0, 0.3), (0.5, 0.8), (0.3, 1)])
 @pytest.mark.parametrize("name", truth.RECORDINGS)
-def test_a_part_of_the_recording_tells_as_much_of_its_own_time(name, begin, end):
+def test_a_part_of_the_recording_gives_the_same_results_for_its_time(name, begin, end):
     """Older files have no creation in the part, and the image after is from a later time than its end."""
     of = recording(name)
     times = of.staging.block.select("ts_ns").collect()["ts_ns"]

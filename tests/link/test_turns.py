@@ -202,7 +202,7 @@ def by_oracle(given: Recording) -> pl.DataFrame:
 @pytest.mark.prove
 @settings(max_examples=150)
 @given(st.integers(0, 1 << 32))
-def test_turns_are_those_of_the_oracle(seed: int) -> None:
+def test_dirty_intervals_are_those_of_the_oracle(seed: int) -> None:
     made = recording(seed)
     found = authorship.authors(decided(made, random.Random(seed)), made.unplaced, made.observed, made.lost)
     told = by_oracle(made)

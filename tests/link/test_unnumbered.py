@@ -95,7 +95,7 @@ def places(image: fs.Filesystem, name: str) -> list[int]:
 
 
 @pytest.mark.prove
-def test_clusters_whose_entry_nobody_wrote_are_a_fact_and_no_others(volumes):
+def test_only_clusters_with_an_unwritten_entry_are_facts(volumes):
     before, after = images(volumes)
     changed = written(*volumes)
     data = [sector for name in FILES for sector in places(before, name)] + places(after, "new")
@@ -127,7 +127,7 @@ def test_clusters_whose_entry_nobody_wrote_are_a_fact_and_no_others(volumes):
     ],
     ids=["events lost", "no image after", "image in use", "table never written out"],
 )
-def test_what_may_have_changed_hands_unseen_is_no_fact(
+def test_clusters_that_may_have_been_reused_are_no_fact(
     hurt: Callable[..., tuple[Staging, fs.Filesystem, fs.Filesystem | None]], volumes
 ):
     before, after = images(volumes)
