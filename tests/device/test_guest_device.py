@@ -40,7 +40,7 @@ find / '(' -path /proc -o -path /sys ')' -prune -o -print
 def shown(page: Path) -> list[tuple[list[str], list[str]]]:
     """Return the commands of the page that name the device or its results, and the output lines on the page."""
     blocks = re.findall(r"```text\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    (block,) = [text for text in blocks if ADDRESS in text]
+    (block,) = [re.sub(r" *\\\n *", " ", text) for text in blocks if ADDRESS in text]
     commands = [part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
     return [(shlex.split(line), [line for line in lines if line.strip("… ")]) for line, *lines in commands]
 
