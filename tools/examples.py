@@ -49,7 +49,7 @@ class _Runner(doctest.DocTestRunner):
     def report_unexpected_exception(
         self, _out: object, test: doctest.DocTest, example: doctest.Example, exc_info: Any
     ) -> None:
-        sys.exit(f"{test.name}: {example.source.strip()} ends with {exc_info[1]!r}; mend the example by hand")
+        sys.exit(f"{test.name}: {example.source.strip()} ends with {exc_info[1]!r}; correct the example by hand")
 
 
 def others(function: Callable[..., Any], names: Mapping[str, Any]) -> list[Other]:

@@ -50,7 +50,7 @@ class Description:
         if self.published is not None and not re.fullmatch(_DAY, self.published, re.ASCII):
             raise InputError(f"published {self.published!r}: a day was expected, as 2026-01-31")
         if any(not creator.strip(" ,") for creator in self.creators):
-            raise InputError("a creator without a name; leave --creator out where nobody is to be named")
+            raise InputError("a creator without a name; leave --creator out to name no creator")
 
     @property
     def licence_url(self) -> str | None:

@@ -159,7 +159,7 @@ def _refuse_collisions(directory: Path) -> None:
         name = path.relative_to(directory).as_posix()
         first = seen.setdefault(name.casefold(), name)
         if first != name:
-            raise InputError(f"{name} and {first} are one name where case does not count; name one of them differently")
+            raise InputError(f"{name} and {first} are the same name where case is ignored; rename one of them")
 
 
 def _documents(
@@ -256,7 +256,7 @@ def _refuse_survivors(directory: Path, originals: Collection[str]) -> None:
 _TOLD = 5
 """Limit of surviving names in an error message."""
 
-ALLOWING = "a name that lies there by chance is not searched for with --allow NAME"
+ALLOWING = "exclude a name that occurs there by chance with --allow NAME"
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -98,7 +98,7 @@ def _collisions(names: Sequence[str]) -> list[str]:
     for name in sorted(paths):
         first = seen.setdefault(unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()), name)
         if first != name:
-            problems.append(f"{name}: the same name as {first} where case or form of Unicode does not count")
+            problems.append(f"{name}: the same name as {first} on a filesystem that ignores case or form of Unicode")
     return problems
 
 

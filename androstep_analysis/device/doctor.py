@@ -50,7 +50,7 @@ def _analysing() -> Iterator[Finding]:
     yield Finding(recent, f"Python {version}", "" if recent else "install Python 3.11 or later", needed=True)
     free = shutil.disk_usage(Path.cwd()).free
     room = free > 1 << 30
-    yield Finding(room, f"{free >> 30} GiB free here", "" if room else "captures and unpacked images need room")
+    yield Finding(room, f"{free >> 30} GiB free here", "" if room else "captures and unpacked images need space")
 
 
 def _recording() -> Iterator[Finding]:

@@ -373,7 +373,7 @@ def test_a_name_that_lies_there_by_chance_can_be_allowed(tmp_path: Path, capsys:
     log.write_text("".join(f"1 1700000000.{n:06} {call} <0.000010>\n" for n, call in enumerate(calls, 1)))
     words = ["release", str(log), "-o", str(tmp_path / "r"), "--anonymise", str(tmp_path / "key")]
     assert main(words) == 1
-    assert "not searched for with --allow NAME" in capsys.readouterr().err
+    assert "exclude a name that occurs there by chance with --allow NAME" in capsys.readouterr().err
     assert main([*words, "--allow", "procmask"]) == 0
     assert "names in the captures, apart from procmask, 0 are left in it" in capsys.readouterr().out
     assert "/bin/procmask" not in datasets.tables(tmp_path / "r")["syscalls"].collect()["path"].to_list()
@@ -402,7 +402,7 @@ def test_devices_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
         (tmp_path / device).write_text(f'{number}{number} openat(AT_FDCWD, "/x", O_RDONLY) = 3\n')
         capture.create([tmp_path / device], tmp_path / f"c{number}", capture.Description(facts={"device": device}))
         made.append(tmp_path / f"c{number}")
-    with pytest.raises(InputError, match="one name where case does not count"):
+    with pytest.raises(InputError, match="the same name where case is ignored"):
         datasets.release(made, tmp_path / "r")
 
 

@@ -59,7 +59,7 @@ def test_findings_of_a_phone_that_is_locked_and_hot(tmp_path: Path) -> None:
     with patient(tmp_path, LOCKED) as (device, _):
         findings = examine(device)
     assert "rooted or userdebug" in found(findings, "^no root$").advice
-    assert not found(findings, "^tracepoints: not looked at$").ok
+    assert not found(findings, "^tracepoints: not checked$").ok
     assert "charged" in found(findings, "^battery at 12 %$").advice
     assert "slowed" in found(findings, "^battery at 44.7 °C$").advice
     assert "heat" in found(findings, "^thermal status 2$").advice

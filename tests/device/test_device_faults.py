@@ -63,8 +63,8 @@ TABLE = {
     ("disk gets full", "bench"): ("", WHOLE["bench"], "nothing"),
     # iotrace's messages go to a file on the full disk. It may get a page that was just freed.
     ("disk gets full", "record"): (
-        f"…{KEPT}; PHONE: iotrace did not finish; its last events may be lost; PHONE: cannot put together what iotrace "
-        "left: iotrace: trace.dat: No space left on device; make room, then run iotrace --finish",
+        f"…{KEPT}; PHONE: iotrace did not finish; its last events may be lost; PHONE: cannot assemble the files that "
+        "iotrace left: iotrace: trace.dat: No space left on device; make room, then run iotrace --finish",
         "nothing",
         "androstep-…",
     ),

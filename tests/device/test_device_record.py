@@ -429,7 +429,7 @@ def test_what_another_program_still_records_is_left_alone(tmp_path: Path, loop: 
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "records\n"
-            with pytest.raises(DeviceError, match="whoever records there is still at work"):
+            with pytest.raises(DeviceError, match="a program of this machine still records there"):
                 device.recover(tmp_path / "capture")
             write(loop, range(BLOCKS))
             other.communicate("", timeout=300)

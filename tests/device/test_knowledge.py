@@ -30,7 +30,7 @@ def told(**answers: list[str]) -> dict[str, tuple[bool, str, str]]:
 
 def test_a_kernel_without_kprobes_tells_names_by_fanotify() -> None:
     answers = told()
-    assert answers["names"] == (True, "known: names of files that are deleted meanwhile (by fanotify)", "")
+    assert answers["names"] == (True, "known: names of files deleted during the recording (by fanotify)", "")
     assert [ok for ok, _, _ in answers.values()] == [True, True, True]
     assert told(probes=["/sys/kernel/tracing"])["names"][1].endswith("(by kprobes and fanotify)")
 
@@ -41,7 +41,7 @@ def test_a_kernel_without_kprobes_tells_names_by_fanotify() -> None:
 )
 def test_why_names_will_not_be_known(answers: dict[str, list[str]]) -> None:
     ok, what, why = told(**answers)["names"]
-    assert not ok and what == "not known: names of files that are deleted meanwhile"
+    assert not ok and what == "not known: names of files deleted during the recording"
     assert "CONFIG_FANOTIFY and Linux 5.17" in why and "CONFIG_KPROBE_EVENTS" in why
     assert why.endswith(
         f"this is {answers.get('release', ['6.18.0'])[0] if answers.get('release') != [] else 'unknown'}"
@@ -71,7 +71,7 @@ def test_what_nobody_has_looked_at_is_not_said_to_be_missing() -> None:
     (finding,) = knowledge.findings(
         {"mounted": [], "release": ["6.12.1"], "fanotify": ["yes"], "probes": [], "telling": [], "filesystems": []}
     )
-    assert not finding.ok and "cannot be said" in finding.what and "mount -t tracefs" in finding.advice
+    assert not finding.ok and "cannot check" in finding.what and "mount -t tracefs" in finding.advice
 
 
 def test_the_flags_are_those_of_the_kernel_that_iotrace_needs() -> None:

@@ -56,7 +56,7 @@ def lines(capture: Capture) -> pl.DataFrame:
     is_script = capture.format == mobigen.FORMAT
     calls = _calls(capture.syscalls)
     if calls.is_empty() and not capture.syscalls.head(1).collect().is_empty():
-        raise InputError("the recording tells descriptor and result of no call on files; record with strace -ttt")
+        raise InputError("no call on files has a descriptor and a result in this recording; record with strace -ttt")
     if calls["ts_ns"].null_count():
         raise InputError("the recording has no times, which a script of MobiGen needs; record with strace -ttt")
     threads = calls.select("tid").unique(maintain_order=True).with_row_index("thread")

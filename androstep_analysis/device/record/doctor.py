@@ -60,43 +60,43 @@ class Events:
 EVENTS = (
     Events("requests", ("block/block_rq_issue",), "no request can be recorded"),
     Events("completions of requests", ("block/block_rq_complete",), "no latency and no queue depth can be measured"),
-    Events("bios", ("block/block_bio_queue",), "who caused a request stays unknown where others issue it"),
+    Events("bios", ("block/block_bio_queue",), "the process of a request stays unknown if another thread issues it"),
     Events(
         "dirtied pages",
         ("writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"),
-        "written-back data cannot be told by process",
+        "data that is written back cannot be attributed to processes",
     ),
     Events(
-        "pages read in", ("filemap/mm_filemap_add_to_page_cache",), "reads cannot be told by file where listings fail"
+        "pages read in", ("filemap/mm_filemap_add_to_page_cache",), "reads cannot be attributed to files without FIEMAP"
     ),
     Events(
-        "pages asked for (record --readahead)",
+        "requested pages (record --readahead)",
         ("filemap/mm_filemap_get_pages",),
-        "what was read ahead and never used cannot be told",
+        "unused readahead cannot be measured",
         or_probes=True,
     ),
     Events(
         "mapped extents of ext4",
         ("ext4/ext4_es_insert_extent",),
-        "files that are made and deleted while recording stay unknown",
+        "files created and deleted during the recording stay unknown",
         "ext4",
     ),
     Events(
         "submitted pages of F2FS",
         tuple(f"f2fs/f2fs_submit_{kind}" for kind in ("page_write", "folio_write", "page_bio", "folio_bio")),
-        "metadata, node and data of F2FS cannot be told apart",
+        "metadata, nodes and data of F2FS cannot be distinguished",
         "f2fs",
     ),
     Events(
         "dropped pages of ext4",
         ("ext4/ext4_invalidate_folio", "ext4/ext4_invalidatepage"),
-        "who wrote a page whose earlier contents were dropped is only inferred",
+        "the writer of a page whose earlier contents were dropped is only inferred",
         "ext4",
     ),
     Events(
         "stores to mapped pages of F2FS",
         ("f2fs/f2fs_vm_page_mkwrite",),
-        "who stored to a page that was dirty already stays unknown",
+        "stores to a page that is already dirty stay unknown",
         "f2fs",
     ),
     Events("mapped blocks of F2FS", ("f2fs/f2fs_map_blocks",), "files that F2FS moves stay unknown", "f2fs"),
@@ -159,7 +159,7 @@ def _link(device: Session) -> Finding:
     return Finding(
         took < _SLOW_S,
         f"{device.name}: a command takes {took * 1000:.0f} ms",
-        "" if took < _SLOW_S else "progress is seen late and small copies are slow; use a cable in place of Wi-Fi",
+        "" if took < _SLOW_S else "progress is delayed and small copies are slow; use a cable instead of Wi-Fi",
         needed=False,
     )
 
@@ -188,16 +188,16 @@ def _copies(device: Session) -> Finding:
 def _scratch(device: Session) -> Finding:
     place = device.scratch
     try:
-        lines = device.checked(f"df -k {quoted([device.directory])}", "look for room").decode("utf-8", "replace")
+        lines = device.checked(f"df -k {quoted([device.directory])}", "check the free space").decode("utf-8", "replace")
     except DeviceError as error:
         return Finding(
-            False, f"{place} cannot be used", f"no program can be put there ({error}); make room", needed=True
+            False, f"{place} cannot be used", f"no program can be copied there ({error}); free some space", needed=True
         )
     free = free_bytes(lines.splitlines())
     if free is None:
-        return Finding(True, f"{place} can be written to; how much room there is cannot be seen", needed=True)
+        return Finding(True, f"{place} is writable; its free space is unknown", needed=True)
     room = free >= _SCRATCH_BYTES
-    advice = "" if room else f"benchmarks fail; make room there, {_SCRATCH_BYTES >> 20} MiB at least"
+    advice = "" if room else f"benchmarks fail; make room for at least {_SCRATCH_BYTES >> 20} MiB there"
     return Finding(room, f"{free >> 20:,} MiB free in {place}", advice)
 
 
@@ -241,7 +241,7 @@ def _perfetto(is_there: bool) -> Finding:
 
 def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
     if not device.has_root:
-        yield Finding(False, "tracepoints: not looked at", "only root sees them; see above")
+        yield Finding(False, "tracepoints: not checked", "they are visible to root only; see above")
         return
     if not answers["mounted"]:
         yield from knowledge.findings(answers)
@@ -267,7 +267,7 @@ def _tracing(device: Session, answers: dict[str, list[str]], known: Facts) -> It
             "DEBUG_INFO_BTF",
             answers["btf"],
             "BTF of the kernel",
-            "kprobes tell no paths, and no replay can be made",
+            "kprobes record no paths, and no replay can be made",
         ),
     ):
         yield Finding(bool(present), what, "" if present else f"{prevents}; use a kernel with CONFIG_{option}")
@@ -278,7 +278,7 @@ def _memory(lines: Sequence[str]) -> Finding:
     """Check the memory for recordings, which stay there until they are fetched."""
     free = max((room for line in lines if (room := free_bytes([line])) is not None), default=None)
     if free is None:
-        return Finding(False, "no memory to record into", "name a place on storage that is not recorded, with memory=")
+        return Finding(False, "no memory to record into", "name a directory on unrecorded storage with memory=")
     room = free >= _MEMORY_BYTES
     advice = "" if room else "recordings end early; restart the device, or record fewer devices"
     return Finding(room, f"{free >> 20:,} MiB of memory to record into", advice)
@@ -287,7 +287,7 @@ def _memory(lines: Sequence[str]) -> Finding:
 def _listing(device: Session, known: Facts) -> Finding:
     """Check that extmap gets the extents of a file in /data by FIEMAP."""
     fs_type = known.data.fs_type if known.data else "its filesystem"
-    failing = "which file a request belongs to stays unknown but for what events state; give an image of the filesystem"
+    failing = "the file of a request stays unknown unless an event names it; record an image of the filesystem, too"
     try:
         extents = _extents(device)
     except InputError as error:
@@ -325,8 +325,8 @@ def _android(answers: dict[str, list[str]], known: Facts) -> Iterator[Finding]:
     readable = bool(answers["packages"]) or any(package.uid is not None for package in known.packages)
     yield Finding(
         readable,
-        f"{len(known.packages)} packages" if readable else "the users of packages are not stated",
-        "" if readable else "requests cannot be told by app where processes hide their names; record as root",
+        f"{len(known.packages)} packages" if readable else "the user ids of packages are not readable",
+        "" if readable else "requests cannot be attributed to apps whose processes hide their names; record as root",
     )
 
 
@@ -346,13 +346,13 @@ def _encryption(known: Facts) -> Finding:
 def _clock(known: Facts) -> Iterator[Finding]:
     clock = known.clock
     if clock is None:
-        yield Finding(False, "the device's clock cannot be read", "captures cannot be put beside other logs by time")
+        yield Finding(False, "the device's clock cannot be read", "captures cannot be aligned with other logs by time")
         return
     near = abs(clock.offset_s) - clock.doubt_s < _SKEW_S
     yield Finding(
         near,
         f"clock {clock.offset_s:+.3f} s from this machine's (± {clock.doubt_s:.3f} s)",
-        "" if near else "captures cannot be put beside logs of this machine by time; turn on network time there",
+        "" if near else "captures cannot be aligned with logs of this machine; turn on network time there",
     )
 
 

@@ -51,8 +51,8 @@ def findings(answers: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     if not answers["mounted"]:
         yield Finding(
             False,
-            "what a recording will tell cannot be said before it: tracefs is not mounted",
-            "iotrace mounts it for itself where it may; to see it, as root: mount -t tracefs nodev /sys/kernel/tracing",
+            "cannot check what a recording will contain: tracefs is not mounted",
+            "iotrace mounts it for itself if it may; to check now, as root: mount -t tracefs nodev /sys/kernel/tracing",
         )
         return
     events, types = set(answers["telling"]), _filesystems(answers["filesystems"])
@@ -79,7 +79,7 @@ def _names(answers: Mapping[str, Sequence[str]], has_probes: bool, has_f2fs: boo
         f"{'.'.join(map(str, _FANOTIFY))}, and this is {release}"
     )
     told = " and ".join(name for name, is_there in by.items() if is_there)
-    return _finding(bool(told), "names of files that are deleted meanwhile", told, why)
+    return _finding(bool(told), "names of files deleted during the recording", told, why)
 
 
 def _finding(ok: bool, what: str, by: str, why: str) -> Finding:

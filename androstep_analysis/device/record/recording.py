@@ -282,7 +282,7 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
         warnings.warn(LossWarning(f"{device.name}: iotrace did not finish; its last events may be lost"), stacklevel=3)
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
         text = f"[ ! -d {quoted([f'{directory}/recording/unfinished'])} ] || {finish}"
-        device.ensure(text, "put together what iotrace left", root=True, timeout_s=_FINISH_S)
+        device.ensure(text, "assemble the files that iotrace left", root=True, timeout_s=_FINISH_S)
     there = place_of(out, directory)
     there.mkdir(parents=True, exist_ok=True)
     listed = device.query(f"ls {quoted([f'{directory}/recording'])}", root=True).text.split()

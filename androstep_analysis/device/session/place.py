@@ -64,7 +64,7 @@ def place(shell: Shell, facts: Facts, directory: str) -> Place:
     models = [disk.model for disk in disks if disk.model]
     kinds = list(dict.fromkeys(_kind(disk) for disk in disks))
     name = facts.manifest()["device"]
-    kind, others = " and ".join(kinds) or "a device that is not told", tuple(_on_disks(facts))
+    kind, others = " and ".join(kinds) or "an unknown device", tuple(_on_disks(facts))
     return Place(name, path, mount, free_bytes(rest), kind, next(iter(models), None), others)
 
 

@@ -36,7 +36,7 @@ def forwarded(name: str, service: str) -> Iterator[tuple[str, int]]:
     which = ["-s", serial] if serial else []
     port = _adb(name, [*which, "forward", "tcp:0", service]).strip()
     if not (port.isascii() and port.isdigit()):
-        raise DeviceError(f"{name}: adb did not tell the port it forwards; update adb")
+        raise DeviceError(f"{name}: adb did not print the port that it forwards; update adb")
     try:
         yield "127.0.0.1", int(port)
     finally:

@@ -43,7 +43,7 @@ def signer() -> Signer:
         if not path.exists():
             _make(path)
         if not Path(f"{path}.pub").exists():
-            raise DeviceError(f"{path}.pub: missing beside the key; make it with `adb pubkey {path} > {path}.pub`")
+            raise DeviceError(f"{path}.pub: no public key; make it with `adb pubkey {path} > {path}.pub`")
         return Signer(PythonRSASigner.FromRSAKeyPath(str(path)))
     except (OSError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, DeviceError):

@@ -31,7 +31,7 @@ def package(path: Path) -> str:
     except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise InputError(f"{shown}: cannot be read as an Android package ({printable(str(error))})") from None
     except (KeyError, ValueError, struct.error, IndexError) as error:
-        raise InputError(f"{shown}: has no {_MANIFEST} that tells its package ({printable(str(error))})") from None
+        raise InputError(f"{shown}: has no {_MANIFEST} that names its package ({printable(str(error))})") from None
     if _NAME.fullmatch(name) is None:
         raise InputError(f"{shown}: its package is called {printable(name)}, which no package may be")
     return name

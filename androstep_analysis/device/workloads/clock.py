@@ -74,8 +74,8 @@ def relation(device: Session) -> Relation:
         return bounded(fine, coarse)
     except ValueError as error:
         raise DeviceError(
-            f"{device.name}: `date +%s%N` and /proc/uptime do not tell the time ({error}); workloads need Android 6 or "
-            "later, and a clock that nobody sets meanwhile"
+            f"{device.name}: `date +%s%N` and /proc/uptime give no usable time ({error}); workloads need Android 6 or "
+            "later, and a clock that is not set during the run"
         ) from None
 
 
