@@ -55,7 +55,7 @@ def set_back(totals: Totals, *, is_moved: bool = True) -> tuple[Loss, ...]:
 
 
 def mixed(setbacks: int) -> tuple[Loss, ...]:
-    """Return the `Loss` for a clock that went back so many times, of which the times are used as they are."""
+    """Return the `Loss` for a clock that went back so often that its times are used unchanged."""
     message = (
         f"the clock goes back {_times(setbacks)}: times come from several clocks, and the order of events is unknown"
     )

@@ -39,8 +39,9 @@ class Bytes(Protocol):
 
 
 class Stream(Protocol):
-    """A decompressor. `read` returns at most `size` bytes, and none at the end. It raises an error of `DAMAGE` at
-    damage.
+    """A decompressor. `read` returns at most `size` bytes, and none at the end.
+
+    It raises an error of `DAMAGE` at damage.
     """
 
     def read(self, size: int, /) -> bytes: ...

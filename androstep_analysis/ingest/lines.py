@@ -164,8 +164,9 @@ class Reader:
         return {name: counts[number] for number, name in sorted(enumerate(names), key=lambda x: x[1]) if counts[number]}
 
     def read(self, pieces: Iterable[bytes], end: Callable[[], object] = lambda: None) -> tuple[Loss, ...]:
-        """Read the whole text. `end` is called after the last piece. An incomplete last line is dropped and returned as
-        a `Loss`.
+        """Read the whole text. `end` is called after the last piece.
+
+        An incomplete last line is dropped and returned as a `Loss`.
         """
         for piece in pieces:
             data, done = np.frombuffer(piece, np.uint8), 0
@@ -189,8 +190,9 @@ class Reader:
         return pl.concat(self._seen)
 
     def _hand_on(self, only_full: bool) -> None:
-        """Pass rows to the spool and begin new tables. With `only_full`, do so only for tables that are more than half
-        full.
+        """Pass rows to the spool and begin new tables.
+
+        With `only_full`, do so only for tables that are more than half full.
         """
         limit = _ROWS // 2 if only_full else 0
         for name, table in self._tables.items():

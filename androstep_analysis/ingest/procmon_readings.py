@@ -170,9 +170,7 @@ def _renamed(counters: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before_names(readings: pl.DataFrame, counters: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Return the first readings of a process's I/O under a new name, which equal the last readings under the old
-    name.
-    """
+    """Return the first readings of a process's I/O under a new name: the last readings under the old name."""
     of_io = counters.filter(pl.col("counter").str.starts_with("io."))
     renamed = of_io.group_by("chain").agg(pl.col("run").n_unique()).filter(pl.col("run") > 1)
     of_io = of_io.join(renamed, on="chain", how="semi").select("series", "chain", "counter", "run").unique()
@@ -254,10 +252,10 @@ def _turns(readings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_reported() -> pl.Expr:
-    """Return whether to store a row: all rows of the system, and those of processes from the last 0 before another
-    value.
+    """Return whether to store a row.
 
-    Rows are sorted by series and time.
+    All rows of the system are stored. Counters of processes are stored from the last 0 before another value. Rows are
+    sorted by series and time.
     """
     is_same = pl.col("series") == pl.col("series").shift(-1)
     was_used = (pl.col("value") != 0).cum_max().over("series")

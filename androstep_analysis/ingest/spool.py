@@ -94,8 +94,9 @@ class Spool:
             self._table(name).append(table)
 
     def settle(self, name: str, ts_ns: int) -> None:
-        """State that no row before `ts_ns` will be appended to table `name`. A row that is earlier costs another
-        file.
+        """State that no row before `ts_ns` will be appended to table `name`.
+
+        A row that is earlier costs another file.
         """
         self._table(name).settle(ts_ns)
 
@@ -133,8 +134,9 @@ def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]
 
 
 def batches(table: pl.LazyFrame, rows: int) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a table that is sorted by `ts_ns`, about `rows` at once (`spans`). There is at least one
-    batch.
+    """Yield the rows of a table that is sorted by `ts_ns`, about `rows` at once (`spans`).
+
+    There is at least one batch.
     """
     return (table.filter(part).collect() for part in spans(table, rows))
 
@@ -144,10 +146,10 @@ ON_DISK_ROWS = 1 << 18
 
 
 def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
-    """Return the rows of the parts in order, from temporary files that disappear with the last LazyFrame that reads
-    them.
+    """Return the rows of the parts in order, from temporary files.
 
-    There must be at least one part. Few rows stay in memory.
+    The files disappear with the last LazyFrame that reads them. There must be at least one part. Few rows stay in
+    memory.
     """
     files: list[IO[bytes]] = []
     with contextlib.ExitStack() as stack:
@@ -501,7 +503,10 @@ def _arrow_schema(name: str) -> pa.Schema:
 
 
 def _empty(name: str) -> pa.Table:
-    """Return table `name` without rows. (`empty_table` of the schema would import pandas.)"""
+    """Return table `name` without rows.
+
+    (`empty_table` of the schema would import pandas.)
+    """
     return pa.Table.from_batches([], _arrow_schema(name))
 
 
@@ -545,8 +550,9 @@ def _conformed(rows: pa.Table, name: str) -> pa.Table:
 
 
 def _text(array: Any) -> Any:
-    """Return strings as a dictionary with at most as many entries as rows. The given dictionary may hold all strings of
-    a recording.
+    """Return strings as a dictionary with at most as many entries as rows.
+
+    The given dictionary may hold all strings of a recording.
     """
     if not pa.types.is_dictionary(array.type):
         return array.cast(pa.string()).dictionary_encode()

@@ -9,7 +9,7 @@ from androstep_analysis.common import schema
 # Thread names from the kernel's sources (kthread_create, alloc_workqueue). The first match wins.
 # Servers are processes and kernel threads that do I/O on behalf of other processes: FUSE daemons, loop devices, file
 # and disk servers. Android's FUSE daemon is MediaProvider, of which the kernel keeps the last 15 characters. It was
-# `sdcard` before Android 11. Before Linux 5.12, the io_uring worker of the kernel was a thread of no process.
+# `sdcard` before Android 11. Before Linux 5.12, the kernel's io_uring threads belonged to no process.
 _KINDS = (
     ("journal", r"^(?:jbd2?/|kjournald|xfsaild/|btrfs-transacti|txg_sync)"),
     ("gc", r"^f2fs_gc"),

@@ -61,8 +61,9 @@ def test_a_jump_is_left_out_of_every_axis(tmp_path: Path) -> None:
 
 
 def test_a_pause_stays_as_it_is(tmp_path: Path) -> None:
-    """Pauses are not jumps: a night without I/O in two days of recording, and just under an hour in a short
-    recording.
+    """Pauses are not jumps.
+
+    Cases: a night without I/O in two days of recording, and just under an hour in a short recording.
     """
     short = opened(tmp_path / "short.txt", [*life(0, 20), *life(3598, 20)])
     assert not clocks(short) and "parts" not in repr(short)

@@ -87,8 +87,9 @@ def test_a_recording_without_a_step_states_no_time_of_it(title: str, step: str, 
 
 
 def check(requests: pl.LazyFrame, issue: str, completion: str, sync: str, flags: str) -> None:
-    """Assert that columns are null if the format does not record them, and known for every request with letters
-    otherwise.
+    """Assert that columns are null if the format does not record them.
+
+    Otherwise they must be known for every request with letters.
     """
     table = requests.collect()
     lettered = table.filter(pl.col("rwbs").is_not_null())

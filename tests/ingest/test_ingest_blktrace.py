@@ -51,18 +51,17 @@ def parsed(directory: Path, *arguments: str, stdin: bytes | None = None) -> read
 
 
 def events(read: readers.Read, since: int) -> pl.DataFrame:
-    """Return the block events that blkparse prints, too, with times since `since`, in an order that ties do not
-    affect.
+    """Return the block events that blkparse prints, too, sorted so that ties do not matter. Times count from
+    `since`.
     """
     block = read.block.filter(pl.col("action") != "other").with_columns(pl.col("ts_ns") - since)
     return block.sort(SEQUENCED)
 
 
 def assert_as_blkparse(read: readers.Read, text: readers.Read) -> None:
-    """Assert that the block events are equal, except for the origin of times and for values that blkparse does not
-    print.
+    """Assert that the block events are equal, except for the origin of times and unprinted values.
 
-    These are the sector of events without a length, and the length of a passthrough request's completion.
+    blkparse does not print the sector of events without a length, nor the length of a passthrough request's completion.
     """
     assert read.first_ns is not None and text.first_ns is not None
     is_passthrough = pl.col("sector").is_null() & (pl.col("rwbs") == "R")

@@ -294,8 +294,9 @@ def test_numbers_of_any_size(tmp_path: Path, rows: list[tuple[int, int, int, int
 
 
 def test_a_name_before_more_columns(tmp_path: Path) -> None:
-    """The name then contains no separator, and every column is found. Earlier, all columns after the name were
-    unset.
+    """The name then contains no separator, and every column is found.
+
+    Earlier, all columns after the name were unset.
     """
     path = tmp_path / "rows.csv"
     path.write_text("".join(f"{n}.5,name,8,R,{n * 512},4096,more,{n}\n" for n in range(20)))

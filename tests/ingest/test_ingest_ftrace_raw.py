@@ -66,8 +66,9 @@ def test_every_file_of_the_set_stands_for_it(tmp_path: Path) -> None:
 
 
 def test_without_what_may_be_missing(tmp_path: Path) -> None:
-    """Byte order and size of a long are derived from the pages; the clock is unknown. A CPU may have recorded
-    nothing.
+    """Byte order and size of a long are derived from the pages; the clock is unknown.
+
+    A CPU may have recorded nothing.
     """
     for machine in (Machine(), Machine(big_endian=True, long_bytes=4)):
         file, rows, _ = random_file(machine, str(machine))
@@ -141,8 +142,9 @@ def instance(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_recording_of_this_kernel(tmp_path: Path, instance: Path) -> None:
-    """The events are as many as the kernel counted, and equal those that trace-cmd reports from a trace.dat of the
-    pages.
+    """There are as many events as the kernel counted.
+
+    They equal those that trace-cmd reports from a trace.dat of the same pages.
     """
     directory = tmp_path / "raw"
     directory.mkdir()

@@ -73,8 +73,9 @@ def of_workload(table: pl.DataFrame) -> dict[int, pl.DataFrame]:
 
 
 def assert_equal_to_strace(traced: pl.DataFrame, log: pl.DataFrame) -> None:
-    """Assert that every thread made the same calls in the same order, with the same arguments except those in
-    memory.
+    """Assert that every thread made the same calls in the same order, with equal arguments.
+
+    Arguments in memory are excluded.
     """
     traces, logs = of_workload(traced), of_workload(log)
     assert traces.keys() == logs.keys()

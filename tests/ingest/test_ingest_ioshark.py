@@ -124,8 +124,9 @@ def decoded(data: bytes, thread: int) -> list[tuple[Any, ...]]:
 
 
 def test_corpus() -> None:
-    """All workloads of the archive are read. They are 100 of the 203 that expected.json counted in the original
-    archive.
+    """All workloads of the archive are read.
+
+    They are 100 of the 203 that expected.json counted in the original archive.
     """
     expected = json.loads(corpus.path("ioshark/wl.tar.expected.json").read_text())
     staging = ingest.read(corpus.path("ioshark/wl.tar"))

@@ -681,8 +681,9 @@ def test_calls_that_never_returned_fill_several_tables(tmp_path: Path, monkeypat
 
 
 def test_what_was_joined_before_does_not_count(tmp_path: Path) -> None:
-    """Both ends are joined with their beginnings in the same memory. The first, longer line has a `<` right after the
-    position where the second one ends.
+    """Both ends are joined with their beginnings in the same memory.
+
+    The first, longer line has a `<` right after the position where the second one ends.
     """
     short = '"a", 1) = 1 <0.000005>'
     long = '"' + "x" * (len(short) - 1) + '<yyyyy", 99) = 9 <0.000007>'

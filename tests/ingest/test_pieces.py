@@ -20,8 +20,9 @@ ROWS = 8
 
 
 def ftrace_line(number: int) -> str:
-    """Return a line of the thread with this number, with its own path. Names recur some lines later, in another
-    table.
+    """Return a line of the thread with this number, with its own path.
+
+    Names recur some lines later, in another table.
     """
     name = f"task{number % 5}-{number // 50}"
     return (

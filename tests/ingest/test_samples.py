@@ -1,5 +1,6 @@
-"""Table samples from procmon's records, alone or with a trace, and values derived from it, compared with manual
-sums.
+"""Table samples from procmon's records, alone or with a trace, and values derived from it.
+
+They are compared with manual sums.
 """
 
 from __future__ import annotations

@@ -147,8 +147,9 @@ def test_the_text_in_the_corpus() -> None:
 
 @pytest.mark.parametrize("name", KERNEL)
 def test_names_are_those_of_the_time(tmp_path: Path, name: str) -> None:
-    """The expected values are followed line by line: the name from the last event about a thread, the process of its
-    parent.
+    """The expected names are derived line by line.
+
+    The name is that of the last event about a thread, the process that of its parent.
     """
     path = unpacked(tmp_path, name)
     saved = dict(line.split(" ", 1) for line in tracedat_file.open_container(load(path)).cmdlines.splitlines())

@@ -60,8 +60,9 @@ _NO_TIME = -(1 << 63)
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether `head` begins with a record, or contains two consecutive ones, since the beginning may be
-    damaged.
+    """Return whether `head` begins with a record, or contains two consecutive ones.
+
+    The beginning may be damaged.
     """
     return any(match.start() == 0 or _follows(head, match) for match in _MAGIC.finditer(head))
 
@@ -212,8 +213,9 @@ def _library() -> ctypes.CDLL:
 
 @dataclass
 class _Stream:
-    """A file that is being read. `data` is the buffer passed to C, which begins at `offset`. `is_last`: it is the end
-    of the file.
+    """A file that is being read.
+
+    `data` is the buffer passed to C, which begins at `offset`. `is_last`: it is the end of the file.
     """
 
     source: Source
@@ -257,7 +259,7 @@ class _Trace:
             self._streams[number] = _Stream(stream.source)
 
     def merge(self, spool: Spool, shift_ns: int) -> None:
-        """Append the rows of all files in order of time. `shift_ns` is how far the times of names are ahead of those of
+        """Append the rows of all files in order of time. `shift_ns` is the lead of the times of names over those of
         events.
         """
         self._library.blktrace_surveyed(self._handle, shift_ns)

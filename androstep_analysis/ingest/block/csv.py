@@ -130,8 +130,9 @@ class Columns:
 
 @dataclass(frozen=True)
 class Preset:
-    """Files of one origin: the names in their header (in column order if files have none), and a pattern for their
-    rows.
+    """Files of one origin: the column names in their header, and a pattern for their rows.
+
+    If the files have no header, the names are in column order.
     """
 
     origin: str

@@ -1,5 +1,4 @@
-"""Read the tables of MOST: tab-separated blkparse output with the block type and the path that MOST adds (``.po``
-files).
+"""Read the tables of MOST: tab-separated blkparse output with block types and paths (``.po`` files).
 
 MOST (Jeong et al., USENIX ATC 2013) reads ``blkparse -f "%5T.%9t\\t%a\\t%d\\t%8S\\t%4n\\t%4p\\t%20C\\n"``. It writes
 each line with ``\\tD``, ``\\tJ`` or ``\\tM`` appended, and for data the path. Both files are read here: the input as

@@ -137,8 +137,9 @@ def _summary(source: Source) -> _Summary | None:
 
 
 def _decode(octf: Any, queue: Source, cpu: int, table: Table, spool: Spool) -> int:
-    """Append the events of one queue to `table`, which goes to `spool` when it is full. Return the bytes that are no
-    event.
+    """Append the events of one queue to `table`, which goes to `spool` when it is full.
+
+    Return the bytes that are no event.
     """
 
     def step(data: bytes) -> int:

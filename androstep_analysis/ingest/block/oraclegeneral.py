@@ -89,9 +89,7 @@ def _records(source: Source) -> Iterator[npt.NDArray[np.void]]:
 
 
 def _block_bytes(source: Source) -> int | None:
-    """Return the common size of all objects; None if it is not a multiple of a sector, or if an offset would not
-    fit.
-    """
+    """Return the common size of all objects; None if it is not whole sectors, or if an offset would not fit."""
     sizes, greatest = set(), 0
     for records in _records(source):
         sizes |= {int(records["size"].min()), int(records["size"].max())}

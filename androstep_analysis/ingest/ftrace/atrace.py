@@ -32,7 +32,5 @@ def read(source: Source, spool: Spool) -> Staging:
 
 
 def _is_zlib(data: bytes) -> bool:
-    """Return whether `data` begins with a zlib header (RFC 1950, 2.2): deflate, and divisible by 31 as a big-endian
-    number.
-    """
+    """Return whether `data` begins with a zlib header (RFC 1950, 2.2): deflate, and big-endian divisible by 31."""
     return len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0

@@ -185,9 +185,7 @@ def _wanted(events: Mapping[int, Event]) -> dict[int, Rows]:
 
 
 def pairs(saved: str) -> dict[int, str]:
-    """Return thread and name on each line of tracefs' ``saved_cmdlines``, without names that the kernel had
-    discarded.
-    """
+    """Return thread and name on each line of tracefs' ``saved_cmdlines``, without names that were discarded."""
     lines = re.finditer(r"^ *(\d{1,9}) (.+)$", saved, re.MULTILINE)
     return {int(line[1]): line[2] for line in lines if line[2] != "<...>"}
 
@@ -198,9 +196,7 @@ def tgids(saved: str) -> dict[int, int]:
 
 
 def clock_in_use(text: str) -> str:
-    """Return the clock in tracefs' ``trace_clock`` (``local [mono] boot``) or in its bare name; ``unknown`` for empty
-    text.
-    """
+    """Return the clock in tracefs' ``trace_clock`` (``local [mono] boot``) or in its bare name, else ``unknown``."""
     match = re.search(r"\[([\w-]+)\]", text) or re.match(r"\s*([\w-]+)", text)
     return match[1] if match else "unknown"
 

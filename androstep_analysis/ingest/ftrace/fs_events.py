@@ -178,8 +178,9 @@ def _plain(event: Event, column: str, fields: str) -> list[Do]:
 
 
 def _status(event: Event, fields: str) -> list[Do]:
-    """Return the step for the letters of an extent's status, as the kernel prints them. Other flags follow as a
-    number.
+    """Return the step for the letters of an extent's status, as the kernel prints them.
+
+    Other flags follow as a number.
     """
     flags = {
         1 << int(match["shift"]) if match["shift"] else int(match["number"], 0): match["letter"]
@@ -194,8 +195,9 @@ def _type(event: Event, fields: str) -> list[Do]:
 
 
 def _found(event: Event, fields: str) -> list[Do]:
-    """Return the steps for an extent that was not found. The kernel then prints nothing, but the record has stale
-    values.
+    """Return the steps for an extent that was not found.
+
+    The kernel then prints nothing, but the record has stale values.
     """
     found = number(event, fields)
     return [Do(What.UNLESS, "block", found), Do(What.NO_TEXT, "status", found)]

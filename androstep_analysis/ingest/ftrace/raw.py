@@ -81,8 +81,9 @@ class _Dump(binary.Recording):
 
     @property
     def kernel_page_bytes(self) -> int | None:
-        """The page size of the buffer if ``header_page`` is present. It is that of the kernel unless it was configured
-        larger.
+        """The page size of the buffer if ``header_page`` is present.
+
+        It is that of the kernel unless it was configured larger.
         """
         return self.page_bytes if self.header_page else None
 

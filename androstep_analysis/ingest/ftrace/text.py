@@ -90,8 +90,9 @@ _JSON = re.compile(rb'\A\s*\{\s*"')
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether `head` contains an event line, or the header of an empty trace. JSON that quotes such lines is
-    rejected.
+    """Return whether `head` contains an event line, or the header of an empty trace.
+
+    JSON that quotes such lines is rejected.
     """
     if head.startswith(b"# tracer: "):
         return True

@@ -73,8 +73,9 @@ def _narrow(description: Any) -> frozenset[int]:
 
 
 def _opened(source: Source, description: Any, machine: str | None) -> pl.DataFrame | None:
-    """Return the files that were open before the recording. Damage of the listing is reported where its extents are
-    read.
+    """Return the files that were open before the recording.
+
+    Damage of the listing is reported where its extents are read.
     """
     try:
         listed = record.table(source.load_sibling(_LISTING), opened_before.TABLE)

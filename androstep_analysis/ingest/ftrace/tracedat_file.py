@@ -63,8 +63,9 @@ class Buffer:
 
 @dataclass(kw_only=True)
 class Container(Recording):
-    """The description in a file, and the locations of its pages. `cmdlines_at` is the offset of `cmdlines` (version
-    6).
+    """The description in a file, and the locations of its pages.
+
+    `cmdlines_at` is the offset of `cmdlines` (version 6).
     """
 
     source: Source
@@ -116,8 +117,9 @@ class Container(Recording):
             yield self.source.read(offset + start, min(step, size - start))
 
     def _unpacked_pages(self, cpu: int, offset: int, size: int, _room: int) -> Iterator[bytes]:
-        """Yield the pages of one CPU chunk by chunk. The size in the tables of the file excludes the number of
-        chunks.
+        """Yield the pages of one CPU chunk by chunk.
+
+        The size in the tables of the file excludes the number of chunks.
         """
         words = _Words(self.source, offset, self.big_endian, offset + size + 4)
         packed_bytes = unpacked_bytes = 0
@@ -269,8 +271,9 @@ def _read_sections(container: Container, words: _Words) -> None:
 
 
 def _read_options(container: Container, words: _Words) -> int:
-    """Read a list of options and the sections that it refers to. Return the offset of the next list, 0 if there is
-    none.
+    """Read a list of options and the sections that it refers to.
+
+    Return the offset of the next list, 0 if there is none.
     """
     while True:
         option = words.number(2)
@@ -303,8 +306,9 @@ def _read_buffer(container: Container, words: _Words) -> None:
 
 
 def _search_sections(container: Container, place: int) -> None:
-    """Read all sections from `place` on. A damaged file may lack the last list of options, which trace-cmd writes at
-    the end.
+    """Read all sections from `place` on.
+
+    A damaged file may lack the last list of options, which trace-cmd writes at the end.
     """
     words = _Words(container.source, place, container.big_endian)
     while words.left() >= _SECTION_BYTES:

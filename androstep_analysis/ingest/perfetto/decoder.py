@@ -234,8 +234,9 @@ class Decoder:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def read(self, pieces: Iterable[bytes], full: Callable[[], None], other: Callable[[Packet], None]) -> None:
-        """Read the trace in `pieces`. `full` is called to empty the tables; `other` receives the packets that are not
-        read here.
+        """Read the trace in `pieces`.
+
+        `full` is called to empty the tables; `other` receives the packets that are not read here.
         """
         self._read(pieces, 0, full, other)
 

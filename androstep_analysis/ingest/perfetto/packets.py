@@ -126,9 +126,7 @@ class Clocks:
                 self.before_boot.setdefault(clock_id, times[BOOTTIME] - time)
 
     def to_boot(self, clock: int, time: int) -> int | None:
-        """Return CLOCK_BOOTTIME at `time` of `clock` (0: unset); None if no snapshot contains the clock, or on
-        overflow.
-        """
+        """Return CLOCK_BOOTTIME at `time` of `clock` (0: unset); None if that is unknown or overflows."""
         offset = 0 if clock in (0, BOOTTIME) else self.before_boot.get(clock)
         return time + offset if offset is not None and abs(time + offset) < _NO_TIME else None
 

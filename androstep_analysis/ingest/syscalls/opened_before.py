@@ -29,8 +29,9 @@ _DELETED = " (deleted)"
 
 
 def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, command: int | None) -> pl.DataFrame:
-    """Return rows of `syscalls` without times for the records `listed`. The openat of a descriptor precedes its other
-    rows.
+    """Return rows of `syscalls` without times for the records `listed`.
+
+    The openat of a descriptor precedes its other rows.
 
     The recorded command (process `command`) was started by the `recorder`. It inherits the open files of the recorder,
     except those that exec closes.

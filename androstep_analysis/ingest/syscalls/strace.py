@@ -251,8 +251,9 @@ class _Log:
         )
 
     def _append_untimed(self) -> None:
-        """Append the rows without times. They were sorted by line number, so that long calls are at the position of
-        their start.
+        """Append the rows without times.
+
+        They were sorted by line number, so that long calls are at the position of their start.
         """
         if self._untimed is not None:
             for rows in self._untimed.table("syscalls").collect_batches():

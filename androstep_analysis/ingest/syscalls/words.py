@@ -51,8 +51,9 @@ CREATE = 0o100
 
 
 def _open(machine: str | None) -> tuple[Word, ...]:
-    """Return the flags of open except the access mode. On an unknown machine, the four flags that differ have no
-    names.
+    """Return the flags of open except the access mode.
+
+    On an unknown machine, the four flags that differ have no names.
     """
     moved = _MOVED_ON_ARM if machine in _ARMS else _MOVED if machine in _GENERIC else {}
     directory = moved.get("O_DIRECTORY", 0)
