@@ -1,4 +1,5 @@
-"""A ground truth about block I/O: what a workload of known content wrote, and what reached the disk.
+"""Ground truth about block I/O: a workload of known content, and a log of the writes that reached the disk.
 
-`host` and `guest` record, `content` says whose each block is, `tests/support/truth.py` holds an answer against it.
+`host` and `guest` record, `content` identifies the origin of each block, and `tests/support/truth.py` compares results
+with it.
 """

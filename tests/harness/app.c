@@ -1,11 +1,11 @@
 /*
- * A small app, whose I/O datasets/replay has recorded: four processes, one of them with four threads.
+ * A small app that was recorded for datasets/replay: four processes, one of them with four threads.
  *
  *   app DIRECTORY ROUNDS
  *
- * It does what apps do to storage: settings saved by writing another file and renaming it, a log appended to and
- * synced now and then, a mapped index, a database with a rollback journal, and one in WAL mode that two processes use.
- * What it writes and in which order each thread does it is always the same.
+ * Its I/O is typical of apps: settings replaced by a rename, a log with occasional syncs, a mapped index, a database
+ * with a rollback journal, and a database in WAL mode shared by two processes. Each thread always writes the same
+ * content in the same order.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +133,7 @@ static void make_database(const char *path, const char *mode)
     sqlite3_close(db);
 }
 
-/* Rows of one process; the two that share the database use numbers of their own. */
+/* Inserts rows of one process. The two processes that share the database use different numbers. */
 static void use_database(const char *path, int first)
 {
     sqlite3 *db = opened(path);

@@ -1,7 +1,7 @@
-"""Packages of Debian's archive, of any suite and architecture: fetched by apt, unpacked, and never installed.
+"""Fetch and unpack packages of Debian's archive, of any suite and architecture. They are never installed.
 
-apt works with sources, lists and a state of its own in build/harness/archive, one of each for a suite and
-architecture, and checks signatures with the keys of this machine. What was fetched is kept.
+apt uses sources, lists and a state in build/harness/archive, separately for each suite and architecture, and checks
+signatures with the keys of this machine. Fetched packages are reused.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ OUT = build.OUT / "archive"
 MIRROR = "http://deb.debian.org"
 
 SECURED = ("bookworm", "trixie")
-"""Suites that have another for updates of security. That of bullseye names what the mirror no longer has."""
+"""Suites with security updates. The security suite of bullseye lists packages that the mirror no longer has."""
 
 
 def missing() -> str | None:
-    """Why nothing can be fetched and unpacked here, or None."""
+    """Return why packages cannot be fetched and unpacked here, or None."""
     lacking = [program for program in ("apt-get", "apt-cache", "dpkg-deb") if shutil.which(program) is None]
     return f"needs {', '.join(lacking)}" if lacking else None
 
 
 def package(suite: str, architecture: str, name: str) -> Path:
-    """The directory of an unpacked package, which bears its name and version: the newest when it was first wanted.
+    """Return the directory of an unpacked package, named after package and version.
 
-    `OSError` where apt cannot get it.
+    The version is the newest one at the first call. Raises `OSError` if apt cannot fetch the package.
     """
     directory = OUT / f"{suite}-{architecture}"
     kept = directory / "packages" / name
@@ -44,7 +44,7 @@ def package(suite: str, architecture: str, name: str) -> Path:
 
 @functools.cache
 def depended_on(suite: str, architecture: str, name: str, begin: str) -> list[str]:
-    """The packages whose name has this begin that a package depends on."""
+    """Return the dependencies of a package with names that begin with `begin`."""
     directory = OUT / f"{suite}-{architecture}"
     with build.exclusive():
         said = _asked(directory, suite, architecture, "apt-cache", "depends", name).stdout
@@ -70,7 +70,7 @@ def _fetch(directory: Path, suite: str, architecture: str, name: str, kept: Path
 def _asked(
     directory: Path, suite: str, architecture: str, *command: str, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What apt answers; where it fails, after it has looked for what is new, as lists of old name what is gone."""
+    """Run apt. If it fails, update the lists and run it again: old lists name packages that no longer exist."""
     settings = _settings(directory, suite, architecture)
     program, *arguments = command
     asked = [program, *settings, *arguments]
@@ -85,7 +85,7 @@ def _asked(
 
 
 def _settings(directory: Path, suite: str, architecture: str) -> Sequence[str]:
-    """Options of apt that keep it away from what is installed here; writes what they name."""
+    """Return options of apt for a state separate from this machine's, and create the files that they name."""
     for name in ("lists/partial", "cache/archives/partial"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     lines = [f"deb {MIRROR}/debian {suite} main"]

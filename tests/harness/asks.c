@@ -1,4 +1,4 @@
-// Asks for known pages of files that are not in the cache: asks DIRECTORY (tests/measures/test_readahead_guest.py).
+// Reads known pages of files that are not in the cache: asks DIRECTORY (tests/measures/test_readahead_guest.py).
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

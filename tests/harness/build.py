@@ -1,4 +1,4 @@
-"""The programs of the harness, compiled into build/harness."""
+"""Compile the programs of the harness into build/harness."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ COMPILERS = {
     "amd64": ("gcc",),
     "arm64": (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-fno-sanitize=all"),
 }
-"""By the architecture of Debian that the programs run on."""
+"""Compilers by Debian architecture of the target."""
 
 SQLITE_FLAGS = ("-O1", "-w", "-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION")
 
 
 @contextmanager
 def exclusive() -> Iterator[None]:
-    """Tests that run at the same time fetch and compile one after the other."""
+    """Lock out other tests that fetch or compile at the same time."""
     OUT.mkdir(parents=True, exist_ok=True)
     with (OUT / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -45,7 +45,7 @@ def exclusive() -> Iterator[None]:
 
 
 def sqlite_source() -> Path:
-    """Directory with sqlite3.c and sqlite3.h; `OSError` without network."""
+    """Return the directory with sqlite3.c and sqlite3.h. Raises `OSError` without network."""
     directory = ROOT / "build" / "sqlite"
     if not (directory / "sqlite3.c").exists():
         command = [sys.executable, ROOT / "tools" / "fetch_sqlite.py", directory]
@@ -56,7 +56,7 @@ def sqlite_source() -> Path:
 
 
 def workload(architecture: str = "amd64") -> Path:
-    """The workload, linked statically: it runs on the host and in a guest without libraries."""
+    """Build the workload, linked statically for a guest without libraries."""
     sources = [SOURCES / f"{name}.c" for name in WORKLOAD]
     target = _out(architecture) / "workload"
     with exclusive():
@@ -67,7 +67,7 @@ def workload(architecture: str = "amd64") -> Path:
 
 
 def tool(name: str, architecture: str) -> Path:
-    """A small program of a guest: mapper or locker."""
+    """Build a small program of a guest: mapper or locker."""
     source = SOURCES / f"{name}.c"
     target = _out(architecture) / name
     with exclusive():
@@ -77,12 +77,12 @@ def tool(name: str, architecture: str) -> Path:
 
 
 def callers() -> Path:
-    """The program that makes every kind of call, linked statically as the workload is."""
+    """Build the program that makes every kind of call, linked statically."""
     return _of_one_file("callers")
 
 
 def app() -> Path:
-    """The small app whose I/O datasets/replay has recorded, linked statically as the workload is."""
+    """Build the small app that was recorded for datasets/replay, linked statically."""
     return _of_one_file("app")
 
 
@@ -96,7 +96,7 @@ def _of_one_file(name: str) -> Path:
 
 
 def disklog() -> Path:
-    """The disk that logs its writes."""
+    """Build the FUSE disk that logs its writes."""
     source = SOURCES / "disklog.c"
     target = OUT / "disklog"
     with exclusive():
@@ -110,7 +110,7 @@ def _out(architecture: str) -> Path:
 
 
 def _sqlite(architecture: str = "amd64") -> Path:
-    """SQLite, compiled; the caller holds the lock."""
+    """Compile SQLite. The caller must hold the lock."""
     amalgamation = _out(architecture) / "sqlite3.o"
     if not amalgamation.exists():
         flags = ("-c", *SQLITE_FLAGS, str(sqlite_source() / "sqlite3.c"))
@@ -124,7 +124,7 @@ def _is_older(target: Path, sources: list[Path]) -> bool:
 
 
 def _compile(target: Path, *arguments: str, compiler: Sequence[str] = COMPILERS["amd64"]) -> None:
-    """Compiles beside the target and moves it there: who interrupts it leaves no half program."""
+    """Compile into a temporary file and rename it, so that an interrupt leaves no partial program."""
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f".{target.name}")
     caches = {f"ZIG_{kind}_CACHE_DIR": str(ROOT / "build" / "zig") for kind in ("LOCAL", "GLOBAL")}

@@ -1,9 +1,9 @@
-// A program that makes every kind of call that a replay must know, and a small SQLite workload.
+// Makes every kind of call that a replay must support, and runs a small SQLite workload.
 //
-//   callers DIRECTORY   works in a directory, which holds nothing that it makes
-//   callers child FD    what it executes: appends to this descriptor
+//    callers DIRECTORY   works in a directory without any of the files that it creates
+//    callers child FD    the program that it executes: appends to this descriptor
 //
-// Each call's success is checked, but for those that are to fail.
+// The success of each call is checked, except for calls that must fail.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -123,7 +123,7 @@ static void no_files(void)
         close(fd);
 }
 
-// The child gets a descriptor by a socket, and writes to it and to one that it inherited.
+// Passes a descriptor to a child by a socket. The child writes to it and to an inherited one.
 static void processes(void)
 {
     int pair[2], inherited = open("inherited", O_RDWR | O_CREAT, 0600), passed = open("passed", O_RDWR | O_CREAT, 0600);

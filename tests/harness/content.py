@@ -1,9 +1,11 @@
-"""Whose each block was that reached the disk, told by its content alone.
+"""Identify each block that reached the disk by its content alone.
 
-Judged is what a bio carries of a page; where that is not of one file, each of the filesystem's blocks in it. A block
-of stamped cells says its file, place, writers and their order itself (stamp.h). A block that SQLite wrote is found
-among all contents that the page had according to the log of its writes. What is no file's content is told by where the
-filesystem keeps such (layout.py). What can be two things, or nothing known, is `ambiguous`.
+The unit is the part of a page that a bio carries or, if it has data of several files, each filesystem block in it.
+
+- A block of stamped cells names its file, offset, writers and their order (stamp.h).
+- A block written by SQLite is looked up among all contents that the page had, by the log of its writes.
+- Other blocks are identified by the layout of the filesystem (layout.py).
+- A block with several possible origins, or with unknown content, is `ambiguous`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from harness.oplog import Key, Op
 
 SECTOR_BYTES = devlog.SECTOR_BYTES
 LBLK_BYTES = 4096
-"""What the corpus counts in, whatever a block or page is."""
+"""Unit of offsets in the corpus, whatever the size of blocks and pages."""
 
 CELL_BYTES = 64
 CELL_MAGIC = 0x70617453
@@ -58,7 +60,7 @@ class Place(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where content comes from: the byte of the file, and the number of the last write in it (None: not logged)."""
+    """Origin of content: the offset in the file, and the sequence of the last write in it (None: not logged)."""
 
     key: Key
     offset: int
@@ -66,9 +68,9 @@ class Origin(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A part of a write bio, at most a page, with what the disk got.
+    """A part of a write bio, at most a page, with the content that the disk received.
 
-    `bio` is None where the trace has none: the block came at some time from `since` to `ts`, which else are the same.
+    `bio` is None if the trace lacks it. The block then arrived between `since` and `ts`, which are equal otherwise.
     """
 
     ts: int
@@ -82,14 +84,14 @@ class Block(NamedTuple):
     cells: npt.NDArray[Any]
 
     def cut(self, first: int, last: int) -> Block:
-        """Sectors first .. last - 1 of it."""
+        """Return sectors first .. last - 1 of the block."""
         content = self.content[first * SECTOR_BYTES : last * SECTOR_BYTES]
         cells = self.cells[first * SECTOR_BYTES // CELL_BYTES : last * SECTOR_BYTES // CELL_BYTES]
         return self._replace(sector=self.sector + first, sectors=last - first, content=content, cells=cells)
 
 
 class Truth(NamedTuple):
-    """`rows` as support.truth takes them; `unmatched`: sectors that trace and disk saw written unequally often."""
+    """`rows` as support.truth takes them; `unmatched`: sectors with unequal numbers of writes in trace and log."""
 
     rows: pl.DataFrame
     ambiguous: Counter[str]
@@ -97,7 +99,7 @@ class Truth(NamedTuple):
 
 
 Opened = Callable[[bytes], bytes | None]
-"""What tells of an encrypted block of the filesystem what it holds; None where it is not one."""
+"""A function that decrypts a block of the filesystem; None if it is not encrypted."""
 
 
 def truth(
@@ -109,10 +111,10 @@ def truth(
     layout: Layout,
     opened: Opened | None = None,
 ) -> Truth:
-    """The truth about entries first .. last - 1 of the disk's log.
+    """Return the truth about entries first .. last - 1 of the disk's log.
 
-    `bios` (ts, done, sector, nr_sectors, pid of each write bio, in their order) says only when and by whom a write
-    came; `done` is null where no completion is known.
+    `bios` has ts, done, sector, nr_sectors and pid of each write bio, in order. It only adds time and submitter of a
+    write; `done` is null without a recorded completion.
     """
     blocks, unlogged, unmatched = _blocks(log, first, last, bios, layout, opened)
     known = _Contents(operations, layout.page_sectors * SECTOR_BYTES)
@@ -143,11 +145,11 @@ def truth_of_reads(
     layout: Layout,
     opened: Opened | None = None,
 ) -> Truth:
-    """The truth about what was read: what the disk held there, and who was at it (`writer_pids`, `asked`).
+    """Return the truth about reads: the content on the disk, and the reader (`writer_pids`, `asked`).
 
-    `sectors` has a row for each sector of a read bio (bio, bio_sector, sector, ts, pid), in their order; `held` what
-    the disk held there at that time. A process reads of a file from when it asks for it to when it has it; one that
-    writes a part of a page also reads. `asked` is null where no process, or several, were at the file.
+    `sectors` has a row for each sector of a read bio (bio, bio_sector, sector, ts, pid), in order, and `held` its
+    content on the disk at that time. A process reads a file from the begin to the end of its call; a write to a part
+    of a page also reads. `asked` is null unless exactly one process used the file.
     """
     page = (pl.col("sector") - pl.col("bio_sector")) // layout.page_sectors
     blocks = _grouped(sectors.with_columns(page=page, since="ts", entry="bio"), held, layout, opened)
@@ -170,7 +172,7 @@ def truth_of_reads(
 
 
 def _of_run(origin: Origin | tuple[str, str], names: oplog.Names) -> Origin | tuple[str, str]:
-    """With the file as it is called in the run."""
+    """Return the origin with the key that the file has in the run."""
     return origin._replace(key=names.now.get(origin.key, origin.key)) if isinstance(origin, Origin) else origin
 
 
@@ -188,7 +190,7 @@ def _row(block: Block, origin: Origin | tuple[str, str], names: oplog.Names) -> 
 def _told(
     block: Block, layout: Layout, stamps: _Stamps, known: _Contents
 ) -> Iterator[tuple[Block, Origin | tuple[str, str] | str]]:
-    """The block, cut into what belongs together, with where each part comes from, what it is, or why that is open."""
+    """Yield the parts of a block that belong together, with the origin or kind of each, or why it is ambiguous."""
     fixed = layout.of_place(block.sector)
     if fixed == layout.of_place(block.sector + block.sectors - 1):
         origin = fixed or stamps.origin(block) or known.origin(block)
@@ -224,14 +226,14 @@ ROW = pl.Schema(
 
 
 def save(rows: pl.DataFrame, directory: Path) -> None:
-    """Writes ground_truth.json.gz as the corpus has it."""
+    """Write ground_truth.json.gz in the format of the corpus."""
     (directory / "ground_truth.json.gz").write_bytes(gzip.compress(json.dumps({"writes": rows.to_dicts()}).encode()))
 
 
 def _blocks(
     log: devlog.DevLog, first: int, last: int, bios: pl.DataFrame, layout: Layout, opened: Opened | None
 ) -> tuple[list[Block], list[int], int]:
-    """What the disk got, in its order; when bios came that it did not get (latest first); how many sectors differ."""
+    """Return the blocks of the log in order, times of bios not in the log (latest first), and differing sectors."""
     queued = matching.bio_sectors(bios)
     written = devlog.sectors(log, first, last)
     reached, spans = matching.matched(written, queued.select("bio", "sector", "ts_ns", "done_ns"))
@@ -240,10 +242,10 @@ def _blocks(
         .join(spans, on="entry")
         .join(log.entries.select("entry", begin="sector"), on="entry")
         .with_columns(
-            # What no bio is known of came at its latest.
+            # Blocks without a bio get the latest possible time.
             ts=pl.coalesce("ts", "latest_ns"),
             since=pl.coalesce("ts", "earliest_ns"),
-            # The pages of a bio follow one another from its first sector.
+            # The pages of a bio are consecutive from its first sector on.
             page=(pl.col("sector") - pl.coalesce("bio_sector", "begin")) // layout.page_sectors,
         )
         .sort("entry", "sector")
@@ -257,7 +259,7 @@ def _blocks(
 
 
 def _grouped(sectors: pl.DataFrame, held: Bytes, layout: Layout, opened: Opened | None) -> list[Block]:
-    """Blocks of what belongs to one page of a bio, or an entry; `held` is the content of each of the `sectors`."""
+    """Group sectors into blocks, one for each page of a bio or entry; `held` is the content of the `sectors`."""
     run = (pl.col("sector") != pl.col("sector").shift() + 1).fill_null(True).cum_sum()
     groups = (
         sectors.with_row_index("row")
@@ -282,7 +284,7 @@ def _grouped(sectors: pl.DataFrame, held: Bytes, layout: Layout, opened: Opened 
 
 
 def _open(content: Bytes, sector: int, sectors: int, layout: Layout, opened: Opened) -> None:
-    """Puts in place of encrypted blocks in a page's content what they hold."""
+    """Decrypt the encrypted blocks of a page in place."""
     for at in range(0, sectors - layout.block_sectors + 1, layout.block_sectors):
         block = content[at * SECTOR_BYTES : (at + layout.block_sectors) * SECTOR_BYTES]
         if not layout.of_place(sector + at) and (plain := opened(block.tobytes())):
@@ -290,7 +292,7 @@ def _open(content: Bytes, sector: int, sectors: int, layout: Layout, opened: Ope
 
 
 def heads(operations: list[Op], block_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """The first 16 bytes that blocks of files may have had, with the inode."""
+    """Yield the possible first 16 bytes of blocks of files, with the inode."""
     pages: dict[Key, dict[int, bytearray]] = defaultdict(dict)
     for op in operations:
         yield op.key.ino, bytes(16)
@@ -301,7 +303,7 @@ def heads(operations: list[Op], block_bytes: int) -> Iterator[tuple[int, bytes]]
 
 
 def _cells(content: Bytes) -> npt.NDArray[Any]:
-    """The cells of each block; those that are none, or cut, have magic 0."""
+    """Return the cells of each block. Incomplete cells and other content have magic 0."""
     cells = content.view(CELL).copy()
     check = (
         cells["ino"] * np.uint64(3)
@@ -310,21 +312,21 @@ def _cells(content: Bytes) -> npt.NDArray[Any]:
         + cells["pid"] * np.uint64(11)
         + cells["generation"]
     ).astype(np.uint32)
-    # Of a cell that a page ends in there may be no more than the magic, and the check of zeros is zero.
+    # A cell truncated by the end of a page may have the magic only, and the check of zeros is zero.
     is_cut = (cells["check"] != check) | (cells["ino"] == 0)
     cells["magic"][(cells["magic"] != CELL_MAGIC) | is_cut] = 0
     return cells
 
 
 class _Stamps:
-    """What stamped cells say, corrected for content that moved inside its file afterwards."""
+    """Origins by stamped cells, corrected for content that moved within its file later."""
 
     def __init__(self, operations: list[Op], now: dict[Key, Key]) -> None:
         self._moves = oplog.moves(operations)
         self._named_now = now
 
     def origin(self, block: Block) -> Origin | str | None:
-        """Where the cells say that the block belongs, or why that is not clear; None where it has none."""
+        """Return the origin by the cells, or why it is ambiguous; None without cells."""
         places = np.flatnonzero(block.cells["magic"])
         if not len(places):
             return None
@@ -344,11 +346,11 @@ class _Stamps:
         return Origin(key, begin, int(last["sequence"]))
 
     def is_moving(self, key: Key, ts: int) -> bool:
-        """Whether content of the file is being moved, so that nobody knows from which place of it the disk is read."""
+        """Check whether content of the file is being moved, which makes the offset of a read unknown."""
         return any(move.ts_ns <= ts <= move.done_ns for move in self._moves.get(key, ()))
 
     def _now(self, key: Key, ts: int, cell: np.void) -> int:
-        """Offset in the file at a time, of a cell that was written at another."""
+        """Return the offset at `ts` of a cell that was written earlier."""
         offset = int(cell["offset"])
         for move in self._moves.get(key, ()):
             if move.ts_ns < ts and cell["sequence"] < move.sequence and offset >= move.offset:
@@ -358,7 +360,7 @@ class _Stamps:
 
 @dataclass
 class _Version:
-    """Content that a page had from `ts_ns` on, and no longer at `until_ns`."""
+    """Content of a page from `ts_ns` until before `until_ns`."""
 
     ts_ns: int
     until_ns: int
@@ -367,7 +369,7 @@ class _Version:
 
 
 class _Contents:
-    """All contents that pages had which were written without stamps, by hash of the page and of its sectors."""
+    """All contents of pages written without stamps, by hash of the page and of its sectors."""
 
     def __init__(self, operations: list[Op], page_bytes: int) -> None:
         self._page_bytes = page_bytes
@@ -394,14 +396,14 @@ class _Contents:
             self._sectors[_digest(sector)].append((number, version))
 
     def origin(self, block: Block) -> Origin | str | None:
-        """The page that held this at the time, or before; why that is not clear; None where no page ever did."""
+        """Return the page with this content then or before, or why it is ambiguous; None for unknown content."""
         if not any(block.content):
             return None
         versions = [(self._begin(v), v) for v in self._pages.get(_digest(block.content), ())]
         whole = [(begin, version) for begin, version in versions if version.ts_ns <= block.ts]
         found = self._held(whole, block)
         if not found:
-            # A block may begin inside a page, and hold what another page held once: SQLite's vacuum moves its pages.
+            # A block may begin within a page, and have the former content of another page: SQLite's vacuum moves pages.
             parts = self._parts(block)
             found = self._held(parts, block) or whole or parts
         if len({(begin, version.place.key) for begin, version in found}) > 1:
@@ -414,15 +416,15 @@ class _Contents:
 
     @staticmethod
     def _held(versions: list[tuple[int, _Version]], block: Block) -> list[tuple[int, _Version]]:
-        """Those that their page still held when the block came."""
+        """Return the versions that their page still had when the block arrived."""
         return [(begin, version) for begin, version in versions if version.until_ns >= block.since]
 
     def _begin(self, version: _Version) -> int:
-        """The byte of the file at which its page begins."""
+        """Return the offset of the page in the file."""
         return version.place.page * self._page_bytes
 
     def _parts(self, block: Block) -> list[tuple[int, _Version]]:
-        """Where in its file the block would begin, and the last of the pages, of which these sectors were a part."""
+        """Return possible offsets of the block in its file, each with the last page that contained these sectors."""
         found: list[dict[tuple[Key, int], _Version]] = []
         for number, sector in _used_sectors(block.content):
             versions = [(at - number, v) for at, v in self._sectors.get(_digest(sector), ()) if v.ts_ns <= block.ts]
@@ -468,7 +470,7 @@ def _truncate(pages: dict[int, bytearray], page_bytes: int, size: int) -> Iterat
 
 
 class _Writers:
-    """Who wrote to each of the filesystem's blocks and is not on the disk yet."""
+    """Writes to each filesystem block that have not reached the disk yet."""
 
     def __init__(self, operations: list[Op], layout: Layout) -> None:
         self._page_sectors = layout.page_sectors
@@ -478,17 +480,19 @@ class _Writers:
         self._unclear = -1
 
     def unclear_at(self, ts: int) -> None:
-        """The disk got a block of which nobody knows the page."""
+        """Record that the disk received a block of an unknown page."""
         self._unclear = ts
 
     def of(self, block: Block, origin: Origin) -> list[int]:
-        """The processes whose writes are new on the disk with this block; empty where they are not known.
+        """Return the processes with writes that reach the disk with this block; empty if they are unknown.
 
-        The disk gets a page as it is when it takes it: a write after the bio is in the content already, and belongs to
-        the next bio of the page. Of a write under way at that time nobody knows on which side of the bio it fell; a
-        part of a page may come without what another process wrote in the rest of it; where there are several, a block
-        of an unknown page may have been this one with the earlier writes; and where they wrote different blocks of the
-        page, it depends on whom one asks, of the page or of the block.
+        The disk reads the page when it executes the request. A write after the bio may be in the content already, but
+        belongs to the next bio of the page. The processes are unknown in these cases, if several are possible:
+
+        - A write was running when the bio was submitted.
+        - The block is a part of a page, and another process wrote to the rest of the page.
+        - The disk received a block of an unknown page before, which may have been this one with the earlier writes.
+        - The processes wrote to different blocks of the page, so page and block have different writers.
         """
         if origin.sequence is None:
             return []
@@ -520,7 +524,7 @@ class _Writers:
 
 
 class _Askers:
-    """Who was at a file at which time, and at which part of it."""
+    """Accesses to each file: process, time and range."""
 
     def __init__(self, operations: list[Op], page_bytes: int) -> None:
         self._page_bytes = page_bytes

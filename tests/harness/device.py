@@ -1,7 +1,7 @@
-"""A guest as a device: its own adbd, which a host reaches through a port of this machine. Needs no root.
+"""Run a guest as an adb device that is reachable through a port of this machine. Needs no root.
 
-The adbd is that of the fake phone (adbd/), run by Debian's Python in the guest: what a command does, it does on the
-guest's processor, kernel and disk.
+The adbd is that of the fake phone (adbd/), run by Debian's Python in the guest, so that commands use the processor,
+kernel and disk of the guest.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from harness.kernel import Wanted
 
 ADBD = Path(__file__).parents[1] / "adbd"
 MODULES = ("auth", "faults", "machine", "messages", "models", "ports", "services", "shell", "streams", "sync")
-"""What of adbd/ runs in a guest."""
+"""Modules of adbd/ that run in the guest."""
 
 LIBRARIES = ("ld-linux-aarch64.so.1", "libc.so.6", "libm.so.6", "libz.so.1", "libexpat.so.1")
-"""What Debian's Python for arm64 is linked with."""
+"""Libraries of Debian's Python for arm64."""
 
 SUITE = "trixie"
-"""That of the guest's Python, whichever its kernel is of."""
+"""Suite of the guest's Python, for kernels of all suites."""
 
 PORT = 5555
 
@@ -40,14 +40,14 @@ mkdir /data && mount -t ext4 -o noatime /dev/vda /data && mkdir -p -m 771 /data/
 ifconfig lo 127.0.0.1 && ifconfig eth0 10.0.2.15 || return
 cd /peer && /usr/bin/python3 -BSs -m adbd.machine {PORT} && cd / && umount /data
 """
-"""tracefs is not mounted: who wants it must find it. The address is the one that QEMU forwards to."""
+"""The script leaves tracefs unmounted, so that the recorder must mount it. QEMU forwards to the address."""
 
 ANSWER_S = 2.0
-"""How long a guest that may not be up yet is waited for, before it is asked again."""
+"""Timeout of one attempt to connect to a booting guest."""
 
 
 def missing(wanted: Wanted) -> str | None:
-    """Why there can be no such device here, or None. Fetches what it needs."""
+    """Return why the device cannot run here, or None. Fetches the packages that it needs."""
     if lacking := guest.missing(wanted.architecture):
         return lacking
     try:
@@ -61,9 +61,9 @@ def missing(wanted: Wanted) -> str | None:
 @needs("qemu")
 @contextlib.contextmanager
 def device(directory: Path, wanted: Wanted) -> Iterator[str]:
-    """The address of a device of arm64, with an ext4 on /data, the disk.img of `directory`; it ends with the block.
+    """Boot an arm64 device and yield its address. It has an ext4 on /data, in disk.img of `directory`.
 
-    `directory` must be empty. Raises `RuntimeError` where the guest does not come up.
+    `directory` must be empty. Raises `RuntimeError` if the guest does not boot.
     """
     further = directory / "further"
     _furnish(further, wanted.architecture)
@@ -89,12 +89,12 @@ def device(directory: Path, wanted: Wanted) -> Iterator[str]:
 
 
 def _furnish(root: Path, architecture: str) -> None:
-    """Python with its library, and the adbd in /peer."""
+    """Copy Python with its library, and the adbd in /peer."""
     for name in ("usr/bin", "usr/lib", "lib", "peer/adbd"):
         (root / name).mkdir(parents=True)
     for package in _packages(architecture):
         for path in package.glob("usr/lib/python3.*"):
-            # Modules with libraries of their own, which adbd does without.
+            # adbd does not use these modules, which need further libraries.
             ignored = shutil.ignore_patterns("lib-dynload")
             shutil.copytree(path, root / "usr/lib" / path.name, symlinks=True, ignore=ignored, dirs_exist_ok=True)
         for path in package.glob("usr/bin/python3.*"):
@@ -113,7 +113,7 @@ def _packages(architecture: str) -> list[Path]:
 
 
 def _forwarded(qemu: subprocess.Popen[str]) -> int:
-    """The port that QEMU chose."""
+    """Return the port that QEMU selected."""
     assert qemu.stdin is not None and qemu.stdout is not None
     qemu.stdin.write("info usernet\n")
     for line in qemu.stdout:
@@ -123,7 +123,7 @@ def _forwarded(qemu: subprocess.Popen[str]) -> int:
 
 
 def _until_up(qemu: subprocess.Popen[str], port: int, directory: Path) -> None:
-    """Returns when an adbd answers there."""
+    """Wait until the adbd accepts a connection."""
     deadline = time.monotonic() + guest.PATIENCE_S
     while qemu.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(OSError, Lost), _greeted(port, ANSWER_S):
@@ -136,7 +136,7 @@ def _until_up(qemu: subprocess.Popen[str], port: int, directory: Path) -> None:
 
 @contextlib.contextmanager
 def _greeted(port: int, patience_s: float) -> Iterator[socket.socket]:
-    """A connection that the adbd has accepted."""
+    """Connect to the adbd and yield the accepted connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=patience_s) as link:
         link.sendall(Message(CNXN, VERSION, 4096, b"host::").packed(VERSION))
         receive(link)

@@ -1,4 +1,4 @@
-"""The log of a disk: every write that reached it, in the format of the kernel's dm-log-writes.
+"""Read the log of a disk: all writes that reached it, in the format of the kernel's dm-log-writes.
 
 Definition: Linux, Documentation/admin-guide/device-mapper/log-writes.rst. `disklog` and QEMU's blklogwrites write it.
 """
@@ -27,7 +27,7 @@ class DevLog(NamedTuple):
 
 
 def read(path: Path) -> DevLog:
-    """The whole log, in the order in which the disk took the requests."""
+    """Read the whole log, in the order in which the disk received the requests."""
     content = np.memmap(path, np.uint8, "r")
     magic, version, nr_entries, sector_bytes = struct.unpack_from("<QQQI", content)
     if (magic, version, sector_bytes) != (MAGIC, 1, SECTOR_BYTES):
@@ -44,7 +44,7 @@ def read(path: Path) -> DevLog:
 
 
 def mark(log: DevLog, byte: int, text: str) -> int:
-    """Entry of the mark `text`, which the workload wrote at `byte` of the disk."""
+    """Return the entry of the mark `text`, which the workload wrote at `byte` of the disk."""
     marks = log.entries.filter(pl.col("sector") == byte // SECTOR_BYTES, pl.col("flags") & DISCARD == 0)
     for entry, position in marks.select("entry", "position").iter_rows():
         if bytes(log.content[position : position + len(text) + 1]) == text.encode() + b"\0":
@@ -53,7 +53,7 @@ def mark(log: DevLog, byte: int, text: str) -> int:
 
 
 def sectors(log: DevLog, first: int, last: int) -> pl.DataFrame:
-    """A row for each sector that entries first .. last - 1 wrote: entry, sector, position."""
+    """Return a row for each sector that entries first .. last - 1 wrote: entry, sector, position."""
     written = log.entries.filter(
         pl.col("entry").is_between(first, last, closed="left"), pl.col("flags") & (DISCARD | MARK) == 0
     )
@@ -70,13 +70,13 @@ def sectors(log: DevLog, first: int, last: int) -> pl.DataFrame:
 
 
 def as_sectors(content: np.ndarray) -> np.ndarray:
-    """Bytes as rows of a sector each."""
+    """Return bytes as rows of one sector each."""
     whole = len(content) // SECTOR_BYTES * SECTOR_BYTES
     return content[:whole].reshape(-1, SECTOR_BYTES)
 
 
 def image_at(log: DevLog, last: int, base: Path, out: Path) -> None:
-    """Writes what the disk held before entry `last`, when it began as `base`."""
+    """Write the image of the disk before entry `last`, beginning with `base`."""
     subprocess.run(["cp", "--sparse=always", base, out], check=True)
     with out.open("r+b") as image:
         for _, sector, nr_sectors, flags, position in log.entries.filter(pl.col("entry") < last).iter_rows():

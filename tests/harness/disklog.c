@@ -1,9 +1,9 @@
-// A disk that remembers: one file, mounted by FUSE, whose every write and discard goes to an image and to a log in
-// the format of the kernel's dm-log-writes, which QEMU's blklogwrites writes too.
+// A disk with a log: one file on a FUSE mount. All writes and discards go to an image, and to a log in the format of
+// the kernel's dm-log-writes. QEMU's blklogwrites writes the same format.
 //
-//   disklog IMAGE LOG MOUNTPOINT
+//    disklog IMAGE LOG MOUNTPOINT
 //
-// Serves MOUNTPOINT/disk until that is unmounted. A loop device over it with direct I/O makes it a disk.
+// Serves MOUNTPOINT/disk until it is unmounted. A loop device with direct I/O over it makes it a disk.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -74,7 +74,7 @@ static void reply(uint64_t unique, int error, const void *data, size_t length)
 {
     struct fuse_out_header header = {.len = (uint32_t)(sizeof(header) + length), .error = error, .unique = unique};
     struct iovec parts[2] = {{&header, sizeof(header)}, {(void *)data, length}};
-    // ENOENT: the request was interrupted and nobody waits for the answer.
+    // ENOENT: the request was interrupted and no caller waits for the result.
     must(writev(fuse_fd, parts, length ? 2 : 1) > 0 || errno == ENOENT, "answer to the kernel");
 }
 

@@ -1,8 +1,8 @@
-"""What files under fscrypt hold, by the key that locker.c gives them: the content is what tells whose a block is.
+"""Decrypt blocks of files under fscrypt with the key of locker.c, because blocks are identified by their content.
 
-Of a policy with IV_INO_LBLK_64, as Android's where storage has inline encryption, one key is that of all files, and
-inode and block number make a block's initialization vector (Linux Documentation/filesystems/fscrypt.rst): which they
-are of a block on the disk is found by trying all that the workload wrote.
+Android uses policies with IV_INO_LBLK_64 if the storage has inline encryption. All files then share one key, and inode
+and block number form the initialization vector of a block (Linux Documentation/filesystems/fscrypt.rst). Inode and
+number of a block on the disk are found by trying all that the workload wrote.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Decryption:
-    """Finds what blocks of a filesystem hold, of which it is known how they may begin.
+    """Decrypts blocks of a filesystem by their possible first bytes.
 
-    `heads` are (inode, the first 16 bytes that a block of it had at some time); a file has at most `nr_blocks`.
+    `heads` are (inode, first 16 bytes of one of its blocks at some time). A file has at most `nr_blocks`.
     """
 
     def __init__(self, fs_uuid: str, heads: Iterable[tuple[int, bytes]], nr_blocks: int) -> None:
@@ -42,7 +42,7 @@ class Decryption:
         self._tweaks = _as_rows(Cipher(algorithms.AES(self._key[32:]), modes.ECB()).encryptor().update(vectors))
 
     def plain(self, content: bytes) -> bytes | None:
-        """The block as the file has it; None where it is none of these files' or not encrypted."""
+        """Return the decrypted block; None if it is not encrypted or belongs to another file."""
         masked = self._tweaks ^ np.frombuffer(content[:HEAD_BYTES], np.uint8)
         opened = Cipher(algorithms.AES(self._key[:32]), modes.ECB()).decryptor().update(masked.tobytes())
         heads = (_as_rows(opened) ^ self._tweaks).tobytes()
@@ -63,5 +63,5 @@ def _as_rows(content: bytes) -> Bytes:
 
 
 def _begins(heads: bytes) -> npt.NDArray[np.uint64]:
-    """The first half of each: what is another's differs in it already."""
+    """Return the first half of each head, which suffices to tell them apart."""
     return np.frombuffer(heads, "<u8")[::2]

@@ -46,7 +46,7 @@ int file_space(struct file *file, const char *what, int mode, uint64_t offset, u
                     offset, length, NULL, 0);
     uint64_t sequence = oplog_sequence();
     int rc = fallocate(file->fd, mode, (off_t)offset, (off_t)length);
-    // EINVAL: the filesystem gives space in clusters, and these are no whole ones.
+    // EINVAL: the filesystem allocates clusters, and the range is not aligned to them.
     must(rc == 0 || errno == EOPNOTSUPP || (moves && errno == EINVAL), what);
     if (rc == 0 && mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
         oplog_write(OPLOG_DROP, file->id, sequence, offset, length, NULL, 0);

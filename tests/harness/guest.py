@@ -1,7 +1,7 @@
-"""A recording in a virtual machine without acceleration: any filesystem of Debian's kernel. Needs no root.
+"""Record in a virtual machine without acceleration, on any filesystem of Debian's kernel. Needs no root.
 
-The disk under test is behind QEMU's blklogwrites; a second disk takes a tar archive of what the guest recorded.
-Guests are of this machine's kind or of another, whichever kernel is wanted of them (kernel.py).
+The disk under test is behind QEMU's blklogwrites. A second disk receives a tar archive of the recording. The
+architecture and kernel of the guest can differ from this machine's (kernel.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_S = 300
 
 
 class Machine(NamedTuple):
-    """How QEMU makes a machine of an architecture of Debian's, and what a kernel is to be told of it."""
+    """QEMU's program and arguments for a Debian architecture, and the kernel's options."""
 
     program: str
     arguments: tuple[str, ...]
@@ -43,7 +43,7 @@ MACHINES = {
     "amd64": Machine(
         "qemu-system-x86_64",
         ("-accel", "tcg", "-cpu", "max"),
-        # On a busy machine the timer may be late, for which a kernel that checks it would panic.
+        # On a busy machine the timer may be late, and a kernel that checks it would panic.
         "console=ttyS0 mitigations=off tsc=reliable no_timer_check",
     ),
     "arm64": Machine("qemu-system-aarch64", ("-accel", "tcg", "-M", "virt", "-cpu", "cortex-a76"), "console=ttyAMA0"),
@@ -60,7 +60,7 @@ MKFS = {
 }
 
 TESTED = ("ext4", "f2fs", "vfat", "exfat")
-"""The filesystems that tests need; datasets are also recorded on the others."""
+"""Filesystems that the tests need. The others are for datasets."""
 
 INIT = """#!/bin/sh
 export PATH=/bin
@@ -97,7 +97,7 @@ iotrace -o /tmp/out/recording --device /dev/vda --preset block+fs+syscalls -- {s
 
 
 def missing(architecture: str = "amd64") -> str | None:
-    """Why there can be no guest of this architecture here, or None."""
+    """Return why a guest of this architecture cannot run here, or None."""
     programs = (MACHINES[architecture].program, "cpio", "gcc", *(MKFS[name][0] for name in TESTED))
     lacking = [program for program in programs if shutil.which(program) is None]
     return f"needs {', '.join(lacking)}" if lacking else archive.missing()
@@ -106,7 +106,10 @@ def missing(architecture: str = "amd64") -> str | None:
 def record(
     directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: int = 8, preset: str = "block+fs"
 ) -> None:
-    """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made in the guest."""
+    """Record the workload with iotrace in a guest.
+
+    Writes disk.img, base.img, disk.log, oplog/ and recording/ into `directory`.
+    """
     root = f"/mnt/{made.encrypted}" if made.encrypted else "/mnt"
     script = RUN.format(
         fs_type=made.fs_type,
@@ -141,9 +144,9 @@ def record_calls(
     options: Sequence[str] = ("-yy", "-ttt", "-T", "-s", "16"),
     cpus: int = 1,
 ) -> None:
-    """Leaves in `directory` recording/ and app.strace: what iotrace and strace saw of one run of `command`.
+    """Record one run of `command` with iotrace and strace, as recording/ and app.strace in `directory`.
 
-    Its first word is one of `programs`; the filesystem is mounted on /mnt. `options` are strace's.
+    The first word of `command` is one of `programs`. The filesystem is mounted on /mnt. `options` are strace's.
     """
     program = shutil.which("strace")
     assert program is not None
@@ -167,12 +170,27 @@ def run(
     wanted: kernel.Wanted = kernel.USUAL,
     first_byte: int = 0,
 ) -> None:
-    """Runs a shell script as root in a guest that has a new filesystem on /dev/vda, not mounted, and these programs.
+    """Run a shell script as root in a guest with these programs and a new, unmounted filesystem on /dev/vda.
 
-    `mkfs`: further arguments of its mkfs, or `blank`: a file of tests/data that has the new filesystem; `debugfs`: a
-    command that then changes it; `first_byte`: where on the disk it begins, which is then /dev/vda1. Leaves in
-    `directory` disk.img, base.img, disk.log (all that is written to the disk, unless not `log_writes`) and what the
-    script put into /tmp/out. Raises `RuntimeError` where the script fails or does not end.
+    Writes disk.img, base.img, disk.log and the files of the guest's /tmp/out into `directory`.
+
+    Parameters
+    ----------
+    log_writes
+        Log all writes to the disk in disk.log.
+    mkfs
+        Further arguments of mkfs.
+    debugfs
+        A command of debugfs that changes the new filesystem.
+    blank
+        A file of tests/data with the new filesystem, instead of mkfs.
+    first_byte
+        Offset of the filesystem on the disk. Unless it is 0, the filesystem is in partition /dev/vda1.
+
+    Raises
+    ------
+    RuntimeError
+        The script fails or does not end.
     """
     disk(directory, fs_type, mkfs=mkfs, debugfs=debugfs, blank=blank, first_byte=first_byte)
     booted = kernel.debian(wanted, () if fs_type in TESTED else (fs_type,))
@@ -195,7 +213,7 @@ def disk(
     blank: str = "",
     first_byte: int = 0,
 ) -> None:
-    """Makes disk.img and base.img, the disk of a guest, and what `run` says it leaves besides, still empty."""
+    """Create disk.img and base.img, the disk of a guest, and an empty log and result."""
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(FS_BYTES - first_byte)
@@ -217,7 +235,7 @@ def disk(
 
 
 def _in_partition(image: Path, first_byte: int) -> None:
-    """Moves the filesystem behind a table with one partition, which has it (MBR, type Linux)."""
+    """Move the filesystem into the only partition of a partition table (MBR, type Linux)."""
     alone = image.rename(image.with_suffix(".alone"))
     step = ("bs=1M", f"seek={first_byte >> 20}", "conv=sparse", "status=none")
     subprocess.run(["dd", f"if={alone}", f"of={image}", *step], check=True)
@@ -229,7 +247,7 @@ def _in_partition(image: Path, first_byte: int) -> None:
 
 
 def collect(directory: Path) -> None:
-    """Takes in what the script of a guest that has ended put into /tmp/out; `RuntimeError` where it failed."""
+    """Unpack /tmp/out of a guest that has ended. Raises `RuntimeError` if its script failed."""
     result = directory / "result"
     unpack(result, directory, RESULT_BYTES)
     result.unlink()
@@ -244,7 +262,7 @@ def collect(directory: Path) -> None:
 def initramfs(
     directory: Path, booted: kernel.Kernel, programs: list[Path], script: str, further: Path | None = None
 ) -> None:
-    """Makes initramfs.cpio: what `run` says of a guest, and the files of directory `further`."""
+    """Create initramfs.cpio with the programs, the script and the files of directory `further`."""
     root = directory / "initramfs"
     for name in ("bin", "lib", "lib64", "proc", "sys", "dev", "tmp"):
         (root / name).mkdir(parents=True)
@@ -275,7 +293,7 @@ def _libraries(program: Path) -> list[Path]:
 
 
 def qemu(directory: Path, machine: Machine, booted: kernel.Kernel, cpus: int, *, log_writes: bool) -> list[str | Path]:
-    """The command that boots the guest that `disk` and `initramfs` have made."""
+    """Return the command that boots the guest of `disk` and `initramfs`."""
     logged = (
         *("-blockdev", f"driver=file,node-name=log,filename={directory / 'disk.log'}"),
         *("-blockdev", "driver=blklogwrites,node-name=logged,file=image,log=log,log-sector-size=512,discard=unmap"),
@@ -294,5 +312,5 @@ def qemu(directory: Path, machine: Machine, booted: kernel.Kernel, cpus: int, *,
 
 
 def console(directory: Path) -> str:
-    """The last of what the guest's kernel said."""
+    """Return the end of the console log of the guest's kernel."""
     return (directory / "console.log").read_text(errors="replace")[-2000:]

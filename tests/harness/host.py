@@ -1,4 +1,4 @@
-"""A recording on this machine: ext4 on a loop device over the disk that logs. Needs root."""
+"""Record on this machine, on ext4 on a loop device over the logging disk. Needs root."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOURNAL_BLOCKS = 4096
 
 
 def missing() -> str | None:
-    """Why there can be no recording here, or None."""
+    """Return why recording is not possible here, or None."""
     for program in ("mke2fs", "losetup", "dumpe2fs", "debugfs", "gcc"):
         if shutil.which(program) is None:
             return f"needs {program}"
@@ -40,7 +40,7 @@ def missing() -> str | None:
 @needs("root")
 @contextlib.contextmanager
 def disk(directory: Path, mkfs: Sequence[str]) -> Iterator[Path]:
-    """A loop device with an ext4 whose writes are logged to directory/disk.log; the image is directory/disk.img."""
+    """Yield a loop device with an ext4 in directory/disk.img. All writes are logged to directory/disk.log."""
     image = directory / "disk.img"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
@@ -62,7 +62,7 @@ def disk(directory: Path, mkfs: Sequence[str]) -> Iterator[Path]:
 
 
 def record(directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: int = 12) -> None:
-    """Leaves in `directory` disk.img, base.img, disk.log, oplog/ and recording/, which iotrace made."""
+    """Record the workload with iotrace. Writes disk.img, base.img, disk.log, oplog/ and recording/ to `directory`."""
     mountpoint, log = directory / "mnt", directory / "oplog"
     mountpoint.mkdir()
     log.mkdir()
@@ -91,7 +91,7 @@ def record(directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: i
 
 @contextlib.contextmanager
 def journal(directory: Path, made: Made) -> Iterator[Sequence[str]]:
-    """What mke2fs is to be told of a journal on a disk of its own, where there is to be one."""
+    """Create a separate journal device if `made` has one, and yield the arguments of mke2fs for it."""
     if not made.has_own_journal_disk:
         yield ()
         return
@@ -108,7 +108,7 @@ def journal(directory: Path, made: Made) -> Iterator[Sequence[str]]:
 
 @contextlib.contextmanager
 def mounted(device: Path, mountpoint: Path, options: str) -> Iterator[None]:
-    """The filesystem of the device, which may be unmounted before the end."""
+    """Mount the filesystem of the device. The block may unmount it."""
     _run("mount", "-t", "ext4", "-o", options, device, mountpoint)
     try:
         yield
@@ -118,7 +118,7 @@ def mounted(device: Path, mountpoint: Path, options: str) -> Iterator[None]:
 
 
 def _run(*command: str | Path) -> str:
-    """What the command printed; one that takes too long is ended with all processes that it started."""
+    """Return the output of the command. After a timeout it is killed with all its child processes."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             printed, _ = process.communicate(timeout=PATIENCE_S)

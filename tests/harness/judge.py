@@ -1,4 +1,4 @@
-"""Holds what the package says of a recording of the harness against the truth about it."""
+"""Compare the package's results on a recording of the harness with the truth."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ WITHOUT_PROBES = "trace without probes + both images"
 ALONE = "recording alone"
 
 RUNS = {**truth.RUNS, WITHOUT_PROBES: (True, True, True), ALONE: (True, False, False)}
-"""Those of truth.py, what ordinary tracing gives, and what iotrace makes on a live device: the trace and its listings.
-"""
+"""Runs of truth.py, one with ordinary tracing, and one with iotrace on a live device: trace and extent listings."""
 
 PROBES = (
     "bio_page",
@@ -42,12 +41,12 @@ PROBES = (
     "name_unlink",
     "name_rename",
 )
-"""Events that only iotrace's probes make."""
+"""Events of iotrace's probes."""
 
 
 @dataclass
 class Recording:
-    """A directory as `host` and `guest` leave it, with a mark at three times: prepared, begin and end."""
+    """A recording of `host` or `guest`. The disk's log has the marks prepared, begin and end."""
 
     directory: Path
     fs_type: str
@@ -56,7 +55,7 @@ class Recording:
     root: str = ""
     """The encrypted directory in which the workload ran."""
     first_byte: int = 0
-    """Where on the disk the filesystem begins."""
+    """Offset of the filesystem on the disk."""
     _io_of: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @cached_property
@@ -73,32 +72,32 @@ class Recording:
 
     @cached_property
     def described(self) -> dict[str, Any]:
-        """What iotrace says of the recording."""
+        """iotrace's description of the recording (recording.json)."""
         described: dict[str, Any] = json.loads((self.directory / "recording" / "recording.json").read_text())
         return described
 
     @cached_property
     def dev(self) -> int:
-        """The device under test: the disk, also where the filesystem is on device-mapper above it."""
+        """The device under test: the disk, even if the filesystem is on a device-mapper device above it."""
         dev = truth.device(self.staging)
         below = [one["lies_on"] for one in self.described["devices"] if one["dev"] == units.format_dev(dev)]
         return units.parse_dev(below[0][0]) if below and below[0] else dev
 
     @cached_property
     def fs_dev(self) -> int:
-        """The device that the filesystem is on: that under test, or the one of device-mapper that lies on it."""
+        """The device of the filesystem: the one under test, or the device-mapper device above it."""
         above = [one["dev"] for one in self.described["devices"] if units.format_dev(self.dev) in one["lies_on"]]
         return units.parse_dev(above[0]) if above else self.dev
 
     @cached_property
     def mounts(self) -> dict[int, str]:
-        """Where the filesystem was mounted, as iotrace found it."""
+        """The mountpoint of the filesystem, as recorded by iotrace."""
         paths = {units.parse_dev(mount["dev"]): mount["path"] for mount in self.described["mounts"]}
         return {self.fs_dev: paths[self.fs_dev]}
 
     @cached_property
     def log(self) -> devlog.DevLog:
-        """What reached the disk."""
+        """The log of the disk."""
         return devlog.read(self.directory / "disk.log")
 
     @cached_property
@@ -112,17 +111,17 @@ class Recording:
         return self.truth_of(self.bios)
 
     def truth_of(self, bios: pl.DataFrame, operations: list[oplog.Op] | None = None) -> content.Truth:
-        """The truth about these of the `bios`, by another log than the workload's own where one is given."""
+        """Return the truth about these `bios`, by another log than the workload's own if one is passed."""
         operations = operations or self.operations
         return content.truth(self.log, *self.span, bios, operations, self._layout, self._opened)
 
     @cached_property
     def truth_of_reads(self) -> content.Truth:
-        """The truth about every read in the trace, where no write of the same place was under way."""
+        """The truth about every read in the trace that no write of the same sectors overlaps."""
         return self.reads_of(self.operations)
 
     def reads_of(self, operations: list[oplog.Op]) -> content.Truth:
-        """`truth_of_reads` by this log of the workload."""
+        """Return `truth_of_reads` by this log of the workload."""
         image = self.directory / "begin.img"
         devlog.image_at(self.log, self.span[0], self.directory / "base.img", image)
         asked, held = reads.held(self.log, *self.span, image, self.bios, self.read_bios)
@@ -141,7 +140,7 @@ class Recording:
 
     @cached_property
     def filesystem(self) -> Path:
-        """A file with the filesystem at the end, alone."""
+        """An image of the filesystem at the end, without other parts of the disk."""
         disk = self.directory / "disk.img"
         if not self.first_byte:
             return disk
@@ -169,7 +168,7 @@ class Recording:
         return self._queued("R")
 
     def _queued(self, moves: str) -> pl.DataFrame:
-        """Bios of the device between the marks that read (R) or write (W), as `bios` has them."""
+        """Return the bios of the device between the marks that read (R) or write (W), as `bios` has them."""
         is_bio = (pl.col("dev") == self.dev) & (pl.col("nr_sectors") > 0) & ~pl.col("rwbs").str.contains("D")
         queued = self.staging.block.filter(pl.col("action") == "queue", is_bio)
         rows = queued.select("sector", "nr_sectors", "rwbs", ts="ts_ns", pid=pl.coalesce("pid", "tid")).collect()
@@ -203,17 +202,17 @@ class Recording:
 
     @cached_property
     def names(self) -> entries.Entries | None:
-        """The names that fanotify told, where the kernel has it."""
+        """The names that fanotify reported, if the kernel has it."""
         path = self.directory / "recording" / "names.rec"
         return entries.entries(record.read(path), self.staging.clock) if path.is_file() else None
 
     def _listing(self, when: str) -> Listing | None:
-        """Of the filesystem, as iotrace found it when it began or ended; None where it was not mounted then."""
+        """Return iotrace's extent listing at its begin or end; None if the filesystem was not mounted then."""
         found = fiemap.listings(record.read(self.directory / "recording" / f"{when}.rec"))
         return next((link.classified(one) for one in found if one.dev == self.fs_dev), None)
 
     def answers(self, run: str, op: str = "write") -> pl.DataFrame:
-        """The truth about writes or reads beside what table io says in one of `RUNS`."""
+        """Return the truth about writes or reads with the matching rows of table io in one of `RUNS`."""
         known = self.truth if op == "write" else self.truth_of_reads
         return truth.answered(self._io(run), known.rows, self.fs_type, op)
 
@@ -248,7 +247,7 @@ class Recording:
 
 
 def table(recording: Recording) -> pl.DataFrame:
-    """A row per run, operation and question: run, op, asked, sectors and the share of every outcome."""
+    """Return a row per run, operation and question: run, op, asked, sectors and the share of each outcome."""
     return pl.DataFrame(list(_rows(recording)))
 
 
@@ -269,14 +268,14 @@ def _rows(recording: Recording) -> Iterator[dict[str, object]]:
 
 
 def asked_for(recording: Recording) -> pl.DataFrame:
-    """Of what was read of files: whether its bio has REQ_RAHEAD, whether a process had asked for it, and sectors."""
+    """Return the sectors read of files, by REQ_RAHEAD of the bio and whether a process requested them."""
     bios = recording.read_bios.select("ts", bio_sector="sector", is_ahead=pl.col("rwbs").str.contains("A"))
     rows = recording.truth_of_reads.rows.drop_nulls("asked").join(bios, on=["ts", "bio_sector"])
     return rows.group_by("is_ahead", "asked").agg(pl.col("sectors").sum()).sort("is_ahead", "asked")
 
 
 def wrong(outcomes: pl.DataFrame) -> Counter[str]:
-    """What is wrong in the outcomes, counted by block type, source and rule, to look into."""
+    """Count the wrong outcomes by block type, source and rule, for debugging."""
     stated = outcomes.filter(pl.col("outcome") == "wrong")
     columns = ["kind", "io_block_type", "io_source", "io_via"]
     return Counter({str(row[:-1]): row[-1] for row in stated.group_by(columns).len().iter_rows()})

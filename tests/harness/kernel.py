@@ -1,4 +1,4 @@
-"""The kernel of a guest: Debian's own packages, and the modules that a guest needs."""
+"""Provide the kernel of a guest from Debian's packages, with the modules that it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULES = (
     *("nls_cp437", "nls_ascii", "nls_iso8859-1", "nls_utf8", "vfat", "exfat", "dm_mod", "quota_v2", "utf8data", "lz4"),
     *("crypto_null", "dm_crypt", "aes_generic", "ecb", "xts", "cbc", "cts", "hmac", "sha512_generic"),
 )
-"""What the guest loads, where its kernel has not built it in; the rest of the list follows from it."""
+"""Modules that the guest loads if they are not built in. Their dependencies are added."""
 
 
 class Wanted(NamedTuple):
@@ -32,7 +32,7 @@ USUAL = Wanted()
 class Kernel(NamedTuple):
     """Unpacked packages: a kernel, and the programs of the same suite.
 
-    `package` is the name and version; `modules` their files in the order in which they are loaded.
+    `package` is the name and version; `modules` are files in load order.
     """
 
     package: str
@@ -42,13 +42,16 @@ class Kernel(NamedTuple):
 
 
 def debian(wanted: Wanted = USUAL, further: Sequence[str] = ()) -> Kernel:
-    """The newest kernel of a suite, fetched once, with `further` modules. `OSError` where apt cannot get it."""
+    """Return the newest kernel of a suite, fetched once, with `further` modules.
+
+    Raises `OSError` if apt cannot fetch it.
+    """
     suite, architecture, page_bytes = wanted
     pages = "" if page_bytes == 4096 else f"-{page_bytes >> 10}k"
     images = archive.depended_on(suite, architecture, f"linux-image-{architecture}{pages}", "linux-image-")
     if not images:
         raise OSError(f"{suite} has no kernel for {architecture} with pages of {page_bytes} bytes")
-    # Newer packages bring nothing themselves.
+    # Newer packages are empty and depend on others with the files.
     parts = [
         part
         for begin in ("linux-binary-", "linux-modules-")
@@ -62,7 +65,7 @@ def debian(wanted: Wanted = USUAL, further: Sequence[str] = ()) -> Kernel:
 
 
 def module(path: Path) -> bytes:
-    """What is in the file of a module, unpacked."""
+    """Return the uncompressed content of a module's file."""
     content = path.read_bytes()
     return lzma.decompress(content) if path.suffix == ".xz" else content
 
@@ -72,9 +75,9 @@ def _name(path: Path) -> str:
 
 
 def _load_order(paths: Sequence[Path], names: Sequence[str]) -> tuple[Path, ...]:
-    """The modules `names` with what they depend on before them.
+    """Return the modules `names`, each after its dependencies.
 
-    The package has no modules.dep: each module names its own.
+    The package has no modules.dep, but each module names its dependencies.
     """
     files = {_name(path): path for path in paths}
     order: list[Path] = []

@@ -1,6 +1,6 @@
-"""Where each filesystem keeps what is no file's content, by tools and definitions apart from the package's own.
+"""Identify blocks that are not file content, with tools and definitions independent of the package.
 
-Each function takes a final image. A kind is that of the truth's column `kind`, and a finer word.
+Each function takes a final image. A kind consists of the truth's column `kind` and a subtype.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ Kind = tuple[str, str]
 
 
 class Layout(NamedTuple):
-    """What a filesystem keeps where.
+    """The layout of a filesystem.
 
-    `block_sectors`: the least it gives to a file, at most a page, which has `page_sectors`; `of_place` tells what a
-    sector is that never is a file's; `of_content` what a block of another place is. Both return None where they cannot
-    tell. Where no file `has_holes` (FAT, exFAT), a write behind the end of a file also fills with zeros what lies
-    between.
+    block_sectors
+        Smallest allocation for a file, at most a page of `page_sectors`.
+    of_place
+        Returns the kind of a sector that is never file content; None otherwise.
+    of_content
+        Returns the kind of a block elsewhere by its content; None if it is unknown.
+    has_holes
+        Files can have holes. Without them (FAT, exFAT), a write past the end of a file also writes zeros in between.
     """
 
     block_sectors: int
@@ -33,7 +37,7 @@ class Layout(NamedTuple):
 
 
 class _Areas:
-    """Runs of sectors (first, end, kind), sorted by their place."""
+    """Runs of sectors (first, end, kind), sorted by sector."""
 
     def __init__(self, areas: Iterable[tuple[int, int, Kind]]) -> None:
         self._areas = sorted(areas)
@@ -47,7 +51,7 @@ class _Areas:
 
 
 def ext4(image: Path, page_sectors: int = 8) -> Layout:
-    """By dumpe2fs and debugfs; directory, map and attribute blocks by what they hold."""
+    """Return the layout by dumpe2fs and debugfs. Directory, map and attribute blocks are identified by content."""
     groups = _run("dumpe2fs", image)
     block_bytes, nr_blocks = (int(_field(groups, name)) for name in ("Block size", "Block count"))
     step = block_bytes // 512
@@ -78,7 +82,7 @@ def ext4(image: Path, page_sectors: int = 8) -> Layout:
             return "metadata", "directory"
         if _is_quota(content):
             return "metadata", "quota"
-        if not has_indirect:  # a file's small numbers may look the same
+        if not has_indirect:  # file content with small numbers may look the same
             return None
         numbers = struct.unpack(f"<{len(content) // 4}I", content)
         return ("metadata", "indirect") if any(numbers) and max(numbers) < nr_blocks else None
@@ -94,7 +98,7 @@ def _field(text: str, name: str) -> str:
 
 
 QUOTA_MAGICS = (b"\x11\x1f\xc0\xd9", b"\x27\x19\xc0\xd9", b"\x14\x3f\xc0\xd9")
-"""What the files of quotas of users, groups and projects begin with (Linux fs/quota/quotaio_v2.h)."""
+"""First bytes of the quota files of users, groups and projects (Linux fs/quota/quotaio_v2.h)."""
 
 
 def _is_ext4_directory(content: bytes) -> bool:
@@ -108,7 +112,7 @@ def _is_ext4_directory(content: bytes) -> bool:
 
 
 def _is_quota(content: bytes) -> bool:
-    """Blocks of 1024 bytes: a header; four levels of numbers of the others; entries of 72 bytes behind their number."""
+    """Check for blocks of 1024 bytes: a header; four levels of block numbers; entries of 72 bytes after their count."""
     if content[:4] in QUOTA_MAGICS:
         return True
     if len(content) < 2048:
@@ -119,7 +123,7 @@ def _is_quota(content: bytes) -> bool:
 
 
 def f2fs(image: Path, page_sectors: int = 8) -> Layout:
-    """By the addresses in the superblock; node blocks by their footer, directories by their bitmap."""
+    """Return the layout by the superblock. Node blocks are identified by footer, directories by bitmap."""
     with image.open("rb") as file:
         file.seek(1024)
         superblock = file.read(1024)
@@ -146,13 +150,13 @@ def f2fs(image: Path, page_sectors: int = 8) -> Layout:
 
 
 def _is_f2fs_node(content: bytes, version: int) -> bool:
-    """The footer has the version of a checkpoint not long ago, in the lower half of that field."""
+    """Check the footer, whose lower half of the version field is that of a recent checkpoint."""
     nid, ino, _, checkpoint, _ = struct.unpack_from("<IIIQI", content, len(content) - 24)
     return 0 < nid < 1 << 20 and 0 < ino < 1 << 20 and (version - checkpoint) & 0xFFFFFFFF < 10000
 
 
 def _is_f2fs_directory(content: bytes) -> bool:
-    """A bitmap of slots, 11-byte entries (hash, ino, name length, type), 8-byte parts of names, at the block's end."""
+    """Check for a bitmap of slots, 11-byte entries (hash, ino, name length, type) and 8-byte name slots at the end."""
     slots = 8 * len(content) // (8 * 19 + 1)
     used = [slot for slot in range(slots) if content[slot // 8] >> slot % 8 & 1]
     first = len(content) - 19 * slots
@@ -162,7 +166,7 @@ def _is_f2fs_directory(content: bytes) -> bool:
 
 
 def vfat(image: Path, page_sectors: int = 8) -> Layout:
-    """By the boot record; directories by their entries."""
+    """Return the layout by the boot record. Directories are identified by their entries."""
     with image.open("rb") as file:
         boot = file.read(512)
     reserved, nr_fats, nr_entries = struct.unpack_from("<HBH", boot, 14)
@@ -199,7 +203,7 @@ def _is_fat_directory(content: bytes) -> bool:
 
 
 def exfat(image: Path, page_sectors: int = 8) -> Layout:
-    """By the boot record and the entries of the root directory; other directories by their entries."""
+    """Return the layout by boot record and root directory. Other directories are identified by their entries."""
     with image.open("rb") as file:
         boot = file.read(512)
         fat, fat_sectors, heap = struct.unpack_from("<3I", boot, 80)

@@ -1,6 +1,6 @@
-// Makes what is created in a new directory encrypted, as Android does: locker MOUNTPOINT DIRECTORY
+// Creates a directory with an encryption policy as Android's: locker MOUNTPOINT DIRECTORY
 //
-// The key is the bytes 0 to 63 (tests/harness/encrypted.py); it is added again after each mount.
+// The key consists of the bytes 0 to 63 (tests/harness/encrypted.py). It is added again after each mount.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fscrypt.h>

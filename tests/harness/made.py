@@ -1,4 +1,4 @@
-"""How a filesystem under test is made: the difference between one recording and another."""
+"""Parameters of a filesystem under test, by which recordings differ."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ from harness.kernel import USUAL, Wanted
 class Made(NamedTuple):
     """A filesystem, and where it is recorded.
 
-    `mkfs`: arguments of mkfs after those of `host.MKFS` and `guest.MKFS`, which they override; `options`: those of
-    mount; `debugfs`: what is done to the new filesystem before it is mounted; `once_mounted`: commands of a guest
-    before the workload runs; `kernel`: that of a guest; `blank`: a file of tests/data instead of mkfs; `mapped`: type
-    and parameters of a target of device-mapper that the filesystem of a guest is on; `first_byte`: where on the disk
-    of a guest the filesystem begins, in a partition of its own unless 0; `encrypted`: a directory of its root, in
-    which the workload runs.
+    mkfs
+        Arguments of mkfs, which override those of `host.MKFS` and `guest.MKFS`.
+    options
+        Mount options.
+    debugfs
+        A command of debugfs on the new filesystem before it is mounted.
+    once_mounted
+        Commands of a guest before the workload runs.
+    kernel
+        The kernel of a guest.
+    blank
+        A file of tests/data instead of mkfs.
+    mapped
+        Type and parameters of the device-mapper target under the filesystem of a guest.
+    first_byte
+        Offset of the filesystem on the disk of a guest. It has a partition of its own unless this is 0.
+    encrypted
+        Encrypted directory in the root, in which the workload runs.
     """
 
     fs_type: str

@@ -1,4 +1,4 @@
-// Makes a device of device-mapper, the first of a guest, without dmsetup: mapper SECTORS TYPE PARAMETERS
+// Creates the first device-mapper device of a guest without dmsetup: mapper SECTORS TYPE PARAMETERS
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
 #include <stdio.h>

@@ -1,11 +1,13 @@
-"""Which bio of the trace each sector came with that the disk's log has.
+"""Match each sector in the disk's log to a bio of the trace.
 
-The log tells an order and no times, the trace times. Two bios write one sector only one after the other, so that the
-writes of a sector come in one order in both; but either may lack some. A write came to the disk between the times at
-which its bio was queued and completed. So what the log has before (after) came no later (no earlier), which leaves a
-span of time for every entry: a bio and an entry can be the same only if their spans meet. A pair is taken where both
-have no other choice, which narrows the spans of others; where some are left that may be several things, as many on
-both sides, they are the same in their order.
+The log has an order without times, the trace has times. Both have the writes of one sector in the same order, because
+two bios write a sector one after the other. Either may lack some of them.
+
+1. A write reaches the disk between queueing and completion of its bio. Entries before (after) it in the log arrived no
+   later (no earlier). This gives each entry a time span.
+2. A bio and an entry can match only if their spans overlap. A pair without alternatives on both sides matches, which
+   narrows the spans of other entries. This step is repeated.
+3. If several pairs remain, with equal numbers on both sides, they match in order.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ FOREVER = (1 << 63) - 1
 
 
 def bio_sectors(bios: pl.DataFrame) -> pl.DataFrame:
-    """A row for each sector of bios (ts, done, sector, nr_sectors …): also bio, bio_sector, ts_ns and done_ns."""
+    """Return a row for each sector of bios (ts, done, sector, nr_sectors …); adds bio, bio_sector, ts_ns, done_ns."""
     inside = pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors"))
     numbered = bios.with_row_index("bio").with_columns(
         bio_sector="sector", ts_ns="ts", done_ns=pl.col("done").fill_null(FOREVER), sector=inside
@@ -25,10 +27,10 @@ def bio_sectors(bios: pl.DataFrame) -> pl.DataFrame:
 
 
 def matched(written: pl.DataFrame, queued: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The sectors of the log with column `bio` (null where the trace has none), and each entry's span of time.
+    """Return the sectors of the log with column `bio` (null without a match), and each entry's time span.
 
     `written` has a row for each sector of an entry (entry, sector), `queued` for each of a bio (bio, sector, ts_ns,
-    done_ns: FOREVER where it is not known). The span is entry, earliest_ns, latest_ns, inclusive.
+    done_ns: FOREVER if unknown). The columns of spans are entry, earliest_ns and latest_ns, inclusive.
     """
     pairs = written.select("entry", "sector").join(queued, on="sector")
     alone = pairs.filter((pl.len().over("entry", "sector") == 1) & (pl.len().over("bio", "sector") == 1))
@@ -63,9 +65,9 @@ def _spans(entries: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Of the pairs that may be, those of the same place in the order of their sector, where both sides are as many.
+    """Match possible pairs by their order in the sector, in groups with equally many entries and bios.
 
-    A group is what follows in one sector without a break, where no entry before may be a bio after.
+    A new group of a sector begins where no earlier entry can match a later bio.
     """
     rows = pairs.sort("sector", "entry", "bio")
     far = pl.col("bio").cum_max().shift().over("sector")

@@ -1,8 +1,8 @@
-"""Hold measures, summary, advice and exports of a recording against what the workload and the disk logged.
+"""Compare measures, summary, advice and exports of a recording with the logs of the workload and the disk.
 
-The log fixes an answer (`low` = `high`) or bounds it: a file that had two names may stand under either, a block that
-two processes wrote under either. A row of an answer may be less than `low` by what stands in rows without a name.
-`JUDGES` has every measure, and `UNJUDGED` those of which the log knows nothing, with the reason.
+The logs determine a value (`low` = `high`) or bound it: a file with two names may be listed under either, and a block
+written by two processes under either. A value may be lower than `low` by the amount in rows without a name.
+`JUDGES` has all measures that can be compared, and `UNJUDGED` the others, with the reason.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ FORGETS = (oplog.TRUNCATE, oplog.DROP, oplog.COLLAPSE, oplog.INSERT, oplog.UNLIN
 
 Group = tuple[Any, ...]
 Range = tuple[float, float]
-"""The least and the most that a group has."""
+"""Lower and upper bound of a group."""
 
 
 @dataclass
 class Known:
-    """What the logs of a recording say: who did what to which file."""
+    """The logs of a recording: process, operation and file."""
 
     recording: Recording
 
     @cached_property
     def processes(self) -> list[str]:
-        """The name of every process; its number here is its own, also where others had the same id."""
+        """The name of every process. Its index identifies it, even if several processes had the same id."""
         return [name for name, _ in self.numbered]
 
     @cached_property
@@ -66,7 +66,7 @@ class Known:
 
     @cached_property
     def operations(self) -> list[Op]:
-        """The log, with the number of the process in place of its id."""
+        """The log, with the index of the process instead of its id."""
         number, begun, found = {self.numbered[0][1]: 0}, itertools.count(1), []
         for op in self.recording.operations:
             if op.op == oplog.PROCESS:
@@ -76,7 +76,7 @@ class Known:
 
     @cached_property
     def run(self) -> list[Op]:
-        """What was done within the recording."""
+        """The operations within the recording."""
         begin = next(op.sequence for op in self.operations if op.op == oplog.RUN)
         return [op._replace(key=self._names.now.get(op.key, op.key)) for op in self.operations if op.sequence > begin]
 
@@ -93,7 +93,7 @@ class Known:
         return ["/", *(f"/{path}" for path in sorted(above | (moved - files)))]
 
     def paths(self, key: Key) -> list[str]:
-        """The names that a file had, as a recording has them; those of all directories for one without a name."""
+        """Return the paths that a file had; those of all directories for a file without a name."""
         return [f"/{path}" for path in self._names.of.get(key, ())] or self.directories
 
     @cached_property
@@ -107,10 +107,7 @@ class Known:
 
     @cached_property
     def moved(self) -> pl.DataFrame:
-        """What went to and from the disk: op, ts, kind, place, bytes, file and offset, and who and which it may be.
-
-        `paths` and `owners` are all that may be named.
-        """
+        """The I/O of the disk: op, ts, kind, sectors, bytes, file and offset, and the possible `paths` and `owners`."""
         of_op = {
             "write": self.recording.truth_of(self.recording.bios, self.operations),
             "read": self.recording.reads_of(self.operations),
@@ -140,7 +137,7 @@ class Known:
 
     @cached_property
     def queued(self) -> Counter[str]:
-        """How many bytes each process queued, by the bios of the trace: these have the id of a process and a time."""
+        """Bytes that each process queued, by the bios of the trace, which have process id and time."""
         begun = [(op.pid, op.ts_ns) for op in self.recording.operations if op.op == oplog.PROCESS]
         rows = [(pid, ts, name) for (pid, ts), name in zip(begun, self.processes[1:], strict=True)]
         rows.append((self.numbered[0][1], 0, self.processes[0]))
@@ -154,19 +151,19 @@ class Known:
 
     @property
     def open_bytes(self) -> int:
-        """What the logs do not tell of, at most."""
+        """Upper bound of the bytes of unknown origin."""
         return PAGE * sum(truth.ambiguous.total() for truth in (self.recording.truth, self.recording.truth_of_reads))
 
     def files_of(self, op: Op) -> set[Key]:
-        """The files that an operation may be about: the log of some has a path alone."""
+        """Return the possible files of an operation, because some are logged with a path only."""
         if op.op not in (oplog.UNLINK, oplog.RENAME, oplog.LINK):
             return {op.key}
         return set().union(*(self.by_path.get(f"/{path}", set()) for path in op.payload.decode().split("\0")))
 
     def changed(self, process: str, path: str) -> bool:
-        """Whether a process of this name changed a file of this path, or what is in a directory of it.
+        """Check whether a process of this name changed a file of this path, or an entry of this directory.
 
-        What makes and removes directories is not logged: a path that no file had may be one.
+        Creation and removal of directories are not logged: a path that no file had may be one.
         """
         changed = self._changed[process]
         return path in changed or (path not in self.by_path and (path.rpartition("/")[0] or "/") in changed)
@@ -183,7 +180,7 @@ class Known:
         return found
 
     def counted(self, *ops: int, of: Callable[[Op], float] = lambda op: 1) -> pl.DataFrame:
-        """What was logged of these operations (value), by all that may be named: paths and owners."""
+        """Return the logged values of these operations, with the possible paths and owners."""
         rows = [
             {"paths": self.paths(op.key), "owners": [self.processes[op.pid]], "value": float(of(op))}
             for op in self.run
@@ -195,11 +192,11 @@ class Known:
 
 
 NAMED: Final = {"path": "paths", "owner_comm": "owners"}
-"""The dimensions that name something, and the column of `Known.moved` with what may stand there."""
+"""The dimensions with names, and the column of `Known.moved` with the possible names."""
 
 
 def ranges(rows: pl.DataFrame, by: Sequence[str], value: str = "bytes") -> dict[Group, Range]:
-    """The least and the most of each group."""
+    """Return the lower and upper bound of each group."""
     lists = [NAMED[name] for name in by if name in NAMED]
     is_sure = pl.all_horizontal(pl.lit(True), *(pl.col(name).list.len() == 1 for name in lists))
     wide = rows.with_columns(low=pl.when(is_sure).then(value).otherwise(0)).rename(
@@ -215,7 +212,7 @@ def ranges(rows: pl.DataFrame, by: Sequence[str], value: str = "bytes") -> dict[
 def wrong(
     name: str, said: pl.DataFrame, by: Sequence[str], known: dict[Group, Range], slack: float = 0, is_whole: bool = True
 ) -> Iterator[str]:
-    """What is wrong in `said` (by, value, and inferred: the share of value that is); `is_whole`: all of it is there."""
+    """Yield the errors in `said` (by, value, inferred: share of value). `is_whole`: also report missing values."""
     inferred = pl.col("inferred").fill_null(0) if "inferred" in said.columns else pl.lit(0.0)
     rows = said.with_columns(fact=pl.col("value") * (1 - inferred))
     is_named = pl.all_horizontal(pl.lit(True), *(pl.col(one).is_not_null() for one in by))
@@ -230,11 +227,11 @@ def wrong(
         yield f"{name}: {lacking:,.0f} are lacking, {spare:,.0f} have no name"
 
 
-# -- what table io alone tells ----------------------------------------------------------------------------------------
+# -- measures of table io ---------------------------------------------------------------------------------------------
 
 
 def of(capture: Capture, name: str, *by: str) -> pl.DataFrame:
-    """A measure of the capture as `androstep measure` has it."""
+    """Return a measure of the capture as `androstep measure` does."""
     table = measured(Measured.of(capture), compare.measures()[name], None, by).table
     return table.with_columns(pl.col(pl.Enum).cast(pl.String))
 
@@ -242,11 +239,11 @@ def of(capture: Capture, name: str, *by: str) -> pl.DataFrame:
 BYS: Final = (("path",), ("owner_comm",), ("owner_comm", "path"))
 
 UNLOGGED: Final = r"^(jbd2/|f2fs_|kworker/|iotrace$)"
-"""Threads that the filesystem's own blocks are of, and the recorder, which lists directories."""
+"""Threads of the filesystem, which own its metadata blocks, and the recorder, which lists directories."""
 
 
 def added(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The values of each group and the share that is inferred; what no log has is left out (`UNLOGGED`)."""
+    """Return the value and inferred share of each group, without processes that are not logged (`UNLOGGED`)."""
     share = pl.col("inferred").fill_null(0) if "inferred" in table.columns else pl.lit(0.0)
     sums = table.group_by(by).agg(
         inferred=(pl.col("value") * share).sum() / pl.col("value").sum(), value=pl.sum("value")
@@ -255,7 +252,7 @@ def added(table: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def problems(known: Known, capture: Capture) -> dict[str, list[str]]:
-    """What is wrong in each measure, in what is said in words, and in exports."""
+    """Return the errors in each measure, in the texts and in the exports."""
     exports = {name: judge for name, judge in EXPORTS.items() if not isinstance(judge, str)}
     found = {name: list(judge(known, capture)) for name, judge in {**JUDGES, **WORDS, **exports}.items()}
     return {name: wrong for name, wrong in found.items() if wrong}
@@ -266,7 +263,7 @@ def _data(known: Known) -> pl.DataFrame:
 
 
 def volumes(name: str) -> Callable[[Known, Capture], Iterator[str]]:
-    """A judge of a measure that has bytes of reads and writes."""
+    """Return a judge of a measure of bytes read and written."""
 
     def judged(known: Known, capture: Capture) -> Iterator[str]:
         for by in BYS:
@@ -285,7 +282,7 @@ def block_types(known: Known, capture: Capture) -> Iterator[str]:
 
 
 def file_types(known: Known, capture: Capture) -> Iterator[str]:
-    """The type of each file, by its name."""
+    """Judge the type of each file by its name."""
     kinds = {r"\.db$": "sqlite_db", r"-journal$": "sqlite_journal", r"-wal$": "sqlite_wal", r"-shm$": "sqlite_shm",
              r"\.tmp$": "temporary", r"\.log(\.1)?$": "log"}  # fmt: skip
     table = of(capture, "file_types", "path").filter(metric="bytes")
@@ -315,7 +312,7 @@ def blocks(
     name: str, metric: str, *, scale: int = 1, column: str = "value", ops: Sequence[str] = ("read", "write"),
     is_whole: bool = True,
 ) -> Callable[[Known, Capture], Iterator[str]]:  # fmt: skip
-    """A judge of a measure that counts blocks; a block counts once for a request that touches a part of it."""
+    """Return a judge of a measure of blocks. A block counts once for each request that touches it."""
 
     def judged(known: Known, capture: Capture) -> Iterator[str]:
         whole = pl.col("sectors") + pl.col("sector") % 8
@@ -323,7 +320,7 @@ def blocks(
         for by in BYS:
             table = of(capture, name, *by).filter(metric=metric).with_columns(value=pl.col(column) * scale)
             groups = [*(["op"] if "op" in table.columns else []), *by]
-            # What is the same in all rows of a group counts once.
+            # Values that are equal in all rows of a group count once.
             table = table.unique([*groups, *(["class"] if "class" in table.columns else [])])
             yield from wrong(name, added(table, groups), groups, ranges(rows, groups), known.open_bytes, is_whole)
 
@@ -344,10 +341,10 @@ def write_cost(known: Known, capture: Capture) -> Iterator[str]:
         table = of(capture, "write_cost", *by)
         cost, fates = table.filter(metric="cost"), table.filter(metric="written")
         is_told = known.recording.fs_type in SYNCED
-        # SQLite makes its -shm longer past the VFS that logs.
+        # SQLite extends its -shm without the logging VFS.
         is_shm = pl.col("path").str.ends_with("-shm").fill_null(False) if "path" in by else pl.lit(False)
         all_written = fates.filter(~is_shm).group_by(by).agg(pl.col("value").sum())
-        # Of a direct write to a block that another process also changed nothing tells that it was direct.
+        # Nothing shows whether a write to a block that another process also changed was direct.
         yield from wrong("write_cost written", all_written, by, ranges(written, by, "value"), 4 * PAGE, is_told)
         out = fates.filter(~is_shm, part="out")
         yield from wrong("write_cost out", out, by, ranges(data, by), known.open_bytes, is_whole=False)
@@ -380,7 +377,7 @@ def sync_cost(known: Known, capture: Capture) -> Iterator[str]:
 
 
 SYNCED: Final = ("ext4", "f2fs")
-"""Filesystems with events of writes and syncs; of others nothing is said, and table io rests on iotrace's probes."""
+"""Filesystems with events of writes and syncs. For others these measures are empty, and io relies on probes."""
 
 
 def fsyncs(known: Known, capture: Capture) -> Iterator[str]:
@@ -411,7 +408,7 @@ def sqlite_cost(known: Known, capture: Capture) -> Iterator[str]:
         mode = database.removeprefix("/db/").removesuffix(".db")
         if log is not None and LOGS.get(mode) != log:
             yield f"sqlite_cost: {database} has log {log}"
-        # Without a log a transaction that changes the size of the file may begin twice.
+        # Without a journal a transaction that changes the size of the file may begin twice.
         if n > commits[database]:
             yield f"sqlite_cost: {n} transactions of {database}, of {commits[database]}"
     files = [f"{database}{end}" for database in commits for end in ("", "-journal", "-wal")]
@@ -443,16 +440,16 @@ def readahead(known: Known, capture: Capture) -> Iterator[str]:
 
 
 def mix(known: Known, capture: Capture) -> Iterator[str]:
-    """What each process queued: a request of several bios is of the first one's."""
+    """Judge the bytes queued by each process. A request of several bios belongs to the process of the first one."""
     said = of(capture, "mix", "submit_comm").filter(metric="bytes").group_by("submit_comm").agg(pl.col("value").sum())
     is_logged = pl.col("submit_comm").is_in(known.processes)
     queued = {(name,): (float(size), float(size)) for name, size in known.queued.items()}
-    # The marks at both ends of the recording, and what others had right behind: it became part of the same request.
+    # Slack for the marks at both ends of the recording, and bios of other processes merged into their requests.
     yield from wrong("mix", said.filter(is_logged), ["submit_comm"], queued, 16 * PAGE, is_whole=False)
 
 
 def submitters(name: str, metric: str) -> Callable[[Known, Capture], Iterator[str]]:
-    """A judge of a measure of requests: of the logged processes it may only name those that queued something."""
+    """Return a judge of a measure of requests: logged processes in it must have queued something."""
 
     def judged(known: Known, capture: Capture) -> Iterator[str]:
         table = of(capture, name, "submit_comm").filter(pl.col("metric") == metric, pl.col("value") > 0)
@@ -503,11 +500,11 @@ UNJUDGED: Final = {
     "replay": "names what a replay says of itself",
 }
 
-# -- what is said in words, and what is given away --------------------------------------------------------------------
+# -- texts and exports ------------------------------------------------------------------------------------------------
 
 
 def summary(known: Known, capture: Capture) -> Iterator[str]:
-    """Judge the summary's table of who moved how much of which file."""
+    """Judge the summary's table of bytes by process and file."""
     (causes,) = (table for table in headline.of(capture).tables if isinstance(table, Sheet))
     is_logged = ~pl.col("owner").str.contains(UNLOGGED).fill_null(False)
     rows = causes.rows.filter(is_logged, pl.col("inferred").fill_null(0) == 0, pl.col("op").is_in(["read", "write"]))
@@ -518,7 +515,7 @@ def summary(known: Known, capture: Capture) -> Iterator[str]:
 
 
 def advice(known: Known, capture: Capture) -> Iterator[str]:
-    """Each finding names a process that was at its file, and not more than was logged of both."""
+    """Check that the process of each finding used its file, and that the values do not exceed the log."""
     syncs, ended = (
         _syncs(known, b"fsync"),
         Counter(f"/{op.payload.decode()}" for op in known.run if op.op == oplog.ENDED),
@@ -544,7 +541,7 @@ def advice(known: Known, capture: Capture) -> Iterator[str]:
 
 
 def blkparse(known: Known, capture: Capture) -> Iterator[str]:
-    """Who queued each request, by number and name."""
+    """Judge the process of each request, by id and name."""
     called = defaultdict(set)
     for comm, pid in known.numbered:
         called[pid].add(comm)
@@ -555,7 +552,7 @@ def blkparse(known: Known, capture: Capture) -> Iterator[str]:
 
 
 def most(known: Known, capture: Capture) -> Iterator[str]:
-    """The file in which each bio begins, where it is queued."""
+    """Judge the file in which each queued bio begins."""
     begins = known.moved.filter(pl.col("sector") == pl.col("bio_sector"), pl.col("kind") == "data")
     paths = {(ts, sector): paths for ts, sector, paths in begins.select("ts", "sector", "paths").iter_rows()}
     for line in _lines(capture, "most"):
@@ -572,7 +569,7 @@ def _lines(capture: Capture, target: str) -> list[str]:
 
 
 def report(known: Known, capture: Capture) -> Iterator[str]:
-    """Who read and wrote how much, and of which file, as the page of the report has it."""
+    """Judge the bytes read and written by process and by file in the report's page."""
     with tempfile.TemporaryDirectory() as directory:
         reports.write(capture, Path(directory) / "report.html")
         text = (Path(directory) / "report.html").read_text()
@@ -582,7 +579,7 @@ def report(known: Known, capture: Capture) -> Iterator[str]:
         for op, values in (("read", read), ("write", written)):
             both = {by: names["texts"], "value": values["values"], "inferred": inferred["values"]}
             moved = pl.DataFrame(both, schema={by: pl.String, "value": pl.Float64, "inferred": pl.Float64})
-            # How much is inferred is said of both directions together.
+            # The inferred share is that of both directions together.
             is_logged = ~pl.col(by).str.contains(UNLOGGED).fill_null(False)
             certain = moved.filter(is_logged, pl.col("inferred").fill_null(0) == 0)
             yield from wrong(f"report {label} {op}", certain, [by], ranges(rows.filter(op=op), [by]),
@@ -590,7 +587,7 @@ def report(known: Known, capture: Capture) -> Iterator[str]:
 
 
 def _columns(text: str, label: str) -> list[dict[str, list[Any]]]:
-    """The columns of a table of the report, each with its texts and numbers, as the page keeps them for its script."""
+    """Return the columns of a table of the report, with texts and numbers from the page's JSON."""
     data = re.search(rf'aria-label="{label}".*?<script type="application/json">(.*?)</script>', text, flags=re.DOTALL)
     assert data is not None, f"the report has no table {label}"
     columns: list[dict[str, list[Any]]] = json.loads(data[1])
@@ -608,4 +605,4 @@ EXPORTS: Final[dict[str, Callable[[Known, Capture], Iterator[str]] | str]] = {
     "mobigen": "of recorded calls with paths, which no kernel of the harness records",
     **dict.fromkeys(("btt", "fio2", "fio3", "msr", "oraclegeneral"), _NAMELESS),
 }
-"""What each export is judged by, or why it is not."""
+"""The judge of each export, or why it has none."""

@@ -128,7 +128,7 @@ struct identity identify(int fd)
     return (struct identity){.ino = status.st_ino, .generation = (uint32_t)generation};
 }
 
-// Every call of the workload, SQLite's too, comes here: a program's own function goes before the one of the library.
+// Interposes fsync for all calls of the workload, including SQLite's: the program's function precedes the library's.
 int fsync(int fd)
 {
     uint64_t sequence = out ? oplog_sequence() : 0;

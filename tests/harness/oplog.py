@@ -1,4 +1,4 @@
-"""What the workload did, as tests/harness/oplog.h defines it."""
+"""Read the workload's log of its operations, as defined in tests/harness/oplog.h."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORD = np.dtype(
 
 
 class Key(NamedTuple):
-    """A file: the generation tells apart those that bore one inode number; 0 where the filesystem has none."""
+    """A file. The generation separates files that reuse an inode number; 0 if the filesystem has none."""
 
     ino: int
     generation: int
@@ -42,7 +42,7 @@ class Op(NamedTuple):
 
 
 def read(directory: Path) -> list[Op]:
-    """The operations of all processes, in the order of their sequence numbers."""
+    """Return the operations of all processes, sorted by sequence number."""
     operations = [op for path in directory.glob("*.log") for op in _read_one(path)]
     return sorted(operations, key=lambda op: op.sequence)
 
@@ -67,11 +67,11 @@ class Names:
     of: dict[Key, list[str]] = field(default_factory=dict)
     live: set[Key] = field(default_factory=set)
     now: dict[Key, Key] = field(default_factory=dict)
-    """What a file from before the run is called in the run: FAT numbers inodes anew at each mount."""
+    """Keys in the run of files from before it: FAT renumbers inodes at each mount."""
 
 
 def names(operations: list[Op]) -> Names:
-    """Follows opens, renames (also of directories above a file), links and unlinks."""
+    """Return the names of all files by opens, renames (also of directories above a file), links and unlinks."""
     found = Names()
     at_path: dict[str, Key] = {}
     prepared: dict[str, Key] = {}
@@ -107,10 +107,7 @@ def names(operations: list[Op]) -> Names:
 
 
 class Move(NamedTuple):
-    """Content of a file that went elsewhere without being written: from byte `offset` on by `by` bytes.
-
-    It did so some time between `ts_ns` and `done_ns`.
-    """
+    """A move of content within a file, from byte `offset` on by `by` bytes, between `ts_ns` and `done_ns`."""
 
     ts_ns: int
     done_ns: int
@@ -120,7 +117,7 @@ class Move(NamedTuple):
 
 
 def moves(operations: list[Op]) -> dict[Key, list[Move]]:
-    """Collapsed and inserted ranges that the filesystem supported."""
+    """Return the moves by collapsed and inserted ranges that the filesystem supports."""
     found: dict[Key, list[Move]] = {}
     begun: dict[int, Op] = {}
     for op in operations:
@@ -134,10 +131,10 @@ def moves(operations: list[Op]) -> dict[Key, list[Move]]:
 
 
 class Write(NamedTuple):
-    """A write to a block, which some time between `ts_ns` and `done_ns` changed it.
+    """A write that changed a block between `ts_ns` and `done_ns`.
 
-    `gone` is the sequence number of the operation that dropped the block with it, if one did: what the block holds
-    later has nothing of it.
+    `gone` is the sequence number of the operation that dropped the block, if any. Later content of the block has no
+    part of the write.
     """
 
     sequence: int
@@ -150,9 +147,9 @@ class Write(NamedTuple):
 def block_writes(
     operations: list[Op], block_bytes: int, *, has_holes: bool = True
 ) -> dict[tuple[Key, int], list[Write]]:
-    """The writes of the run to each block of each file, in the order of their sequence numbers.
+    """Return the writes of the run to each block of each file, sorted by sequence number.
 
-    Where files have no holes, a write behind the end is one to all blocks from there on.
+    Without holes, a write past the end of the file also writes all blocks from the end on.
     """
     size: dict[Key, int] = {}
     found: dict[Key, dict[int, list[Write]]] = {}
@@ -178,9 +175,9 @@ def block_writes(
 
 
 def _dropped(op: Op, block_bytes: int) -> tuple[int, int]:
-    """The blocks that an operation drops whole, as a range; one that is cut keeps what the rest holds.
+    """Return the range of blocks that an operation drops completely. Partially dropped blocks retain the rest.
 
-    A range that is collapsed or inserted moves what is behind it; that was written out before.
+    A collapsed or inserted range moves all content after it, which is written back before.
     """
     last = (op.offset + op.length) // block_bytes if op.op == DROP else sys.maxsize
     return -(-op.offset // block_bytes), last

@@ -1,4 +1,4 @@
-"""Filesystems of this machine to record on, in image files, and packing what was recorded. Needs root."""
+"""Create filesystems in image files on this machine to record on, and pack recordings. Needs root."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MKFS = {
 
 
 def run(*command: str | Path) -> str:
-    """What a program that ends well prints; the recording ends with what it said otherwise."""
+    """Return the output of a program. If it fails, exit with its error."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{shlex.join(map(str, command))}: status {done.returncode}: {done.stderr.strip()}")
@@ -33,7 +33,7 @@ def run(*command: str | Path) -> str:
 
 
 def measure(command: Sequence[str | Path], words: Sequence[str], out: Path) -> None:
-    """Runs iobench (`command`) for each run that `androstep bench -- WORDS` makes; the records come to `out`."""
+    """Run iobench (`command`) for each run of `androstep bench -- WORDS` and write the records to `out`."""
     runs = plan(words).runs
     parts = [out.with_name(f"{out.name}.{number}") for number in range(len(runs))]
     for asked, part in zip(runs, parts, strict=True):
@@ -42,7 +42,7 @@ def measure(command: Sequence[str | Path], words: Sequence[str], out: Path) -> N
 
 
 def measure_in_guest(words: Sequence[str], name: str) -> tuple[str, list[str]]:
-    """The same as a command of a guest's shell, which leaves its records in /tmp/out, and the names of their files."""
+    """Return the same as a shell command of a guest, and the names of its record files in /tmp/out."""
     runs = plan(words).runs
     parts = [f"{name}.{number}" for number in range(len(runs))]
     lines = [
@@ -53,7 +53,7 @@ def measure_in_guest(words: Sequence[str], name: str) -> tuple[str, list[str]]:
 
 
 def join(parts: Sequence[Path], out: Path) -> None:
-    """Makes one file of the records of several runs, and removes theirs."""
+    """Merge the record files of several runs into one, and remove them."""
     record.join(parts, out)
     for part in parts:
         part.unlink()
@@ -61,9 +61,9 @@ def join(parts: Sequence[Path], out: Path) -> None:
 
 @contextmanager
 def mounted(mkfs: Sequence[str], directory: Path, *, past_cache: bool = True) -> Iterator[Path]:
-    """A new filesystem in an image file in `directory`, mounted until the end.
+    """Mount a new filesystem in an image file in `directory` and yield its mountpoint.
 
-    `past_cache`: the loop device reads and writes the image past the page cache.
+    `past_cache`: the loop device bypasses the page cache (direct I/O).
     """
     image, top = directory / "image", directory / "top"
     top.mkdir()
@@ -83,7 +83,7 @@ def mounted(mkfs: Sequence[str], directory: Path, *, past_cache: bool = True) ->
 
 
 def pack(directory: Path) -> dict[str, str]:
-    """Compresses the record streams and JSON files in a directory; their sha256 by name."""
+    """Compress the record streams and JSON files in a directory. Return their sha256 by name."""
     for path in (*directory.glob("*.rec"), *directory.glob("*.json")):
         packed = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
         path.with_name(f"{path.name}.xz").write_bytes(packed)

@@ -1,7 +1,7 @@
-"""What the disk held where it was read, at that time.
+"""Determine the content of the disk at the time and location of each read.
 
-The log of the disk tells the order of writes, the trace when each of them was under way (`matching`). A write that may
-have been under way while the same sector was read leaves open which of the two contents the read got.
+The log of the disk has the order of writes, and the trace the time span of each of them (`matching`). If a write may
+have overlapped the read of the same sector, it is unknown which of the two contents was read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from harness import devlog, matching
 def held(
     log: devlog.DevLog, first: int, last: int, image: Path, writes: pl.DataFrame, reads: pl.DataFrame
 ) -> tuple[pl.DataFrame, npt.NDArray[np.uint8]]:
-    """The sectors of the `reads` whose content is known, in order (bio, bio_sector, sector, ts, pid), and that content.
+    """Return the read sectors of known content, in order (bio, bio_sector, sector, ts, pid), and that content.
 
-    `image` is what the disk held before entry `first` of the log; `writes` and `reads` are bios as `judge` has them.
+    `image` is the disk before entry `first` of the log; `writes` and `reads` are bios as in `judge`.
     """
     written = devlog.sectors(log, first, last)
     _, spans = matching.matched(written, matching.bio_sectors(writes))

@@ -1,4 +1,4 @@
-"""The recordings that the tests and the table are about."""
+"""The recordings of the tests and of the table in docs/truth.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.kernel import Wanted
 from harness.made import Made
 
 EXT3 = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file"
-"""Without extents: maps of indirect blocks, as ext2 and ext3 have them."""
+"""Features without extents: maps of indirect blocks as in ext2 and ext3."""
 
 ANDROID = ("-O", "^64bit,^flex_bg,^metadata_csum,uninit_bg,^resize_inode,encrypt", "-I", "256", "-m", "1")
 
@@ -34,7 +34,7 @@ RECORDINGS = {
     "vfat": Made("vfat"),
     "exfat": Made("exfat"),
 }
-"""One of each kind, on this machine or with the kernel that guests have when nothing else is wanted."""
+"""One recording of each kind, on this machine or with the default kernel of guests."""
 
 FURTHER = {
     "ext4-1k": _ext4("-b", "1024"),
@@ -50,7 +50,7 @@ FURTHER = {
     "ext3-1k": _ext4("-O", EXT3, "-b", "1024"),
     "ext2": _ext4("-O", EXT3.replace("has_journal,", "")),
     "ext4-quota": Made("ext4", ("-O", "quota", "-E", "quotatype=usrquota:grpquota")),
-    # The directories of the workload take the flag over from the root.
+    # The directories of the workload inherit the flag from the root.
     "ext4-casefold": Made("ext4", ("-O", "casefold"), debugfs="set_inode_field / flags 0x40080000"),
     "f2fs-lfs": _f2fs("mode=lfs"),
     "f2fs-compressed": _f2fs("compress_algorithm=lz4,compress_extension=*", "-O", "extra_attr,compression"),
@@ -60,7 +60,7 @@ FURTHER = {
     "vfat-65536": Made("vfat", ("-F", "16", "-s", "128")),
     **{f"exfat-{size}": Made("exfat", ("-c", str(size))) for size in (512, 1024, 2048, 8192, 16384, 32768, 65536)},
 }
-"""What `make truth` records besides."""
+"""Further recordings of `make truth`."""
 
 KERNELS = {
     "arm64-5.10": Wanted("bullseye", "arm64"),
@@ -72,21 +72,23 @@ KERNELS = {
     "amd64-6.1": Wanted("bookworm"),
     "amd64-6.12": Wanted("trixie"),
 }
-"""The generations of kernels that Android has, or will have: Debian's are configured much like them."""
+"""Kernels of the generations that Android has or will have. Debian's configuration is similar."""
 
 BESIDES = ("arm64-5.10", "arm64-6.12-16k", "arm64-sid")
-"""Kernels on which more than ext4 and F2FS is recorded."""
+"""Kernels with further recordings besides ext4 and F2FS."""
 
 F2FS_FEATURES = "extra_attr,project_quota,quota,verity,encrypt,compression"
 
 
 F2FS_16K = "f2fs_16k.img.xz"
-"""Made with these features and casefold by `mkfs.f2fs -b 16384` of March 2024: that of f2fs-tools 1.16, the newest that
-Debian has, makes no blocks of 16 KiB, which F2FS has where pages are as large."""
+"""An image made with these features and casefold by `mkfs.f2fs -b 16384` of March 2024.
+
+F2FS needs blocks of 16 KiB on pages of 16 KiB. f2fs-tools 1.16, the newest in Debian, cannot create them.
+"""
 
 
 def of_android(kernel: Wanted) -> dict[str, Made]:
-    """Filesystems as Android makes and mounts them, as far as the kernel knows it."""
+    """Return filesystems with Android's features and mount options, as far as the kernel supports them."""
     ext4 = (*ANDROID[:1], f"{ANDROID[1]},verity,quota,project", *ANDROID[2:])
     features, options, further = F2FS_FEATURES, "inlinecrypt,atgc", ()
     if kernel.suite != "bullseye":
@@ -100,11 +102,11 @@ def of_android(kernel: Wanted) -> dict[str, Made]:
 
 
 PLAIN = ("crypt", "cipher_null-ecb - 0 /dev/vda 0")
-"""Requests go the way through dm-crypt and its threads, and what reaches the disk can still be read."""
+"""A null cipher: requests pass through dm-crypt and its threads, and the content on the disk remains readable."""
 
 
 def _besides(kernel: Wanted) -> dict[str, Made]:
-    """What else phones have: cards, compressed files, several CPUs."""
+    """Return further configurations of phones: cards, compressed files, several CPUs."""
     ext4, f2fs = of_android(kernel).values()
     stable = tuple(arg.replace("encrypt", "encrypt,stable_inodes") for arg in ext4.mkfs)
     compressed = f"{f2fs.options},compress_algorithm=lz4,compress_extension=*"
@@ -127,16 +129,16 @@ BY_KERNEL = {
 }
 
 TESTED = (*(name for name in RECORDINGS if name != "f2fs"), "arm64-5.10-f2fs", "arm64-6.12-16k-ext4")
-"""What every run of the tests records: of the kernels the oldest, and one whose pages are larger than blocks.
+"""Recordings in every run of the tests, with the oldest kernel and one with pages larger than blocks.
 
-F2FS is recorded with two CPUs, which can do all that one can.
+F2FS is recorded with two CPUs, which includes all that happens with one.
 """
 
 ALL = RECORDINGS | FURTHER | BY_KERNEL
 
 
 def missing(name: str) -> str | None:
-    """Why this recording cannot be made here, or None. Fetches and compiles what it needs."""
+    """Return why this recording is not possible here, or None. Fetches and compiles what it needs."""
     made = ALL[name]
     lacking = host.missing() if made.on_host else guest.missing(made.kernel.architecture)
     if lacking is None and not iotrace(made).is_file():
@@ -153,7 +155,7 @@ def missing(name: str) -> str | None:
 
 @needs()  # root or a guest, by the recording
 def make(name: str, directory: Path, seed: int = 1, **options: str) -> Recording:
-    """Makes the recording in an empty directory; `options` are those of `guest.record`."""
+    """Make the recording in an empty directory. `options` are those of `guest.record`."""
     made = ALL[name]
     place = host if made.on_host else guest
     place.record(directory, made, iotrace(made), seed=seed, **({} if made.on_host else options))
@@ -161,13 +163,13 @@ def make(name: str, directory: Path, seed: int = 1, **options: str) -> Recording
 
 
 def opened(name: str, directory: Path) -> Recording:
-    """The recording as `make` left it."""
+    """Return the recording that `make` left in `directory`."""
     made = ALL[name]
     mark_byte = (host if made.on_host else guest).MARK_BYTE
     return Recording(directory, made.fs_type, mark_byte, made.kernel.page_bytes, made.encrypted, made.first_byte)
 
 
 def iotrace(made: Made) -> Path:
-    """The recorder: compiled for this machine, or statically for a guest."""
+    """Return the path of the recorder for this machine, or of the static one for a guest."""
     target = {"amd64": "x86_64-linux-musl", "arm64": "aarch64-linux-musl"}[made.kernel.architecture]
     return build.OUT.parent / "probes" / ("native" if made.on_host else target) / "iotrace"

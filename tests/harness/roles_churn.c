@@ -14,7 +14,7 @@
 #define FILES      3
 #define CREATE_NEW (O_RDWR | O_CREAT | O_EXCL)
 
-// A child with the id of one that has ended; with any where `wanted` is 0, or where another took that meanwhile.
+// Forks a child with the id of one that has ended; with any id if `wanted` is 0 or another process has it by now.
 static pid_t child_with(pid_t wanted)
 {
     struct clone_args args = {.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&wanted, .set_tid_size = 1};
@@ -25,7 +25,7 @@ static pid_t child_with(pid_t wanted)
     return child;
 }
 
-// Each leaves something else behind: what is not written out yet, what is, what never will be, what was read.
+// Leaves data in a different state for each process: dirty, written back, never written back, or read.
 static void live(struct role *role, int number)
 {
     char path[NAME_BYTES], other[NAME_BYTES];
@@ -63,7 +63,7 @@ void role_churn(struct role *role, int rounds)
         }
         int status;
         must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, comm);
-        role_random(role, 2); // the next one does something else
+        role_random(role, 2); // the next process leaves another state
         id = child;
     }
 }

@@ -25,7 +25,7 @@ static void name(char path[NAME_BYTES], size_t number)
     snprintf(path, NAME_BYTES, "dropped/%s.%s", drops[number / NR_STORES], stores[number % NR_STORES]);
 }
 
-// Waits for this step of the three that each file takes.
+// Waits for this one of the three steps of each file.
 static void await(size_t step)
 {
     for (int waited_ms = 0; shared->step != step; waited_ms += 1) {
@@ -58,7 +58,7 @@ static struct file drop(const char *path, size_t number)
             file_truncate(&file, MID_BYTES / 2 + PAGE_BYTES / 2);
             break;
         }
-        file_sync(&file); // the call writes out what moves, of which nobody knows whether it has moved yet
+        file_sync(&file); // the call writes back the moved range, and whether it has moved by then is unknown
         file_space(&file, how, FALLOC_FL_COLLAPSE_RANGE, 0, MID_BYTES);
         break;
     }

@@ -57,7 +57,7 @@ void roles_prepare(struct role *role, int rounds)
     }
 }
 
-// Files that live shortly: their inodes and blocks are used again.
+// Creates short-lived files, whose inodes and blocks are reused.
 void role_short(struct role *role, int rounds)
 {
     for (int i = 0; i < 4 * rounds; i++) {
@@ -81,7 +81,7 @@ void role_short(struct role *role, int rounds)
     }
 }
 
-// A log that grows in odd steps and is rotated over its predecessor.
+// Appends to a log in odd sizes, and rotates it over its predecessor.
 void role_append(struct role *role, int rounds)
 {
     struct file file = file_open("log/app.log", CREATE);
@@ -98,7 +98,7 @@ void role_append(struct role *role, int rounds)
     file_close(&file);
 }
 
-// Pages of files that were on disk before the recording, in place.
+// Overwrites pages of files that were on disk before the recording.
 void role_overwrite(struct role *role, int rounds)
 {
     struct file file = file_open("base/file0", O_RDWR);
@@ -126,7 +126,7 @@ static void synced(struct file *file, void *mapping)
     oplog_write(OPLOG_SYNC, file->id, sequence, 0, 0, "msync", strlen("msync"));
 }
 
-// Stores through a mapping, half of them left to writeback.
+// Stores through a mapping. Half of the stores are left to writeback.
 void role_mapped(struct role *role, int rounds)
 {
     struct file file = file_open("base/mapped", CREATE_NEW);
@@ -144,7 +144,7 @@ void role_mapped(struct role *role, int rounds)
     file_close(&file);
 }
 
-// O_DIRECT: new blocks, then the same ones again.
+// Writes new blocks with O_DIRECT, then the same ones again.
 void role_direct(struct role *role, int rounds)
 {
     struct file file = file_open("base/direct", CREATE_NEW | O_DIRECT);
@@ -157,7 +157,7 @@ void role_direct(struct role *role, int rounds)
     file_close(&file);
 }
 
-// Whole pages: what was moved has a stamp of where it was.
+// Rewrites whole pages, because moved content has a stamp of its former offset.
 static void rewrite(struct file *file)
 {
     uint64_t pages = file->size / PAGE_BYTES;
@@ -184,7 +184,7 @@ static void moves(struct file *file)
     rewrite(file);
 }
 
-// Space taken and given back inside one file.
+// Allocates and frees space within one file.
 void role_resize(struct role *role, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
@@ -252,7 +252,7 @@ static void linked_twice(int number)
     file_close(&file);
 }
 
-// Directories that grow and are renamed, names that change hands.
+// Grows and renames directories, and moves names between files.
 void role_names(struct role *role, int rounds)
 {
     directory("tree/grows");
@@ -270,7 +270,7 @@ void role_names(struct role *role, int rounds)
     must(rmdir("tree/gone") == 0, "tree/gone");
 }
 
-// Written and left alone: whoever writes it back, this process dirtied it.
+// Writes without sync. This process is the dirtier, whichever thread writes the pages back.
 void role_lazy(struct role *role, int rounds)
 {
     for (int i = 0; i < LAZY_FILES; i++) {
@@ -293,7 +293,7 @@ void role_wait_ready(uint32_t files)
     }
 }
 
-// Syncs what another process wrote.
+// Syncs files that another process wrote.
 void role_peer(struct role *role, int rounds)
 {
     (void)role;
@@ -319,7 +319,7 @@ static void unlock(void)
     shared->turn = 0;
 }
 
-// Two processes write halves of the same pages.
+// Writes halves of pages of which another process writes the other halves.
 void role_both(struct role *role, int rounds)
 {
     struct file file = file_open("shared/both", CREATE);
@@ -334,7 +334,7 @@ void role_both(struct role *role, int rounds)
     file_close(&file);
 }
 
-// Reads by every way there is.
+// Reads in every way.
 void role_reader(struct role *role, int rounds)
 {
     for (int i = 0; i < rounds; i++) {

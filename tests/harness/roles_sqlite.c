@@ -36,7 +36,7 @@ void sqlite_prepare(const char *mode)
 {
     char text[SQL_BYTES];
     sqlite3 *db = open_database(mode);
-    // The file's first page names its database, or new ones of all modes would be the same.
+    // The first page names its database, or new databases of all modes would have the same content.
     snprintf(text, sizeof(text), "CREATE TABLE %s_rows (id INTEGER PRIMARY KEY, owner TEXT, body BLOB)", mode);
     run(db, text);
     must(sqlite3_close(db) == SQLITE_OK, mode);

@@ -32,7 +32,7 @@ static const char *relative(const char *path)
     return strncmp(path, root_prefix, length) == 0 ? path + length : path;
 }
 
-// An open descriptor of `path`. Opening and closing it once more would drop SQLite's locks on it.
+// Returns an open descriptor of `path`. Opening and closing the file again would drop SQLite's locks on it.
 static int descriptor_of(const char *path)
 {
     DIR *directory = opendir("/proc/self/fd");

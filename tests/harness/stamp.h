@@ -1,4 +1,4 @@
-// Content that says itself what it is: cells of 64 bytes, each with its file, place, writer and sequence number.
+// Content that identifies itself: cells of 64 bytes, each with its file, offset, writer and sequence number.
 #ifndef STAMP_H
 #define STAMP_H
 
@@ -18,8 +18,8 @@ struct stamp_cell {
     uint64_t filling[3];
 };
 
-// Fills `buffer` with what bytes offset .. offset + length of the file hold: cells begin at multiples of 64 in the
-// file, those at both ends may be cut.
+// Fills `buffer` with the content of bytes offset .. offset + length of the file. Cells begin at multiples of 64 in the
+// file; the first and last one may be truncated.
 void stamp_fill(unsigned char *buffer, size_t length, uint64_t offset, struct identity id, uint64_t sequence);
 
 #endif

@@ -1,7 +1,7 @@
-"""Records and judges filesystems, and writes docs/truth.md: python tests/harness/table.py [NAME...]
+"""Record and judge filesystems, and write docs/truth.md: python tests/harness/table.py [NAME...]
 
-Names are those of recordings.ALL; without any, all of them, one after the other. Those on this machine need root. What
-was measured of each is kept in build/truth/NAME.json; what is not there stays in the document as it was.
+Names are those of recordings.ALL; without names all of them are recorded. Recordings on this machine need root.
+Results are saved in build/truth/NAME.json. Rows of the document without such a file are retained.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ right or wrong facts, inferred, or unknown, and the sentence that names what hap
 
 
 def main() -> None:
-    """Records the configurations, and writes the table of all that were ever recorded here."""
+    """Record the configurations, and write the table of all that have results here."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[1:] or list(recordings.ALL):
         if lacking := recordings.missing(name):
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def measured(recording: judge.Recording) -> dict[str, Any]:
-    """What the table needs of a recording."""
+    """Return the results of a recording for the table."""
     rows = judge.table(recording).to_dicts()
     known = recording.truth
     kernel = recording.directory / "kernel"
@@ -123,7 +123,7 @@ def measured(recording: judge.Recording) -> dict[str, Any]:
 
 
 def document() -> str:
-    """The text of docs/truth.md from what was measured, here or before."""
+    """Return the text of docs/truth.md from the results here and the rows of the existing document."""
     before = TABLE.read_text().splitlines()
     gauntlet = RESULTS / "gauntlet.md"
     if gauntlet.is_file():
@@ -143,7 +143,7 @@ def _measured(name: str) -> dict[str, Any] | None:
 
 
 def _lines(names: Iterable[str], before: list[str], columns: Sequence[str], row: Row) -> Iterator[str]:
-    """A table with a line for each name of which `row` makes one, or which has one in the document."""
+    """Yield a table with a line for each name with results here or a line in the existing document."""
     head = f"| configuration | {' | '.join(columns)} |"
     yield head
     yield "|---|" + "".join("---|" if column == "kernel" else "---:|" for column in columns)
@@ -199,7 +199,7 @@ def _reads(before: list[str]) -> Iterator[str]:
 
 
 def _share(asked: list[dict[str, Any]], is_ahead: bool) -> str:
-    """Of what was read so, how much a process had asked for."""
+    """Return the share of these reads that a process requested."""
     sectors = {row["asked"]: row["sectors"] for row in asked if row["is_ahead"] == is_ahead}
     return f"{100 * sectors.get(True, 0) / sum(sectors.values()):.3g} %" if sectors else "–"
 

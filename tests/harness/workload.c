@@ -1,8 +1,8 @@
 // The workload of the truth harness.
 //
-//   workload prep ROOT LOG SEED SIZE   files that exist before the recording, more with a greater SIZE
-//   workload run ROOT LOG SEED SIZE    several processes, each of which does SIZE rounds
-//   workload mark DEVICE BYTE TEXT     a block of its own at this place of the device, written past the page cache
+//    workload prep ROOT LOG SEED SIZE   create the files that exist before the recording; SIZE scales their number
+//    workload run ROOT LOG SEED SIZE    run several processes of SIZE rounds each
+//    workload mark DEVICE BYTE TEXT     write a block at this offset of the device, bypassing the page cache
 //
 // ROOT is the filesystem under test, LOG a directory on another one.
 #include <dirent.h>
@@ -86,14 +86,14 @@ static void finish(pid_t child)
     must(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process of the workload");
 }
 
-// Writeback of everything in the middle of the run is done by the kernel's own threads.
+// Starts writeback of all data in the middle of the run, by the kernel's threads.
 static void write_back(int root_fd)
 {
     role_wait_ready(4);
     must(syncfs(root_fd) == 0, "syncfs");
 }
 
-// What exists at the end.
+// Logs the files that exist at the end.
 static void list(const char *path)
 {
     DIR *directory = opendir(path);
