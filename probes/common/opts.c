@@ -194,7 +194,7 @@ static int parse_long(const struct opts *opts, const char *word, const char *nex
     const struct opt *opt = by_name(opts, word + 2, length);
 
     if (!opt)
-        return complain("%s is no option; --help lists them", word);
+        return complain("%s is not an option; see --help", word);
     return take_word(opt, word[2 + length] ? word + 2 + length + 1 : NULL, next);
 }
 
@@ -203,7 +203,7 @@ static int parse_short(const struct opts *opts, const char *word, const char *ne
     const struct opt *opt = by_letter(opts, word[1]);
 
     if (!opt)
-        return complain("%s is no option; --help lists them", word);
+        return complain("%s is not an option; see --help", word);
     return take_word(opt, word[2] ? word + 2 : NULL, next);
 }
 

@@ -137,7 +137,7 @@ static int read_devices(struct topology *topology)
 {
     DIR *all = opendir(SYSFS_BLOCK);
     if (!all)
-        return complain(SYSFS_BLOCK ": %s; iotrace reads from there which devices there are", strerror(errno));
+        return complain(SYSFS_BLOCK ": %s; mount sysfs, which lists the block devices", strerror(errno));
     for (struct dirent *entry; (entry = readdir(all));) {
         struct block_device device;
         if (entry->d_name[0] == '.' || read_device(entry->d_name, &device) < 0)
@@ -208,7 +208,7 @@ static int read_mounts(struct topology *topology)
 {
     struct contents file;
     if (file_read(AT_FDCWD, "/proc/self/mountinfo", &file) < 0)
-        return complain("/proc/self/mountinfo: %s; mount /proc, which tells what is mounted", strerror(errno));
+        return complain("/proc/self/mountinfo: %s; mount /proc, which lists the mounts", strerror(errno));
     for (char *rest, *line = strtok_r(file.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         struct mounted mount;
         if (!parse_mount(line, &mount))

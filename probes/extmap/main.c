@@ -18,20 +18,21 @@ struct command {
 };
 
 static const char about[] =
-    "Lists which blocks of its device every file below ROOT has, as the mounted filesystem tells it\n"
-    "(FIEMAP, else FIBMAP), and the names, sizes and times of the files. It follows no symbolic links\n"
-    "and enters no other mounts. Names that a mount point hides are not seen: list that directory's\n"
-    "filesystem where nothing is mounted over it. Run as root, or it lists what you may open.";
+    "Lists the extents of every file below ROOT as reported by the mounted filesystem (FIEMAP, else\n"
+    "FIBMAP), and the names, sizes and times of the files. It does not follow symbolic links or enter\n"
+    "other mounts. Files hidden below a mount point are not listed: list their filesystem at a mount\n"
+    "without other mounts on it. Run as root; otherwise only files that you may open are listed.";
 
 static const char more[] =
-    "What changed, vanished or could not be read meanwhile is counted in FILE. What is dirty in memory\n"
-    "has no blocks yet and is listed as such: sync first. FILE is a record stream (probes/FORMAT.md).\n"
+    "Files that change, vanish or cannot be read during the listing are counted in FILE. Dirty data in\n"
+    "memory may have no blocks yet and is listed without them: sync first. FILE is a record stream\n"
+    "(probes/FORMAT.md).\n"
     "\n"
     "examples:\n"
     "  sync; extmap -o /dev/shm/data.rec --tasks /data\n"
     "  adb exec-out su -c 'extmap -o - /data' > data.rec\n"
     "\n"
-    "Exit status: 0 when the listing is complete but for what it counts as lost, else 1.";
+    "Exit status: 0 when the listing is complete except for the losses it counts, else 1.";
 
 /* Return the device of the output file, or of its directory; 0 if neither exists. */
 static dev_t output_device(const char *path)
@@ -61,7 +62,7 @@ static int check_roots(const struct command *command, char **roots)
         if (stat(*roots, &root))
             return complain("%s: cannot be listed (%s)", *roots, strerror(errno));
         if (!command->same_filesystem && root.st_dev == device)
-            return complain("%s lies in the filesystem of %s, which writing would change; write elsewhere, or say "
+            return complain("%s lies in the filesystem of %s, which writing would change; write elsewhere, or give "
                             "--same-filesystem",
                             command->output, *roots);
     }
@@ -76,7 +77,7 @@ static int list(const struct command *command, char **roots)
     if (!command->output)
         return complain("name the file to write: -o FILE");
     if (!*roots && !command->tasks)
-        return complain("name a directory to list, or say --tasks; --help tells more");
+        return complain("name a directory to list, or give --tasks; see --help");
     if (check_roots(command, roots))
         return -1;
     out = record_open(command->output, &probe);

@@ -24,7 +24,7 @@ static const struct record_field task_fields[] = {
     RECORD_FIELD(task_row, started_ns, RECORD_INT64, true, "ns", "Start of the thread, to a clock tick."),
     RECORD_FIELD(task_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
     RECORD_FIELD(task_row, oom_score_adj, RECORD_INT64, true, NULL,
-                 "What the process is worth to the system; null but for its first thread."),
+                 "OOM score adjustment of the process; null except for its first thread."),
     RECORD_FIELD(task_row, pid, RECORD_INT32, false, NULL, "Process (thread group)."),
     RECORD_FIELD(task_row, tid, RECORD_INT32, false, NULL, "Thread."),
     RECORD_FIELD(task_row, uid, RECORD_INT32, true, NULL, "User (the real one)."),
@@ -33,7 +33,7 @@ static const struct record_field task_fields[] = {
                  "Command line of the process, its arguments separated by spaces; null for kernel threads."),
     RECORD_FIELD(task_row, package, RECORD_STRING, true, NULL, "Android package, by packages.list."),
     RECORD_FIELD(task_row, serves, RECORD_STRING, true, NULL,
-                 "A device that the process has open, through which the kernel asks it to read and write for others."),
+                 "Device through which the process performs I/O for other processes."),
 };
 
 const struct record_type task_type = {

@@ -38,7 +38,7 @@ static const struct record_field filesystem_fields[] = {
     RECORD_FIELD(filesystem_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
     RECORD_FIELD(filesystem_row, block_bytes, RECORD_UINT32, false, "B", "Block size of the filesystem."),
     RECORD_FIELD(filesystem_row, fs_type, RECORD_STRING, true, NULL, "Type in /proc/self/mountinfo."),
-    RECORD_FIELD(filesystem_row, source, RECORD_STRING, true, NULL, "What was mounted."),
+    RECORD_FIELD(filesystem_row, source, RECORD_STRING, true, NULL, "Source of the mount."),
     RECORD_FIELD(filesystem_row, mount_point, RECORD_STRING, true, NULL, "Where it is mounted."),
     RECORD_FIELD(filesystem_row, root, RECORD_STRING, true, NULL,
                  "Path, from the root of the filesystem, of the directory whose tree was listed."),
@@ -63,7 +63,7 @@ static const struct record_field file_fields[] = {
     RECORD_FIELD(file_row, ino, RECORD_INT64, false, NULL, "Inode number."),
     RECORD_FIELD(file_row, generation, RECORD_INT64, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
     RECORD_FIELD(file_row, size_bytes, RECORD_INT64, false, "B", "Size of the file."),
-    RECORD_FIELD(file_row, allocated_sectors, RECORD_INT64, false, "512 B sectors", "What the file takes (st_blocks)."),
+    RECORD_FIELD(file_row, allocated_sectors, RECORD_INT64, false, "512 B sectors", "Allocated size (st_blocks)."),
     RECORD_FIELD(file_row, created_ns, RECORD_INT64, true, "ns", "Creation, of CLOCK_REALTIME."),
     RECORD_FIELD(file_row, modified_ns, RECORD_INT64, false, "ns", "st_mtime, of CLOCK_REALTIME."),
     RECORD_FIELD(file_row, changed_ns, RECORD_INT64, false, "ns", "st_ctime, of CLOCK_REALTIME."),
@@ -73,9 +73,9 @@ static const struct record_field file_fields[] = {
     RECORD_FIELD(file_row, nlink, RECORD_UINT32, false, NULL, "Number of names."),
     RECORD_FIELD(file_row, uid, RECORD_UINT32, false, NULL, "User who owns the file."),
     RECORD_FIELD(file_row, attributes, RECORD_UINT32, false, NULL,
-                 "FS_*_FL of FS_IOC_GETFLAGS (linux/fs.h); 0 where the filesystem does not tell."),
+                 "FS_*_FL of FS_IOC_GETFLAGS (linux/fs.h); 0 if the filesystem does not report them."),
     RECORD_FIELD(file_row, name_encrypted, RECORD_INT32, true, NULL,
-                 "1: the name is ciphertext, because its key is not there; 0: it is not; null: not told."),
+                 "1: the name is ciphertext because its key is absent; 0: it is not; null: unknown."),
     RECORD_FIELD(file_row, path, RECORD_STRING, true, NULL, "Path from the root of the filesystem, one row per name."),
 };
 
@@ -96,7 +96,7 @@ static const struct record_field extent_fields[] = {
     RECORD_FIELD(extent_row, file_offset_bytes, RECORD_INT64, false, "B", "Offset in the file."),
     RECORD_FIELD(extent_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
     RECORD_FIELD(extent_row, flags, RECORD_UINT32, false, NULL,
-                 "FIEMAP_EXTENT_* (linux/fiemap.h); 0x80000000: from FIBMAP, which tells no state."),
+                 "FIEMAP_EXTENT_* (linux/fiemap.h); 0x80000000: from FIBMAP, which reports no state."),
 };
 
 const struct record_type extent_type = {
@@ -193,13 +193,13 @@ static void lose_by_errno(struct walk *walk, int error)
         break;
     case EACCES:
     case EPERM:
-        record_lose(walk->out, "denied", "files that must not be opened; list as root", 1);
+        record_lose(walk->out, "denied", "files without permission to open; list as root", 1);
         break;
     case ENOKEY:
-        record_lose(walk->out, "locked", "encrypted files whose key is not there; unlock the user first", 1);
+        record_lose(walk->out, "locked", "encrypted files without their key; unlock the user first", 1);
         break;
     case EOPNOTSUPP:
-        record_lose(walk->out, "unmapped", "files whose blocks the filesystem does not tell", 1);
+        record_lose(walk->out, "unmapped", "files without extents reported by the filesystem", 1);
         break;
     default:
         record_lose(walk->out, "unreadable", "files or directories that could not be read", 1);
@@ -208,7 +208,7 @@ static void lose_by_errno(struct walk *walk, int error)
 
 static void lose_mount(struct walk *walk)
 {
-    record_lose(walk->out, "mount", "mount points, which were not entered: what they hide is not listed", 1);
+    record_lose(walk->out, "mount", "mount points that were not entered; files hidden below them are not listed", 1);
 }
 
 /* -- one file ------------------------------------------------------------------------------------------------------ */
@@ -510,7 +510,7 @@ static void find_again(struct walk *walk)
         }
         if (fd < 0) {
             record_lose(walk->out, "moved",
-                        "directories that were moved during the listing, with what was left to list",
+                        "directories that were moved during the listing; the rest of their files is not listed",
                         walk->depth - index);
             while (walk->depth > index)
                 leave(walk);

@@ -27,15 +27,15 @@ static int check_named(const struct bench_job *job, const struct arguments *argu
     if (stat(job->filename, &stat_of))
         return complain("--filename %s: expected an existing file (%s)", job->filename, strerror(errno));
     if (S_ISBLK(stat_of.st_mode) && !(arguments->raw && arguments->i_know))
-        return complain("--filename %s is a block device: say --raw --i-know to measure it, which destroys what is on "
-                        "it where the job writes",
+        return complain("--filename %s is a block device: give --raw --i-know to measure it, which destroys the "
+                        "data that the job overwrites",
                         job->filename);
     if (!S_ISBLK(stat_of.st_mode) && !S_ISREG(stat_of.st_mode))
         return complain("--filename %s: expected a regular file or a block device", job->filename);
     if (S_ISREG(stat_of.st_mode) && arguments->raw)
         return complain("--raw: %s is no block device", job->filename);
     if (job->file.access != ACCESS_READ && !arguments->i_know)
-        return complain("--filename %s: the job would overwrite it; say --i-know if it may", job->filename);
+        return complain("--filename %s: the job would overwrite it; give --i-know to allow this", job->filename);
     if (job->file.access == ACCESS_APPEND || job->file.layout != LAYOUT_WRITTEN)
         return complain("--filename %s: it has a size already; leave out append, --overwrite and --fallocate",
                         job->filename);
@@ -47,7 +47,8 @@ static int check_record(const struct file_job *job)
     if (job->size < job->record)
         return complain("--size: %" PRId64 " bytes are smaller than one record of %" PRId64, job->size, job->record);
     if (job->size % job->record)
-        return complain("--size: %" PRId64 " bytes are no whole records of %" PRId64 " bytes", job->size, job->record);
+        return complain("--size: %" PRId64 " bytes are not a multiple of records of %" PRId64 " bytes", job->size,
+                        job->record);
     if ((job->mode.open_flags & O_DIRECT) && job->record % SECTOR)
         return complain("--bs: direct I/O needs a multiple of %d bytes, not %" PRId64, SECTOR, job->record);
     return 0;
@@ -58,10 +59,10 @@ static int check_loops(const struct bench_job *job, const struct arguments *argu
     int64_t records;
 
     if (given(arguments->loops) && (job->ops || job->duration_ns))
-        return complain("--loops: leave it out where --number_ios or --runtime says when to end");
+        return complain("--loops: it cannot be combined with --number_ios or --runtime");
     if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
         __builtin_mul_overflow(records, job->threads, &records))
-        return complain("--loops %" PRId64 ": more records than can be counted; ask for less", job->file.loops);
+        return complain("--loops %" PRId64 ": too many records; use fewer", job->file.loops);
     return 0;
 }
 
@@ -73,7 +74,7 @@ static int check_access(const struct bench_job *job, const struct arguments *arg
     if (given(arguments->rwmixread) && file->access != ACCESS_MIXED)
         return complain("--rwmixread is for --rw rw and randrw");
     if (given(arguments->overlap) && file->overlap && !file->random)
-        return complain("--overlap is for random access: a sequence visits each place once");
+        return complain("--overlap is for random access: a sequence visits each offset once");
     if (reads && (given(arguments->compress) || given(arguments->dedupe)))
         return complain("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
     if (reads && given(arguments->end_fsync) && arguments->end_fsync)
@@ -84,7 +85,7 @@ static int check_access(const struct bench_job *job, const struct arguments *arg
         return complain(
             "--overwrite 0 and --fallocate are for jobs that only write: reads need a file that is written");
     if (file->access == ACCESS_APPEND && file->layout == LAYOUT_WRITTEN)
-        return complain("--overwrite 1: --rw append writes where nothing is yet");
+        return complain("--overwrite 1: --rw append starts with an empty file");
     return 0;
 }
 
@@ -108,7 +109,7 @@ static int check_sqlite(const struct bench_job *job, const struct arguments *arg
     if (arguments->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
         return complain("--checkpoint is for --journal-mode WAL");
     if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
-        return complain("--random-order is for inserts: all else has a random order always");
+        return complain("--random-order is for inserts: other operations always have a random order");
     if (job->compat_rng)
         return complain("--compat-rng is for file: Mobibench's keys come from the C library's rand()");
     return 0;

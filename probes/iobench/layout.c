@@ -22,7 +22,7 @@ static int write_whole(const struct bench_job *job, int file, const char *path, 
                               RNG_LAYOUT, worker);
 
     if (result < 0 || !buffer)
-        result = complain("no memory for what is to be written");
+        result = complain("no memory for the payload");
     while (result == 0 && left > 0 && !bench_stopping()) {
         size_t bytes = (size_t)(left < FILL_BYTES ? left : FILL_BYTES);
 

@@ -20,12 +20,12 @@ static struct arguments arguments;
 
 static const struct opt table[] = {
     {0, EVERY, NULL, "where", OPT_HEADING, NULL, 0, 0},
-    {'p', "directory", "DIR", "make the files in a directory of their own in DIR; default: here", OPT_TEXT,
+    {'p', "directory", "DIR", "create the files in a new directory in DIR; default: here", OPT_TEXT,
      &arguments.directory, 0, 0},
     {0, "filename", "PATH", "instead, measure this existing file or device", OPT_TEXT, &arguments.filename, 0, 0},
     {0, "raw", NULL, "PATH is a block device; needs --i-know", OPT_FLAG, &arguments.raw, 0, 0},
-    {0, "i-know", NULL, "what is in PATH may be overwritten", OPT_FLAG, &arguments.i_know, 0, 0},
-    {0, "keep", NULL, "leave the files in DIR/iobench-kept, and use again what iobench file\nleft there earlier",
+    {0, "i-know", NULL, "allow the data in PATH to be overwritten", OPT_FLAG, &arguments.i_know, 0, 0},
+    {0, "keep", NULL, "leave the files in DIR/iobench-kept, and reuse those of an earlier run of\niobench file",
      OPT_FLAG, &arguments.keep, 0, 0},
 
     {0, EVERY, NULL, "workers and time", OPT_HEADING, NULL, 0, 0},
@@ -34,7 +34,7 @@ static const struct opt table[] = {
     {0, "shared", NULL, "all workers use one file or database; default: each its own", OPT_FLAG, &arguments.shared, 0,
      0},
     {0, "runtime", "S", "measure for S seconds (300ms, 2m), over and over", OPT_TIME, &arguments.runtime, 1, MOST_NS},
-    {0, "ramp_time", "S", "before that, S seconds that do not count", OPT_TIME, &arguments.ramp_time, 0, MOST_NS},
+    {0, "ramp_time", "S", "before that, S seconds that are not measured", OPT_TIME, &arguments.ramp_time, 0, MOST_NS},
     {0, "rate_iops", "N",
      "N operations per second of all workers together (fio: of each), each due\nat a fixed time, whether or not the "
      "ones "
@@ -43,32 +43,30 @@ static const struct opt table[] = {
     {0, "thinktime", "US", "pause of microseconds after each operation, which no latency or rate includes", OPT_NUMBER,
      &arguments.thinktime_us, 0, 3600000000},
     {0, "end_fsync", "0|1",
-     "make all durable at the end, within the measured time (sqlite: the last\ncheckpoint of the WAL); default: 1, for "
+     "sync everything at the end, within the measured time (sqlite: the last\ncheckpoint of the WAL); default: 1, for "
      "postmark 0 (fio: 0)",
      OPT_NUMBER, &arguments.end_fsync, 0, 1},
     {0, "randseed", "N", "seed of orders and data; default: 1", OPT_NUMBER, &arguments.randseed, 0, INT64_MAX},
     {0, "compat-rng", NULL, "random orders of Mobibench 1.0.9, record by record", OPT_FLAG, &arguments.compat_rng, 0,
      0},
     {0, "cache", "cold|warm|any",
-     "bring the page cache into this state and check that it is (cold: nor may a\nrecord be read twice, unless "
-     "--direct 1); any: leave it and tell what it is;\ndefault: cold, for postmark any",
+     "bring the page cache into this state and verify it (cold: no record may be\nread twice, unless "
+     "--direct 1); any: leave it and report its state;\ndefault: cold, for postmark any",
      OPT_CHOICE, &arguments.cache, 0, 0},
 
     {0, "file", NULL, "iobench file", OPT_HEADING, NULL, 0, 0},
     {'a', "rw", "WORD", "write (the default), randwrite, read, randread, append; rw, randrw: reads and\nwrites",
      OPT_TEXT, &arguments.rw, 0, 0},
-    {0, "rwmixread", "PCT", "per cent of reads in rw and randrw; default: 50", OPT_NUMBER, &arguments.rwmixread, 0,
-     100},
+    {0, "rwmixread", "PCT", "percent of reads in rw and randrw; default: 50", OPT_NUMBER, &arguments.rwmixread, 0, 100},
     {0, "size", "SIZE", "bytes of each file (4k, 1m, 2g); default: 1 MiB for all together", OPT_SIZE, &arguments.size,
      1, MOST_BYTES},
     {0, "bs", "SIZE", "bytes of one record; default: 4k", OPT_SIZE, &arguments.bs, 1, MOST_RECORD},
     {'y', "mode", "WORD",
      "how writes are made durable: buffered (the default), osync, fsync, direct,\ndirect_osync, mmap, mmap_async, "
-     "mmap_sync, fdatasync, fbarrier, fdatabarrier,\nodsync, sync_file_range, rwf_dsync; or put together from the "
+     "mmap_sync, fdatasync, fbarrier, fdatabarrier,\nodsync, sync_file_range, rwf_dsync; or a combination of the "
      "following",
      OPT_TEXT, &arguments.mode, 0, 0},
-    {0, "ioengine", "NAME", "what does the I/O, of the engines below; default: psync", OPT_TEXT, &arguments.ioengine, 0,
-     0},
+    {0, "ioengine", "NAME", "one of the engines below; default: psync", OPT_TEXT, &arguments.ioengine, 0, 0},
     {0, "direct", "0|1", "O_DIRECT", OPT_NUMBER, &arguments.direct, 0, 1},
     {0, "sync", "none|sync|dsync", "O_SYNC, O_DSYNC", OPT_CHOICE, &arguments.sync, 0, 0},
     {0, "fsync", "N", "fsync after every N writes; 0: none", OPT_NUMBER, &arguments.fsync, 0, MOST_COUNT},
@@ -81,18 +79,18 @@ static const struct opt table[] = {
      &arguments.overwrite, 0, 1},
     {0, "fallocate", "none|native", "native: writes go to blocks that are allocated and not yet written", OPT_CHOICE,
      &arguments.fallocate, 0, 0},
-    {'v', "overlap", "PCT", "per cent of random records that revisit another's place; default: 0", OPT_NUMBER,
+    {'v', "overlap", "PCT", "percent of random records that repeat the offset of another; default: 0", OPT_NUMBER,
      &arguments.overlap, 0, 99},
     {0, "verify", "sample|all",
-     "after the run look whether a sample of the records, or all, are what was\nwritten last; default: sample",
+     "after the run, verify a sample of the records, or all, against the data\nwritten last; default: sample",
      OPT_CHOICE, &arguments.verify, 0, 0},
-    {0, "loops", "N", "go over the file N times; default: 1", OPT_NUMBER, &arguments.loops, 1, MOST_COUNT},
+    {0, "loops", "N", "passes over the file; default: 1", OPT_NUMBER, &arguments.loops, 1, MOST_COUNT},
     {0, "number_ios", "N", "end after N records of all workers together (fio: of each)", OPT_NUMBER,
      &arguments.number_ios, 1, MOST_COUNT},
-    {0, "buffer_compress_percentage", "PCT", "how far the data can be compressed; default: 0", OPT_NUMBER,
+    {0, "buffer_compress_percentage", "PCT", "compressible percentage of the data; default: 0", OPT_NUMBER,
      &arguments.compress, 0, 100},
-    {0, "dedupe_percentage", "PCT", "how many records repeat an earlier one; default: 0", OPT_NUMBER, &arguments.dedupe,
-     0, 100},
+    {0, "dedupe_percentage", "PCT", "percentage of records that repeat an earlier one; default: 0", OPT_NUMBER,
+     &arguments.dedupe, 0, 100},
 
     {0, "sqlite or postmark", NULL, "iobench sqlite and iobench postmark", OPT_HEADING, NULL, 0, 0},
     {'n', "transactions", "N", "of all workers together; default: 10 for sqlite, 500 for postmark", OPT_NUMBER,
@@ -126,9 +124,9 @@ static const struct opt table[] = {
     {0, "file-size", "LOW:HIGH", "bytes of a file; default: 500:10000", OPT_TEXT, &arguments.file_size, 0, 0},
     {0, "read-block", "SIZE", "bytes of one read; default: 512", OPT_SIZE, &arguments.read_block, 1, MOST_RECORD},
     {0, "write-block", "SIZE", "bytes of one write; default: 512", OPT_SIZE, &arguments.write_block, 1, MOST_RECORD},
-    {0, "bias-read", "N", "of ten, so many read and the others append; -1: neither; default: 5", OPT_NUMBER,
+    {0, "bias-read", "N", "of ten, N read and the rest append; -1: neither; default: 5", OPT_NUMBER,
      &arguments.bias_read, -1, 10},
-    {0, "bias-create", "N", "of ten, so many create and the others delete; -1: neither; default: 5", OPT_NUMBER,
+    {0, "bias-create", "N", "of ten, N create and the rest delete; -1: neither; default: 5", OPT_NUMBER,
      &arguments.bias_create, -1, 10},
     {0, "subdirectories", "N", "spread the files over N directories; default: 0, none", OPT_NUMBER,
      &arguments.subdirectories, 0, 1000000},
@@ -143,20 +141,20 @@ static const struct opt table[] = {
      1000000},
 
     {0, NO_JOB, NULL, "output", OPT_HEADING, NULL, 0, 0},
-    {'o', "record", "FILE", "write all that was found to FILE (probes/FORMAT.md)", OPT_TEXT, &arguments.record, 0, 0},
+    {'o', "record", "FILE", "write all results to FILE (probes/FORMAT.md)", OPT_TEXT, &arguments.record, 0, 0},
     {'q', "quiet", NULL, "no progress on standard error", OPT_FLAG, &arguments.quiet, 0, 0},
-    {0, "dry-run", NULL, "check the options, write to --record what they ask for, and do nothing else", OPT_FLAG,
-     &arguments.dry_run, 0, 0},
+    {0, "dry-run", NULL, "check the options, write them to --record, and do nothing else", OPT_FLAG, &arguments.dry_run,
+     0, 0},
     {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &arguments.describe, 0, 0},
     {0, "version", NULL, "print the version and do nothing else", OPT_FLAG, &arguments.version, 0, 0},
     {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &arguments.help, 0, 0},
 };
 
 static const char about[] =
-    "Measures storage: files (the default), SQLite, or many small files as PostMark has them. Data is\n"
-    "laid out first, the page cache brought into a known state and checked, and only what was done\n"
-    "counts. All that was made is removed at the end. Names are fio's where fio has the thing; the\n"
-    "letters are Mobibench's, with its numbers in parentheses.";
+    "Measures storage: files (the default), SQLite, or many small files as in PostMark. It first lays\n"
+    "out the data and brings the page cache into a known state, which is verified. Only completed\n"
+    "operations are counted. All created files are removed at the end. Options have the names of fio\n"
+    "if it has them; the letters and their numbers in parentheses are those of Mobibench.";
 
 static const char more[] =
     "examples:\n"
@@ -165,8 +163,8 @@ static const char more[] =
     "  iobench sqlite -p /mnt -n 1000 -j WAL -s NORMAL\n"
     "  iobench postmark -p /mnt --files 1000 -n 10000 -o results.rec\n"
     "\n"
-    "Exit status: 0 when every repetition is valid; else 1, and what was found until then is printed and\n"
-    "marked.";
+    "Exit status: 0 when every repetition is valid; else 1, and the results so far are printed and\n"
+    "marked as invalid.";
 
 static const struct opts options = {"[file|sqlite|postmark] [OPTION...]", about, more, table,
                                     sizeof table / sizeof *table};
@@ -234,7 +232,7 @@ static int take_workload(char **argv)
             arguments.workload = (enum bench_workload)index;
             return 1;
         }
-    return complain("%s: expected file, sqlite, postmark or an option; --help tells more", argv[1]);
+    return complain("%s: expected file, sqlite, postmark or an option; see --help", argv[1]);
 }
 
 static int take_words(int argc, char **argv)
@@ -257,7 +255,7 @@ int plan_parse(struct bench_plan *plan, int argc, char **argv)
 {
     *plan = (struct bench_plan){0};
     if (argc < 2)
-        return complain("say what to measure: `iobench file` measures with the defaults; --help tells more");
+        return complain("name a workload: `iobench file` measures files with the defaults; see --help");
     forget();
     if (take_words(argc, argv))
         return -1;

@@ -98,7 +98,7 @@ static int hold_own(struct bench_run *run)
     if (run->held < 0 || fstat(run->held, &about) < 0)
         return complain("%s: %s", run->directory, strerror(errno));
     if (run->job->keep && about.st_uid != geteuid())
-        return complain("%s belongs to somebody else; remove it", run->directory);
+        return complain("%s belongs to another user; remove it", run->directory);
     if (flock(run->held, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
         return complain("%s is in use by another iobench; wait for its end", run->directory);
     return 0;

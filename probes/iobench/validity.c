@@ -28,7 +28,7 @@ int workers_check_cache(struct bench_run *run)
         return 0;
     if (found->resident_bytes < 0)
         return bench_invalidate(run,
-                                "the page cache should be %s, but the kernel does not tell what it holds; see --cache",
+                                "the page cache should be %s, but the kernel does not report its contents; see --cache",
                                 cache_states[requested]);
     return bench_invalidate(run,
                             "the page cache should be %s, but holds %" PRId64 " of %" PRId64

@@ -137,7 +137,7 @@ int sandbox_empty(const struct sandbox *sandbox)
     if (!entries) {
         if (again >= 0)
             close(again);
-        return complain("%s: %s; remove what is in it yourself", sandbox->shown, strerror(errno));
+        return complain("%s: %s; remove its contents yourself", sandbox->shown, strerror(errno));
     }
     do {
         emptying.removed = false;

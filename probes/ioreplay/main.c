@@ -26,32 +26,32 @@ struct command {
 };
 
 static const char about[] =
-    "Does again what a recorded program did to its files, in DIRECTORY: each thread its operations, when\n"
-    "they began in the recording and in an order in which their results can come about. DIRECTORY is made,\n"
-    "or must be empty; nothing outside of it is touched, whatever PROGRAM says, and all that the replay\n"
-    "made in it is removed at the end. The files that were there when the recording began are made first,\n"
-    "with contents that do not compress, and leave the page cache before the clock starts.\n"
-    "PROGRAM is made of a recording by `androstep program`. One that was made of the requests of a block\n"
-    "device goes to a --target in place of a directory.";
+    "Replays the file operations of a recorded program in DIRECTORY. Each thread does its operations at the\n"
+    "recorded times, in an order that allows the recorded results. DIRECTORY is created, or must be empty.\n"
+    "Nothing outside of it is touched, whatever PROGRAM contains, and everything created in it is removed\n"
+    "at the end. The files that existed at the start of the recording are created first, with contents that\n"
+    "do not compress, and are dropped from the page cache before the clock starts.\n"
+    "`androstep program` makes PROGRAM from a recording. A program of the requests of a block device is\n"
+    "replayed to a --target instead of a directory.";
 
 static const char more[] =
-    "An operation whose result differs from the recorded one has diverged: that is a result, not an error.\n"
-    "An operation that begins later than it is due is late; what is due next is not brought forward or\n"
-    "left out for that. Late is whose thread is still in its operation before, and who waits for others;\n"
-    "the rest of lateness is the replay's own. Threads sleep until they have something to do.\n"
+    "An operation with another result than recorded has diverged: this is a result, not an error.\n"
+    "An operation that begins after its due time is late; later operations keep their due times and are\n"
+    "not omitted. An operation is late because its thread is still in the previous one, because it waits\n"
+    "for other threads, or because of the replay itself. Idle threads sleep.\n"
     "\n"
     "examples:\n"
     "  ioreplay --dry-run app.rec                        what it needs\n"
-    "  ioreplay -o ext4.rec app.rec /mnt/ext4/replay     when and in the order that it was recorded\n"
+    "  ioreplay -o ext4.rec app.rec /mnt/ext4/replay     at the recorded times and in the recorded order\n"
     "  ioreplay --mode as-fast app.rec /mnt/f2fs/replay  as fast as the order allows\n"
     "  ioreplay --mode scaled --scale 2.5 app.rec /mnt/f2fs/replay\n"
     "  ioreplay --target /mnt/scratch/device device.rec  requests of a device, to a file\n"
     "  ioreplay --target /dev/vdb --allow-device /dev/vdb device.rec   overwrites the device\n"
     "\n"
     "FILE is a record stream (probes/FORMAT.md): tables replay_runs and replay_ops. androstep summary FILE,\n"
-    "on a host, prints times, lateness and what diverged.\n"
-    "Exit status: 0 when all operations were done, else 1. SIGINT, SIGTERM and SIGHUP end it early: what\n"
-    "was done until then is reported, and the files are removed.";
+    "on a host, prints times, lateness and divergences.\n"
+    "Exit status: 0 when all operations were done, else 1. SIGINT, SIGTERM and SIGHUP end it early: the\n"
+    "results so far are reported, and the files are removed.";
 
 /* -- progress --------------------------------------------------------------------------------------------------- */
 
@@ -110,7 +110,7 @@ static int enter(struct stage *stage, const struct command *command, const struc
     }
     show_end();
     if (failed && replay_stop_requested(0))
-        complain("a signal ended it while files were being made; nothing was replayed");
+        complain("a signal ended it while it created files; nothing was replayed");
     return failed ? -1 : 0;
 }
 
@@ -233,7 +233,7 @@ static int take_scale(struct command *command)
     if (!command->scale)
         return 0;
     if (command->mode != REPLAY_SCALED)
-        return complain("--scale goes with --mode scaled");
+        return complain("--scale needs --mode scaled");
     scale = strtod(command->scale, &end);
     if (end == command->scale || *end || !(scale >= 0.001 && scale <= 1e6))
         return complain("--scale %s: expected a number from 0.001 to 1000000", command->scale);
@@ -245,26 +245,25 @@ static int take_operands(struct command *command, char **operands)
 {
     command->program = operands[0];
     if (!command->program)
-        return complain("name the program to replay; --help tells more");
+        return complain("name the program to replay; see --help");
     command->directory = operands[1];
     if (command->directory && operands[2])
-        return complain("%s: one directory is enough; options come before the program", operands[2]);
+        return complain("%s: more than one directory; options come before the program", operands[2]);
     if (command->target && command->directory)
-        return complain("%s: a --target takes the place of the directory", command->directory);
+        return complain("%s: --target replaces the directory; leave out one of them", command->directory);
     if (command->allowed && !command->target)
-        return complain("--allow-device goes with --target");
+        return complain("--allow-device needs --target");
     return take_scale(command);
 }
 
 static int check_place(const struct command *command, const struct replay_program *program)
 {
     if (program->is_device && !command->target)
-        return complain("%s was made of the requests of a block device: say --target FILE, or a device",
-                        command->program);
+        return complain("%s has requests of a block device: give --target FILE, or a device", command->program);
     if (!program->is_device && command->target)
-        return complain("%s is about files: name a directory in place of --target", command->program);
+        return complain("%s has operations on files: name a directory instead of --target", command->program);
     if (!command->target && !command->directory)
-        return complain("name a directory to replay in, that is empty or to be made");
+        return complain("name a directory to replay in, either empty or new");
     return 0;
 }
 
@@ -296,19 +295,18 @@ int main(int argc, char **argv)
 {
     struct command command = {0};
     const struct opt table[] = {
-        {'o', "record", "FILE", "write what came of every operation to FILE", OPT_TEXT, &command.record, 0, 0},
+        {'o', "record", "FILE", "write the results of all operations to FILE", OPT_TEXT, &command.record, 0, 0},
         {'m', "mode", "as-recorded|as-fast|scaled",
-         "when operations begin: when they were recorded, which is usual; as\n"
-         "soon as the thread's operation before and those of other threads\n"
-         "that they depend on have ended; or at the recorded times divided",
+         "when operations begin: at the recorded times (the default); as soon\n"
+         "as the thread's previous operation and the dependencies on other\n"
+         "threads have ended; or at the recorded times divided by --scale",
          OPT_CHOICE, &command.mode, 0, 0},
         {0, "scale", "X", "the divisor, from 0.001 to 1000000: 2.5 is faster, 0.5 slower", OPT_TEXT, &command.scale, 0,
          0},
-        {'k', "keep", NULL, "leave the files where they are at the end", OPT_FLAG, &command.keep, 0, 0},
-        {'n', "dry-run", NULL, "check PROGRAM and print what it needs; touch nothing", OPT_FLAG, &command.dry_run, 0,
+        {'k', "keep", NULL, "keep the files at the end", OPT_FLAG, &command.keep, 0, 0},
+        {'n', "dry-run", NULL, "check PROGRAM and print its requirements; touch nothing", OPT_FLAG, &command.dry_run, 0,
          0},
-        {0, "target", "PATH", "file to make, and to remove at the end, or block device", OPT_TEXT, &command.target, 0,
-         0},
+        {0, "target", "PATH", "file to create and remove at the end, or block device", OPT_TEXT, &command.target, 0, 0},
         {0, "allow-device", "PATH", "the block device again, whose contents will be lost", OPT_TEXT, &command.allowed,
          0, 0},
         {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},

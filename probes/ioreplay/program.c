@@ -166,7 +166,7 @@ static const char *wrong_in_values(const struct replay_operation *operation)
         return "bytes of such a call";
     if (operation->bytes != RECORD_NULL_INT64 &&
         (operation->bytes < 0 || (shape->size == SIZE_MOVED && operation->bytes > MOVED_BYTES)))
-        return "bytes from 0 on, and up to 1 GiB of what is read or written";
+        return "0 or more bytes, and at most 1 GiB in reads and writes";
     if (shape->offset == MUST && operation->offset_bytes == RECORD_NULL_INT64)
         return "an offset of such a call";
     if (operation->call != CALL_LSEEK &&
@@ -189,7 +189,7 @@ static const char *wrong_in_operation(const struct replay_program *program, uint
     if (operation->call >= REPLAY_CALLS)
         return "a known call";
     if (program->is_device && !replay_shapes[operation->call].is_for_device)
-        return "what a block device can do";
+        return "an operation that a block device supports";
     if (operation->inserted > 1 || operation->failed < -1 || operation->failed > 1)
         return "0 or 1 for inserted and failed";
     if (operation->ts_ns < (number ? operation[-1].ts_ns : 0) || operation->ts_ns > program->duration_ns)
@@ -230,7 +230,8 @@ static const char *wrong_in_dependency(const struct replay_program *program, uin
 
     if (dependency->operation >= program->nr_operations || dependency->after >= dependency->operation)
         return "the number of an operation and that of one before it";
-    return number && dependency[-1].after > dependency->after ? "a place behind the dependency before it" : NULL;
+    return number && dependency[-1].after > dependency->after ? "an entry that sorts after the previous dependency"
+                                                              : NULL;
 }
 
 static int check_rows(const struct loader *loader)
@@ -261,7 +262,7 @@ static int read_file(struct loader *loader)
     if (stat(loader->path, &about) || (S_ISREG(about.st_mode) && file_read(AT_FDCWD, loader->path, &loader->file)))
         return complain("%s: cannot be read (%s)", loader->path, strerror(errno));
     if (!S_ISREG(about.st_mode))
-        return complain("%s: is no regular file; give a .rec file", loader->path);
+        return complain("%s: is not a regular file; give a .rec file", loader->path);
     loader->program->data = loader->file.data;
     sha256_of(loader->file.data, loader->file.size, loader->program->sha256);
     return 0;
@@ -274,9 +275,9 @@ static int read_header(struct loader *loader)
     struct replay_program *program = loader->program;
 
     if (loader->file.size < sizeof magic || memcmp(header->magic, magic, sizeof magic) != 0)
-        return complain("%s: is no replay program; make one with androstep program", loader->path);
+        return complain("%s: is not a replay program; make one with androstep program", loader->path);
     if (loader->file.size < sizeof *header)
-        return damaged(loader, "a whole header");
+        return damaged(loader, "a complete header");
     if (header->version != VERSION)
         return complain("%s: version %" PRIu32 " of the format, where %d was expected; make the program again with "
                         "androstep program",
@@ -284,7 +285,7 @@ static int read_header(struct loader *loader)
     if (crc32_of(0, loader->file.data + checked, loader->file.size - checked) != header->crc)
         return damaged(loader, "another checksum");
     if (header->is_device > 1 || header->duration_ns < 0 || header->nr_descriptors > header->nr_operations)
-        return damaged(loader, "a kind, a time and no more descriptors than operations");
+        return damaged(loader, "a valid kind, a valid duration and at most as many descriptors as operations");
     program->duration_ns = header->duration_ns;
     program->is_device = header->is_device;
     program->nr_operations = header->nr_operations;
@@ -318,7 +319,7 @@ static int find_tables(struct loader *loader)
     if (!program->operations || !program->dependencies || !program->files ||
         !next_table(loader, program->nr_threads, sizeof(struct thread)) ||
         program->nr_strings > loader->file.size - loader->place)
-        return damaged(loader, "room for as many rows as the header tells of");
+        return damaged(loader, "as many rows as in the header");
     return 0;
 }
 
@@ -337,7 +338,7 @@ static int find_strings(struct loader *loader)
         program->strings[number] = string;
         loader->place += length + 1;
     }
-    return loader->place == loader->file.size ? 0 : damaged(loader, "the end of the file behind the last string");
+    return loader->place == loader->file.size ? 0 : damaged(loader, "the end of the file after the last string");
 }
 
 int replay_load(const char *path, struct replay_program *program)

@@ -22,7 +22,7 @@ static int open_descriptors(struct sandbox *sandbox)
     sandbox->descriptors = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->descriptors >= 0 && fstatfs(sandbox->descriptors, &about) == 0 && about.f_type == PROC_SUPER_MAGIC)
         return 0;
-    return complain("/proc/self/fd cannot be read; files are opened by it so that nothing can take their place: "
+    return complain("/proc/self/fd cannot be read; it is needed to open files that nobody can exchange: "
                     "mount proc on /proc");
 }
 
@@ -99,7 +99,7 @@ static int check_empty(struct sandbox *sandbox)
     if (others < 0)
         return complain("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
     if (others)
-        return complain("%s is not empty; remove what is in it if a replay that was killed left it, or give an empty "
+        return complain("%s is not empty; remove its contents if a killed replay left them, or give an empty "
                         "directory or the name of a new one",
                         sandbox->shown);
     return 0;
@@ -118,7 +118,7 @@ static int check_owner(const struct sandbox *sandbox)
     if (is_root(sandbox))
         return complain("%s is the root directory; give an empty directory, or the name of a new one", sandbox->shown);
     if (!sandbox->made && sandbox->about.st_uid != geteuid())
-        return complain("%s belongs to somebody else; give the name of a new directory", sandbox->shown);
+        return complain("%s belongs to another user; give the name of a new directory", sandbox->shown);
     return 0;
 }
 
@@ -136,7 +136,7 @@ static int close_to_others(struct sandbox *sandbox)
 
     sandbox->closed = fchmod(sandbox->beneath.directory, 0700) == 0;
     if (fstat(sandbox->beneath.directory, &about) < 0 || about.st_mode & 022)
-        return complain("%s: others may write to it, and that cannot be changed; give a directory elsewhere",
+        return complain("%s: other users may write to it, and its mode cannot be changed; give a directory elsewhere",
                         sandbox->shown);
     return 0;
 }

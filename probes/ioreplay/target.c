@@ -123,7 +123,7 @@ static int fill(struct replay_target *target, const struct replay_program *progr
     replay_filling_open(&filling, sum(ranges, count), show);
     error = check_room(target, filling.all) ? 1 : fill_ranges(&filling, target->file, ranges, count);
     if (error < 0)
-        complain("%s: %s; not all of the file could be made", target->path, strerror(-error));
+        complain("%s: %s; the file could not be written completely", target->path, strerror(-error));
     target->bytes = filling.done;
     replay_filling_close(&filling);
     free(ranges);
@@ -136,7 +136,7 @@ static int make_file(struct replay_target *target)
     if (target->file >= 0)
         return 0;
     if (errno == EEXIST)
-        return complain("%s is there already; name a file that can be made and removed, or a block device",
+        return complain("%s exists already; name a new file, which is removed at the end, or a block device",
                         target->path);
     return complain("%s: %s; it cannot be made", target->path, strerror(errno));
 }
@@ -149,9 +149,8 @@ static int check_allowed(const char *path, const char *allowed, const struct sta
 
     if (allowed && stat(allowed, &other) == 0 && S_ISBLK(other.st_mode) && other.st_rdev == about->st_rdev)
         return 0;
-    return complain(
-        "%s is a block device, and what is on it would be overwritten; if that may be, say --allow-device %s", path,
-        path);
+    return complain("%s is a block device, and its data would be overwritten; give --allow-device %s to allow this",
+                    path, path);
 }
 
 /* Return the end of the last operation. */
@@ -186,7 +185,7 @@ static int check_same(const struct replay_target *target, const struct stat *abo
 
     if (fstat(target->file, &opened) == 0 && S_ISBLK(opened.st_mode) && opened.st_rdev == about->st_rdev)
         return 0;
-    return complain("%s has become another device meanwhile; name one that stays", target->path);
+    return complain("%s has become another device; name a stable path", target->path);
 }
 
 static int open_device(struct replay_target *target, const struct stat *about)

@@ -25,7 +25,7 @@ static int read_page_bytes(int tracefs, size_t *bytes)
     int result = page_layout_parse(header.data, &layout);
     free(header.data);
     *bytes = layout.bytes;
-    return result < 0 ? complain("tracefs/events/header_page: no page layout that iotrace knows") : 0;
+    return result < 0 ? complain("tracefs/events/header_page: unknown page layout") : 0;
 }
 
 /* Seek to the end of the last complete page: a killed recorder may have left a partial one. */

@@ -34,15 +34,15 @@ struct watch_row {
 };
 
 static const struct record_field watch_fields[] = {
-    RECORD_FIELD(watch_row, since_ns, RECORD_INT64, true, "ns", "From when on its names are told; null: never."),
+    RECORD_FIELD(watch_row, since_ns, RECORD_INT64, true, "ns", "Start of recording its names; null: never."),
     RECORD_FIELD(watch_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
-    RECORD_FIELD(watch_row, reason, RECORD_STRING, true, NULL, "Why its names are not told."),
+    RECORD_FIELD(watch_row, reason, RECORD_STRING, true, NULL, "Why its names are not recorded."),
 };
 
 static const struct record_type watch_type = {
     "watch",
     NULL,
-    "A filesystem under trace, and whether its names are told.",
+    "A traced filesystem, and whether its names are recorded.",
     watch_fields,
     sizeof watch_fields / sizeof *watch_fields,
 };
@@ -58,14 +58,14 @@ struct name_row {
 
 static const struct record_field name_fields[] = {
     RECORD_FIELD(name_row, order, RECORD_UINT64, false, NULL,
-                 "Which of its filesystem's it is, from 0 on: they happened in this order."),
+                 "Index of the event in its filesystem, from 0: events happened in this order."),
     RECORD_FIELD(name_row, empty_ns, RECORD_INT64, false, "ns",
-                 "When none was waiting last; it happened later, but for what was about to be told then."),
-    RECORD_FIELD(name_row, read_ns, RECORD_INT64, false, "ns", "When it had been read; it happened earlier."),
+                 "When the queue was last empty; the event was queued later."),
+    RECORD_FIELD(name_row, read_ns, RECORD_INT64, false, "ns", "When it was read; it happened earlier."),
     RECORD_FIELD(name_row, mono_offset_ns, RECORD_INT64, false, "ns",
-                 "What CLOCK_MONOTONIC showed then, minus CLOCK_BOOTTIME."),
+                 "CLOCK_MONOTONIC minus CLOCK_BOOTTIME at that time."),
     RECORD_FIELD(name_row, ino, RECORD_INT64, true, NULL,
-                 "Inode that has or had the name; null: the filesystem's file handles are of a kind not known."),
+                 "Inode that has or had the name; null: unknown type of file handles."),
     RECORD_FIELD(name_row, generation, RECORD_INT64, true, NULL, "Its generation."),
     RECORD_FIELD(name_row, parent_ino, RECORD_INT64, true, NULL, "Inode of the directory; of a rename the old one."),
     RECORD_FIELD(name_row, parent_generation, RECORD_INT64, true, NULL, "Its generation."),
@@ -73,9 +73,9 @@ static const struct record_field name_fields[] = {
     RECORD_FIELD(name_row, new_parent_generation, RECORD_INT64, true, NULL, "Its generation."),
     RECORD_FIELD(name_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
     RECORD_FIELD(name_row, kinds, RECORD_UINT32, false, NULL,
-                 "Sum of 1: made (also a hard link), 2: removed, 4: renamed; 8: events were lost here. One process may "
-                 "have done it several times, and made and removed the name in any order."),
-    RECORD_FIELD(name_row, is_dir, RECORD_INT32, false, NULL, "1 where the inode is a directory, else 0."),
+                 "Sum of 1: created (also a hard link), 2: removed, 4: renamed; 8: events were lost here. The kernel "
+                 "merges events of one process, so that it may have done this several times in any order."),
+    RECORD_FIELD(name_row, is_dir, RECORD_INT32, false, NULL, "1 if the inode is a directory, else 0."),
     RECORD_FIELD(name_row, pid, RECORD_INT32, false, NULL, "Process that did it."),
     RECORD_FIELD(name_row, name, RECORD_STRING, true, NULL, "The name in the directory; of a rename the old one."),
     RECORD_FIELD(name_row, new_name, RECORD_STRING, true, NULL, "Of a rename the new name."),
@@ -84,7 +84,7 @@ static const struct record_field name_fields[] = {
 static const struct record_type name_type = {
     "name",
     NULL,
-    "An entry of a directory that was made, removed or renamed.",
+    "A directory entry that was created, removed or renamed.",
     name_fields,
     sizeof name_fields / sizeof *name_fields,
 };
@@ -121,15 +121,15 @@ int names_take(struct record *out, struct names_place *place, struct name_events
         };
         const struct record_text texts[] = {event.name, event.new_name};
         if (event.mask & FAN_Q_OVERFLOW)
-            record_lose(out, "names_overflow", "times that the kernel had no room for names; an unknown number is lost",
+            record_lose(out, "names_overflow", "overflows of the kernel's queue of names; an unknown number is lost",
                         1);
         else if (event.is_unknown)
-            record_lose(out, "unknown_handle", "names of inodes whose file handles are of a kind not known", 1);
+            record_lose(out, "unknown_handle", "names of inodes with an unknown type of file handle", 1);
         if (record_add(out, &name_type, &row, texts) < 0)
             return -1;
     }
     if (events.size)
-        record_lose(out, "unknown_event", "bytes of fanotify that are no event", events.size);
+        record_lose(out, "unknown_event", "invalid bytes from fanotify", events.size);
     return 0;
 }
 
@@ -221,7 +221,7 @@ static void watch_all(struct watches *watches, const struct topology *topology, 
         row.since_ns = RECORD_NULL_INT64;
         record_add(out, &watch_type, &row, &(struct record_text){reason, strlen(reason)});
         if (!watches->complained && !watches->quiet)
-            complain("%s: names of files that are deleted meanwhile will not be known: fanotify tells none: %s",
+            complain("%s: cannot resolve names of files deleted during the trace: fanotify is unavailable: %s",
                      mount->path, reason);
         watches->complained = true;
         free(reason);
@@ -336,8 +336,8 @@ void names_begin(struct names *names, const struct topology *topology, int dir, 
     int pipes[4] = {-1, -1, -1, -1};
     if (pipe2(pipes, O_CLOEXEC) < 0 || pipe2(pipes + 2, O_CLOEXEC) < 0 ||
         start_reader(topology, dir, are_probed, pipes, unneeded, nr_unneeded) < 0)
-        complain("names.rec: no process can be started to read names; those of files that are deleted meanwhile will "
-                 "not be known");
+        complain("names.rec: no process can be started to read names; those of files deleted during the trace will "
+                 "not be resolved");
     for (int i = 0; i < 4; i += 3)
         if (pipes[i] >= 0)
             close(pipes[i]);
@@ -349,7 +349,7 @@ void names_end(struct names *names)
     if (names->end >= 0)
         close(names->end);
     if (names->reader && !hear(names->told))
-        complain("names.rec: is not whole; later names are not known");
+        complain("names.rec: the file is incomplete; later names are not recorded");
     if (names->told >= 0)
         close(names->told);
     *names = (struct names){0, -1, -1};

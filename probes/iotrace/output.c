@@ -48,10 +48,10 @@ static int open_parts(struct output *output)
 int output_begin(struct output *output)
 {
     if (faccessat(output->dir, "trace.dat", F_OK, 0) == 0)
-        return complain("%s: holds a recording already; give a new directory", output->path);
+        return complain("%s: contains a recording already; give a new directory", output->path);
     if (mkdirat(output->dir, UNFINISHED, 0777) < 0)
-        return errno == EEXIST ? complain("%s: holds a recording that was not ended; put it together with iotrace "
-                                          "--finish, or give a new directory",
+        return errno == EEXIST ? complain("%s: contains an unfinished recording; pack it with iotrace --finish, or "
+                                          "give a new directory",
                                           output->path)
                                : complain("%s/" UNFINISHED ": %s", output->path, strerror(errno));
     return open_parts(output) < 0 ? complain("%s/" UNFINISHED ": %s", output->path, strerror(errno)) : 0;
@@ -128,7 +128,8 @@ int output_save_stats(const struct output *output, const struct instance *instan
         result = write_all(fd, room, sizeof room);
     }
     if (result < 0)
-        complain("%s/" UNFINISHED "/stats: %s; what was lost will not be known", output->path, strerror(errno));
+        complain("%s/" UNFINISHED "/stats: %s; the number of lost events will be unknown", output->path,
+                 strerror(errno));
     if (fd >= 0)
         close(fd);
     return result;

@@ -14,41 +14,40 @@
 static const struct {
     const char *name, *dtype, *meaning;
 } members[] = {
-    {"androstep_recording", "integer", "Version of this file's form: 1."},
+    {"androstep_recording", "integer", "Version of the format of this file: 1."},
     {"probe", "object", "name and version of the recorder."},
-    {"facts", "object", "Columns of table captures that only the recorder knows; null where it could not tell."},
+    {"facts", "object", "Columns of table captures that only the recorder knows; null: unknown."},
     {"realtime_offset_ns", "integer",
-     "Wall clock minus the clock of the trace at the start; null where the trace's "
-     "clock is none that programs can read."},
+     "Wall clock minus the clock of the trace at the start; null if programs cannot "
+     "read the trace's clock."},
     {"clock_at_start", "object", "The kernel's clocks at one moment: boot_ns, mono_ns, realtime_ns."},
-    {"preset", "string", "The preset asked for."},
+    {"preset", "string", "The requested preset."},
     {"buffer_kb", "integer", "Ring buffer per CPU in KiB."},
     {"instance", "string", "Name of the trace instance."},
-    {"command", "array", "What was run, word by word."},
-    {"directory", "string", "Where the command began: its working directory."},
+    {"command", "array", "Words of the command."},
+    {"directory", "string", "Working directory in which the command started."},
     {"devices", "array", "Block devices: dev, name, parent, start_sector, nr_sectors, lies_on, traced."},
     {"mounts", "array",
      "Mounted filesystems of block devices: dev, path, fs_type, options, block_bytes (statfs f_bsize; null: cannot be "
      "reached by its path)."},
     {"listed", "array", "Mount points that before.rec and after.rec list."},
     {"events", "array", "Events recorded: event as SYSTEM/NAME and the filter in force or null."},
-    {"absent", "array", "Events the preset names and the kernel does not have, as SYSTEM/NAME."},
+    {"absent", "array", "Events of the preset that the kernel lacks, as SYSTEM/NAME."},
     {"syscall_numbers", "object",
-     "What the numbers in events of raw_syscalls mean, by name in numbers, for this machine; null where there are "
-     "none. "
-     "narrow: processes that ran 32-bit programs at the start, whose calls have other numbers."},
-    {"complete", "bool", "Whether the recording was ended and packed; false while it runs and where it was killed."},
+     "numbers: system call numbers of this machine by name, for events of raw_syscalls; null without such events. "
+     "narrow: processes that ran 32-bit programs at the start, which use other numbers."},
+    {"complete", "bool", "Whether the recording was ended and packed; false while it runs, or if it was killed."},
     {"stopped_by", "string",
      "command, time, size, signal, error, or killed (packed by iotrace --finish); null while "
      "it runs."},
     {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
-    {"command_pid", "integer", "Process of the command, from which all others that it ran descend; null: none."},
-    {"lost_events", "integer", "Events that are in neither trace.dat nor a segment but should be; null: not known."},
+    {"command_pid", "integer", "Process of the command, an ancestor of all its processes; null: none."},
+    {"lost_events", "integer", "Events missing from trace.dat and the segments; null: unknown."},
     {"cpus", "array",
      "For each CPU: events in trace.dat and the segments before it and the kernel's counters overrun, commit_overrun, "
      "dropped, read_events and "
-     "unread (what could not be written any more); null: not known."},
-    {"clock_at_end", "object", "As clock_at_start, at the end; null: not known."},
+     "unread (events that could not be written); null: unknown."},
+    {"clock_at_end", "object", "As clock_at_start, at the end; null: unknown."},
 };
 
 struct clock_reading clock_reading(void)

@@ -125,7 +125,7 @@ static enum end list_beside(struct session *session, const char *name)
         kill(child, SIGTERM);
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             ;
-        complain("%s: the listing was broken off and is not whole", name);
+        complain("%s: the listing was interrupted and is incomplete", name);
     }
     leave_out(session, 0);
     return end == END_CHILD ? END_NONE : end;

@@ -64,8 +64,7 @@ static bool clean_one(int tracefs, const char *name)
         complain("removed trace instance %s that a dead iotrace left; iotrace --finish %s makes its trace.dat", name,
                  path);
     else if (gone)
-        complain("removed trace instance %s that a dead iotrace left, with %" PRIu64 " events nobody had read", name,
-                 unread);
+        complain("removed trace instance %s that a dead iotrace left, with %" PRIu64 " unread events", name, unread);
     else if (rescued != IN_USE && errno != EBUSY && errno != ENOENT)
         complain("trace instance %s of a dead iotrace: %s", name, strerror(errno));
     instance_close(&instance);
@@ -109,9 +108,9 @@ int salvage_finish(const char *path)
     struct output output;
     if (output_reopen(&output, path) < 0)
         return errno == EWOULDBLOCK ? complain("%s: is being recorded; end that iotrace first", path)
-                                    : complain("%s: holds no recording that was broken off", path);
+                                    : complain("%s: contains no unfinished recording", path);
     char *name = file_line(output.parts, "instance");
-    int result = name ? save_instance(&output, name) : complain("%s: holds no recording that was broken off", path);
+    int result = name ? save_instance(&output, name) : complain("%s: contains no unfinished recording", path);
     if (name && output_pack(&output, "killed", NULL, 0) < 0)
         result = -1;
     free(name);

@@ -46,7 +46,7 @@ static int choose_devices(struct session *session)
     for (size_t i = 0; i < topology->nr_devices; i++)
         if (topology->devices[i].traced)
             return 0;
-    return complain("no filesystem of a block device is mounted; name what to trace with --device");
+    return complain("no filesystem of a block device is mounted; name the devices to trace with --device");
 }
 
 static int open_output(struct session *session)
@@ -57,8 +57,8 @@ static int open_output(struct session *session)
         return -1;
     if (!session->asked->same_device && topology_traces(&session->topology, dev))
         return complain(
-            "%s lies on a traced device, where writing would be traced, too; record elsewhere (tmpfs), name "
-            "other devices with --device, or say --allow-same-device",
+            "%s lies on a traced device, so that its own writes would be traced; record elsewhere (tmpfs), name "
+            "other devices with --device, or give --allow-same-device",
             path);
     return output_begin(&session->output);
 }
@@ -180,7 +180,7 @@ static void select_events(struct session *session)
     if (preset >= PRESET_SYSCALLS) {
         calls_select(selection, tracefs);
         if (!dynprobes_define_calls(tracefs, selection))
-            complain("this kernel has no probes that tell the paths of calls; run the command under strace for them: "
+            complain("this kernel has no probes for paths of system calls; run the command under strace for them: "
                      "strace -f -yy -o LOG COMMAND");
     }
     selection_sort(selection);

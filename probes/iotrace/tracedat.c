@@ -147,7 +147,7 @@ static int put_headers(FILE *out, int tracefs)
         return complain("tracefs/events/header_page: %s", strerror(errno));
     int result = page_layout_parse(page.data, &layout);
     if (result < 0)
-        complain("tracefs/events/header_page: no page layout that iotrace knows");
+        complain("tracefs/events/header_page: unknown page layout");
     else {
         fwrite(magic, 1, sizeof magic, out);
         putc(0, out); /* little endian, as ringbuffer.c requires */
@@ -345,7 +345,7 @@ int tracedat_pack(int dir, int out, const struct contents *stats)
     int result = -1;
     if (file_read(dir, "head", &head) < 0 || file_read(dir, "clock", &clock) < 0 ||
         file_read(dir, "uname", &uname) < 0 || (page = page_bytes_of(&head)) == 0)
-        complain("what the recording left is not complete enough for a trace.dat");
+        complain("the parts of the recording are too incomplete for a trace.dat");
     else
         for (result = 0; opened < nr_cpus && result == 0; opened++)
             if ((parts[opened].fd = open_cpu(dir, opened, page, &parts[opened].size)) < 0)

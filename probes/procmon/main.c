@@ -27,33 +27,33 @@ struct command {
 };
 
 static const char about[] =
-    "Samples counters of the kernel at fixed ticks into FILE: what CPUs, memory, disks, network and\n"
-    "processes did. It samples until COMMAND ends, for a time, or until SIGINT, SIGTERM or SIGHUP comes.\n"
-    "Ticks that cannot be kept are left out and counted. Without root, the I/O of other users' processes\n"
-    "is not known, and on Android not much else.";
+    "Samples counters of the kernel at fixed ticks into FILE: of CPUs, memory, disks, network and\n"
+    "processes. It samples until COMMAND ends, for a time, or until SIGINT, SIGTERM or SIGHUP.\n"
+    "Ticks that cannot be met are omitted and counted. Without root, the I/O of other users' processes\n"
+    "is not available, and on Android little else is.";
 
 static const char more[] =
-    "Groups, and what of them is read at each tick unless said:\n"
+    "Groups, read at each tick unless stated otherwise:\n"
     "  cpu         /proc/stat: time of each CPU by state, context switches, forks\n"
     "  memory      /proc/meminfo and /proc/vmstat\n"
     "  disk        /proc/diskstats: requests, sectors, and the time a disk was busy (io_ticks)\n"
     "  net         /proc/net/dev\n"
     "  pressure    /proc/pressure: time that tasks waited for CPU, I/O and memory\n"
-    "  process     /proc/PID/stat and io: those that work at each tick, others about once a second,\n"
+    "  process     /proc/PID/stat and io: busy processes at each tick, idle ones about once a second,\n"
     "              all at the start and at the end\n"
     "  frequency   of each CPU\n"
     "  thermal     temperature of each zone, once a second\n"
-    "  filesystem  what f2fs and ext4 count (garbage collection, segments), once a second\n"
-    "  health      wear and write buffers that UFS and eMMC devices tell, once a minute\n"
-    "Files are copied as they are, and only where they change. FILE is a record stream\n"
-    "(probes/FORMAT.md), which `androstep ingest` makes table samples of, also beside a trace.\n"
+    "  filesystem  counters of f2fs and ext4 (garbage collection, segments), once a second\n"
+    "  health      wear and write buffers of UFS and eMMC devices, once a minute\n"
+    "Files are copied unchanged, and only when they change. FILE is a record stream\n"
+    "(probes/FORMAT.md); `androstep ingest` makes table samples of it, also together with a trace.\n"
     "\n"
     "examples:\n"
     "  procmon -o samples.rec --time 60\n"
     "  procmon -o samples.rec --groups cpu,disk --hz 100 -- dd if=/dev/zero of=big bs=1M count=500\n"
     "  adb exec-out su -c 'procmon -o - --time 10' > samples.rec\n"
     "\n"
-    "Exit status: 0 when everything was sampled but for what FILE counts as lost, else 1.";
+    "Exit status: 0 when everything was sampled except for the losses FILE counts, else 1.";
 
 static int take_group(struct request *request, const char *word, size_t length)
 {
@@ -62,7 +62,7 @@ static int take_group(struct request *request, const char *word, size_t length)
             request->groups[group] = true;
             return 0;
         }
-    return complain("%.*s: no group; --help lists them", (int)length, word);
+    return complain("%.*s: unknown group; see --help", (int)length, word);
 }
 
 /* Select the groups in the comma-separated list `words`; NULL: all. */
@@ -85,7 +85,7 @@ static int run(struct command *command)
     struct request *request = &command->request;
 
     if (!request->output)
-        return complain("name the file to write: -o FILE; --help tells more");
+        return complain("name the file to write: -o FILE; see --help");
     if (take_groups(request, command->groups) < 0)
         return -1;
     return procmon_run(request);

@@ -268,12 +268,12 @@ void processes_close(struct processes *processes, struct output *out)
     for (size_t index = 0; index < processes->count; index++)
         drop(out, processes->turns[index].process);
     if (processes->denied)
-        record_lose(out->record, "denied", "processes whose I/O may not be read", processes->denied);
+        record_lose(out->record, "denied", "processes without permission to read their I/O", processes->denied);
     if (processes->unreadable)
-        record_lose(out->record, "unreadable_process", "processes could not be read for a time, or at all",
+        record_lose(out->record, "unreadable_process", "processes that could not be read temporarily or at all",
                     processes->unreadable);
     if (processes->late)
-        record_lose(out->record, "late", "readings of processes that worked were put off: more than 64 at once",
+        record_lose(out->record, "late", "readings of busy processes that were delayed: more than 64 at once",
                     processes->late);
     packages_release(&processes->packages);
     if (processes->proc)

@@ -27,33 +27,35 @@ struct text_row {
 static const struct record_field text_fields[] = {
     RECORD_FIELD(text_row, ts_ns, RECORD_INT64, false, "ns", "When it was read."),
     RECORD_FIELD(text_row, before_ns, RECORD_INT64, true, "ns", "Time of the record before it of this file."),
-    RECORD_FIELD(text_row, file, RECORD_UINT32, false, NULL, "Number of the file in this recording."),
-    RECORD_FIELD(text_row, parts_left, RECORD_UINT32, false, NULL, "How many records follow with more of this text."),
-    RECORD_FIELD(text_row, path, RECORD_STRING, true, NULL, "Path of the file; null where there is no text."),
-    RECORD_FIELD(text_row, text, RECORD_STRING, true, NULL, "All that it held."),
-    RECORD_FIELD(text_row, numbers, RECORD_STRING, true, NULL,
-                 "Where only numbers differ from the record before: for each that does, how many words lie between it "
-                 "and the last that did, and the number. Null, as is text: the file was as before."),
+    RECORD_FIELD(text_row, file, RECORD_UINT32, false, NULL, "ID of the file in this recording."),
+    RECORD_FIELD(text_row, parts_left, RECORD_UINT32, false, NULL,
+                 "Number of following records with the rest of this text."),
+    RECORD_FIELD(text_row, path, RECORD_STRING, true, NULL, "Path of the file; null if there is no text."),
+    RECORD_FIELD(text_row, text, RECORD_STRING, true, NULL, "Its whole contents."),
+    RECORD_FIELD(
+        text_row, numbers, RECORD_STRING, true, NULL,
+        "Numbers that differ from the previous record, if nothing else does: for each, the count of words since "
+        "the last differing one, and the number. If this and text are null, the file was unchanged."),
 };
 
 static const struct record_type text_type = {
     "text",
     NULL,
-    "A reading of a file. One that is equal to the reading before and to the one after is left out.",
+    "A reading of a file. Readings equal to the previous and the next one are omitted.",
     text_fields,
     sizeof text_fields / sizeof *text_fields,
 };
 
 static const struct record_field tick_fields[] = {
-    RECORD_FIELD(tick, ts_ns, RECORD_INT64, false, "ns", "When the tick was to be."),
-    RECORD_FIELD(tick, late_ns, RECORD_INT64, false, "ns", "How much later it began."),
-    RECORD_FIELD(tick, took_ns, RECORD_INT64, false, "ns", "How long its readings took."),
+    RECORD_FIELD(tick, ts_ns, RECORD_INT64, false, "ns", "When the tick was due."),
+    RECORD_FIELD(tick, late_ns, RECORD_INT64, false, "ns", "Delay of its begin."),
+    RECORD_FIELD(tick, took_ns, RECORD_INT64, false, "ns", "Duration of its readings."),
     RECORD_FIELD(tick, cpu_ns, RECORD_INT64, false, "ns", "CPU time that procmon has used by its end."),
-    RECORD_FIELD(tick, missed, RECORD_UINT32, false, NULL, "Ticks before it that could not be."),
-    RECORD_FIELD(tick, processes, RECORD_UINT32, false, NULL, "Processes that were read."),
-    RECORD_FIELD(tick, began, RECORD_UINT32, false, NULL, "Processes that were new."),
+    RECORD_FIELD(tick, missed, RECORD_UINT32, false, NULL, "Missed ticks before it."),
+    RECORD_FIELD(tick, processes, RECORD_UINT32, false, NULL, "Processes read."),
+    RECORD_FIELD(tick, began, RECORD_UINT32, false, NULL, "New processes."),
     RECORD_FIELD(tick, ended, RECORD_UINT32, false, NULL,
-                 "Processes that had ended; what they used after their last reading is in no reading."),
+                 "Ended processes; their usage after their last reading is lost."),
 };
 
 static const struct record_type tick_type = {

@@ -109,7 +109,7 @@ def test_an_invalid_run_is_kept_and_said_to_be_so(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("options", "status", "says"),
     [
-        (["--", "--colour"], 1, "iobench: --colour is no option"),
+        (["--", "--colour"], 1, "iobench: --colour is not an option"),
         (["--", "-o", "x.rec"], 1, "name that with -o before --"),
         (["--", "--record=x.rec"], 1, "name that with -o before --"),
         (["--compare", "a"], 2, "expected 2 arguments"),

@@ -509,7 +509,7 @@ def test_a_write_that_gets_lost_is_found(strace: str, tmp_path: Path, access: st
     top = tmp_path / "top"
     fault = f"pwrite64:retval={RECORD}:when={number}"
     said = injected(strace, tmp_path, fault, *options(top, "--rw", access), status=1)
-    assert "is not what it wrote there last" in said or "bytes instead of" in said
+    assert "does not have the data that it wrote last" in said or "bytes instead of" in said
 
 
 @pytest.mark.parametrize("verify", ["sample", "all"])
@@ -539,7 +539,7 @@ def refusal(*words: str) -> str:
         (["--rw", "append", "--fallocate", "native"], "starts with an empty file"),
         (["--rw", "append", "--number_ios", str(RECORDS + 1)], f"has room for {RECORDS} records"),
         (["--shared", "-t", str(RECORDS + 1)], "too few"),
-        (["--shared", "-t", "2", "--rw", "randwrite", "--overlap", "10"], "must not write to the same place"),
+        (["--shared", "-t", "2", "--rw", "randwrite", "--overlap", "10"], "must not write to the same offset"),
         (["--rw", "append", "--runtime", "5", "--ramp_time", "1"], "--ramp_time"),
         (["--mode", "fbarrier"], "no fbarrier"),
         (["--mode", "fdatabarrier"], "no fbarrier"),

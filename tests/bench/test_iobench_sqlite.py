@@ -410,7 +410,7 @@ LIARS = {
     "no commit of updates": (
         "COMMIT_NOTHING",
         ("-n", "5", "--sqlite-op=update"),
-        "does not hold what was written to it last",
+        "does not have the value that was written last",
     ),
     "no change": ("CHANGE_NOTHING", ("-n", "5", "--sqlite-op=update"), "did not find exactly this row"),
     "another journal": ("NO_LOG", ("-n", "5", "--journal-mode=WAL"), "journal mode WAL cannot be had"),

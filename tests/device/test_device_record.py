@@ -487,7 +487,7 @@ def test_nothing_is_begun_where_the_capture_cannot_be_made(tmp_path: Path, loop:
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"preset": "block; reboot"}, "no preset"),
+        ({"preset": "block; reboot"}, "unknown preset"),
         ({"trace": ["/no/such"]}, "/no/such"),
         ({"trace": ["-x"]}, "-x"),
         ({"memory": "/no/such"}, "/no/such"),

@@ -288,7 +288,7 @@ def test_a_killed_recording_whose_directory_is_gone_is_removed(disk: Disk, trace
     process.communicate(timeout=60)
     disk.out.rename(tmp_path / "moved")
     said = built.run(built.program("iotrace"), "--cleanup").stderr.decode()
-    assert re.search(r"removed trace instance .* with [1-9][0-9]* events nobody had read", said)
+    assert re.search(r"removed trace instance .* with [1-9][0-9]* unread events", said)
     assert instances_of(tracefs, process.pid) == []
     disk.out = tmp_path / "moved"
     built.run(built.program("iotrace"), "--finish", disk.out)
@@ -409,7 +409,7 @@ def test_it_does_not_write_where_it_traces(disk: Disk) -> None:
     assert "lies on a traced device" in disk.iotrace("--", "true", status=1)
     assert "1 lost" not in disk.iotrace("--allow-same-device", "--", *disk.writes(5))
     assert disk.recording()["complete"]
-    assert "holds a recording already" in disk.iotrace("--allow-same-device", "--", "true", status=1)
+    assert "contains a recording already" in disk.iotrace("--allow-same-device", "--", "true", status=1)
     disk.out = outside
     assert "--buffer" in disk.iotrace("--buffer", "0", status=1)
     assert not disk.out.exists()
@@ -420,12 +420,12 @@ def test_it_does_not_write_where_it_traces(disk: Disk) -> None:
     ("arguments", "told"),
     [
         ([], "name the directory to record into: -o DIR"),
-        (["-o", "out", "--preset", "all"], "all: no preset; give block, block+fs or block+fs+syscalls"),
-        (["-o", "out", "--clock", "sundial"], "sundial: no clock; give mono or boot"),
+        (["-o", "out", "--preset", "all"], "all: unknown preset; give block, block+fs or block+fs+syscalls"),
+        (["-o", "out", "--clock", "sundial"], "sundial: unknown clock; give mono or boot"),
         (["-o", "out", "--device", "/proc/nowhere"], "/proc/nowhere: No such file or directory; give a block device"),
         (["-o", "out", "--device", "4095:1048575"], "no block device 4095:1048575"),
         (["-o", "/proc/nowhere/at/all", "--device", "/proc"], "/proc: no block device"),
-        (["--finish", "/proc"], "/proc: holds no recording that was broken off"),
+        (["--finish", "/proc"], "/proc: contains no unfinished recording"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(arguments: list[str], told: str, tmp_path: Path) -> None:
@@ -515,7 +515,7 @@ def test_calls_are_those_that_strace_sees(disk: Disk, tmp_path: Path) -> None:
     said = disk.iotrace("--preset", "block+fs+syscalls", "--", *strace, callers(), disk.top)
     assert calls_differ(disk.out, tmp_path / "log") == []
     recorded = "androstep/call_path" not in disk.recording()["absent"]
-    assert ("no probes that tell the paths of calls" in said) != recorded
+    assert ("no probes for paths of system calls" in said) != recorded
 
 
 @pytest.mark.root

@@ -313,7 +313,7 @@ def test_a_full_disk_ends_it_and_its_command_in_one_sentence(tmp_path: Path) -> 
     limited = ["sh", "-c", 'ulimit -f 512; exec "$@"', "sh"]
     command = [built.program("procmon"), "-q", "-o", path, "--hz", "200", "--", "sleep", "1000"]
     done = built.run(*limited, *command, status=1)
-    assert done.stderr.decode() == f"procmon: {path}: not all of it could be written (File too large)\n"
+    assert done.stderr.decode() == f"procmon: {path}: the file is incomplete (File too large)\n"
     assert path.stat().st_size == 512 * 512
     records = record.read(path)
     assert {loss.kind for loss in records.losses} == {"torn", "unreadable"}  # its end, and what follows the last block

@@ -62,17 +62,17 @@ def across(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
         ([], "name the program to replay"),
         (["none.rec", "box"], "none.rec"),
         (["good.rec"], "name a directory to replay in"),
-        (["good.rec", "box", "more"], "more: one directory is enough"),
+        (["good.rec", "box", "more"], "more: more than one directory"),
         (["--mode", "scaled", "good.rec", "box"], "--mode scaled needs --scale X"),
-        (["--scale", "2", "good.rec", "box"], "--scale goes with --mode scaled"),
+        (["--scale", "2", "good.rec", "box"], "--scale needs --mode scaled"),
         (["--mode", "scaled", "--scale", "0", "good.rec", "box"], "expected a number from 0.001 to 1000000"),
         (["--mode", "scaled", "--scale", "nan", "good.rec", "box"], "expected a number from 0.001 to 1000000"),
         (["--mode", "scaled", "--scale", "2x", "good.rec", "box"], "expected a number from 0.001 to 1000000"),
-        (["--target", "file", "good.rec"], "name a directory in place of --target"),
-        (["--target", "file", "good.rec", "box"], "box: a --target takes the place of the directory"),
-        (["--allow-device", "/dev/null", "good.rec", "box"], "--allow-device goes with --target"),
-        (["device.rec", "box"], "say --target FILE, or a device"),
-        (["--target", "good.rec", "device.rec"], "good.rec is there already"),
+        (["--target", "file", "good.rec"], "name a directory instead of --target"),
+        (["--target", "file", "good.rec", "box"], "box: --target replaces the directory"),
+        (["--allow-device", "/dev/null", "good.rec", "box"], "--allow-device needs --target"),
+        (["device.rec", "box"], "give --target FILE, or a device"),
+        (["--target", "good.rec", "device.rec"], "good.rec exists already"),
         (["--target", "none/file", "device.rec"], "none/file: No such file or directory"),
         (["-o", "none/x.rec", "good.rec", "box"], "none/x.rec"),
         (["good.rec", "full"], "full is not empty"),
@@ -468,7 +468,7 @@ def test_a_block_device_must_be_named_twice(tmp_path: Path) -> None:
         for options in ([], ["--allow-device", "/dev/null"], ["--allow-device", str(tmp_path / "image")]):
             words: list[str | Path] = ["--target", device, *options, tmp_path / "program.rec"]
             done = built.run(*command(), *words, status=1)
-            assert f"say --allow-device {device}" in done.stderr.decode()
+            assert f"give --allow-device {device}" in done.stderr.decode()
         assert (tmp_path / "image").read_bytes() == bytes([7]) * (10 << 20)
         found = replay(tmp_path, made, "--target", device, "--allow-device", device)
     data = (tmp_path / "image").read_bytes()

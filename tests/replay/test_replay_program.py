@@ -246,7 +246,7 @@ def test_damage_is_refused_in_one_sentence(tmp_path: Path) -> None:
 
 def test_another_file_is_no_program(tmp_path: Path) -> None:
     write_records(tmp_path / "a.rec", "extmap", "1", [])
-    assert "is no replay program" in refused(tmp_path / "a.rec")
+    assert "is not a replay program" in refused(tmp_path / "a.rec")
     with pytest.raises(InputError, match="no replay program"):
         read(tmp_path / "a.rec")
     built.run(built.program("ioreplay"), "--dry-run", "/dev/null", status=1)
@@ -256,14 +256,14 @@ def test_another_file_is_no_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"is_device": 2}, "a kind, a time"),
-        ({"duration": -1}, "a kind, a time"),
-        ({"descriptors": 14}, "a kind, a time and no more descriptors than operations"),
+        ({"is_device": 2}, "a valid kind, a valid duration"),
+        ({"duration": -1}, "a valid kind, a valid duration"),
+        ({"descriptors": 14}, "a valid kind, a valid duration and at most as many descriptors as operations"),
         ({"descriptors": 1}, "operation 3: the number of a descriptor"),
-        *(({name: 1 << 31}, "room for as many rows") for name in (*ROWS, "strings")),
+        *(({name: 1 << 31}, "as many rows as in the header") for name in (*ROWS, "strings")),
         ({"operations": 12}, ""),
         ({"threads": 1}, ""),
-        ({"strings": 9}, "the end of the file behind the last string"),
+        ({"strings": 9}, "the end of the file after the last string"),
         ({"strings": 11}, "a string that ends"),
     ],
 )
@@ -408,7 +408,7 @@ def test_a_program_of_a_device_touches_nothing_else(tmp_path: Path) -> None:
     device = [{"path": "device", "inode_type": "file", "size_bytes": 8192}]
     rows = [opened(0, "device", 2), {"call": "pread", "descriptor": 0, "bytes": 4096, "offset_bytes": 0}]
     program([*rows, {"call": "unlink", "path": "device"}], device, is_device=True).write(tmp_path / "a.rec")
-    assert refused(tmp_path / "a.rec").startswith("operation 2: what a block device can do")
+    assert refused(tmp_path / "a.rec").startswith("operation 2: an operation that a block device supports")
     program(rows, device, is_device=True).write(tmp_path / "a.rec")
     target = tmp_path / "target"
     built.run(built.program("ioreplay"), "--dry-run", "--target", target, tmp_path / "a.rec")
@@ -429,7 +429,7 @@ ROW_CHANGES = [
     ("files", 2, 20, "<i", 0, "file 2: an earlier row with the first name"),
     ("files", 2, 20, "<i", -5, "file 2: an earlier row with the first name"),
     ("dependencies", 0, 0, "<I", 13, "dependency 0: the number of an operation and that of one before it"),
-    ("dependencies", 2, 4, "<I", 1, "dependency 2: a place behind the dependency before it"),
+    ("dependencies", 2, 4, "<I", 1, "dependency 2: an entry that sorts after the previous dependency"),
 ]
 
 

@@ -103,7 +103,7 @@ def test_a_dry_run_touches_nothing(program: Program, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("before", "behind", "status", "says"),
     [
-        ([], ["--colour"], 1, "ioreplay: --colour is no option"),
+        ([], ["--colour"], 1, "ioreplay: --colour is not an option"),
         ([], ["-o", "x.rec"], 1, "name that with -o before --"),
         ([], ["-ox.rec"], 1, "name that with -o before --"),
         (["--repeats", "2"], ["--keep"], 1, "each repetition needs an empty one"),

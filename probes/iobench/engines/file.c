@@ -75,7 +75,7 @@ static int open_streams(struct bench_worker *worker, struct file_worker *own)
     rng_seed(&own->choices, job->seed, rng_stream(RNG_CHOICES, (uint32_t)worker->index));
     if (file_writes(job) && payload_open(&own->payload, own->record, (unsigned)job->compress, (unsigned)job->dedupe,
                                          state->payload_seed, RNG_PAYLOAD, (uint32_t)worker->index))
-        return bench_fail(worker, errno, "no memory for what is to be written");
+        return bench_fail(worker, errno, "no memory for the payload");
     own->appended = job->file.access == ACCESS_APPEND && file_is_shared(job) ? &state->appended : NULL;
     own->witness = &state->witnesses[worker->index];
     return 0;

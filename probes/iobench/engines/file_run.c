@@ -70,7 +70,8 @@ int file_check(const struct bench_job *job)
                         "give a larger --size",
                         file_records(job), job->threads);
     if (file_is_shared(job) && job->file.overlap && job->threads > 1)
-        return complain("--overlap: workers of one file must not write to the same place; leave out it or --shared");
+        return complain(
+            "--overlap: workers of one file must not write to the same offset; leave out --overlap or --shared");
     return job->file.access == ACCESS_APPEND ? check_append(job) : 0;
 }
 
@@ -150,8 +151,8 @@ static int check_file(const struct bench_run *run, int file)
     if (end < 0 || (job->layout != LAYOUT_EMPTY && end < job->size))
         return complain("--size %" PRId64 ": the file ends at %" PRId64, job->size, (int64_t)end);
     if (hole >= 0 && hole < job->size)
-        return complain("the file has nothing written at %" PRId64 ", and what is not there cannot be read from the "
-                        "device; fill it first",
+        return complain("the file has a hole at %" PRId64 ", and holes are not read from the device; write the file "
+                        "completely first",
                         (int64_t)hole);
     if (job->mode.open_flags & O_DIRECT)
         align = direct_align(file);
@@ -249,10 +250,11 @@ static int verify_worker(struct bench_run *run, int32_t worker)
         return -1;
     result = witness_look(&state->witnesses[worker], file, (size_t)run->job->file.record, &wrong);
     if (result)
-        complain("what worker %" PRId32 " wrote cannot be read (%s)", worker, strerror(errno));
+        complain("the data of worker %" PRId32 " cannot be read for verification (%s)", worker, strerror(errno));
     else if (wrong != UINT64_MAX)
         bench_invalidate(run,
-                         "the record at %" PRIu64 " of the file of worker %" PRId32 " is not what it wrote there last",
+                         "the record at %" PRIu64 " of the file of worker %" PRId32
+                         " does not have the data that it wrote last",
                          wrong * (uint64_t)run->job->file.record, worker);
     close(file);
     return result;
@@ -289,8 +291,8 @@ static void verify_warm(struct bench_run *run)
     if (run->job->cache != CACHE_WARM || run->job->file.access != ACCESS_READ || came <= 0)
         return;
     run->cache.state = CACHE_UNKNOWN;
-    bench_invalidate(
-        run, "the page cache was warm, but %" PRId64 " bytes came from the device all the same; see --cache", came);
+    bench_invalidate(run, "the page cache was warm, but %" PRId64 " bytes were read from the device; see --cache",
+                     came);
 }
 
 int file_verify(struct bench_run *run)

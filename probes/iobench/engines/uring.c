@@ -43,7 +43,7 @@ static int check(const struct bench_job *job)
     struct ring ring;
 
     if (job->file.depth > DEPTH_MOST)
-        return complain("--iodepth: an io_uring holds no more than %d requests", DEPTH_MOST);
+        return complain("--iodepth: an io_uring has at most %d requests", DEPTH_MOST);
     if (job->file.depth > 1 && job->think_ns)
         return complain("--thinktime: with more than one request in flight nothing would pause; leave out --iodepth");
     if (mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC)

@@ -18,14 +18,14 @@ struct result_row {
 };
 
 static const struct record_field result_fields[] = {
-    RECORD_FIELD(result_row, ts_ns, RECORD_INT64, false, "ns", "Start of the measured part, behind the warm-up."),
+    RECORD_FIELD(result_row, ts_ns, RECORD_INT64, false, "ns", "Start of the measured part, after the warm-up."),
     RECORD_FIELD(result_row, duration_ns, RECORD_INT64, false, "ns", "From then until the worker ended."),
     RECORD_FIELD(result_row, paused_ns, RECORD_INT64, false, "ns", "Of that, asleep on request between operations."),
     RECORD_FIELD(result_row, ops, RECORD_INT64, false, "operations", "Operations, or parts of one, completed."),
     RECORD_FIELD(result_row, bytes, RECORD_INT64, false, "B", "Bytes that they moved."),
     RECORD_FIELD(result_row, latency_sum_ns, RECORD_INT64, false, "ns", "Sum of the latencies."),
-    RECORD_FIELD(result_row, latency_min_ns, RECORD_INT64, true, "ns", "Shortest latency; null where `ops` is 0."),
-    RECORD_FIELD(result_row, latency_max_ns, RECORD_INT64, true, "ns", "Longest latency; null where `ops` is 0."),
+    RECORD_FIELD(result_row, latency_min_ns, RECORD_INT64, true, "ns", "Shortest latency; null if `ops` is 0."),
+    RECORD_FIELD(result_row, latency_max_ns, RECORD_INT64, true, "ns", "Longest latency; null if `ops` is 0."),
     RECORD_FIELD(result_row, cpu_user_ns, RECORD_INT64, false, "ns", "CPU time of the worker in user mode."),
     RECORD_FIELD(result_row, cpu_system_ns, RECORD_INT64, false, "ns", "CPU time of the worker in the kernel."),
     RECORD_FIELD(result_row, ctx_voluntary, RECORD_INT64, false, "switches", "Its voluntary context switches."),
@@ -36,7 +36,7 @@ static const struct record_field result_fields[] = {
     RECORD_FIELD(result_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
     RECORD_FIELD(result_row, thread, RECORD_INT32, false, NULL, "Worker, from 0; -1: all of them."),
     RECORD_FIELD(result_row, result, RECORD_INT32, false, NULL, "0, or a negative errno."),
-    RECORD_FIELD(result_row, part, RECORD_STRING, false, NULL, "What the time was spent on; op: a whole operation."),
+    RECORD_FIELD(result_row, part, RECORD_STRING, false, NULL, "Part of the operation; op: a whole operation."),
 };
 
 struct histogram_row {
@@ -52,7 +52,7 @@ static const struct record_field histogram_fields[] = {
     RECORD_FIELD(histogram_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
     RECORD_FIELD(histogram_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
     RECORD_FIELD(histogram_row, thread, RECORD_INT32, false, NULL, "Worker, from 0. Buckets of all workers add up."),
-    RECORD_FIELD(histogram_row, part, RECORD_STRING, false, NULL, "What the time was spent on; op: a whole operation."),
+    RECORD_FIELD(histogram_row, part, RECORD_STRING, false, NULL, "Part of the operation; op: a whole operation."),
 };
 
 /* Columns of table bench_series. */
@@ -85,7 +85,7 @@ static const struct record_field op_fields[] = {
     RECORD_FIELD(op_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
     RECORD_FIELD(op_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
     RECORD_FIELD(op_row, thread, RECORD_INT32, false, NULL, "Worker, from 0."),
-    RECORD_FIELD(op_row, part, RECORD_STRING, false, NULL, "What the time was spent on; op: a whole operation."),
+    RECORD_FIELD(op_row, part, RECORD_STRING, false, NULL, "Part of the operation; op: a whole operation."),
 };
 
 #define FIELDS(fields) fields, sizeof(fields) / sizeof *(fields)
@@ -192,7 +192,7 @@ static void add_log(struct record *out, const struct bench_result *result, const
         record_add(out, &op_type, &row, &text);
     }
     if (worker->log_lost)
-        record_lose(out, "ops_not_logged", "operations that the log had no room for", (uint64_t)worker->log_lost);
+        record_lose(out, "ops_not_logged", "operations that did not fit in the log", (uint64_t)worker->log_lost);
 }
 
 static void add_worker(struct record *out, const struct bench_result *result, const struct bench_worker *worker)

@@ -42,7 +42,7 @@ static const struct record_field run_fields[] = {
 
 const struct record_type bench_run_type = {
     "bench_run", "bench_runs",
-    "A repetition of a configuration: what was asked for, on what, and what it did to the system.", run_fields,
+    "A repetition of a configuration: its settings, its device, and its effect on the system.", run_fields,
     sizeof run_fields / sizeof *run_fields};
 
 static int64_t or_null(int64_t value, int64_t unknown)

@@ -17,7 +17,8 @@ static int check_rows(const struct bench_job *job)
     if (sqlite->op != SQLITE_OP_DELETE)
         return 0;
     if (sqlite->prefilled < 0 && (!job->ops || job->warmup_ns))
-        return complain("how many rows sqlite_delete needs for a duration cannot be known: say it with --prefilled");
+        return complain(
+            "the number of rows that sqlite_delete needs for a duration is unknown: give it with --prefilled");
     if (job->ops && rows < sqlite_rows_touched(job))
         return complain("--prefilled %" PRId64 ": the transactions delete %" PRId64 " rows of each table", rows,
                         sqlite_rows_touched(job));

@@ -94,7 +94,7 @@ int sqlite_library_describe(const struct sqlite_library *library, char *text, si
     snprintf(text, size, "%s", library->libversion());
     if (library->open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ||
         library->prepare_v2(db, "PRAGMA compile_options", -1, &statement, NULL)) {
-        complain("SQLite %s does not tell its compile options: %s", text, library->errmsg(db));
+        complain("cannot read the compile options of SQLite %s: %s", text, library->errmsg(db));
         library->close(db);
         return -1;
     }

@@ -62,7 +62,7 @@ static int look_for(struct sqlite_connection *connection, const struct sqlite_la
     if (strcmp(found, start) == 0)
         return 0;
     snprintf(connection->why, sizeof connection->why,
-             "row %" PRId64 " of tblMyList%" PRId64 " does not hold what was written to it last", last->key,
+             "row %" PRId64 " of tblMyList%" PRId64 " does not have the value that was written last", last->key,
              last->table);
     return -1;
 }
