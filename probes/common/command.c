@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 
 bool command_is_runnable(const char *word)
@@ -43,7 +43,7 @@ pid_t command_start(char *const *words, const sigset_t *mask)
 {
     int failed[2], error = 0;
     if (pipe2(failed, O_CLOEXEC) < 0) {
-        complain("pipe: %s", strerror(errno));
+        print_error("pipe: %s", strerror(errno));
         return 0;
     }
     pid_t child = fork();
@@ -59,6 +59,6 @@ pid_t command_start(char *const *words, const sigset_t *mask)
         return child;
     if (child > 0)
         waitpid(child, NULL, 0);
-    complain("%s: %s; the command cannot be run", words[0], strerror(error));
+    print_error("%s: %s; the command cannot be run", words[0], strerror(error));
     return 0;
 }

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "common/files.h"
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ void *grow(void *items, size_t count, size_t size)
     if (size == 0 || count <= SIZE_MAX / size)
         grown = realloc(items, count && size ? count * size : 1);
     if (!grown)
-        exit(-complain("no memory left for %zu items of %zu bytes", count, size));
+        exit(-print_error("no memory left for %zu items of %zu bytes", count, size));
     return grown;
 }
 
@@ -29,7 +29,7 @@ void *zeroed(size_t count, size_t size)
 {
     void *items = calloc(count ? count : 1, size);
     if (!items)
-        exit(-complain("no memory left for %zu items of %zu bytes", count, size));
+        exit(-print_error("no memory left for %zu items of %zu bytes", count, size));
     return items;
 }
 
@@ -41,7 +41,7 @@ char *format(const char *pattern, ...)
     int length = vasprintf(&text, pattern, arguments);
     va_end(arguments);
     if (length < 0)
-        exit(-complain("no memory left"));
+        exit(-print_error("no memory left"));
     return text;
 }
 
@@ -133,7 +133,7 @@ int file_save(int dir, const char *name, const void *data, size_t size)
     int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     int result = fd < 0 ? -1 : write_all(fd, data, size);
     if (result < 0)
-        complain("%s: %s; it cannot be written", name, strerror(errno));
+        print_error("%s: %s; it cannot be written", name, strerror(errno));
     if (fd >= 0)
         close(fd);
     return result;

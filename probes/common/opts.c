@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 #define HELP_COLUMN 26
 #define SECOND_NS   INT64_C(1000000000)
@@ -53,8 +53,8 @@ static int take_number(const struct opt *opt, const char *value)
     errno = 0;
     number = strtoimax(value, &end, 10);
     if (errno || end == value || *end || number < opt->least || number > opt->most)
-        return complain("%s %s: expected a number from %" PRId64 " to %" PRId64, opts_call(opt, called), value,
-                        opt->least, opt->most);
+        return print_error("%s %s: expected a number from %" PRId64 " to %" PRId64, opts_call(opt, called), value,
+                           opt->least, opt->most);
     *(int64_t *)opt->into = number;
     return 0;
 }
@@ -98,8 +98,8 @@ static int take_size(const struct opt *opt, const char *value)
     int64_t bytes;
 
     if (!in_bytes(value, &bytes) || bytes < opt->least || bytes > opt->most)
-        return complain("%s %s: expected bytes from %" PRId64 " to %" PRId64 ", or with a suffix k, m, g or t",
-                        opts_call(opt, called), value, opt->least, opt->most);
+        return print_error("%s %s: expected bytes from %" PRId64 " to %" PRId64 ", or with a suffix k, m, g or t",
+                           opts_call(opt, called), value, opt->least, opt->most);
     *(int64_t *)opt->into = bytes;
     return 0;
 }
@@ -110,8 +110,9 @@ static int take_time(const struct opt *opt, const char *value)
     int64_t ns;
 
     if (!in_ns(value, &ns) || ns < opt->least || ns > opt->most)
-        return complain("%s %s: expected seconds up to %" PRId64 "%s, or with a suffix d, h, m, s, ms or us",
-                        opts_call(opt, called), value, opt->most / SECOND_NS, opt->least > 0 ? " and more than 0" : "");
+        return print_error("%s %s: expected seconds up to %" PRId64 "%s, or with a suffix d, h, m, s, ms or us",
+                           opts_call(opt, called), value, opt->most / SECOND_NS,
+                           opt->least > 0 ? " and more than 0" : "");
     *(int64_t *)opt->into = ns;
     return 0;
 }
@@ -129,7 +130,7 @@ static int take_choice(const struct opt *opt, const char *value)
         if (end == length && !strncmp(word, value, length))
             break;
         if (!word[end])
-            return complain("%s %s: expected one of %s", opts_call(opt, called), value, opt->argument);
+            return print_error("%s %s: expected one of %s", opts_call(opt, called), value, opt->argument);
         word += end + 1;
     }
     *(int64_t *)opt->into = number;
@@ -143,7 +144,7 @@ static int take_item(const struct opt *opt, const char *value)
     char called[64];
 
     if (!items)
-        return complain("%s: no memory", opts_call(opt, called));
+        return print_error("%s: no memory", opts_call(opt, called));
     list->items = items;
     list->items[list->count++] = value;
     return 0;
@@ -180,11 +181,11 @@ static int take_word(const struct opt *opt, const char *attached, const char *ne
     char called[64];
 
     if (opt->kind == OPT_FLAG)
-        return attached ? complain("%s takes no value", opts_call(opt, called)) : take(opt, NULL) ? -1 : 1;
+        return attached ? print_error("%s takes no value", opts_call(opt, called)) : take(opt, NULL) ? -1 : 1;
     if (attached)
         return take(opt, attached) ? -1 : 1;
     if (!next)
-        return complain("%s needs a value: %s", opts_call(opt, called), opt->argument);
+        return print_error("%s needs a value: %s", opts_call(opt, called), opt->argument);
     return take(opt, next) ? -1 : 2;
 }
 
@@ -194,7 +195,7 @@ static int parse_long(const struct opts *opts, const char *word, const char *nex
     const struct opt *opt = by_name(opts, word + 2, length);
 
     if (!opt)
-        return complain("%s is not an option; see --help", word);
+        return print_error("%s is not an option; see --help", word);
     return take_word(opt, word[2 + length] ? word + 2 + length + 1 : NULL, next);
 }
 
@@ -203,7 +204,7 @@ static int parse_short(const struct opts *opts, const char *word, const char *ne
     const struct opt *opt = by_letter(opts, word[1]);
 
     if (!opt)
-        return complain("%s is not an option; see --help", word);
+        return print_error("%s is not an option; see --help", word);
     return take_word(opt, word[2] ? word + 2 : NULL, next);
 }
 

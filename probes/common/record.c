@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
 #include "common/crc.h"
+#include "common/errors.h"
 #include "common/json.h"
 #include "common/procfs.h"
 
@@ -292,7 +292,7 @@ struct record *record_open(const char *path, const struct record_probe *probe)
     struct record *out = types_fit(probe) ? calloc(1, sizeof *out) : NULL;
 
     if (!out) {
-        complain("%s: no memory, or a record type of %s does not match its struct", path, probe->name);
+        print_error("%s: no memory, or a record type of %s does not match its struct", path, probe->name);
         return NULL;
     }
     out->file = -1;
@@ -301,13 +301,13 @@ struct record *record_open(const char *path, const struct record_probe *probe)
     /* An unpredictable seed: a file name in a listed directory then cannot contain a forged frame. */
     out->seed = (uint32_t)((uint64_t)clock_now(CLOCK_REALTIME) * 0x9E3779B97F4A7C15U >> 32) ^ (uint32_t)getpid();
     if (prepare(out)) {
-        complain("%s: no memory for its buffers", path);
+        print_error("%s: no memory for its buffers", path);
         release(out);
         return NULL;
     }
     out->file = open_output(path);
     if (out->file < 0) {
-        complain("%s: cannot be written (%s)", path, strerror(errno));
+        print_error("%s: cannot be written (%s)", path, strerror(errno));
         release(out);
         return NULL;
     }
@@ -457,7 +457,7 @@ int record_close(struct record *out)
     if (close(out->file) && errno != EINTR && !out->error)
         out->error = errno;
     out->file = -1;
-    failed = out->error ? complain("%s: the file is incomplete (%s)", out->path, strerror(out->error)) : 0;
+    failed = out->error ? print_error("%s: the file is incomplete (%s)", out->path, strerror(out->error)) : 0;
     release(out);
     return failed;
 }

@@ -13,8 +13,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "common/complain.h"
 #include "common/devmapper.h"
+#include "common/errors.h"
 #include "common/files.h"
 
 #define SYSFS_BLOCK "/sys/dev/block"
@@ -137,7 +137,7 @@ static int read_devices(struct topology *topology)
 {
     DIR *all = opendir(SYSFS_BLOCK);
     if (!all)
-        return complain(SYSFS_BLOCK ": %s; mount sysfs, which lists the block devices", strerror(errno));
+        return print_error(SYSFS_BLOCK ": %s; mount sysfs, which lists the block devices", strerror(errno));
     for (struct dirent *entry; (entry = readdir(all));) {
         struct block_device device;
         if (entry->d_name[0] == '.' || read_device(entry->d_name, &device) < 0)
@@ -208,7 +208,7 @@ static int read_mounts(struct topology *topology)
 {
     struct contents file;
     if (file_read(AT_FDCWD, "/proc/self/mountinfo", &file) < 0)
-        return complain("/proc/self/mountinfo: %s; mount /proc, which lists the mounts", strerror(errno));
+        return print_error("/proc/self/mountinfo: %s; mount /proc, which lists the mounts", strerror(errno));
     for (char *rest, *line = strtok_r(file.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         struct mounted mount;
         if (!parse_mount(line, &mount))
@@ -297,7 +297,7 @@ int topology_resolve(const char *argument, kernel_dev *dev)
     if (parse_dev(argument, dev))
         return 0;
     if (stat(argument, &status) < 0)
-        return complain("%s: %s; give a block device, MAJ:MIN or a path on a filesystem", argument, strerror(errno));
+        return print_error("%s: %s; give a block device, MAJ:MIN or a path on a filesystem", argument, strerror(errno));
     dev_t number = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
     *dev = KERNEL_DEV(major(number), minor(number));
     return 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/opts.h"
 
 static const struct record_type *const types[] = {EXTMAP_TYPES};
@@ -60,11 +60,11 @@ static int check_roots(const struct command *command, char **roots)
         struct stat root;
 
         if (stat(*roots, &root))
-            return complain("%s: cannot be listed (%s)", *roots, strerror(errno));
+            return print_error("%s: cannot be listed (%s)", *roots, strerror(errno));
         if (!command->same_filesystem && root.st_dev == device)
-            return complain("%s lies in the filesystem of %s, which writing would change; write elsewhere, or give "
-                            "--same-filesystem",
-                            command->output, *roots);
+            return print_error("%s lies in the filesystem of %s, which writing would change; write elsewhere, or give "
+                               "--same-filesystem",
+                               command->output, *roots);
     }
     return 0;
 }
@@ -75,9 +75,9 @@ static int list(const struct command *command, char **roots)
     int failed = 0;
 
     if (!command->output)
-        return complain("name the file to write: -o FILE");
+        return print_error("name the file to write: -o FILE");
     if (!*roots && !command->tasks)
-        return complain("name a directory to list, or give --tasks; see --help");
+        return print_error("name a directory to list, or give --tasks; see --help");
     if (check_roots(command, roots))
         return -1;
     out = record_open(command->output, &probe);

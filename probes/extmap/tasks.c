@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/procfs.h"
 #include "extmap/packages.h"
 
@@ -200,7 +200,7 @@ int extmap_tasks(struct record *out)
     int failed = 0;
 
     if (!processes)
-        return complain("/proc: cannot be listed (%s)", strerror(errno));
+        return print_error("/proc: cannot be listed (%s)", strerror(errno));
     /* Only Android has this file, and only root may read it. */
     packages_read(&packages, PACKAGES_LIST);
     while (!failed && (entry = readdir(processes)))

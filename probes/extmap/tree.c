@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/mounts.h"
 #include "extmap/encryption.h"
 #include "extmap/filemap.h"
@@ -589,14 +589,14 @@ static int begin(struct walk *walk, const char *root, int fd, const struct statx
 {
     walk->dev = kernel_dev(about);
     if (!about->stx_dev_major)
-        return complain("%s: no block device lies below it; name a directory of a disk filesystem", root);
+        return print_error("%s: no block device lies below it; name a directory of a disk filesystem", root);
     walk->mount_id = mounts_id(fd, "");
     if (mounts_find(fd, walk->mount_id, mount))
-        return complain("%s: its mount is not in /proc/self/mountinfo; is /proc mounted?", root);
+        return print_error("%s: its mount is not in /proc/self/mountinfo; is /proc mounted?", root);
     walk->path_bytes = strlen(mount->path);
     walk->path_room = walk->path_bytes + 1;
     walk->path = strdup(mount->path);
-    return walk->path ? 0 : complain("%s: no memory", root);
+    return walk->path ? 0 : print_error("%s: no memory", root);
 }
 
 static int walk_tree(struct walk *walk, const char *root, int fd)
@@ -606,7 +606,7 @@ static int walk_tree(struct walk *walk, const char *root, int fd)
     int failed;
 
     if (statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, &about)) {
-        failed = complain("%s: %s", root, strerror(errno));
+        failed = print_error("%s: %s", root, strerror(errno));
     } else {
         failed = begin(walk, root, fd, &about, &mount) || record_filesystem(walk, &mount, &about);
     }
@@ -617,7 +617,7 @@ static int walk_tree(struct walk *walk, const char *root, int fd)
     }
     enter(walk, fd, about.stx_ino);
     walk_down(walk);
-    return walk->error ? complain("%s: the listing was not finished (%s)", root, strerror(walk->error)) : 0;
+    return walk->error ? print_error("%s: the listing was not finished (%s)", root, strerror(walk->error)) : 0;
 }
 
 int extmap_tree(const char *root, struct record *out)
@@ -629,7 +629,7 @@ int extmap_tree(const char *root, struct record *out)
     if (fd < 0 && errno == EPERM)
         fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return complain("%s: cannot be listed (%s)", root, strerror(errno));
+        return print_error("%s: cannot be listed (%s)", root, strerror(errno));
     failed = walk_tree(&walk, root, fd);
     inodes_release(&walk.linked);
     free(walk.levels);

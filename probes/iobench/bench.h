@@ -213,7 +213,7 @@ struct bench_run {
     struct bench_worker *workers;
 };
 
-/* An engine performs the I/O of a workload. All functions return 0, or -1 after complain() (check, load, verify) or
+/* An engine performs the I/O of a workload. All functions return 0, or -1 after print_error() (check, load, verify) or
  * bench_fail() (the others). `load` and `verify` run in the coordinator, before the workers start and after they end.
  * The others run in the worker. */
 struct bench_engine {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/options.h"
 
 #define SECTOR 512
@@ -19,38 +19,38 @@ static int check_named(const struct bench_job *job, const struct arguments *argu
     struct stat stat_of;
 
     if (!job->filename)
-        return job->raw ? complain("--raw is for a block device: name it with --filename") : 0;
+        return job->raw ? print_error("--raw is for a block device: name it with --filename") : 0;
     if (job->workload != BENCH_FILE)
-        return complain("--filename is for the workload file: sqlite and postmark make their own files");
+        return print_error("--filename is for the workload file: sqlite and postmark make their own files");
     if (arguments->directory || job->keep)
-        return complain("--filename %s: leave out --directory and --keep, nothing is made", job->filename);
+        return print_error("--filename %s: leave out --directory and --keep, nothing is made", job->filename);
     if (stat(job->filename, &stat_of))
-        return complain("--filename %s: expected an existing file (%s)", job->filename, strerror(errno));
+        return print_error("--filename %s: expected an existing file (%s)", job->filename, strerror(errno));
     if (S_ISBLK(stat_of.st_mode) && !(arguments->raw && arguments->i_know))
-        return complain("--filename %s is a block device: give --raw --i-know to measure it, which destroys the "
-                        "data that the job overwrites",
-                        job->filename);
+        return print_error("--filename %s is a block device: give --raw --i-know to measure it, which destroys the "
+                           "data that the job overwrites",
+                           job->filename);
     if (!S_ISBLK(stat_of.st_mode) && !S_ISREG(stat_of.st_mode))
-        return complain("--filename %s: expected a regular file or a block device", job->filename);
+        return print_error("--filename %s: expected a regular file or a block device", job->filename);
     if (S_ISREG(stat_of.st_mode) && arguments->raw)
-        return complain("--raw: %s is no block device", job->filename);
+        return print_error("--raw: %s is no block device", job->filename);
     if (job->file.access != ACCESS_READ && !arguments->i_know)
-        return complain("--filename %s: the job would overwrite it; give --i-know to allow this", job->filename);
+        return print_error("--filename %s: the job would overwrite it; give --i-know to allow this", job->filename);
     if (job->file.access == ACCESS_APPEND || job->file.layout != LAYOUT_WRITTEN)
-        return complain("--filename %s: it has a size already; leave out append, --overwrite and --fallocate",
-                        job->filename);
+        return print_error("--filename %s: it has a size already; leave out append, --overwrite and --fallocate",
+                           job->filename);
     return 0;
 }
 
 static int check_record(const struct file_job *job)
 {
     if (job->size < job->record)
-        return complain("--size: %" PRId64 " bytes are smaller than one record of %" PRId64, job->size, job->record);
+        return print_error("--size: %" PRId64 " bytes are smaller than one record of %" PRId64, job->size, job->record);
     if (job->size % job->record)
-        return complain("--size: %" PRId64 " bytes are not a multiple of records of %" PRId64 " bytes", job->size,
-                        job->record);
+        return print_error("--size: %" PRId64 " bytes are not a multiple of records of %" PRId64 " bytes", job->size,
+                           job->record);
     if ((job->mode.open_flags & O_DIRECT) && job->record % SECTOR)
-        return complain("--bs: direct I/O needs a multiple of %d bytes, not %" PRId64, SECTOR, job->record);
+        return print_error("--bs: direct I/O needs a multiple of %d bytes, not %" PRId64, SECTOR, job->record);
     return 0;
 }
 
@@ -59,10 +59,10 @@ static int check_loops(const struct bench_job *job, const struct arguments *argu
     int64_t records;
 
     if (given(arguments->loops) && (job->ops || job->duration_ns))
-        return complain("--loops: it cannot be combined with --number_ios or --runtime");
+        return print_error("--loops: it cannot be combined with --number_ios or --runtime");
     if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
         __builtin_mul_overflow(records, job->threads, &records))
-        return complain("--loops %" PRId64 ": too many records; use fewer", job->file.loops);
+        return print_error("--loops %" PRId64 ": too many records; use fewer", job->file.loops);
     return 0;
 }
 
@@ -72,27 +72,27 @@ static int check_access(const struct bench_job *job, const struct arguments *arg
     bool reads = file->access == ACCESS_READ;
 
     if (given(arguments->rwmixread) && file->access != ACCESS_MIXED)
-        return complain("--rwmixread is for --rw rw and randrw");
+        return print_error("--rwmixread is for --rw rw and randrw");
     if (given(arguments->overlap) && file->overlap && !file->random)
-        return complain("--overlap is for random access: a sequence visits each offset once");
+        return print_error("--overlap is for random access: a sequence visits each offset once");
     if (reads && (given(arguments->compress) || given(arguments->dedupe)))
-        return complain("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
+        return print_error("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
     if (reads && given(arguments->end_fsync) && arguments->end_fsync)
-        return complain("--end_fsync is for jobs that write");
+        return print_error("--end_fsync is for jobs that write");
     if (reads && given(arguments->verify))
-        return complain("--verify is for jobs that write");
+        return print_error("--verify is for jobs that write");
     if ((reads || file->access == ACCESS_MIXED) && file->layout != LAYOUT_WRITTEN)
-        return complain(
+        return print_error(
             "--overwrite 0 and --fallocate are for jobs that only write: reads need a file that is written");
     if (file->access == ACCESS_APPEND && file->layout == LAYOUT_WRITTEN)
-        return complain("--overwrite 1: --rw append starts with an empty file");
+        return print_error("--overwrite 1: --rw append starts with an empty file");
     return 0;
 }
 
 static int check_file(const struct bench_job *job, const struct arguments *arguments)
 {
     if (job->compat_rng && (!job->file.random || job->file.access == ACCESS_MIXED))
-        return complain("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
+        return print_error("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
     return check_record(&job->file) || check_access(job, arguments) || check_loops(job, arguments) ? -1 : 0;
 }
 
@@ -101,45 +101,46 @@ static int check_sqlite(const struct bench_job *job, const struct arguments *arg
     const struct sqlite_job *sqlite = &job->sqlite;
 
     if (sqlite->page & (sqlite->page - 1))
-        return complain("--page-size %" PRId64 ": expected a power of two", sqlite->page);
+        return print_error("--page-size %" PRId64 ": expected a power of two", sqlite->page);
     if (arguments->mix && sqlite->op != SQLITE_OP_MIXED)
-        return complain("--mix is for --sqlite-op mixed");
+        return print_error("--mix is for --sqlite-op mixed");
     if (!(sqlite->mix[0] || sqlite->mix[1] || sqlite->mix[2] || sqlite->mix[3]))
-        return complain("--mix %s: at least one weight must be more than 0", arguments->mix);
+        return print_error("--mix %s: at least one weight must be more than 0", arguments->mix);
     if (arguments->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
-        return complain("--checkpoint is for --journal-mode WAL");
+        return print_error("--checkpoint is for --journal-mode WAL");
     if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
-        return complain("--random-order is for inserts: other operations always have a random order");
+        return print_error("--random-order is for inserts: other operations always have a random order");
     if (job->compat_rng)
-        return complain("--compat-rng is for file: Mobibench's keys come from the C library's rand()");
+        return print_error("--compat-rng is for file: Mobibench's keys come from the C library's rand()");
     return 0;
 }
 
 static int check_postmark(const struct bench_job *job)
 {
     if (job->postmark.least < 1 || job->postmark.least > job->postmark.most)
-        return complain("--file-size %" PRId64 ":%" PRId64 ": expected LOW from 1 to HIGH", job->postmark.least,
-                        job->postmark.most);
+        return print_error("--file-size %" PRId64 ":%" PRId64 ": expected LOW from 1 to HIGH", job->postmark.least,
+                           job->postmark.most);
     if (job->postmark.files < job->threads)
-        return complain("--files %" PRId64 ": fewer than the %" PRId64 " workers", job->postmark.files, job->threads);
+        return print_error("--files %" PRId64 ": fewer than the %" PRId64 " workers", job->postmark.files,
+                           job->threads);
     if (job->shared)
-        return complain("--shared is for file and sqlite: postmark's workers have directories of their own");
+        return print_error("--shared is for file and sqlite: postmark's workers have directories of their own");
     if (job->compat_rng)
-        return complain("--compat-rng is for file: Mobibench has no PostMark");
+        return print_error("--compat-rng is for file: Mobibench has no PostMark");
     return 0;
 }
 
 static int check_ends(const struct bench_job *job, const struct arguments *arguments)
 {
     if (job->ops && job->ops < job->threads)
-        return complain("%s %" PRId64 ": fewer than the %" PRId64 " workers (--numjobs)",
-                        job->workload == BENCH_FILE ? "--number_ios" : "--transactions", job->ops, job->threads);
+        return print_error("%s %" PRId64 ": fewer than the %" PRId64 " workers (--numjobs)",
+                           job->workload == BENCH_FILE ? "--number_ios" : "--transactions", job->ops, job->threads);
     if (job->warmup_ns && !job->duration_ns)
-        return complain("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
+        return print_error("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
     if (job->rate && job->think_ns)
-        return complain("--rate_iops says when operations are due: leave out --thinktime");
+        return print_error("--rate_iops says when operations are due: leave out --thinktime");
     if (job->compat_rng && given(arguments->randseed))
-        return complain("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
+        return print_error("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
     return 0;
 }
 
@@ -152,7 +153,7 @@ static int check_output(const char *path)
     if (!path)
         return 0;
     if (!strcmp(path, "-"))
-        return complain("--record -: standard output has the results; name a file");
+        return print_error("--record -: standard output has the results; name a file");
     file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (file >= 0) {
         close(file);
@@ -161,7 +162,7 @@ static int check_output(const char *path)
     snprintf(above, sizeof above, "%s", path);
     if (errno == ENOENT && !access(dirname(above), W_OK | X_OK))
         return 0;
-    return complain("--record %s: cannot be written (%s)", path, strerror(errno));
+    return print_error("--record %s: cannot be written (%s)", path, strerror(errno));
 }
 
 int job_check(const struct bench_job *job, const struct arguments *arguments)

@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/modes.h"
 #include "iobench/options.h"
 
@@ -34,7 +34,7 @@ static int which(const char *option, const char *text, const char *const *words,
             return index;
         snprintf(list + length, sizeof list - length, "%s%s", index ? ", " : "", words[index]);
     }
-    return complain("--%s %s: expected one of %s", option, text, list);
+    return print_error("--%s %s: expected one of %s", option, text, list);
 }
 
 /* Parse `count` numbers separated by `between`, and nothing else. */
@@ -89,9 +89,9 @@ static int make_range(struct file_job *job, const char *text)
         if (word[-1] != ',')
             break;
     }
-    return complain("--sync_file_range %s: expected words of wait_before, write and wait_after with commas between "
-                    "them, then :N",
-                    text);
+    return print_error("--sync_file_range %s: expected words of wait_before, write and wait_after with commas between "
+                       "them, then :N",
+                       text);
 }
 
 /* Set the sync after writes from fio's options; at most one of them may be given. */
@@ -100,7 +100,7 @@ static int make_after(struct file_job *job, const struct arguments *arguments)
     int64_t fsync = or_else(arguments->fsync, 0), fdatasync = or_else(arguments->fdatasync, 0);
 
     if ((fsync != 0) + (fdatasync != 0) + (arguments->sync_file_range != NULL) > 1)
-        return complain("--fsync, --fdatasync and --sync_file_range: give one of them");
+        return print_error("--fsync, --fdatasync and --sync_file_range: give one of them");
     if (fsync || fdatasync) {
         job->mode.after = fsync ? AFTER_FSYNC : AFTER_FDATASYNC;
         job->after_every = fsync ? fsync : fdatasync;
@@ -115,12 +115,13 @@ static int make_named_mode(struct file_job *job, const struct arguments *argumen
 {
     if (given(arguments->direct) || given(arguments->sync) || given(arguments->fsync) || given(arguments->fdatasync) ||
         arguments->sync_file_range)
-        return complain("--mode %s says it all: leave out --direct, --sync, --fsync, --fdatasync and --sync_file_range",
-                        arguments->mode);
+        return print_error(
+            "--mode %s says it all: leave out --direct, --sync, --fsync, --fdatasync and --sync_file_range",
+            arguments->mode);
     if (!mode_by_name(arguments->mode, &job->mode))
-        return complain("--mode %s: expected buffered, osync, odsync, fsync, fdatasync, direct, direct_osync, mmap, "
-                        "mmap_async, mmap_sync, sync_file_range, rwf_dsync, fbarrier or fdatabarrier",
-                        arguments->mode);
+        return print_error("--mode %s: expected buffered, osync, odsync, fsync, fdatasync, direct, direct_osync, mmap, "
+                           "mmap_async, mmap_sync, sync_file_range, rwf_dsync, fbarrier or fdatabarrier",
+                           arguments->mode);
     return 0;
 }
 
@@ -134,10 +135,10 @@ static int make_engine(struct bench_job *job, const struct arguments *arguments)
     job->engine = bench_engine_find(job->workload, name);
     if (!job->engine) {
         bench_engine_names(job->workload, names);
-        return complain("--ioengine %s: expected one of %s", name, names);
+        return print_error("--ioengine %s: expected one of %s", name, names);
     }
     if (arguments->mode && mode->mapped != job->engine->maps)
-        return complain("--mode %s and --ioengine contradict each other", arguments->mode);
+        return print_error("--mode %s and --ioengine contradict each other", arguments->mode);
     mode->mapped = job->engine->maps;
     return 0;
 }
@@ -170,7 +171,7 @@ static int64_t named_bytes(const char *path)
     int64_t bytes = file < 0 ? -1 : lseek(file, 0, SEEK_END);
 
     if (bytes < 0)
-        complain("--filename %s: cannot be read (%s)", path, strerror(errno));
+        print_error("--filename %s: cannot be read (%s)", path, strerror(errno));
     if (file >= 0)
         close(file);
     return bytes;
@@ -188,9 +189,9 @@ static int make_size(struct bench_job *job, const struct arguments *arguments)
     else if (DEFAULT_BYTES % (files * job->file.record) == 0)
         job->file.size = DEFAULT_BYTES / files;
     else
-        return complain("--size: 1 MiB for all files together (the default) cannot be %" PRId64 " file%s of whole "
-                        "records of %" PRId64 " bytes; give the --size of each file",
-                        files, files > 1 ? "s" : "", job->file.record);
+        return print_error("--size: 1 MiB for all files together (the default) cannot be %" PRId64 " file%s of whole "
+                           "records of %" PRId64 " bytes; give the --size of each file",
+                           files, files > 1 ? "s" : "", job->file.record);
     return job->file.size < 0 ? -1 : 0;
 }
 
@@ -218,7 +219,7 @@ static int make_checkpoint(struct sqlite_job *job, const char *text)
     if (!strcmp(job->checkpoint, "auto") || !strcmp(job->checkpoint, "none") ||
         (numbers(job->checkpoint, 0, &every, 1) && every > 0))
         return 0;
-    return complain("--checkpoint %s: expected auto, none, or after how many transactions", text);
+    return print_error("--checkpoint %s: expected auto, none, or after how many transactions", text);
 }
 
 static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
@@ -233,7 +234,7 @@ static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
     if (op < 0 || journal < 0 || sync < 0 || make_checkpoint(sqlite, arguments->checkpoint))
         return -1;
     if (!numbers(arguments->mix ? arguments->mix : "1:1:1:1", ':', sqlite->mix, 4))
-        return complain("--mix %s: expected four weights, of insert:update:delete:select", arguments->mix);
+        return print_error("--mix %s: expected four weights, of insert:update:delete:select", arguments->mix);
     sqlite->op = (enum sqlite_op)op;
     sqlite->journal_mode = journals[journal];
     sqlite->synchronous = sqlite_synchronous[sync];
@@ -256,7 +257,7 @@ static int make_postmark(struct bench_job *job, const struct arguments *argument
     int64_t sizes[2];
 
     if (!numbers(arguments->file_size ? arguments->file_size : "500:10000", ':', sizes, 2))
-        return complain("--file-size %s: expected LOW:HIGH in bytes", arguments->file_size);
+        return print_error("--file-size %s: expected LOW:HIGH in bytes", arguments->file_size);
     postmark->least = sizes[0];
     postmark->most = sizes[1];
     postmark->files = or_else(arguments->files, 500);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "common/payload.h"
 #include "iobench/run_files.h"
@@ -22,13 +22,13 @@ static int write_whole(const struct bench_job *job, int file, const char *path, 
                               RNG_LAYOUT, worker);
 
     if (result < 0 || !buffer)
-        result = complain("no memory for the payload");
+        result = print_error("no memory for the payload");
     while (result == 0 && left > 0 && !bench_stopping()) {
         size_t bytes = (size_t)(left < FILL_BYTES ? left : FILL_BYTES);
 
         payload_fill(&payload, buffer, bytes);
         if (write_all(file, buffer, bytes) < 0)
-            result = complain("%s: %s; it cannot be written as a whole", path, strerror(errno));
+            result = print_error("%s: %s; it cannot be written as a whole", path, strerror(errno));
         left -= (int64_t)bytes;
     }
     payload_close(&payload);
@@ -49,15 +49,15 @@ static int lay_out(const struct bench_job *job, int file, const char *path, uint
     struct stat about;
 
     if (fstat(file, &about) < 0)
-        return complain("%s: %s", path, strerror(errno));
+        return print_error("%s: %s", path, strerror(errno));
     if (job->file.layout == LAYOUT_WRITTEN && is_whole(job, file, &about))
         return 0;
     if (ftruncate(file, 0) < 0 || lseek(file, 0, SEEK_SET) < 0)
-        return complain("%s: %s; it cannot be emptied", path, strerror(errno));
+        return print_error("%s: %s; it cannot be emptied", path, strerror(errno));
     if (job->file.layout == LAYOUT_WRITTEN)
         return write_whole(job, file, path, worker);
     if (job->file.layout == LAYOUT_ALLOCATED && fallocate(file, 0, 0, (off_t)job->file.size) < 0)
-        return complain("%s: %s; it cannot be allocated: try --fallocate none", path, strerror(errno));
+        return print_error("%s: %s; it cannot be allocated: try --fallocate none", path, strerror(errno));
     return 0;
 }
 
@@ -67,10 +67,10 @@ int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker
     int result;
 
     if (file < 0)
-        return complain("%s: %s; the run's file cannot be made", path, strerror(errno));
+        return print_error("%s: %s; the run's file cannot be made", path, strerror(errno));
     result = lay_out(job, file, path, worker);
     if (fsync(file) < 0 && result == 0)
-        result = complain("%s: %s; it does not reach its device", path, strerror(errno));
+        result = print_error("%s: %s; it does not reach its device", path, strerror(errno));
     close(file);
     return result;
 }

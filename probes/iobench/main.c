@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/record.h"
 #include "iobench/bench.h"
 #include "iobench/meter.h"
@@ -191,6 +191,6 @@ int main(int argc, char **argv)
     if (!failed)
         failed = act(&plan, argc, argv);
     if (fflush(stdout) || ferror(stdout))
-        failed = complain("standard output: %s", strerror(errno));
+        failed = print_error("standard output: %s", strerror(errno));
     return failed ? 1 : 0;
 }

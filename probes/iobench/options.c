@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/opts.h"
 
 #define MOST_BYTES  ((int64_t)1 << 50)
@@ -215,8 +215,8 @@ static int check_workload(void)
         if (!is_there(opt) || !strcmp(whose, EVERY) || !strcmp(whose, NO_JOB) ||
             strstr(whose, bench_workloads[arguments.workload]))
             continue;
-        return complain("%s is an option of iobench %s, and this is iobench %s", opts_call(opt, called), whose,
-                        bench_workloads[arguments.workload]);
+        return print_error("%s is an option of iobench %s, and this is iobench %s", opts_call(opt, called), whose,
+                           bench_workloads[arguments.workload]);
     }
     return 0;
 }
@@ -232,7 +232,7 @@ static int take_workload(char **argv)
             arguments.workload = (enum bench_workload)index;
             return 1;
         }
-    return complain("%s: expected file, sqlite, postmark or an option; see --help", argv[1]);
+    return print_error("%s: expected file, sqlite, postmark or an option; see --help", argv[1]);
 }
 
 static int take_words(int argc, char **argv)
@@ -245,7 +245,7 @@ static int take_words(int argc, char **argv)
     if (first < 0)
         return -1;
     if (first < argc - skipped)
-        return complain("%s: expected an option; the workload comes first", argv[skipped + first]);
+        return print_error("%s: expected an option; the workload comes first", argv[skipped + first]);
     if (!skipped && arguments.sqlite_op)
         arguments.workload = BENCH_SQLITE; /* the option implies it */
     return check_workload();
@@ -255,7 +255,7 @@ int plan_parse(struct bench_plan *plan, int argc, char **argv)
 {
     *plan = (struct bench_plan){0};
     if (argc < 2)
-        return complain("name a workload: `iobench file` measures files with the defaults; see --help");
+        return print_error("name a workload: `iobench file` measures files with the defaults; see --help");
     forget();
     if (take_words(argc, argv))
         return -1;

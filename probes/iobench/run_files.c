@@ -15,7 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 static bool only_read(const struct bench_job *job)
 {
@@ -28,12 +28,13 @@ static bool only_read(const struct bench_job *job)
 static int check_file(const struct bench_job *job, const struct stat *about)
 {
     if (S_ISBLK(about->st_mode) && !job->raw)
-        return complain("%s is a block device; everything on it may be lost: add --raw --i-know if that is meant",
-                        job->filename);
+        return print_error("%s is a block device; everything on it may be lost: add --raw --i-know if that is meant",
+                           job->filename);
     if (!S_ISBLK(about->st_mode) && !S_ISREG(about->st_mode))
-        return complain("%s is neither a file nor a block device", job->filename);
+        return print_error("%s is neither a file nor a block device", job->filename);
     if (S_ISREG(about->st_mode) && !only_read(job) && !job->overwrite)
-        return complain("%s is there already and would be overwritten: add --i-know if that is meant", job->filename);
+        return print_error("%s is there already and would be overwritten: add --i-know if that is meant",
+                           job->filename);
     return 0;
 }
 
@@ -47,8 +48,8 @@ static int claim_device(struct bench_run *run)
     if (run->held >= 0)
         return 0;
     if (errno == EBUSY)
-        return complain("%s is mounted or held by another device; unmount it first", job->filename);
-    return complain("%s: %s", job->filename, strerror(errno));
+        return print_error("%s is mounted or held by another device; unmount it first", job->filename);
+    return print_error("%s: %s", job->filename, strerror(errno));
 }
 
 static int take_file(struct bench_run *run)
@@ -56,7 +57,8 @@ static int take_file(struct bench_run *run)
     struct stat about;
 
     if (stat(run->job->filename, &about) < 0)
-        return complain("%s: %s; --filename names a file or device that is there", run->job->filename, strerror(errno));
+        return print_error("%s: %s; --filename names a file or device that is there", run->job->filename,
+                           strerror(errno));
     if (check_file(run->job, &about) < 0)
         return -1;
     return S_ISBLK(about.st_mode) ? claim_device(run) : 0;
@@ -69,7 +71,7 @@ static int make_parent(struct bench_run *run)
     if (mkdir(directory, 0777) == 0)
         run->made_parent = true;
     else if (errno != EEXIST)
-        return complain("%s: %s; give a directory that is there, or a new one in it", directory, strerror(errno));
+        return print_error("%s: %s; give a directory that is there, or a new one in it", directory, strerror(errno));
     return 0;
 }
 
@@ -81,7 +83,7 @@ static int make_own(struct bench_run *run)
     errno = ENAMETOOLONG;
     if (length >= (int)sizeof run->directory ||
         (run->job->keep ? mkdir(run->directory, 0700) < 0 && errno != EEXIST : !mkdtemp(run->directory))) {
-        complain("%s: %s; the run needs a directory of its own in it", run->job->directory, strerror(errno));
+        print_error("%s: %s; the run needs a directory of its own in it", run->job->directory, strerror(errno));
         run->directory[0] = '\0';
         return -1;
     }
@@ -96,11 +98,11 @@ static int hold_own(struct bench_run *run)
 
     run->held = open(run->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (run->held < 0 || fstat(run->held, &about) < 0)
-        return complain("%s: %s", run->directory, strerror(errno));
+        return print_error("%s: %s", run->directory, strerror(errno));
     if (run->job->keep && about.st_uid != geteuid())
-        return complain("%s belongs to another user; remove it", run->directory);
+        return print_error("%s belongs to another user; remove it", run->directory);
     if (flock(run->held, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        return complain("%s is in use by another iobench; wait for its end", run->directory);
+        return print_error("%s is in use by another iobench; wait for its end", run->directory);
     return 0;
 }
 
@@ -204,12 +206,12 @@ int files_leave(struct bench_run *run)
     int result = 0;
 
     if (run->directory[0] && !run->job->keep && remove_own(run) < 0)
-        result = complain("%s: %s; remove it yourself", run->directory, strerror(errno));
+        result = print_error("%s: %s; remove it yourself", run->directory, strerror(errno));
     if (run->held >= 0)
         close(run->held);
     run->held = -1;
     if (run->made_parent && !run->job->keep && rmdir(run->job->directory) < 0 && !result)
-        result = complain("%s: %s; remove it yourself", run->job->directory, strerror(errno));
+        result = print_error("%s: %s; remove it yourself", run->job->directory, strerror(errno));
     return result;
 }
 
@@ -219,14 +221,14 @@ int files_room(const char *directory, int64_t bytes)
     int64_t room, wanted;
 
     if (statvfs(directory, &filesystem) < 0)
-        return complain("%s: %s; its free space cannot be read", directory, strerror(errno));
+        return print_error("%s: %s; its free space cannot be read", directory, strerror(errno));
     room = (int64_t)filesystem.f_bavail * (int64_t)filesystem.f_frsize;
     if (__builtin_add_overflow(bytes, bytes / 20, &wanted))
         wanted = INT64_MAX;
     if (wanted <= room)
         return 0;
-    return complain("%s: %" PRId64 " bytes are free, but the run needs %" PRId64 "; ask for less, or make room",
-                    directory, room, wanted);
+    return print_error("%s: %" PRId64 " bytes are free, but the run needs %" PRId64 "; ask for less, or make room",
+                       directory, room, wanted);
 }
 
 /* -- a file ------------------------------------------------------------------------------------------------------- */

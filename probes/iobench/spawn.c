@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/workers.h"
 
 #define MILLISECOND_NS 1000000
@@ -219,15 +219,15 @@ int spawn_start(struct spawn *spawn, struct bench_run *run)
     spawn->run = run;
     spawn->news[0] = spawn->news[1] = spawn->gate[0] = spawn->gate[1] = -1;
     if (pipe2(spawn->news, O_CLOEXEC | O_NONBLOCK) < 0)
-        return complain("no pipe for workers: %s", strerror(errno));
+        return print_error("no pipe for workers: %s", strerror(errno));
     if (pipe2(spawn->gate, O_CLOEXEC) < 0)
-        return complain("no pipe for workers: %s", strerror(errno));
+        return print_error("no pipe for workers: %s", strerror(errno));
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
     allow_files();
     error = start_all(spawn);
-    return error ? complain("only %d of %d workers can be started: %s; ask for fewer", nr_running(spawn),
-                            run->nr_workers, strerror(error))
+    return error ? print_error("only %d of %d workers can be started: %s; ask for fewer", nr_running(spawn),
+                               run->nr_workers, strerror(error))
                  : 0;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/workers.h"
 
 /* In memory shared with worker processes, because a signal reaches only one process. */
@@ -32,7 +32,7 @@ int workers_catch_signals(void)
     void *memory = mmap(NULL, sizeof *stopping, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED)
-        return complain("no memory for signals: %s", strerror(errno));
+        return print_error("no memory for signals: %s", strerror(errno));
     stopping = memory;
     sigemptyset(&action.sa_mask);
     for (size_t index = 0; index < sizeof endings / sizeof *endings; index++)

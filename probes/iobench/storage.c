@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "common/mounts.h"
 #include "common/topology.h"
@@ -127,7 +127,7 @@ int storage_of(const char *path, struct storage *storage)
 
         if (file >= 0)
             close(file);
-        return complain("%s: %s; give a path that is there", path, strerror(error));
+        return print_error("%s: %s; give a path that is there", path, strerror(error));
     }
     if (S_ISBLK(about.st_mode))
         storage->dev = about.st_rdev;

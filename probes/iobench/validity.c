@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/workers.h"
 
 int bench_invalidate(struct bench_run *run, const char *format, ...)
@@ -15,7 +15,7 @@ int bench_invalidate(struct bench_run *run, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(run->invalid, sizeof run->invalid, format, arguments);
     va_end(arguments);
-    return complain("%s", run->invalid);
+    return print_error("%s", run->invalid);
 }
 
 /* Empty files are both cold and warm. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/procfs.h"
 #include "iobench/run_files.h"
 #include "iobench/spawn.h"
@@ -68,8 +68,8 @@ int workers_check(const struct bench_job *job)
     int64_t room = room_for_windows(job);
 
     if (job->interval_ns && job->duration_ns / job->interval_ns >= room)
-        return complain("--interval: --runtime has more than %" PRId64 " windows for each worker; ask for longer ones",
-                        room);
+        return print_error(
+            "--interval: --runtime has more than %" PRId64 " windows for each worker; ask for longer ones", room);
     return 0;
 }
 
@@ -135,7 +135,7 @@ struct bench_run *workers_make(const struct bench_job *job, int32_t repeat)
     struct workers *workers = shared_memory(1, sizeof *workers);
 
     if (!workers) {
-        complain("no memory for a run: %s", strerror(errno));
+        print_error("no memory for a run: %s", strerror(errno));
         return NULL;
     }
     workers->run.job = job;
@@ -145,8 +145,8 @@ struct bench_run *workers_make(const struct bench_job *job, int32_t repeat)
     workers->run.cache.by = "none";
     workers->run.rows_expected = workers->run.rows_found = -1;
     if (take_memory(workers, job) < 0) {
-        complain("no memory for %d workers: %s; ask for fewer, or for fewer windows and no log of operations",
-                 workers->run.nr_workers, strerror(errno));
+        print_error("no memory for %d workers: %s; ask for fewer, or for fewer windows and no log of operations",
+                    workers->run.nr_workers, strerror(errno));
         workers_free(&workers->run);
         return NULL;
     }
@@ -167,10 +167,10 @@ void workers_free(struct bench_run *run)
 }
 
 /* Mark the run as invalid with the last printed error. */
-static int take_complaint(struct bench_run *run)
+static int take_last_error(struct bench_run *run)
 {
     if (!run->invalid[0])
-        snprintf(run->invalid, sizeof run->invalid, "%.*s", BENCH_TEXT - 1, complained());
+        snprintf(run->invalid, sizeof run->invalid, "%.*s", BENCH_TEXT - 1, last_error());
     return -1;
 }
 
@@ -182,7 +182,7 @@ static int load(struct bench_run *run)
         return workers_check_cache(run);
     if (bench_stopping())
         return -1;
-    return take_complaint(run);
+    return take_last_error(run);
 }
 
 /* -- while workers work -------------------------------------------------------------------------------------------- */
@@ -306,7 +306,7 @@ static int work(struct bench_run *run, const struct storage *storage,
     bool started = spawn_start(spawn, run) == 0;
 
     if (!started) {
-        take_complaint(run);
+        take_last_error(run);
         atomic_store(&run->stopping, true);
     }
     while (started && !spawn_wait(spawn, PHASE_READY, INT64_MAX))
@@ -332,7 +332,7 @@ static int run_engine(struct bench_run *run, const struct storage *storage,
     if (result == 0)
         result = work(run, storage, show, context);
     if (result == 0 && !run->interrupted && run->job->engine->verify && run->job->engine->verify(run) < 0)
-        result = take_complaint(run);
+        result = take_last_error(run);
     run->job->engine->unload(run);
     return result;
 }
@@ -341,10 +341,10 @@ int workers_run(struct bench_run *run, const struct storage *storage,
                 void (*show)(const struct workers_progress *progress, void *context), void *context)
 {
     if (files_enter(run) < 0)
-        return take_complaint(run);
+        return take_last_error(run);
     run_engine(run, storage, show, context);
     if (files_leave(run) < 0)
-        take_complaint(run);
+        take_last_error(run);
     if (bench_stopping()) {
         run->interrupted = true;
         bench_invalidate(run, "it was interrupted by a signal");

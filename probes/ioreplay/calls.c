@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "ioreplay/flags.h"
 #include "ioreplay/shapes.h"
 
@@ -272,7 +272,7 @@ int replay_place_open(struct replay_place *place, const struct replay_program *p
     if (place->descriptors && place->mappings)
         return 0;
     replay_place_close(place);
-    return complain("no memory for %" PRIu32 " descriptors", program->nr_descriptors);
+    return print_error("no memory for %" PRIu32 " descriptors", program->nr_descriptors);
 }
 
 void replay_place_close(struct replay_place *place)

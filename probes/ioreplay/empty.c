@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 struct emptying {
     const struct sandbox *sandbox;
@@ -137,7 +137,7 @@ int sandbox_empty(const struct sandbox *sandbox)
     if (!entries) {
         if (again >= 0)
             close(again);
-        return complain("%s: %s; remove its contents yourself", sandbox->shown, strerror(errno));
+        return print_error("%s: %s; remove its contents yourself", sandbox->shown, strerror(errno));
     }
     do {
         emptying.removed = false;
@@ -150,5 +150,5 @@ int sandbox_empty(const struct sandbox *sandbox)
     closedir(entries);
     if (!emptying.error)
         return 0;
-    return complain("%s/%s: %s; remove it yourself", sandbox->shown, emptying.name, strerror(emptying.error));
+    return print_error("%s/%s: %s; remove it yourself", sandbox->shown, emptying.name, strerror(emptying.error));
 }

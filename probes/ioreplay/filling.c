@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 
 #define CHUNK_BYTES (1 << 20)
@@ -13,7 +13,7 @@ void replay_filling_open(struct replay_filling *filling, int64_t all, replay_sho
 {
     *filling = (struct replay_filling){.chunk = grow(NULL, CHUNK_BYTES, 1), .all = all, .show = show};
     if (payload_open(&filling->payload, CHUNK_BYTES, 0, 0, SEED, RNG_LAYOUT, 0)) {
-        complain("no memory for the contents of files");
+        print_error("no memory for the contents of files");
         exit(1);
     }
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/mounts.h"
 #include "common/opts.h"
 #include "common/page_cache.h"
@@ -110,7 +110,7 @@ static int enter(struct stage *stage, const struct command *command, const struc
     }
     show_end();
     if (failed && replay_stop_requested(0))
-        complain("a signal ended it while it created files; nothing was replayed");
+        print_error("a signal ended it while it created files; nothing was replayed");
     return failed ? -1 : 0;
 }
 
@@ -182,8 +182,8 @@ static int replay_in(const struct stage *stage, const struct command *command, c
     if (run.outcomes && run.done && report_results(&report, record))
         failed = -1;
     if (!failed && run.interrupted)
-        failed = complain("a signal ended it early: %" PRId64 " of %" PRId64 " operations were done", report.tally.done,
-                          report.tally.operations);
+        failed = print_error("a signal ended it early: %" PRId64 " of %" PRId64 " operations were done",
+                             report.tally.done, report.tally.operations);
     replay_run_free(&run);
     mounts_release(&mount);
     return failed;
@@ -229,14 +229,14 @@ static int take_scale(struct command *command)
     double scale;
 
     if (!command->scale && command->mode == REPLAY_SCALED)
-        return complain("--mode scaled needs --scale X: how many times as fast as recorded");
+        return print_error("--mode scaled needs --scale X: how many times as fast as recorded");
     if (!command->scale)
         return 0;
     if (command->mode != REPLAY_SCALED)
-        return complain("--scale needs --mode scaled");
+        return print_error("--scale needs --mode scaled");
     scale = strtod(command->scale, &end);
     if (end == command->scale || *end || !(scale >= 0.001 && scale <= 1e6))
-        return complain("--scale %s: expected a number from 0.001 to 1000000", command->scale);
+        return print_error("--scale %s: expected a number from 0.001 to 1000000", command->scale);
     command->scale_ppm = (int64_t)(scale * 1e6 + 0.5);
     return 0;
 }
@@ -245,25 +245,25 @@ static int take_operands(struct command *command, char **operands)
 {
     command->program = operands[0];
     if (!command->program)
-        return complain("name the program to replay; see --help");
+        return print_error("name the program to replay; see --help");
     command->directory = operands[1];
     if (command->directory && operands[2])
-        return complain("%s: more than one directory; options come before the program", operands[2]);
+        return print_error("%s: more than one directory; options come before the program", operands[2]);
     if (command->target && command->directory)
-        return complain("%s: --target replaces the directory; leave out one of them", command->directory);
+        return print_error("%s: --target replaces the directory; leave out one of them", command->directory);
     if (command->allowed && !command->target)
-        return complain("--allow-device needs --target");
+        return print_error("--allow-device needs --target");
     return take_scale(command);
 }
 
 static int check_place(const struct command *command, const struct replay_program *program)
 {
     if (program->is_device && !command->target)
-        return complain("%s has requests of a block device: give --target FILE, or a device", command->program);
+        return print_error("%s has requests of a block device: give --target FILE, or a device", command->program);
     if (!program->is_device && command->target)
-        return complain("%s has operations on files: name a directory instead of --target", command->program);
+        return print_error("%s has operations on files: name a directory instead of --target", command->program);
     if (!command->target && !command->directory)
-        return complain("name a directory to replay in, either empty or new");
+        return print_error("name a directory to replay in, either empty or new");
     return 0;
 }
 
@@ -324,6 +324,6 @@ int main(int argc, char **argv)
     else
         failed = load_and_act(&command, argv + first);
     if (fflush(stdout) || ferror(stdout))
-        failed = complain("standard output: %s", strerror(errno));
+        failed = print_error("standard output: %s", strerror(errno));
     return failed ? 1 : 0;
 }

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/utf8.h"
 #include "common/words.h"
 #include "ioreplay/target.h"
@@ -73,9 +73,9 @@ int replay_plan_allow_descriptors(const struct replay_plan *plan, uint32_t nr_th
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return 0;
     if (limit.rlim_cur < needed)
-        return complain("the program has %" PRId64 " files open at once, and this process may have %" PRIu64
-                        "; raise the limit to %" PRIu64 " (ulimit -n)",
-                        plan->descriptors, (uint64_t)limit.rlim_cur, (uint64_t)needed);
+        return print_error("the program has %" PRId64 " files open at once, and this process may have %" PRIu64
+                           "; raise the limit to %" PRIu64 " (ulimit -n)",
+                           plan->descriptors, (uint64_t)limit.rlim_cur, (uint64_t)needed);
     grow_table(wanted < limit.rlim_cur ? wanted : limit.rlim_cur);
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "common/page_cache.h"
 
@@ -28,7 +28,7 @@ static const char *path_of(const struct populating *populating, const struct rep
 
 static int fail(const struct populating *populating, const struct replay_file *file, const char *what, int error)
 {
-    return complain("%s/%s: %s; %s", populating->sandbox->shown, path_of(populating, file), strerror(-error), what);
+    return print_error("%s/%s: %s; %s", populating->sandbox->shown, path_of(populating, file), strerror(-error), what);
 }
 
 /* -- free space ------------------------------------------------------------------------------------------------- */
@@ -83,16 +83,16 @@ static int check_room(const struct populating *populating)
     int64_t needed, room;
 
     if (fstatvfs(populating->sandbox->beneath.directory, &about) < 0)
-        return complain("%s: %s; its free space cannot be read", populating->sandbox->shown, strerror(errno));
+        return print_error("%s: %s; its free space cannot be read", populating->sandbox->shown, strerror(errno));
     needed = room_needed(populating, (int64_t)about.f_frsize);
     room = (int64_t)about.f_bavail * (int64_t)about.f_frsize;
     if (needed > room)
-        return complain("%s: %" PRId64 " bytes are free, but the program's files need %" PRId64 "; make room",
-                        populating->sandbox->shown, room, needed);
+        return print_error("%s: %" PRId64 " bytes are free, but the program's files need %" PRId64 "; make room",
+                           populating->sandbox->shown, room, needed);
     if (about.f_files && populating->program->nr_files > about.f_favail)
-        return complain("%s: %" PRIu64 " more files can be made, but the program needs %" PRIu32
-                        "; remove some of the filesystem",
-                        populating->sandbox->shown, (uint64_t)about.f_favail, populating->program->nr_files);
+        return print_error("%s: %" PRIu64 " more files can be made, but the program needs %" PRIu32
+                           "; remove some of the filesystem",
+                           populating->sandbox->shown, (uint64_t)about.f_favail, populating->program->nr_files);
     return 0;
 }
 
@@ -142,7 +142,7 @@ static int sync_all(const struct populating *populating)
 {
     if (syncfs(populating->sandbox->beneath.directory) == 0)
         return 0;
-    return complain("%s: %s; the program's files cannot be synced", populating->sandbox->shown, strerror(errno));
+    return print_error("%s: %s; the program's files cannot be synced", populating->sandbox->shown, strerror(errno));
 }
 
 static int drop(const struct populating *populating, const struct replay_file *file)

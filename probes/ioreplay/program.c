@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/complain.h"
 #include "common/crc.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "ioreplay/beneath.h"
 #include "ioreplay/sha256.h"
@@ -59,15 +59,15 @@ struct loader {
 /* Report a damaged file. Returns -1. */
 static int damaged(const struct loader *loader, const char *expected)
 {
-    return complain("%s: %s was expected; the file is damaged: get another copy, or make it again", loader->path,
-                    expected);
+    return print_error("%s: %s was expected; the file is damaged: get another copy, or make it again", loader->path,
+                       expected);
 }
 
 /* Report an error in row `number` of a table, if there is one. Returns -1 or 0. */
 static int check(const struct loader *loader, const char *table, uint32_t number, const char *wrong)
 {
-    return wrong ? complain("%s: %s %" PRIu32 ": %s was expected; make the program again with androstep program",
-                            loader->path, table, number, wrong)
+    return wrong ? print_error("%s: %s %" PRIu32 ": %s was expected; make the program again with androstep program",
+                               loader->path, table, number, wrong)
                  : 0;
 }
 
@@ -260,9 +260,9 @@ static int read_file(struct loader *loader)
     struct stat about;
 
     if (stat(loader->path, &about) || (S_ISREG(about.st_mode) && file_read(AT_FDCWD, loader->path, &loader->file)))
-        return complain("%s: cannot be read (%s)", loader->path, strerror(errno));
+        return print_error("%s: cannot be read (%s)", loader->path, strerror(errno));
     if (!S_ISREG(about.st_mode))
-        return complain("%s: is not a regular file; give a .rec file", loader->path);
+        return print_error("%s: is not a regular file; give a .rec file", loader->path);
     loader->program->data = loader->file.data;
     sha256_of(loader->file.data, loader->file.size, loader->program->sha256);
     return 0;
@@ -275,13 +275,13 @@ static int read_header(struct loader *loader)
     struct replay_program *program = loader->program;
 
     if (loader->file.size < sizeof magic || memcmp(header->magic, magic, sizeof magic) != 0)
-        return complain("%s: is not a replay program; make one with androstep program", loader->path);
+        return print_error("%s: is not a replay program; make one with androstep program", loader->path);
     if (loader->file.size < sizeof *header)
         return damaged(loader, "a complete header");
     if (header->version != VERSION)
-        return complain("%s: version %" PRIu32 " of the format, where %d was expected; make the program again with "
-                        "androstep program",
-                        loader->path, header->version, VERSION);
+        return print_error("%s: version %" PRIu32 " of the format, where %d was expected; make the program again with "
+                           "androstep program",
+                           loader->path, header->version, VERSION);
     if (crc32_of(0, loader->file.data + checked, loader->file.size - checked) != header->crc)
         return damaged(loader, "another checksum");
     if (header->is_device > 1 || header->duration_ns < 0 || header->nr_descriptors > header->nr_operations)

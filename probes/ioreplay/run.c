@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "ioreplay/order.h"
 #include "ioreplay/stop.h"
 
@@ -188,10 +188,10 @@ static int make_threads(struct workers *workers)
     if (!error)
         return 0;
     workers->run->result = -error;
-    return complain("thread %" PRIu32 " of %" PRIu32
-                    " could not be made: %s; see ulimit -u and -v, and threads-max and "
-                    "pid_max in /proc/sys/kernel",
-                    workers->made + 1, threads, strerror(error));
+    return print_error("thread %" PRIu32 " of %" PRIu32
+                       " could not be made: %s; see ulimit -u and -v, and threads-max and "
+                       "pid_max in /proc/sys/kernel",
+                       workers->made + 1, threads, strerror(error));
 }
 
 static void release(struct workers *workers)
@@ -351,8 +351,8 @@ int replay_run(struct replay_run *run, const struct replay_place *place, void (*
 
     if (failed) {
         run->result = -ENOMEM;
-        complain("no memory for %" PRIu32 " threads and the results of %" PRIu32 " operations",
-                 run->program->nr_threads, run->program->nr_operations);
+        print_error("no memory for %" PRIu32 " threads and the results of %" PRIu32 " operations",
+                    run->program->nr_threads, run->program->nr_operations);
     } else {
         prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
         failed = run_workers(&workers, show);

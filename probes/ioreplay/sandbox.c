@@ -11,7 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 /* -- opening ---------------------------------------------------------------------------------------------------- */
 
@@ -22,8 +22,8 @@ static int open_descriptors(struct sandbox *sandbox)
     sandbox->descriptors = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->descriptors >= 0 && fstatfs(sandbox->descriptors, &about) == 0 && about.f_type == PROC_SUPER_MAGIC)
         return 0;
-    return complain("/proc/self/fd cannot be read; it is needed to open files that nobody can exchange: "
-                    "mount proc on /proc");
+    return print_error("/proc/self/fd cannot be read; it is needed to open files that nobody can exchange: "
+                       "mount proc on /proc");
 }
 
 /* Split off the directory's name and open its parent. */
@@ -33,7 +33,7 @@ static int split(struct sandbox *sandbox, const char *directory)
     size_t length = strlen(directory);
 
     if (!whole)
-        return complain("no memory for the name of %s", directory);
+        return print_error("no memory for the name of %s", directory);
     while (length > 1 && whole[length - 1] == '/')
         whole[--length] = '\0';
     slash = strrchr(whole, '/');
@@ -43,7 +43,7 @@ static int split(struct sandbox *sandbox, const char *directory)
     sandbox->parent = open(slash ? whole : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     free(whole);
     if (sandbox->parent < 0 || !sandbox->name)
-        return complain("%s: %s; give a directory that is there, or a new one in it", directory, strerror(errno));
+        return print_error("%s: %s; give a directory that is there, or a new one in it", directory, strerror(errno));
     return 0;
 }
 
@@ -51,11 +51,11 @@ static int open_directory(struct sandbox *sandbox)
 {
     sandbox->made = mkdirat(sandbox->parent, sandbox->name, 0700) == 0;
     if (!sandbox->made && errno != EEXIST)
-        return complain("%s: %s; it cannot be made", sandbox->shown, strerror(errno));
+        return print_error("%s: %s; it cannot be made", sandbox->shown, strerror(errno));
     sandbox->beneath.directory =
         openat(sandbox->parent, sandbox->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (sandbox->made ? O_NOFOLLOW : 0));
     if (sandbox->beneath.directory < 0 || fstat(sandbox->beneath.directory, &sandbox->about) < 0)
-        return complain("%s: %s; a replay needs a directory", sandbox->shown, strerror(errno));
+        return print_error("%s: %s; a replay needs a directory", sandbox->shown, strerror(errno));
     return 0;
 }
 
@@ -97,11 +97,11 @@ static int check_empty(struct sandbox *sandbox)
     sandbox->has_lost_and_found = has_lost_and_found(sandbox);
     others = has_entries(sandbox->beneath.directory, ".", sandbox->has_lost_and_found ? LOST_AND_FOUND : "");
     if (others < 0)
-        return complain("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
+        return print_error("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
     if (others)
-        return complain("%s is not empty; remove its contents if a killed replay left them, or give an empty "
-                        "directory or the name of a new one",
-                        sandbox->shown);
+        return print_error("%s is not empty; remove its contents if a killed replay left them, or give an empty "
+                           "directory or the name of a new one",
+                           sandbox->shown);
     return 0;
 }
 
@@ -116,16 +116,17 @@ static bool is_root(const struct sandbox *sandbox)
 static int check_owner(const struct sandbox *sandbox)
 {
     if (is_root(sandbox))
-        return complain("%s is the root directory; give an empty directory, or the name of a new one", sandbox->shown);
+        return print_error("%s is the root directory; give an empty directory, or the name of a new one",
+                           sandbox->shown);
     if (!sandbox->made && sandbox->about.st_uid != geteuid())
-        return complain("%s belongs to another user; give the name of a new directory", sandbox->shown);
+        return print_error("%s belongs to another user; give the name of a new directory", sandbox->shown);
     return 0;
 }
 
 static int lock(const struct sandbox *sandbox)
 {
     if (flock(sandbox->beneath.directory, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        return complain("%s is in use by another replay; wait for its end", sandbox->shown);
+        return print_error("%s is in use by another replay; wait for its end", sandbox->shown);
     return 0;
 }
 
@@ -136,8 +137,9 @@ static int close_to_others(struct sandbox *sandbox)
 
     sandbox->closed = fchmod(sandbox->beneath.directory, 0700) == 0;
     if (fstat(sandbox->beneath.directory, &about) < 0 || about.st_mode & 022)
-        return complain("%s: other users may write to it, and its mode cannot be changed; give a directory elsewhere",
-                        sandbox->shown);
+        return print_error(
+            "%s: other users may write to it, and its mode cannot be changed; give a directory elsewhere",
+            sandbox->shown);
     return 0;
 }
 
@@ -156,7 +158,7 @@ static int begin(struct sandbox *sandbox)
 {
     int error = beneath_begin(&sandbox->beneath, sandbox->beneath.directory);
 
-    return error ? complain("%s: %s", sandbox->shown, strerror(-error)) : 0;
+    return error ? print_error("%s: %s", sandbox->shown, strerror(-error)) : 0;
 }
 
 static void release(struct sandbox *sandbox)
@@ -177,7 +179,7 @@ static int give_back(const struct sandbox *sandbox, bool keep)
     if (sandbox->closed && !sandbox->made)
         fchmod(sandbox->beneath.directory, sandbox->about.st_mode & 07777);
     if (sandbox->made && !keep && unlinkat(sandbox->parent, sandbox->name, AT_REMOVEDIR) < 0)
-        return complain("%s: %s; remove it yourself", sandbox->shown, strerror(errno));
+        return print_error("%s: %s; remove it yourself", sandbox->shown, strerror(errno));
     return 0;
 }
 
@@ -186,7 +188,7 @@ struct sandbox *sandbox_enter(const char *directory)
     struct sandbox *sandbox = malloc(sizeof *sandbox);
 
     if (!sandbox) {
-        complain("no memory for the directory of the replay");
+        print_error("no memory for the directory of the replay");
         return NULL;
     }
     *sandbox = (struct sandbox){.shown = strdup(directory), .parent = -1, .descriptors = -1, .beneath.directory = -1};

@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 
 #define RANGE_BYTES (INT64_C(1) << 20)
@@ -94,8 +94,8 @@ static int check_room(const struct replay_target *target, int64_t bytes)
     struct statvfs about;
 
     if (fstatvfs(target->file, &about) == 0 && (double)about.f_bavail * (double)about.f_frsize < (double)bytes)
-        return complain("%s: %" PRId64 " bytes are needed, and its filesystem has room for %.0f; choose another one",
-                        target->path, bytes, (double)about.f_bavail * (double)about.f_frsize);
+        return print_error("%s: %" PRId64 " bytes are needed, and its filesystem has room for %.0f; choose another one",
+                           target->path, bytes, (double)about.f_bavail * (double)about.f_frsize);
     return 0;
 }
 
@@ -123,7 +123,7 @@ static int fill(struct replay_target *target, const struct replay_program *progr
     replay_filling_open(&filling, sum(ranges, count), show);
     error = check_room(target, filling.all) ? 1 : fill_ranges(&filling, target->file, ranges, count);
     if (error < 0)
-        complain("%s: %s; the file could not be written completely", target->path, strerror(-error));
+        print_error("%s: %s; the file could not be written completely", target->path, strerror(-error));
     target->bytes = filling.done;
     replay_filling_close(&filling);
     free(ranges);
@@ -136,9 +136,9 @@ static int make_file(struct replay_target *target)
     if (target->file >= 0)
         return 0;
     if (errno == EEXIST)
-        return complain("%s exists already; name a new file, which is removed at the end, or a block device",
-                        target->path);
-    return complain("%s: %s; it cannot be made", target->path, strerror(errno));
+        return print_error("%s exists already; name a new file, which is removed at the end, or a block device",
+                           target->path);
+    return print_error("%s: %s; it cannot be made", target->path, strerror(errno));
 }
 
 /* -- a block device ----------------------------------------------------------------------------------------------- */
@@ -149,8 +149,8 @@ static int check_allowed(const char *path, const char *allowed, const struct sta
 
     if (allowed && stat(allowed, &other) == 0 && S_ISBLK(other.st_mode) && other.st_rdev == about->st_rdev)
         return 0;
-    return complain("%s is a block device, and its data would be overwritten; give --allow-device %s to allow this",
-                    path, path);
+    return print_error("%s is a block device, and its data would be overwritten; give --allow-device %s to allow this",
+                       path, path);
 }
 
 /* Return the end of the last operation. */
@@ -174,8 +174,8 @@ static int check_size(const struct replay_target *target, const struct replay_pr
 
     if (ioctl(target->file, BLKGETSIZE64, &bytes) || bytes >= (uint64_t)reach)
         return 0;
-    return complain("%s has %" PRIu64 " bytes and the program reaches up to %" PRId64 "; choose a larger device",
-                    target->path, bytes, reach);
+    return print_error("%s has %" PRIu64 " bytes and the program reaches up to %" PRId64 "; choose a larger device",
+                       target->path, bytes, reach);
 }
 
 /* Check that the name still refers to the same device as before. */
@@ -185,7 +185,7 @@ static int check_same(const struct replay_target *target, const struct stat *abo
 
     if (fstat(target->file, &opened) == 0 && S_ISBLK(opened.st_mode) && opened.st_rdev == about->st_rdev)
         return 0;
-    return complain("%s has become another device; name a stable path", target->path);
+    return print_error("%s has become another device; name a stable path", target->path);
 }
 
 static int open_device(struct replay_target *target, const struct stat *about)
@@ -194,8 +194,8 @@ static int open_device(struct replay_target *target, const struct stat *about)
     if (target->file >= 0)
         return check_same(target, about);
     if (errno == EBUSY)
-        return complain("%s is in use, mounted for instance; choose a device that nothing uses", target->path);
-    return complain("%s: %s; it cannot be opened for writing", target->path, strerror(errno));
+        return print_error("%s is in use, mounted for instance; choose a device that nothing uses", target->path);
+    return print_error("%s: %s; it cannot be opened for writing", target->path, strerror(errno));
 }
 
 int replay_target_discard(int file, int64_t offset, int64_t bytes)
@@ -270,5 +270,6 @@ int replay_target_leave(struct replay_target *target, bool keep)
     target->file = -1;
     if (keep || target->is_device || (same && unlink(target->path) == 0))
         return 0;
-    return complain("%s: %s; it could not be removed", target->path, same ? strerror(errno) : "another file is there");
+    return print_error("%s: %s; it could not be removed", target->path,
+                       same ? strerror(errno) : "another file is there");
 }

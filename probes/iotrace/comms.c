@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/procfs.h"
 
 enum { COMM_BYTES = 16, PROC_COMM_BYTES = 64 };
@@ -97,7 +97,7 @@ struct contents comms_text(struct comms *comms)
     for (size_t i = 0; i < comms->nr; i++)
         comms->list[i].order = i;
     if (!out || fclose(out) != 0)
-        exit(-complain("no memory left"));
+        exit(-print_error("no memory left"));
     return text;
 }
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "iotrace/ringbuffer.h"
 
@@ -21,11 +21,11 @@ static int read_page_bytes(int tracefs, size_t *bytes)
     struct contents header;
     struct page_layout layout;
     if (file_read(tracefs, "events/header_page", &header) < 0)
-        return complain("tracefs/events/header_page: %s", strerror(errno));
+        return print_error("tracefs/events/header_page: %s", strerror(errno));
     int result = page_layout_parse(header.data, &layout);
     free(header.data);
     *bytes = layout.bytes;
-    return result < 0 ? complain("tracefs/events/header_page: unknown page layout") : 0;
+    return result < 0 ? print_error("tracefs/events/header_page: unknown page layout") : 0;
 }
 
 /* Seek to the end of the last complete page: a killed recorder may have left a partial one. */
@@ -43,13 +43,13 @@ static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int 
     snprintf(path, sizeof path, "per_cpu/cpu%u/trace_pipe_raw", nr);
     cpu->raw = openat(instance->dir, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (cpu->raw < 0)
-        return complain("tracefs/instances/%s/%s: %s", instance->name, path, strerror(errno));
+        return print_error("tracefs/instances/%s/%s: %s", instance->name, path, strerror(errno));
     snprintf(path, sizeof path, "cpu%u", nr);
     /* Not O_APPEND, because splice(2) refuses it. */
     cpu->out = openat(dir, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (cpu->out < 0)
-        return complain("%s: %s; it cannot be written", path, strerror(errno));
-    return seek_end(cpu->out, page_bytes) < 0 ? complain("%s: %s", path, strerror(errno)) : 0;
+        return print_error("%s: %s; it cannot be written", path, strerror(errno));
+    return seek_end(cpu->out, page_bytes) < 0 ? print_error("%s: %s", path, strerror(errno)) : 0;
 }
 
 int drain_open(struct drain *drain, const struct instance *instance, int dir)
@@ -58,7 +58,7 @@ int drain_open(struct drain *drain, const struct instance *instance, int dir)
     if (read_page_bytes(instance->tracefs, &drain->page_bytes) < 0)
         return -1;
     if (pipe2(drain->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-        return complain("pipe: %s", strerror(errno));
+        return print_error("pipe: %s", strerror(errno));
     int bytes = fcntl(drain->pipe[1], F_SETPIPE_SZ, PIPE_BYTES);
     if (bytes < 0)
         bytes = fcntl(drain->pipe[1], F_GETPIPE_SZ);
@@ -77,7 +77,7 @@ int drain_open(struct drain *drain, const struct instance *instance, int dir)
 
 static int cannot_write(void)
 {
-    return complain("the recording cannot be written: %s", strerror(errno));
+    return print_error("the recording cannot be written: %s", strerror(errno));
 }
 
 /* Copy for a filesystem to which splice(2) cannot write. */

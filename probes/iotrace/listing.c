@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "extmap/extmap.h"
 #include "iotrace/descriptors.h"
@@ -81,7 +81,7 @@ int listing_write_tasks(int dir)
     if (out && record_close(out) < 0)
         result = -1;
     if (result == 0 && renameat(dir, "tasks.new", dir, "tasks.rec") < 0)
-        result = complain("tasks.rec: %s", strerror(errno));
+        result = print_error("tasks.rec: %s", strerror(errno));
     free(path);
     return result;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/json.h"
 #include "iotrace/listing.h"
 #include "iotrace/names.h"
@@ -44,7 +44,7 @@ static int describe(void)
         return -1;
     json_close(&json, '}');
     putchar('\n');
-    return fflush(stdout) == 0 ? 0 : complain("standard output: %s", strerror(errno));
+    return fflush(stdout) == 0 ? 0 : print_error("standard output: %s", strerror(errno));
 }
 
 static const char about[] =
@@ -119,14 +119,14 @@ int main(int argc, char **argv)
     else if (command.finish)
         result = salvage_finish(command.finish);
     else if (!command.asked.output)
-        result = complain("name the directory to record into: -o DIR; see --help");
+        result = print_error("name the directory to record into: -o DIR; see --help");
     else if (preset_parse(command.asked.preset) < 0)
-        result = complain("%s: unknown preset; give block, block+fs or block+fs+syscalls", command.asked.preset);
+        result = print_error("%s: unknown preset; give block, block+fs or block+fs+syscalls", command.asked.preset);
     else if (command.asked.readahead && preset_parse(command.asked.preset) == PRESET_BLOCK)
-        result = complain("--readahead: preset block has no events of files; give block+fs");
+        result = print_error("--readahead: preset block has no events of files; give block+fs");
     else if (command.asked.clock && strcmp(command.asked.clock, "mono") != 0 &&
              strcmp(command.asked.clock, "boot") != 0)
-        result = complain("%s: unknown clock; give mono or boot", command.asked.clock);
+        result = print_error("%s: unknown clock; give mono or boot", command.asked.clock);
     else {
         command.asked.words = argv + first;
         result = session_record(&command.asked);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 
 /* Flags of fanotify since 5.17, the first version that reports the inodes of created and removed entries. */
@@ -142,7 +142,7 @@ struct watched {
 struct watches {
     struct watched *list;
     size_t nr;
-    bool complained, quiet;
+    bool has_warned, quiet;
 };
 
 /* Open the directory that the filesystem is mounted on, unless its path leads elsewhere now. */
@@ -220,10 +220,10 @@ static void watch_all(struct watches *watches, const struct topology *topology, 
         char *reason = format("%s (%s)", why, strerror(errno));
         row.since_ns = RECORD_NULL_INT64;
         record_add(out, &watch_type, &row, &(struct record_text){reason, strlen(reason)});
-        if (!watches->complained && !watches->quiet)
-            complain("%s: cannot resolve names of files deleted during the trace: fanotify is unavailable: %s",
-                     mount->path, reason);
-        watches->complained = true;
+        if (!watches->has_warned && !watches->quiet)
+            print_note("%s: cannot resolve names of files deleted during the trace: fanotify is unavailable: %s",
+                       mount->path, reason);
+        watches->has_warned = true;
         free(reason);
     }
 }
@@ -336,8 +336,8 @@ void names_begin(struct names *names, const struct topology *topology, int dir, 
     int pipes[4] = {-1, -1, -1, -1};
     if (pipe2(pipes, O_CLOEXEC) < 0 || pipe2(pipes + 2, O_CLOEXEC) < 0 ||
         start_reader(topology, dir, are_probed, pipes, unneeded, nr_unneeded) < 0)
-        complain("names.rec: no process can be started to read names; those of files deleted during the trace will "
-                 "not be resolved");
+        print_error("names.rec: no process can be started to read names; those of files deleted during the trace will "
+                    "not be resolved");
     for (int i = 0; i < 4; i += 3)
         if (pipes[i] >= 0)
             close(pipes[i]);
@@ -349,7 +349,7 @@ void names_end(struct names *names)
     if (names->end >= 0)
         close(names->end);
     if (names->reader && !hear(names->told))
-        complain("names.rec: the file is incomplete; later names are not recorded");
+        print_error("names.rec: the file is incomplete; later names are not recorded");
     if (names->told >= 0)
         close(names->told);
     *names = (struct names){0, -1, -1};

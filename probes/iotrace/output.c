@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iotrace/recording.h"
 #include "iotrace/tracedat.h"
 
@@ -31,9 +31,9 @@ int output_open(struct output *output, const char *path)
 {
     *output = (struct output){path, -1, -1};
     if (mkdir(path, 0777) < 0 && errno != EEXIST)
-        return complain("%s: %s; the directory to record into cannot be made", path, strerror(errno));
+        return print_error("%s: %s; the directory to record into cannot be made", path, strerror(errno));
     output->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return output->dir < 0 ? complain("%s: %s", path, strerror(errno)) : 0;
+    return output->dir < 0 ? print_error("%s: %s", path, strerror(errno)) : 0;
 }
 
 static int open_parts(struct output *output)
@@ -48,13 +48,13 @@ static int open_parts(struct output *output)
 int output_begin(struct output *output)
 {
     if (faccessat(output->dir, "trace.dat", F_OK, 0) == 0)
-        return complain("%s: contains a recording already; give a new directory", output->path);
+        return print_error("%s: contains a recording already; give a new directory", output->path);
     if (mkdirat(output->dir, UNFINISHED, 0777) < 0)
-        return errno == EEXIST ? complain("%s: contains an unfinished recording; pack it with iotrace --finish, or "
-                                          "give a new directory",
-                                          output->path)
-                               : complain("%s/" UNFINISHED ": %s", output->path, strerror(errno));
-    return open_parts(output) < 0 ? complain("%s/" UNFINISHED ": %s", output->path, strerror(errno)) : 0;
+        return errno == EEXIST ? print_error("%s: contains an unfinished recording; pack it with iotrace --finish, or "
+                                             "give a new directory",
+                                             output->path)
+                               : print_error("%s/" UNFINISHED ": %s", output->path, strerror(errno));
+    return open_parts(output) < 0 ? print_error("%s/" UNFINISHED ": %s", output->path, strerror(errno)) : 0;
 }
 
 int output_reopen(struct output *output, const char *path)
@@ -90,14 +90,14 @@ static int save_recording(int dir, const struct contents *begin, const struct ou
     struct contents text;
     FILE *out = open_memstream(&text.data, &text.size);
     if (!out)
-        return complain("no memory left");
+        return print_error("no memory left");
     fwrite(begin->data, 1, begin->size, out);
     recording_outcome(out, outcome);
     fclose(out);
     int result = file_save(dir, "recording.json.new", text.data, text.size);
     free(text.data);
     if (result == 0 && renameat(dir, "recording.json.new", dir, "recording.json") < 0)
-        result = complain("recording.json: %s", strerror(errno));
+        result = print_error("recording.json: %s", strerror(errno));
     return result;
 }
 
@@ -128,8 +128,8 @@ int output_save_stats(const struct output *output, const struct instance *instan
         result = write_all(fd, room, sizeof room);
     }
     if (result < 0)
-        complain("%s/" UNFINISHED "/stats: %s; the number of lost events will be unknown", output->path,
-                 strerror(errno));
+        print_error("%s/" UNFINISHED "/stats: %s; the number of lost events will be unknown", output->path,
+                    strerror(errno));
     if (fd >= 0)
         close(fd);
     return result;
@@ -209,11 +209,11 @@ static int pack_trace(int dir, int parts, const struct results *results, const c
 {
     int fd = openat(parts, "trace.dat", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return complain("trace.dat: %s; it cannot be written", strerror(errno));
+        return print_error("trace.dat: %s; it cannot be written", strerror(errno));
     int result = tracedat_pack(parts, fd, results->texts);
     close(fd);
     if (result == 0 && renameat(parts, "trace.dat", dir, name) < 0)
-        result = complain("%s: %s", name, strerror(errno));
+        result = print_error("%s: %s", name, strerror(errno));
     if (result < 0)
         unlinkat(parts, "trace.dat", 0);
     return result;
@@ -240,18 +240,18 @@ static void summarize(const char *path, const struct outcome *outcome)
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (lost < 0)
-        complain("%" PRIu64 " events in %s/trace.dat, an unknown number lost; ended by: %s", events, path,
-                 outcome->stopped_by);
+        print_note("%" PRIu64 " events in %s/trace.dat, an unknown number lost; ended by: %s", events, path,
+                   outcome->stopped_by);
     else
-        complain("%" PRIu64 " events in %s/trace.dat, %" PRId64 " lost; ended by: %s", events, path, lost,
-                 outcome->stopped_by);
+        print_note("%" PRIu64 " events in %s/trace.dat, %" PRId64 " lost; ended by: %s", events, path, lost,
+                   outcome->stopped_by);
 }
 
 int output_pack(const struct output *output, const char *stopped_by, const int *command_status, pid_t command_pid)
 {
     struct contents begin;
     if (file_read(output->parts, "recording", &begin) < 0)
-        return complain("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
+        return print_error("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
     struct results results = read_results(output->parts);
     const struct outcome outcome = {stopped_by, command_status, command_pid, results.cpus, results.nr_cpus};
     int result = pack_trace(output->dir, output->parts, &results, "trace.dat");

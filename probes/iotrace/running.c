@@ -11,7 +11,7 @@
 
 #include "common/clock.h"
 #include "common/command.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "iotrace/calls.h"
 #include "iotrace/session.h"
@@ -117,7 +117,7 @@ static enum end list_beside(struct session *session, const char *name)
         if (go[end] >= 0)
             close(go[end]);
     if (child < 0) {
-        complain("%s: no process can be started to list files: %s", name, strerror(errno));
+        print_error("%s: no process can be started to list files: %s", name, strerror(errno));
         return END_NONE;
     }
     enum end end = pump(session, child, &status, &no_limits);
@@ -125,7 +125,7 @@ static enum end list_beside(struct session *session, const char *name)
         kill(child, SIGTERM);
         while (waitpid(child, &status, 0) < 0 && errno == EINTR)
             ;
-        complain("%s: the listing was interrupted and is incomplete", name);
+        print_error("%s: the listing was interrupted and is incomplete", name);
     }
     leave_out(session, 0);
     return end == END_CHILD ? END_NONE : end;
@@ -171,7 +171,7 @@ enum end session_run(struct session *session)
 {
     const struct asked *asked = session->asked;
     if (file_command(session->instance.dir, "tracing_on", "1", 0) < 0) {
-        complain("tracefs: tracing_on: %s", strerror(errno));
+        print_error("tracefs: tracing_on: %s", strerror(errno));
         return END_ERROR;
     }
     begin_names(session);
@@ -209,7 +209,7 @@ void session_end_command(struct session *session)
     while (waitpid(session->child, &session->status, WNOHANG) == 0) {
         int signal = wait_signal(session, deadline_ns);
         if ((signal > 0 && signal != SIGCHLD) || clock_now(CLOCK_RECORD) >= deadline_ns) {
-            complain("%s: process %d goes on after SIGTERM", session->asked->words[0], (int)session->child);
+            print_error("%s: process %d goes on after SIGTERM", session->asked->words[0], (int)session->child);
             return;
         }
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iotrace/drain.h"
 #include "iotrace/dynprobes.h"
 #include "iotrace/output.h"
@@ -61,12 +61,12 @@ static bool clean_one(int tracefs, const char *name)
     uint64_t unread = unread_events(&instance);
     bool gone = rescued != IN_USE && instance_remove(&instance) == 0;
     if (gone && rescued == SAVED)
-        complain("removed trace instance %s that a dead iotrace left; iotrace --finish %s makes its trace.dat", name,
-                 path);
+        print_note("removed trace instance %s that a dead iotrace left; iotrace --finish %s makes its trace.dat", name,
+                   path);
     else if (gone)
-        complain("removed trace instance %s that a dead iotrace left, with %" PRIu64 " unread events", name, unread);
+        print_note("removed trace instance %s that a dead iotrace left, with %" PRIu64 " unread events", name, unread);
     else if (rescued != IN_USE && errno != EBUSY && errno != ENOENT)
-        complain("trace instance %s of a dead iotrace: %s", name, strerror(errno));
+        print_error("trace instance %s of a dead iotrace: %s", name, strerror(errno));
     instance_close(&instance);
     free(path);
     return gone;
@@ -107,10 +107,10 @@ int salvage_finish(const char *path)
 {
     struct output output;
     if (output_reopen(&output, path) < 0)
-        return errno == EWOULDBLOCK ? complain("%s: is being recorded; end that iotrace first", path)
-                                    : complain("%s: contains no unfinished recording", path);
+        return errno == EWOULDBLOCK ? print_error("%s: is being recorded; end that iotrace first", path)
+                                    : print_error("%s: contains no unfinished recording", path);
     char *name = file_line(output.parts, "instance");
-    int result = name ? save_instance(&output, name) : complain("%s: contains no unfinished recording", path);
+    int result = name ? save_instance(&output, name) : print_error("%s: contains no unfinished recording", path);
     if (name && output_pack(&output, "killed", NULL, 0) < 0)
         result = -1;
     free(name);

@@ -12,7 +12,7 @@
 
 #include "common/clock.h"
 #include "common/command.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iotrace/calls.h"
 #include "iotrace/dynprobes.h"
 #include "iotrace/recording.h"
@@ -27,8 +27,8 @@ static int trace_argument(struct topology *topology, const char *argument)
     if (topology_resolve(argument, &dev) < 0)
         return -1;
     if (topology_trace(topology, dev) < 0)
-        return complain("%s: no block device %u:%u in /sys/dev/block; give a device or a path on one", argument,
-                        DEV_MAJOR(dev), DEV_MINOR(dev));
+        return print_error("%s: no block device %u:%u in /sys/dev/block; give a device or a path on one", argument,
+                           DEV_MAJOR(dev), DEV_MINOR(dev));
     return 0;
 }
 
@@ -46,7 +46,7 @@ static int choose_devices(struct session *session)
     for (size_t i = 0; i < topology->nr_devices; i++)
         if (topology->devices[i].traced)
             return 0;
-    return complain("no filesystem of a block device is mounted; name the devices to trace with --device");
+    return print_error("no filesystem of a block device is mounted; name the devices to trace with --device");
 }
 
 static int open_output(struct session *session)
@@ -56,7 +56,7 @@ static int open_output(struct session *session)
     if (output_open(&session->output, path) < 0 || topology_resolve(path, &dev) < 0)
         return -1;
     if (!session->asked->same_device && topology_traces(&session->topology, dev))
-        return complain(
+        return print_error(
             "%s lies on a traced device, so that its own writes would be traced; record elsewhere (tmpfs), name "
             "other devices with --device, or give --allow-same-device",
             path);
@@ -71,12 +71,12 @@ static int set_clock(struct session *session)
             break;
     struct contents clock;
     if (file_read(session->instance.dir, "trace_clock", &clock) < 0)
-        return complain("tracefs: trace_clock: %s", strerror(errno));
+        return print_error("tracefs: trace_clock: %s", strerror(errno));
     trace_clock_name(clock.data, session->trace_clock, sizeof session->trace_clock);
     int result = file_save(session->output.parts, "clock", clock.data, clock.size);
     free(clock.data);
     if (session->asked->clock && strcmp(session->asked->clock, session->trace_clock) != 0)
-        complain("this kernel has no trace clock %s; %s is used", session->asked->clock, session->trace_clock);
+        print_note("this kernel has no trace clock %s; %s is used", session->asked->clock, session->trace_clock);
     return result;
 }
 
@@ -85,12 +85,12 @@ static int set_buffer(struct session *session)
     char *size = format("%" PRId64, session->asked->buffer_kb);
     int result = file_command(session->instance.dir, "buffer_size_kb", size, 0);
     if (result < 0)
-        complain("tracefs: %s KiB of buffer for each of %u CPUs: %s; give less with --buffer", size,
-                 session->instance.nr_cpus, strerror(errno));
+        print_error("tracefs: %s KiB of buffer for each of %u CPUs: %s; give less with --buffer", size,
+                    session->instance.nr_cpus, strerror(errno));
     free(size);
     /* Only in this mode does the kernel record in the pages how many events it has overwritten. */
     if (result == 0 && file_command(session->instance.dir, "trace_options", "overwrite", 0) < 0)
-        result = complain("tracefs: option overwrite: %s", strerror(errno));
+        result = print_error("tracefs: option overwrite: %s", strerror(errno));
     return result;
 }
 
@@ -131,7 +131,7 @@ static int save_begin(struct session *session)
     };
     FILE *out = open_memstream(&begin.data, &begin.size);
     if (!out)
-        return complain("no memory left");
+        return print_error("no memory left");
     recording_begin(out, &recording);
     fclose(out);
     int result = output_save_begin(&session->output, &begin);
@@ -151,8 +151,8 @@ static int switch_events(const struct session *session, enum call_part part, boo
     for (size_t i = 0; i < selection->nr_events; i++)
         if (event_call_part(&selection->events[i]) == part &&
             instance_enable(&session->instance, &selection->events[i], on) < 0)
-            return complain("tracefs: event %s/%s: %s", selection->events[i].system, selection->events[i].name,
-                            strerror(errno));
+            return print_error("tracefs: event %s/%s: %s", selection->events[i].system, selection->events[i].name,
+                               strerror(errno));
     return 0;
 }
 
@@ -180,8 +180,8 @@ static void select_events(struct session *session)
     if (preset >= PRESET_SYSCALLS) {
         calls_select(selection, tracefs);
         if (!dynprobes_define_calls(tracefs, selection))
-            complain("this kernel has no probes for paths of system calls; run the command under strace for them: "
-                     "strace -f -yy -o LOG COMMAND");
+            print_note("this kernel has no probes for paths of system calls; run the command under strace for them: "
+                       "strace -f -yy -o LOG COMMAND");
     }
     selection_sort(selection);
 }
@@ -203,14 +203,14 @@ static void remove_instance(struct session *session)
 {
     drain_close(&session->drain);
     if (instance_remove(&session->instance) < 0)
-        complain("trace instance %s: %s; run iotrace --cleanup", session->instance.name, strerror(errno));
+        print_error("trace instance %s: %s; run iotrace --cleanup", session->instance.name, strerror(errno));
 }
 
 static int begin(struct session *session, int tracefs)
 {
     const struct asked *asked = session->asked;
     if (asked->words[0] && !command_is_runnable(asked->words[0]))
-        return complain("%s: no such program; the command cannot be run", asked->words[0]);
+        return print_error("%s: no such program; the command cannot be run", asked->words[0]);
     if (choose_devices(session) < 0)
         return -1;
     if (preset_parse(asked->preset) != PRESET_BLOCK || asked->lists.count)

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 static const char magic[] = "\x17\x08\x44tracing6"; /* including its NUL */
 
@@ -46,7 +46,7 @@ static int put_file(FILE *out, int dir, const char *path)
 {
     struct contents file;
     if (file_read(dir, path, &file) < 0)
-        return complain("tracefs/%s: %s", path, strerror(errno));
+        return print_error("tracefs/%s: %s", path, strerror(errno));
     put_sized(out, &file);
     free(file.data);
     return 0;
@@ -93,7 +93,7 @@ static int put_ftrace_formats(FILE *out, int tracefs)
     char **names;
     int nr = ftrace_events(tracefs, &names), result = 0;
     if (nr < 0)
-        return complain("tracefs/events/ftrace: %s", strerror(errno));
+        return print_error("tracefs/events/ftrace: %s", strerror(errno));
     put_u32(out, (uint32_t)nr);
     for (int i = 0; i < nr; i++) {
         if (result == 0)
@@ -144,10 +144,10 @@ static int put_headers(FILE *out, int tracefs)
     struct contents page;
     struct page_layout layout;
     if (file_read(tracefs, "events/header_page", &page) < 0)
-        return complain("tracefs/events/header_page: %s", strerror(errno));
+        return print_error("tracefs/events/header_page: %s", strerror(errno));
     int result = page_layout_parse(page.data, &layout);
     if (result < 0)
-        complain("tracefs/events/header_page: unknown page layout");
+        print_error("tracefs/events/header_page: unknown page layout");
     else {
         fwrite(magic, 1, sizeof magic, out);
         putc(0, out); /* little endian, as ringbuffer.c requires */
@@ -187,13 +187,13 @@ int tracedat_head(int dir, int tracefs, const struct event *events, size_t nr_ev
 {
     FILE *out = create(dir, "head.new");
     if (!out)
-        return complain("head.new: %s; it cannot be written", strerror(errno));
+        return print_error("head.new: %s; it cannot be written", strerror(errno));
     int result = put_head(out, tracefs, events, nr_events, cmdlines);
     bool failed = ferror(out) != 0;
     if ((fclose(out) != 0 || failed) && result == 0)
-        result = complain("head.new: %s; it cannot be written", strerror(errno));
+        result = print_error("head.new: %s; it cannot be written", strerror(errno));
     if (result == 0 && renameat(dir, "head.new", dir, "head") < 0)
-        result = complain("head: %s", strerror(errno));
+        result = print_error("head: %s", strerror(errno));
     return result;
 }
 
@@ -217,7 +217,7 @@ static int open_cpu(int dir, unsigned cpu, size_t page_bytes, uint64_t *size)
     if (fd < 0 || fstat(fd, &status) < 0 || page_bytes == 0) {
         if (fd >= 0)
             close(fd);
-        return complain("%s: %s", name, strerror(errno));
+        return print_error("%s: %s", name, strerror(errno));
     }
     /* A killed recorder may leave a partial page. */
     *size = (uint64_t)status.st_size / page_bytes * page_bytes;
@@ -306,7 +306,7 @@ static struct contents tail_of_head(const struct contents *clock, const struct c
     struct contents tail;
     FILE *out = open_memstream(&tail.data, &tail.size);
     if (!out)
-        exit(-complain("no memory left"));
+        exit(-print_error("no memory left"));
     put_u32(out, nr_cpus);
     put_options(out, clock, uname, stats, nr_cpus);
     fwrite("flyrecord", 1, sizeof "flyrecord", out);
@@ -322,7 +322,7 @@ static struct contents tail_of_head(const struct contents *clock, const struct c
     for (uint64_t fill = aligned(end, page) - end; fill > 0; fill--)
         putc(0, out);
     if (fclose(out) != 0)
-        exit(-complain("no memory left"));
+        exit(-print_error("no memory left"));
     return tail;
 }
 
@@ -345,7 +345,7 @@ int tracedat_pack(int dir, int out, const struct contents *stats)
     int result = -1;
     if (file_read(dir, "head", &head) < 0 || file_read(dir, "clock", &clock) < 0 ||
         file_read(dir, "uname", &uname) < 0 || (page = page_bytes_of(&head)) == 0)
-        complain("the parts of the recording are too incomplete for a trace.dat");
+        print_error("the parts of the recording are too incomplete for a trace.dat");
     else
         for (result = 0; opened < nr_cpus && result == 0; opened++)
             if ((parts[opened].fd = open_cpu(dir, opened, page, &parts[opened].size)) < 0)
@@ -358,7 +358,7 @@ int tracedat_pack(int dir, int out, const struct contents *stats)
         if (result == 0)
             result = copy_parts(out, parts, nr_cpus);
         if (result < 0)
-            complain("trace.dat: %s; make room, then run iotrace --finish", strerror(errno));
+            print_error("trace.dat: %s; make room, then run iotrace --finish", strerror(errno));
         free(tail.data);
     }
     while (opened > 0)

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/procfs.h"
 
 #define NAME_PREFIX "androstep."
@@ -89,10 +89,11 @@ int tracefs_open(void)
     if (readable >= 0)
         close(readable);
     if (geteuid() != 0)
-        return complain("tracing needs root; run iotrace as root (on Android: su, or adb root)");
-    return complain("no tracefs with instances at %s or %s and none can be mounted; this needs a kernel from 3.10 on "
-                    "with CONFIG_TRACING",
-                    places[0], places[1]);
+        return print_error("tracing needs root; run iotrace as root (on Android: su, or adb root)");
+    return print_error(
+        "no tracefs with instances at %s or %s and none can be mounted; this needs a kernel from 3.10 on "
+        "with CONFIG_TRACING",
+        places[0], places[1]);
 }
 
 /* Return the clock tick since boot when a process started: field 22 of its stat file, or 0 if there is no such process.
@@ -180,9 +181,9 @@ int instance_create(struct instance *instance, int tracefs, const char *output)
     char *path = format("instances/%s", name);
     int result = mkdirat(tracefs, path, 0700);
     if (result < 0)
-        complain("tracefs/%s: %s; no trace instance can be made", path, strerror(errno));
+        print_error("tracefs/%s: %s; no trace instance can be made", path, strerror(errno));
     else if ((result = instance_adopt(instance, tracefs, name)) < 0)
-        complain("tracefs/%s: %s", path, strerror(errno));
+        print_error("tracefs/%s: %s", path, strerror(errno));
     else {
         instance->held = openat(instance->dir, "tracing_on", O_RDONLY | O_CLOEXEC);
         file_command(instance->dir, "tracing_on", "0", 0);
@@ -218,7 +219,7 @@ static DIR *open_instances(int tracefs)
     int fd = open_dir(tracefs, "instances");
     DIR *instances = fd < 0 ? NULL : fdopendir(fd);
     if (!instances)
-        complain("tracefs/instances: %s", strerror(errno));
+        print_error("tracefs/instances: %s", strerror(errno));
     return instances;
 }
 
@@ -272,8 +273,8 @@ void instance_filter(const struct instance *instance, struct event *event)
 {
     char *filter = format("events/%s/%s/filter", event->system, event->name);
     if (event->filter && file_command(instance->dir, filter, event->filter, 0) < 0) {
-        complain("%s/%s: the kernel refuses the filter %s; recorded without it", event->system, event->name,
-                 event->filter);
+        print_note("%s/%s: the kernel refuses the filter %s; recorded without it", event->system, event->name,
+                   event->filter);
         free(event->filter);
         event->filter = NULL;
     }

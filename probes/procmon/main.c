@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/opts.h"
 
 static const char *const group_names[GROUPS] = {
@@ -62,7 +62,7 @@ static int take_group(struct request *request, const char *word, size_t length)
             request->groups[group] = true;
             return 0;
         }
-    return complain("%.*s: unknown group; see --help", (int)length, word);
+    return print_error("%.*s: unknown group; see --help", (int)length, word);
 }
 
 /* Select the groups in the comma-separated list `words`; NULL: all. */
@@ -85,7 +85,7 @@ static int run(struct command *command)
     struct request *request = &command->request;
 
     if (!request->output)
-        return complain("name the file to write: -o FILE; see --help");
+        return print_error("name the file to write: -o FILE; see --help");
     if (take_groups(request, command->groups) < 0)
         return -1;
     return procmon_run(request);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "common/files.h"
 #include "extmap/extmap.h"
 #include "procmon/procmon.h"
@@ -54,7 +54,7 @@ struct processes *processes_open(int64_t interval_ns)
     packages_read(&processes->packages, PACKAGES_LIST);
     processes->proc = opendir("/proc");
     if (!processes->proc)
-        complain("/proc: cannot be listed (%s); no processes are sampled", strerror(errno));
+        print_note("/proc: cannot be listed (%s); no processes are sampled", strerror(errno));
     return processes;
 }
 

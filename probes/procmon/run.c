@@ -14,7 +14,7 @@
 
 #include "common/clock.h"
 #include "common/command.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "procmon/procmon.h"
 
 enum {
@@ -112,7 +112,7 @@ static int prepare(struct run *run)
     run->timer = timerfd_create(CLOCK_RECORD, TFD_CLOEXEC | TFD_NONBLOCK);
     run->end = timerfd_create(CLOCK_RECORD, TFD_CLOEXEC | TFD_NONBLOCK);
     if (run->signals < 0 || run->timer < 0 || run->end < 0)
-        return complain("no timer for ticks: %s", strerror(errno));
+        return print_error("no timer for ticks: %s", strerror(errno));
     return 0;
 }
 
@@ -133,7 +133,7 @@ static int begin_ticks(struct run *run)
     run->began_ns = clock_now(CLOCK_RECORD);
     if (set_timer(run->timer, run->began_ns + run->interval_ns, run->interval_ns) < 0 ||
         (time_ns && set_timer(run->end, run->began_ns + time_ns, 0) < 0))
-        return complain("no timer for ticks: %s", strerror(errno));
+        return print_error("no timer for ticks: %s", strerror(errno));
     return 0;
 }
 
@@ -233,11 +233,11 @@ static void reap(struct run *run)
     if (!run->child)
         return;
     if (waitpid(run->child, &status, WNOHANG) != run->child)
-        complain("%s: process %d goes on after SIGTERM", run->request->words[0], (int)run->child);
+        print_error("%s: process %d goes on after SIGTERM", run->request->words[0], (int)run->child);
     else if (WIFSIGNALED(status) && !run->told)
-        complain("%s: ended by signal %d", run->request->words[0], WTERMSIG(status));
+        print_error("%s: ended by signal %d", run->request->words[0], WTERMSIG(status));
     else if (WIFEXITED(status) && WEXITSTATUS(status))
-        complain("%s: ended with status %d", run->request->words[0], WEXITSTATUS(status));
+        print_error("%s: ended with status %d", run->request->words[0], WEXITSTATUS(status));
 }
 
 static int finish(struct run *run, int result)
@@ -301,7 +301,7 @@ int procmon_run(const struct request *request)
     int result = -1;
 
     if (request->words[0] && !command_is_runnable(request->words[0]))
-        return complain("%s: no such program; the command cannot be run", request->words[0]);
+        return print_error("%s: no such program; the command cannot be run", request->words[0]);
     run.out.descriptors = raise_limit(&run.descriptors);
     /* Signals are queued from here on: one that comes while the file is created still leaves a complete file. */
     if (prepare(&run) == 0)

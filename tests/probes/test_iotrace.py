@@ -668,7 +668,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]
     if made.returncode or subprocess.run([*copy, directory / "structs", directory / "types"]).returncode:
         pytest.skip("gcc writes no BTF")
     sources = [
-        ROOT / "probes" / name for name in ("iotrace/btf.c", "common/files.c", "common/complain.c", "common/utf8.c")
+        ROOT / "probes" / name for name in ("iotrace/btf.c", "common/files.c", "common/errors.c", "common/utf8.c")
     ]
     options = ["-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'probes'}"]
     compiling.gcc(*options, "-o", directory / "ask", directory / "ask.c", *sources)

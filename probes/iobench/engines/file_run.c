@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/direct.h"
 #include "iobench/engines/file.h"
 #include "iobench/run_files.h"
@@ -52,25 +52,26 @@ static size_t state_bytes(const struct bench_job *job)
 static int check_append(const struct bench_job *job)
 {
     if (job->file.layout != LAYOUT_EMPTY)
-        return complain("--rw append starts with an empty file: leave out --fallocate and --overwrite");
+        return print_error("--rw append starts with an empty file: leave out --fallocate and --overwrite");
     if (job->file.loops > 1)
-        return complain("--loops %" PRId64 ": --rw append fills a file once", job->file.loops);
+        return print_error("--loops %" PRId64 ": --rw append fills a file once", job->file.loops);
     if (job->warmup_ns)
-        return complain("--ramp_time: --rw append might fill the file in the warm-up; leave it out");
+        return print_error("--ramp_time: --rw append might fill the file in the warm-up; leave it out");
     if (job->ops > 0 && (uint64_t)job->ops > file_records(job) * (uint64_t)nr_files(job))
-        return complain("--number_ios %" PRId64 ": --rw append has room for %" PRIu64 " records; give a larger --size",
-                        job->ops, file_records(job) * (uint64_t)nr_files(job));
+        return print_error("--number_ios %" PRId64 ": --rw append has room for %" PRIu64
+                           " records; give a larger --size",
+                           job->ops, file_records(job) * (uint64_t)nr_files(job));
     return 0;
 }
 
 int file_check(const struct bench_job *job)
 {
     if (file_is_shared(job) && file_records(job) < (uint64_t)job->threads)
-        return complain("--shared: %" PRIu64 " records are too few for %" PRId64 " workers, each has its own part; "
-                        "give a larger --size",
-                        file_records(job), job->threads);
+        return print_error("--shared: %" PRIu64 " records are too few for %" PRId64 " workers, each has its own part; "
+                           "give a larger --size",
+                           file_records(job), job->threads);
     if (file_is_shared(job) && job->file.overlap && job->threads > 1)
-        return complain(
+        return print_error(
             "--overlap: workers of one file must not write to the same offset; leave out --overlap or --shared");
     return job->file.access == ACCESS_APPEND ? check_append(job) : 0;
 }
@@ -83,7 +84,7 @@ static int make_state(struct bench_run *run)
     struct witness_slot *slots;
 
     if (state == MAP_FAILED)
-        return complain("no memory for %" PRId64 " workers (%s)", job->threads, strerror(errno));
+        return print_error("no memory for %" PRId64 " workers (%s)", job->threads, strerror(errno));
     run->state = state;
     /* A kept file has the data of an earlier run with this seed: writing the same again would change nothing. */
     state->payload_seed = job->keep ? (uint64_t)clock_now(CLOCK_REALTIME) : job->seed;
@@ -93,13 +94,13 @@ static int make_state(struct bench_run *run)
                      nr_samples(job));
     if (file_is_shared(job) && ((file_reads(job) && file_order(job, RNG_READS, 0, &state->reads)) ||
                                 (file_writes(job) && file_order(job, RNG_WRITES, 0, &state->writes))))
-        return complain("no memory for the order of %" PRIu64 " records", file_records(job));
+        return print_error("no memory for the order of %" PRIu64 " records", file_records(job));
     return 0;
 }
 
 static int path_of(const struct bench_run *run, int32_t worker, char *path, size_t size)
 {
-    return files_path(run, worker, path, size) ? complain("%s: the path is too long", run->directory) : 0;
+    return files_path(run, worker, path, size) ? print_error("%s: the path is too long", run->directory) : 0;
 }
 
 /* Open a file of the run for reading. Returns -1 after printing an error. */
@@ -111,7 +112,7 @@ static int open_to_look(const struct bench_run *run, int32_t number)
     if (path_of(run, number, path, sizeof path))
         return -1;
     file = open(path, O_RDONLY | O_CLOEXEC);
-    return file < 0 ? complain("%s: cannot be opened (%s)", path, strerror(errno)) : file;
+    return file < 0 ? print_error("%s: cannot be opened (%s)", path, strerror(errno)) : file;
 }
 
 static int64_t allocated(const struct bench_run *run, int32_t number)
@@ -149,17 +150,18 @@ static int check_file(const struct bench_run *run, int file)
     off_t end = lseek(file, 0, SEEK_END), hole = file_reads(run->job) ? lseek(file, 0, SEEK_HOLE) : -1;
 
     if (end < 0 || (job->layout != LAYOUT_EMPTY && end < job->size))
-        return complain("--size %" PRId64 ": the file ends at %" PRId64, job->size, (int64_t)end);
+        return print_error("--size %" PRId64 ": the file ends at %" PRId64, job->size, (int64_t)end);
     if (hole >= 0 && hole < job->size)
-        return complain("the file has a hole at %" PRId64 ", and holes are not read from the device; write the file "
-                        "completely first",
-                        (int64_t)hole);
+        return print_error("the file has a hole at %" PRId64 ", and holes are not read from the device; write the file "
+                           "completely first",
+                           (int64_t)hole);
     if (job->mode.open_flags & O_DIRECT)
         align = direct_align(file);
     if (!align.offset)
-        return complain("this filesystem has no direct I/O for this file: choose another --mode or --directory");
+        return print_error("this filesystem has no direct I/O for this file: choose another --mode or --directory");
     if (job->record % (int64_t)align.offset)
-        return complain("--bs %" PRId64 ": direct I/O needs a multiple of %zu bytes here", job->record, align.offset);
+        return print_error("--bs %" PRId64 ": direct I/O needs a multiple of %zu bytes here", job->record,
+                           align.offset);
     return 0;
 }
 
@@ -175,9 +177,9 @@ static int bring_cache(struct bench_run *run, int32_t number)
     if (end > run->job->file.size)
         end = run->job->file.size;
     if (!result && run->job->cache == CACHE_COLD && cache_evict(file))
-        result = complain("the file cannot be written to its device (%s)", strerror(errno));
+        result = print_error("the file cannot be written to its device (%s)", strerror(errno));
     if (!result && run->job->cache == CACHE_WARM && cache_fill(file, end))
-        result = complain("the file cannot be read into the cache (%s)", strerror(errno));
+        result = print_error("the file cannot be read into the cache (%s)", strerror(errno));
     if (!result)
         cache_look(file, end, &run->cache);
     close(file);
@@ -250,7 +252,7 @@ static int verify_worker(struct bench_run *run, int32_t worker)
         return -1;
     result = witness_look(&state->witnesses[worker], file, (size_t)run->job->file.record, &wrong);
     if (result)
-        complain("the data of worker %" PRId32 " cannot be read for verification (%s)", worker, strerror(errno));
+        print_error("the data of worker %" PRId32 " cannot be read for verification (%s)", worker, strerror(errno));
     else if (wrong != UINT64_MAX)
         bench_invalidate(run,
                          "the record at %" PRIu64 " of the file of worker %" PRId32

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/engines/file.h"
 
 struct mmap_worker {
@@ -21,17 +21,19 @@ static int check(const struct bench_job *job)
     const struct file_mode *mode = &job->file.mode;
 
     if (job->file.depth > 1)
-        return complain("--iodepth: more than one request in flight needs --ioengine io_uring");
+        return print_error("--iodepth: more than one request in flight needs --ioengine io_uring");
     if (mode->open_flags || mode->write_flags)
-        return complain("--ioengine mmap: a mapping lies in the page cache and its writes are no system calls; leave "
-                        "out --direct and --sync");
+        return print_error(
+            "--ioengine mmap: a mapping lies in the page cache and its writes are no system calls; leave "
+            "out --direct and --sync");
     if (mode->after != AFTER_NONE && mode->after != AFTER_MSYNC_ASYNC && mode->after != AFTER_MSYNC_SYNC)
-        return complain("--ioengine mmap: a mapping is made durable by msync; choose --mode mmap_sync or mmap_async");
+        return print_error(
+            "--ioengine mmap: a mapping is made durable by msync; choose --mode mmap_sync or mmap_async");
     if (job->file.layout == LAYOUT_EMPTY)
-        return complain("--ioengine mmap: a mapping does not make its file longer; leave out append and "
-                        "--overwrite 0, or say --fallocate native");
+        return print_error("--ioengine mmap: a mapping does not make its file longer; leave out append and "
+                           "--overwrite 0, or say --fallocate native");
     if ((uint64_t)job->file.size > SIZE_MAX)
-        return complain("--size: too large for a mapping in a program of %zu bits", sizeof(size_t) * 8);
+        return print_error("--size: too large for a mapping in a program of %zu bits", sizeof(size_t) * 8);
     return file_check(job);
 }
 

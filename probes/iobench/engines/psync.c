@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/engines/file.h"
 
 /* System calls of the barrier-enabled kernels of Won et al. (FAST '18). */
@@ -35,14 +35,14 @@ static int check(const struct bench_job *job)
     const struct file_mode *mode = &job->file.mode;
 
     if (job->file.depth > 1)
-        return complain("--iodepth: more than one request in flight needs --ioengine io_uring");
+        return print_error("--iodepth: more than one request in flight needs --ioengine io_uring");
     if (mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC)
-        return complain("msync is for mappings: --ioengine mmap");
+        return print_error("msync is for mappings: --ioengine mmap");
     if ((mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER) && !has_barriers())
-        return complain("this kernel has no fbarrier and fdatabarrier (system calls 548 and 549 of barrier-enabled "
-                        "kernels): choose another --mode");
+        return print_error("this kernel has no fbarrier and fdatabarrier (system calls 548 and 549 of barrier-enabled "
+                           "kernels): choose another --mode");
     if (mode->write_flags && write_with_flags(-1, NULL, 0, 0, mode->write_flags) < 0 && errno == ENOSYS)
-        return complain("this kernel has no pwritev2 (Linux 4.7): choose another --mode than rwf_dsync");
+        return print_error("this kernel has no pwritev2 (Linux 4.7): choose another --mode than rwf_dsync");
     return file_check(job);
 }
 

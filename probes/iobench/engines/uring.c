@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/engines/file.h"
 #include "iobench/engines/ring.h"
 
@@ -43,18 +43,20 @@ static int check(const struct bench_job *job)
     struct ring ring;
 
     if (job->file.depth > DEPTH_MOST)
-        return complain("--iodepth: an io_uring has at most %d requests", DEPTH_MOST);
+        return print_error("--iodepth: an io_uring has at most %d requests", DEPTH_MOST);
     if (job->file.depth > 1 && job->think_ns)
-        return complain("--thinktime: with more than one request in flight nothing would pause; leave out --iodepth");
+        return print_error(
+            "--thinktime: with more than one request in flight nothing would pause; leave out --iodepth");
     if (mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC)
-        return complain("msync is for mappings: --ioengine mmap");
+        return print_error("msync is for mappings: --ioengine mmap");
     if (mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER)
-        return complain("io_uring has no fbarrier and fdatabarrier: choose --ioengine psync");
+        return print_error("io_uring has no fbarrier and fdatabarrier: choose --ioengine psync");
     if (ring_open(&ring, 1))
-        return errno == ENOSYS ? complain("this kernel has no io_uring (Linux 5.1): choose --ioengine psync")
-                               : complain("io_uring cannot be used here (%s): see /proc/sys/kernel/io_uring_disabled, "
-                                          "or choose --ioengine psync",
-                                          strerror(errno));
+        return errno == ENOSYS
+                   ? print_error("this kernel has no io_uring (Linux 5.1): choose --ioengine psync")
+                   : print_error("io_uring cannot be used here (%s): see /proc/sys/kernel/io_uring_disabled, "
+                                 "or choose --ioengine psync",
+                                 strerror(errno));
     ring_close(&ring);
     return file_check(job);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/postmark/engine.h"
 #include "iobench/run_files.h"
 
@@ -33,12 +33,12 @@ static int open_worker(struct postmark_worker *own, const struct bench_worker *w
     rng_seed(&own->choices, job->seed, rng_stream(RNG_CHOICES, (uint32_t)worker->index));
     if (!own->buffer || payload_open(&own->payload, own->write_bytes, (unsigned)job->compress, (unsigned)job->dedupe,
                                      job->seed, RNG_PAYLOAD, (uint32_t)worker->index))
-        return complain("no memory for blocks of %" PRId64 " and %" PRId64 " bytes", own->job->read_block,
-                        own->job->write_block);
+        return print_error("no memory for blocks of %" PRId64 " and %" PRId64 " bytes", own->job->read_block,
+                           own->job->write_block);
     snprintf(name, sizeof name, "w%" PRId32, worker->index);
     snprintf(directory, sizeof directory, "%s/%s", worker->run->directory, name);
     if (files_remove(worker->run, name) || pool_open(&own->pool, directory, (uint32_t)own->job->subdirectories))
-        return complain("%s: the directory cannot be made with its subdirectories: %s", directory, strerror(errno));
+        return print_error("%s: the directory cannot be made with its subdirectories: %s", directory, strerror(errno));
     return 0;
 }
 
@@ -51,7 +51,7 @@ static int fill(struct postmark_worker *own, int64_t files)
         const struct pool_file *file = postmark_create(own, path);
 
         if (!file)
-            return complain("%s: the file cannot be written: %s", path, strerror(errno));
+            return print_error("%s: the file cannot be written: %s", path, strerror(errno));
         postmark_count(&own->filled, from_ns, clock_now(CLOCK_MONOTONIC), file->size);
         if (bench_stopping())
             return -1;
@@ -79,11 +79,11 @@ static int visit(struct bench_run *run, const struct pool *pool, const struct po
     pool_path(pool, file, path);
     descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
-        return complain("%s: the file cannot be opened: %s", path, strerror(errno));
+        return print_error("%s: the file cannot be opened: %s", path, strerror(errno));
     if (run->job->cache == CACHE_COLD && !run->cache.dropped && cache_evict(descriptor))
-        result = complain("%s: the file cannot be written to its device: %s", path, strerror(errno));
+        result = print_error("%s: the file cannot be written to its device: %s", path, strerror(errno));
     if (run->job->cache == CACHE_WARM && cache_fill(descriptor, file->size))
-        result = complain("%s: the file cannot be read into the cache: %s", path, strerror(errno));
+        result = print_error("%s: the file cannot be read into the cache: %s", path, strerror(errno));
     cache_look(descriptor, file->size, &run->cache);
     close(descriptor);
     return result;
@@ -110,7 +110,7 @@ int postmark_load(struct bench_run *run)
 
     run->state = workers;
     if (!workers)
-        return complain("no memory for %" PRId32 " workers", run->nr_workers);
+        return print_error("no memory for %" PRId32 " workers", run->nr_workers);
     if (files_room(run->directory, room_needed(run->job)))
         return -1;
     for (int32_t index = 0; index < run->nr_workers; index++)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/shell.h"
 
 #define ALL_WORKERS (-1)
@@ -233,7 +233,7 @@ int results_record(const char *path, const struct bench_results *results)
     struct record *out;
 
     if (!command)
-        return complain("%s: no memory for the records", path);
+        return print_error("%s: no memory for the records", path);
     out = record_open(path, &bench_probe);
     for (size_t index = 0; out && index < results->count; index++)
         add_result(out, &results->items[index], command);

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 
 static void *copy_of(const void *items, size_t bytes)
 {
@@ -185,7 +185,7 @@ int results_add(struct bench_results *results, const struct bench_run *run, int 
     struct bench_result *result;
 
     if (!items)
-        return complain("no memory for the results of another repetition; use less --repeats or threads");
+        return print_error("no memory for the results of another repetition; use less --repeats or threads");
     results->items = items;
     result = &items[results->count];
     memset(result, 0, sizeof *result);
@@ -196,7 +196,7 @@ int results_add(struct bench_results *results, const struct bench_run *run, int 
     snprintf(result->run_id, sizeof result->run_id, "%s", run_id);
     if (fill(result, run) < 0) {
         free_result(result);
-        return complain("no memory for the results of another repetition; use less --repeats or threads");
+        return print_error("no memory for the results of another repetition; use less --repeats or threads");
     }
     results->count++;
     return 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/sqlite/engine.h"
 
 /* Rows between two checks for an interruption. */
@@ -110,7 +110,7 @@ static int remove_database(const char *path)
 
         snprintf(name, sizeof name, "%s%s", path, suffixes[index]);
         if (unlink(name) < 0 && errno != ENOENT)
-            return complain("%s: cannot be removed (%s)", name, strerror(errno));
+            return print_error("%s: cannot be removed (%s)", name, strerror(errno));
     }
     return 0;
 }
@@ -127,7 +127,7 @@ int sqlite_fill(const struct bench_run *run, const char *path, struct sqlite_val
     if (result == 0)
         result = make_database(&connection, &run->job->sqlite, setup->prefilled, values);
     if (result < 0)
-        complain("%s: %s", path, connection.why);
+        print_error("%s: %s", path, connection.why);
     connection_close(&connection);
     return result;
 }

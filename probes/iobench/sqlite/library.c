@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "common/complain.h"
+#include "common/errors.h"
 
 static const struct {
     const char *name;
@@ -36,7 +36,7 @@ static int find_functions(struct sqlite_library *library, const char *path)
         void *found = dlsym(library->loaded, functions[index].name);
 
         if (!found)
-            return complain("%s has no %s: iobench needs SQLite 3.7.6 or newer", path, functions[index].name);
+            return print_error("%s has no %s: iobench needs SQLite 3.7.6 or newer", path, functions[index].name);
         memcpy((char *)library + functions[index].offset, &found, sizeof found);
     }
     return 0;
@@ -48,13 +48,14 @@ int sqlite_library_open(struct sqlite_library *library, const char *path)
     if (!path)
         return 0;
     if (is_static())
-        return complain("--sqlite-library %s: this iobench is linked statically and can load no library; use one that "
-                        "is not (build/probes/native/iobench; on a phone that of make probes-bionic), or the SQLite "
-                        "within (without this option)",
-                        path);
+        return print_error(
+            "--sqlite-library %s: this iobench is linked statically and can load no library; use one that "
+            "is not (build/probes/native/iobench; on a phone that of make probes-bionic), or the SQLite "
+            "within (without this option)",
+            path);
     library->loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library->loaded)
-        return complain("--sqlite-library: %s; expected the path or name of a shared libsqlite3", dlerror());
+        return print_error("--sqlite-library: %s; expected the path or name of a shared libsqlite3", dlerror());
     if (find_functions(library, path) < 0) {
         sqlite_library_close(library);
         return -1;
@@ -94,7 +95,7 @@ int sqlite_library_describe(const struct sqlite_library *library, char *text, si
     snprintf(text, size, "%s", library->libversion());
     if (library->open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ||
         library->prepare_v2(db, "PRAGMA compile_options", -1, &statement, NULL)) {
-        complain("cannot read the compile options of SQLite %s: %s", text, library->errmsg(db));
+        print_error("cannot read the compile options of SQLite %s: %s", text, library->errmsg(db));
         library->close(db);
         return -1;
     }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/complain.h"
+#include "common/errors.h"
 #include "iobench/run_files.h"
 #include "iobench/sqlite/engine.h"
 
@@ -38,7 +38,7 @@ static int for_each_file(struct bench_run *run, int (*each)(struct bench_run *ru
             file = open(path, O_RDONLY | O_CLOEXEC);
             result = file < 0 || fstat(file, &status) < 0 ? -1 : each(run, file, status.st_size);
             if (result < 0)
-                complain("%s: cannot be read or synced (%s)", path, strerror(errno));
+                print_error("%s: cannot be read or synced (%s)", path, strerror(errno));
             if (file >= 0)
                 close(file);
             if (result < 0)
@@ -83,7 +83,7 @@ static struct sqlite_setup *make_setup(const struct bench_job *job)
     struct rng rng;
 
     if (setup == MAP_FAILED) {
-        complain("memory for the workers of SQLite: %s", strerror(errno));
+        print_error("memory for the workers of SQLite: %s", strerror(errno));
         return NULL;
     }
     /* A second run of the same job must not write data that already exists: the seed is equal, the time differs. */
@@ -105,7 +105,7 @@ int sqlite_load(struct bench_run *run)
         files_room(run->directory, sqlite_bytes_needed(run->job)) < 0)
         return -1;
     if (sqlite_values_open(&values, run->job, setup->nonce, -1) < 0)
-        return complain("a value of %" PRId64 " bytes: %s", run->job->sqlite.value, strerror(errno));
+        return print_error("a value of %" PRId64 " bytes: %s", run->job->sqlite.value, strerror(errno));
     result = load_databases(run, &values);
     sqlite_values_close(&values);
     return result < 0 ? -1 : settle_cache(run);
