@@ -64,14 +64,14 @@ int file_read(int dir, const char *path, struct contents *out)
     int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    size_t room = 4096;
-    struct contents found = {grow(NULL, room, 1), 0};
+    size_t capacity = 4096;
+    struct contents found = {grow(NULL, capacity, 1), 0};
     ssize_t got;
-    while ((got = read_some(fd, found.data + found.size, room - found.size - 1)) > 0) {
+    while ((got = read_some(fd, found.data + found.size, capacity - found.size - 1)) > 0) {
         found.size += (size_t)got;
-        if (room - found.size < 2) {
-            room *= 2;
-            found.data = grow(found.data, room, 1);
+        if (capacity - found.size < 2) {
+            capacity *= 2;
+            found.data = grow(found.data, capacity, 1);
         }
     }
     int error = errno;

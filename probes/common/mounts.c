@@ -105,12 +105,12 @@ static int search(const char *path, int64_t mount_id, struct mount *mount)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int failed = 0;
 
     if (!file)
         return -1;
-    while (!failed && getline(&line, &room, file) > 0) {
+    while (!failed && getline(&line, &capacity, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         failed = match_line(line, path, mount_id, mount);
     }

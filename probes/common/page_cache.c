@@ -74,7 +74,7 @@ int cache_fill(int file, int64_t bytes)
 
 /* Return whether mincore(2) can be trusted. Since Linux 5.2 it reports all pages as resident for a file that the caller
  * neither owns nor may write to. */
-static bool mincore_tells(int file)
+static bool mincore_is_reliable(int file)
 {
     struct stat about;
     char path[64];
@@ -101,7 +101,7 @@ static int64_t look_mapped(int file, int64_t bytes)
 {
     int64_t resident = 0;
 
-    if (!mincore_tells(file))
+    if (!mincore_is_reliable(file))
         return -1;
     for (int64_t offset = 0; offset < bytes; offset += LOOK_BYTES) {
         int64_t stretch = bytes - offset < LOOK_BYTES ? bytes - offset : LOOK_BYTES, found;

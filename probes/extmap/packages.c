@@ -11,14 +11,14 @@
 
 static int add(struct packages *packages, const char *name, unsigned int uid)
 {
-    if (packages->count == packages->room) {
-        size_t room = packages->room ? packages->room * 2 : 256;
-        struct package *list = realloc(packages->list, room * sizeof *list);
+    if (packages->count == packages->capacity) {
+        size_t capacity = packages->capacity ? packages->capacity * 2 : 256;
+        struct package *list = realloc(packages->list, capacity * sizeof *list);
 
         if (!list)
             return -1;
         packages->list = list;
-        packages->room = room;
+        packages->capacity = capacity;
     }
     packages->list[packages->count].app = uid % PER_USER;
     packages->list[packages->count].name = strdup(name);
@@ -45,12 +45,12 @@ int packages_read(struct packages *packages, const char *path)
 {
     FILE *file = fopen(path, "re");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int failed = 0;
 
     if (!file)
         return -1;
-    while (!failed && getline(&line, &room, file) > 0)
+    while (!failed && getline(&line, &capacity, file) > 0)
         failed = add_line(packages, line);
     free(line);
     fclose(file);

@@ -108,7 +108,7 @@ const struct record_type extent_type = {
 };
 
 /* Attributes that statx reports without opening a file; their bits equal those of FS_*_FL. */
-#define TOLD_UNOPENED (FS_COMPR_FL | FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_ENCRYPT_FL)
+#define STATX_FLAGS (FS_COMPR_FL | FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_ENCRYPT_FL)
 
 /* A directory between the root and the current position of the walk. */
 struct level {
@@ -262,7 +262,7 @@ static struct file_row file_row(const struct statx *about)
         .mode = about->stx_mode,
         .nlink = about->stx_nlink,
         .uid = about->stx_uid,
-        .attributes = (uint32_t)(about->stx_attributes & TOLD_UNOPENED),
+        .attributes = (uint32_t)(about->stx_attributes & STATX_FLAGS),
     };
 }
 

@@ -242,7 +242,7 @@ static int64_t do_within(const struct replay_mappings *mappings, struct mapped *
     if (!(mapping->protection & (data ? PROT_WRITE : PROT_READ | PROT_WRITE)))
         return -EACCES;
     return reach(mapping->memory + (operation->offset_bytes - mapping->offset), operation->bytes, mappings->page, data,
-                 buffer->room);
+                 buffer->capacity);
 }
 
 int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct replay_operation *operation,

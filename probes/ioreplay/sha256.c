@@ -18,7 +18,7 @@ static const uint32_t round_constants[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turned(uint32_t word, int bits)
+static uint32_t rotated(uint32_t word, int bits)
 {
     return word >> bits | word << (32 - bits);
 }
@@ -33,8 +33,8 @@ static void expand(const unsigned char *block, uint32_t schedule[64])
     for (size_t index = 16; index < 64; index++) {
         uint32_t near = schedule[index - 2], far = schedule[index - 15];
 
-        schedule[index] = schedule[index - 16] + (turned(far, 7) ^ turned(far, 18) ^ far >> 3) + schedule[index - 7] +
-                          (turned(near, 17) ^ turned(near, 19) ^ near >> 10);
+        schedule[index] = schedule[index - 16] + (rotated(far, 7) ^ rotated(far, 18) ^ far >> 3) + schedule[index - 7] +
+                          (rotated(near, 17) ^ rotated(near, 19) ^ near >> 10);
     }
 }
 
@@ -47,9 +47,9 @@ static void add_block(uint32_t state[8], const unsigned char *block)
     for (size_t index = 0; index < 64; index++) {
         uint32_t chosen = (work[4] & work[5]) ^ (~work[4] & work[6]);
         uint32_t majority = (work[0] & work[1]) ^ (work[0] & work[2]) ^ (work[1] & work[2]);
-        uint32_t one = work[7] + (turned(work[4], 6) ^ turned(work[4], 11) ^ turned(work[4], 25)) + chosen +
+        uint32_t one = work[7] + (rotated(work[4], 6) ^ rotated(work[4], 11) ^ rotated(work[4], 25)) + chosen +
                        round_constants[index] + schedule[index];
-        uint32_t two = (turned(work[0], 2) ^ turned(work[0], 13) ^ turned(work[0], 22)) + majority;
+        uint32_t two = (rotated(work[0], 2) ^ rotated(work[0], 13) ^ rotated(work[0], 22)) + majority;
 
         memmove(work + 1, work, 7 * sizeof *work);
         work[4] += one;

@@ -35,17 +35,17 @@ static bool uses_buffer(const struct replay_operation *operation)
 
 /* Return the buffer size of one operation: less than the bytes moved, but enough that IOV_MAX repetitions cover all of
  * them. */
-static int64_t room_for(int64_t bytes, int64_t most)
+static int64_t buffer_bytes_for(int64_t bytes, int64_t most)
 {
-    int64_t least = rounded(bytes / IOV_MAX + 1), room = rounded(bytes < most ? bytes : most);
+    int64_t least = rounded(bytes / IOV_MAX + 1), capacity = rounded(bytes < most ? bytes : most);
 
-    return room < least ? least : room;
+    return capacity < least ? least : capacity;
 }
 
 /* The capacity is a multiple of a word. */
 static void fill(struct replay_buffer *buffer, int64_t bytes)
 {
-    size_t end = bytes < (int64_t)buffer->room ? (size_t)bytes : buffer->room;
+    size_t end = bytes < (int64_t)buffer->capacity ? (size_t)bytes : buffer->capacity;
 
     for (size_t at = 0; at < end; at += sizeof(uint64_t)) {
         uint64_t word = rng_next(&buffer->rng);
@@ -62,13 +62,13 @@ void replay_buffer_prepare(struct replay_buffer *buffer, const struct replay_ope
 
 /* -- calls -------------------------------------------------------------------------------------------------------- */
 
-/* Build the vector for `bytes`: the same buffer repeated, at most IOV_MAX times because of room_for. */
+/* Build the vector for `bytes`: the same buffer repeated, at most IOV_MAX times because of buffer_bytes_for. */
 static int pieces(const struct replay_buffer *buffer, int64_t bytes, struct iovec into[IOV_MAX])
 {
     int count = 0;
 
     do {
-        size_t piece = bytes < (int64_t)buffer->room ? (size_t)bytes : buffer->room;
+        size_t piece = bytes < (int64_t)buffer->capacity ? (size_t)bytes : buffer->capacity;
 
         into[count++] = (struct iovec){buffer->memory, piece};
         bytes -= (int64_t)piece;
@@ -123,7 +123,7 @@ int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_
     int64_t bytes = replay_moves_bytes(operation),
             flags = is_vector(operation) && operation->flags != RECORD_NULL_INT64 ? operation->flags : 0;
 
-    if (is_vector(operation) || bytes > (int64_t)buffer->room)
+    if (is_vector(operation) || bytes > (int64_t)buffer->capacity)
         return move_many(buffer, file, writes, bytes, offset, flags);
     return move_one(buffer, file, writes, bytes, offset);
 }
@@ -131,34 +131,34 @@ int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_
 /* -- all threads -------------------------------------------------------------------------------------------------- */
 
 /* Return the largest buffer that an operation of the thread needs. */
-static int64_t room_of_thread(const struct replay_program *program, uint32_t thread, int64_t most)
+static int64_t buffer_bytes_of_thread(const struct replay_program *program, uint32_t thread, int64_t most)
 {
-    int64_t room = 0;
+    int64_t capacity = 0;
 
     for (uint32_t at = program->thread_first[thread]; at < program->thread_first[thread + 1]; at++) {
         const struct replay_operation *operation = &program->operations[program->thread_operations[at]];
-        int64_t needed = uses_buffer(operation) ? room_for(replay_moves_bytes(operation), most) : 0;
+        int64_t needed = uses_buffer(operation) ? buffer_bytes_for(replay_moves_bytes(operation), most) : 0;
 
-        if (needed > room)
-            room = needed;
+        if (needed > capacity)
+            capacity = needed;
     }
-    return room;
+    return capacity;
 }
 
-static int64_t room_of_all(const struct replay_program *program, int64_t most)
+static int64_t buffer_bytes_of_all(const struct replay_program *program, int64_t most)
 {
-    int64_t room = 0;
+    int64_t capacity = 0;
 
     for (uint32_t thread = 0; thread < program->nr_threads; thread++)
-        room += room_of_thread(program, thread, most);
-    return room;
+        capacity += buffer_bytes_of_thread(program, thread, most);
+    return capacity;
 }
 
 size_t replay_buffer_most(const struct replay_program *program)
 {
     int64_t most = MOST_BUFFER;
 
-    while (most > LEAST_BUFFER && room_of_all(program, most) > BUFFERS_BYTES)
+    while (most > LEAST_BUFFER && buffer_bytes_of_all(program, most) > BUFFERS_BYTES)
         most /= 2;
     return (size_t)most;
 }
@@ -166,13 +166,13 @@ size_t replay_buffer_most(const struct replay_program *program)
 /* The memory is touched here, so that the first operation has no page faults. */
 int replay_buffer_open(struct replay_buffer *buffer, const struct replay_program *program, uint32_t thread, size_t most)
 {
-    *buffer = (struct replay_buffer){.room = (size_t)room_of_thread(program, thread, (int64_t)most)};
-    if (!buffer->room)
+    *buffer = (struct replay_buffer){.capacity = (size_t)buffer_bytes_of_thread(program, thread, (int64_t)most)};
+    if (!buffer->capacity)
         return 0;
-    buffer->memory = aligned_alloc(ALIGNMENT, buffer->room);
+    buffer->memory = aligned_alloc(ALIGNMENT, buffer->capacity);
     if (!buffer->memory)
         return -1;
-    memset(buffer->memory, 0, buffer->room);
+    memset(buffer->memory, 0, buffer->capacity);
     rng_seed(&buffer->rng, (uint64_t)clock_now(CLOCK_REALTIME), rng_stream(RNG_PAYLOAD, thread));
     return 0;
 }

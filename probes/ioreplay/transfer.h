@@ -18,7 +18,7 @@ static inline int64_t or_errno(int64_t result)
  * call. */
 struct replay_buffer {
     char *memory; /* NULL: not needed by any operation */
-    size_t room;
+    size_t capacity;
     struct rng rng;
 };
 

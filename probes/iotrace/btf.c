@@ -104,8 +104,8 @@ static long extra_bytes(const struct type *type)
 /* Index the types up to the first of an unknown kind; the types after it cannot be located. */
 static void index_types(struct btf *btf, const char *from, const char *end)
 {
-    size_t room = 1024;
-    btf->types = grow(NULL, room, sizeof *btf->types);
+    size_t capacity = 1024;
+    btf->types = grow(NULL, capacity, sizeof *btf->types);
     btf->types[0] = NULL;
     btf->nr_types = 1;
     while ((size_t)(end - from) >= sizeof(struct type)) {
@@ -113,8 +113,8 @@ static void index_types(struct btf *btf, const char *from, const char *end)
         long extra = extra_bytes(type);
         if (extra < 0 || extra > end - from - (long)sizeof *type)
             return;
-        if (btf->nr_types == room)
-            btf->types = grow(btf->types, room *= 2, sizeof *btf->types);
+        if (btf->nr_types == capacity)
+            btf->types = grow(btf->types, capacity *= 2, sizeof *btf->types);
         btf->types[btf->nr_types++] = type;
         from += (long)sizeof *type + extra;
     }

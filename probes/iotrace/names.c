@@ -275,9 +275,9 @@ static void follow(struct watches *watches, int end, struct record *out)
     free(polled);
 }
 
-/* Run the reader process. It writes its PID to `told` once no event is missed any more, and again when everything is
+/* Run the reader process. It writes its PID to `status` once no event is missed any more, and again when everything is
  * written. */
-static int read_names(const struct topology *topology, int dir, bool are_probed, int end, int told)
+static int read_names(const struct topology *topology, int dir, bool are_probed, int end, int status)
 {
     const pid_t self = getpid();
     struct watches watches = {.quiet = are_probed};
@@ -288,21 +288,21 @@ static int read_names(const struct topology *topology, int dir, bool are_probed,
         return -1;
     watch_all(&watches, topology, out);
     int result = record_flush(out);
-    write_all(told, &self, sizeof self);
+    write_all(status, &self, sizeof self);
     if (result == 0 && watches.nr)
         follow(&watches, end, out);
     free(watches.list);
     if (record_close(out) < 0)
         return -1;
-    return write_all(told, &self, sizeof self);
+    return write_all(status, &self, sizeof self);
 }
 
 /* Return the PID that the reader reports; 0: it has ended. */
-static pid_t hear(int told)
+static pid_t hear(int status)
 {
     pid_t reader = 0;
     ssize_t size;
-    while ((size = read(told, &reader, sizeof reader)) < 0 && errno == EINTR)
+    while ((size = read(status, &reader, sizeof reader)) < 0 && errno == EINTR)
         ;
     return size == sizeof reader ? reader : 0;
 }
@@ -348,9 +348,9 @@ void names_end(struct names *names)
 {
     if (names->end >= 0)
         close(names->end);
-    if (names->reader && !hear(names->told))
+    if (names->reader && !hear(names->status))
         print_error("names.rec: the file is incomplete; later names are not recorded");
-    if (names->told >= 0)
-        close(names->told);
+    if (names->status >= 0)
+        close(names->status);
     *names = (struct names){0, -1, -1};
 }

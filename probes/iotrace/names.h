@@ -18,7 +18,7 @@ extern const struct record_probe names_probe;
  * must not wait for it. */
 struct names {
     pid_t reader;
-    int end, told;
+    int end, status;
 };
 
 /* Position in the event queue of a filesystem: the next index, and when the queue was last empty. */

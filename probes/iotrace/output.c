@@ -110,10 +110,10 @@ int output_save_begin(const struct output *output, const struct contents *begin)
 
 int output_reserve_stats(const struct output *output, unsigned nr_cpus)
 {
-    char *room = grow(NULL, nr_cpus, STATS_BYTES);
-    memset(room, 0, (size_t)nr_cpus * STATS_BYTES);
-    int result = file_save(output->parts, "stats", room, (size_t)nr_cpus * STATS_BYTES);
-    free(room);
+    char *zeros = grow(NULL, nr_cpus, STATS_BYTES);
+    memset(zeros, 0, (size_t)nr_cpus * STATS_BYTES);
+    int result = file_save(output->parts, "stats", zeros, (size_t)nr_cpus * STATS_BYTES);
+    free(zeros);
     return result;
 }
 
@@ -121,11 +121,11 @@ int output_save_stats(const struct output *output, const struct instance *instan
 {
     int fd = openat(output->parts, "stats", O_WRONLY | O_CLOEXEC), result = fd < 0 ? -1 : 0;
     for (unsigned cpu = 0; result == 0 && cpu < instance->nr_cpus; cpu++) {
-        char room[STATS_BYTES] = "";
+        char slot[STATS_BYTES] = "";
         char *text = instance_stats(instance, cpu);
-        snprintf(room, sizeof room, "%s", text ? text : "");
+        snprintf(slot, sizeof slot, "%s", text ? text : "");
         free(text);
-        result = write_all(fd, room, sizeof room);
+        result = write_all(fd, slot, sizeof slot);
     }
     if (result < 0)
         print_error("%s/" UNFINISHED "/stats: %s; the number of lost events will be unknown", output->path,

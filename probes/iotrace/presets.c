@@ -218,7 +218,7 @@ static int by_name(const void *left, const void *right)
     return order ? order : strcmp(a->name, b->name);
 }
 
-bool event_tells_extents(const struct event *event)
+bool event_has_extents(const struct event *event)
 {
     return strncmp(event->name, "ext4_es_", 8) == 0 || strcmp(event->name, "f2fs_map_blocks") == 0 ||
            strcmp(event->name, "f2fs_iget") == 0 || strncmp(event->name, "f2fs_lookup_", 12) == 0;

@@ -58,7 +58,7 @@ bool is_ext(const char *fs_type);
 bool is_without_extent_events(const char *fs_type);
 
 /* Return whether listing files causes one or more of this event for each file. */
-bool event_tells_extents(const struct event *event);
+bool event_has_extents(const struct event *event);
 
 /* Return the preset of this name, or -1. */
 int preset_parse(const char *name);

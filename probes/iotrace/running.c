@@ -86,7 +86,7 @@ static void child_begins(const struct session *session)
 static void leave_out(const struct session *session, pid_t lister)
 {
     for (size_t i = 0; session->listing.nr && i < session->selection.nr_events; i++)
-        if (event_tells_extents(&session->selection.events[i]))
+        if (event_has_extents(&session->selection.events[i]))
             instance_leave_out(&session->instance, &session->selection.events[i], lister);
 }
 

@@ -28,7 +28,7 @@ struct process {
 };
 
 /* A process in the order of process IDs, and the time until which it counts as busy. */
-struct turn {
+struct entry {
     struct process *process;
     int64_t busy_until_ns;
 };
@@ -36,8 +36,8 @@ struct turn {
 struct processes {
     int64_t interval_ns, list_ns;
     DIR *proc;
-    struct turn *turns;
-    size_t count, room;
+    struct entry *entries;
+    size_t count, capacity;
     size_t next_busy, next_idle; /* index of the next process to read */
     struct packages packages;
     uint64_t denied, unreadable, late;
@@ -87,25 +87,25 @@ static int32_t next_listed(DIR *proc)
     return 0;
 }
 
-static void keep(struct processes *processes, struct turn turn)
+static void keep(struct processes *processes, struct entry entry)
 {
-    if (processes->count == processes->room) {
-        processes->room = processes->room ? 2 * processes->room : 256;
-        processes->turns = grow(processes->turns, processes->room, sizeof *processes->turns);
+    if (processes->count == processes->capacity) {
+        processes->capacity = processes->capacity ? 2 * processes->capacity : 256;
+        processes->entries = grow(processes->entries, processes->capacity, sizeof *processes->entries);
     }
-    processes->turns[processes->count++] = turn;
+    processes->entries[processes->count++] = entry;
 }
 
 /* Add new processes and drop ended ones. Both lists are in the order of process IDs. New processes count as busy,
  * except in the first listing. */
 static void list(struct processes *processes, struct output *out, struct tick *tick)
 {
-    struct turn *old = processes->turns, *before = old, *end = old + processes->count;
+    struct entry *old = processes->entries, *before = old, *end = old + processes->count;
     int64_t busy_until_ns = old ? clock_now(CLOCK_RECORD) + BUSY_NS : 0;
     int32_t pid;
 
-    processes->turns = NULL;
-    processes->count = processes->room = 0;
+    processes->entries = NULL;
+    processes->count = processes->capacity = 0;
     rewinddir(processes->proc);
     do {
         pid = next_listed(processes->proc);
@@ -114,7 +114,7 @@ static void list(struct processes *processes, struct output *out, struct tick *t
         if (before < end && before->process->pid == pid) {
             keep(processes, *before++);
         } else if (pid) {
-            keep(processes, (struct turn){new_process(pid), busy_until_ns});
+            keep(processes, (struct entry){new_process(pid), busy_until_ns});
             tick->began++;
         }
     } while (pid);
@@ -178,13 +178,13 @@ static bool read_io(struct processes *processes, struct output *out, struct proc
     return false;
 }
 
-static void read_process(struct processes *processes, struct output *out, struct turn *turn, struct tick *tick)
+static void read_process(struct processes *processes, struct output *out, struct entry *entry, struct tick *tick)
 {
-    bool renamed = false, worked = !turn->process->ended && read_stat(processes, out, turn->process, &renamed);
+    bool renamed = false, worked = !entry->process->ended && read_stat(processes, out, entry->process, &renamed);
 
-    worked |= read_io(processes, out, turn->process, renamed);
+    worked |= read_io(processes, out, entry->process, renamed);
     if (worked)
-        turn->busy_until_ns = clock_now(CLOCK_RECORD) + BUSY_NS;
+        entry->busy_until_ns = clock_now(CLOCK_RECORD) + BUSY_NS;
     tick->processes++;
 }
 
@@ -193,7 +193,7 @@ static void read_process(struct processes *processes, struct output *out, struct
 static void read_all(struct processes *processes, struct output *out, struct tick *tick)
 {
     for (size_t index = 0; index < processes->count; index++)
-        read_process(processes, out, &processes->turns[index], tick);
+        read_process(processes, out, &processes->entries[index], tick);
 }
 
 /* Read at most `most` busy processes. The remaining ones are first at the next tick. */
@@ -203,29 +203,29 @@ static void read_busy(struct processes *processes, struct output *out, int64_t n
 
     for (size_t step = 0; step < processes->count; step++) {
         size_t index = (first + step) % processes->count;
-        struct turn *turn = &processes->turns[index];
+        struct entry *entry = &processes->entries[index];
 
-        if (turn->busy_until_ns <= now_ns)
+        if (entry->busy_until_ns <= now_ns)
             continue;
         if (most-- > 0) {
-            read_process(processes, out, turn, tick);
+            read_process(processes, out, entry, tick);
             processes->next_busy = index + 1;
         } else {
-            turn->busy_until_ns = now_ns + BUSY_NS;
+            entry->busy_until_ns = now_ns + BUSY_NS;
             processes->late++;
         }
     }
 }
 
-/* Read at most `most` idle processes, in turn. */
+/* Read at most `most` idle processes, round-robin. */
 static void read_idle(struct processes *processes, struct output *out, int64_t now_ns, int64_t most, struct tick *tick)
 {
     for (size_t step = 0; step < processes->count && most > 0; step++) {
-        struct turn *turn = &processes->turns[processes->next_idle++ % processes->count];
+        struct entry *entry = &processes->entries[processes->next_idle++ % processes->count];
 
-        if (turn->busy_until_ns > now_ns)
+        if (entry->busy_until_ns > now_ns)
             continue;
-        read_process(processes, out, turn, tick);
+        read_process(processes, out, entry, tick);
         most--;
     }
 }
@@ -266,7 +266,7 @@ void processes_read(struct processes *processes, struct output *out, bool all, s
 void processes_close(struct processes *processes, struct output *out)
 {
     for (size_t index = 0; index < processes->count; index++)
-        drop(out, processes->turns[index].process);
+        drop(out, processes->entries[index].process);
     if (processes->denied)
         record_lose(out->record, "denied", "processes without permission to read their I/O", processes->denied);
     if (processes->unreadable)
@@ -278,6 +278,6 @@ void processes_close(struct processes *processes, struct output *out)
     packages_release(&processes->packages);
     if (processes->proc)
         closedir(processes->proc);
-    free(processes->turns);
+    free(processes->entries);
     free(processes);
 }

@@ -39,7 +39,7 @@ struct output {
     uint32_t files;  /* number of files with an ID */
     int descriptors; /* descriptors that may still be kept open */
     char *bytes;     /* last text that was read */
-    size_t room;
+    size_t capacity;
     bool failed;
 };
 
@@ -57,7 +57,7 @@ struct text {
     uint32_t number; /* 0: not recorded yet */
     int64_t read_ns, written_ns, whole_ns;
     char *bytes;
-    size_t length, room;
+    size_t length, capacity;
 };
 
 /* Return a text for `path`; text_end frees the path. */

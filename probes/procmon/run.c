@@ -34,7 +34,7 @@ struct run {
     int64_t interval_ns, began_ns, flushed_ns;
     int percent;
     pid_t child;                     /* the command while it runs, else 0 */
-    bool told;                       /* SIGTERM was sent to the command */
+    bool is_terminated;              /* SIGTERM was sent to the command */
     uint64_t ticks, missed, skipped; /* since the last tick */
 };
 
@@ -161,10 +161,10 @@ static bool has_ended(const struct run *run)
  * request by a signal, or when the grace period is over. */
 static bool end_command(struct run *run)
 {
-    if (!run->child || run->told)
+    if (!run->child || run->is_terminated)
         return true;
     kill(run->child, SIGTERM);
-    run->told = true;
+    run->is_terminated = true;
     return set_timer(run->end, clock_now(CLOCK_RECORD) + PATIENCE_S * SECOND_NS, 0) < 0;
 }
 
@@ -219,7 +219,7 @@ static void loop(struct run *run)
         if (!end)
             take_tick(run);
         /* End a command that is no longer sampled. */
-        if (!end && run->out.failed && !run->told)
+        if (!end && run->out.failed && !run->is_terminated)
             end = end_command(run);
     }
 }
@@ -234,7 +234,7 @@ static void reap(struct run *run)
         return;
     if (waitpid(run->child, &status, WNOHANG) != run->child)
         print_error("%s: process %d goes on after SIGTERM", run->request->words[0], (int)run->child);
-    else if (WIFSIGNALED(status) && !run->told)
+    else if (WIFSIGNALED(status) && !run->is_terminated)
         print_error("%s: ended by signal %d", run->request->words[0], WTERMSIG(status));
     else if (WIFEXITED(status) && WEXITSTATUS(status))
         print_error("%s: ended with status %d", run->request->words[0], WEXITSTATUS(status));

@@ -83,11 +83,11 @@ static bool read_all(struct output *out, int file, struct span *now)
     ssize_t got;
 
     do {
-        if (out->room - length < 4096) {
-            out->room = out->room ? 2 * out->room : 16384;
-            out->bytes = grow(out->bytes, out->room, 1);
+        if (out->capacity - length < 4096) {
+            out->capacity = out->capacity ? 2 * out->capacity : 16384;
+            out->bytes = grow(out->bytes, out->capacity, 1);
         }
-        got = pread(file, out->bytes + length, out->room - length, (off_t)length);
+        got = pread(file, out->bytes + length, out->capacity - length, (off_t)length);
         if (got < 0 && errno != EINTR)
             return false;
         length += got > 0 ? (size_t)got : 0;
@@ -220,9 +220,9 @@ static void write_same(struct output *out, struct text *text)
 static void keep(struct text *text, struct span now)
 {
     text->length = span_length(now);
-    if (text->room < text->length) {
-        text->room = text->length + text->length / 8;
-        text->bytes = grow(text->bytes, text->room, 1);
+    if (text->capacity < text->length) {
+        text->capacity = text->length + text->length / 8;
+        text->bytes = grow(text->bytes, text->capacity, 1);
     }
     memcpy(text->bytes, now.at, text->length);
 }

@@ -29,15 +29,15 @@ int pool_open(struct pool *pool, const char *directory, uint32_t subdirectories)
     return 0;
 }
 
-static int make_room(struct pool *pool)
+static int grow_pool(struct pool *pool)
 {
-    size_t room = pool->room ? 2 * pool->room : 1024;
-    struct pool_file *files = realloc(pool->files, room * sizeof *files);
+    size_t capacity = pool->capacity ? 2 * pool->capacity : 1024;
+    struct pool_file *files = realloc(pool->files, capacity * sizeof *files);
 
     if (!files)
         return -1;
     pool->files = files;
-    pool->room = room;
+    pool->capacity = capacity;
     return 0;
 }
 
@@ -45,7 +45,7 @@ struct pool_file *pool_add(struct pool *pool, struct rng *rng)
 {
     struct pool_file *file;
 
-    if (pool->count == pool->room && make_room(pool))
+    if (pool->count == pool->capacity && grow_pool(pool))
         return NULL;
     file = &pool->files[pool->count++];
     file->number = ++pool->named;
@@ -92,5 +92,5 @@ void pool_close(struct pool *pool)
 {
     free(pool->files);
     pool->files = NULL;
-    pool->count = pool->room = 0;
+    pool->count = pool->capacity = 0;
 }

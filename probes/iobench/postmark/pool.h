@@ -19,7 +19,7 @@ struct pool {
     char directory[4096];
     uint32_t subdirectories; /* 0: all files are in the directory itself */
     struct pool_file *files;
-    size_t count, room;
+    size_t count, capacity;
     uint64_t named; /* files created so far: a name is never reused */
 };
 

@@ -50,7 +50,7 @@ void sqlite_values_close(struct sqlite_values *values);
 struct sqlite_keys {
     struct rng rng;
     int64_t *live; /* existing rows, unordered; not maintained if there are only inserts */
-    int64_t nr_live, room;
+    int64_t nr_live, capacity;
     bool only_inserts;
     int64_t after, step, offset; /* new keys are after + step * n + offset + 1 */
     int64_t nr_inserted;

@@ -9,16 +9,16 @@
 
 static int add_live(struct sqlite_keys *keys, int64_t key)
 {
-    if (keys->nr_live == keys->room) {
-        int64_t room = keys->room ? keys->room * 2 : 1024;
-        int64_t *live = realloc(keys->live, (size_t)room * sizeof *live);
+    if (keys->nr_live == keys->capacity) {
+        int64_t capacity = keys->capacity ? keys->capacity * 2 : 1024;
+        int64_t *live = realloc(keys->live, (size_t)capacity * sizeof *live);
 
         if (!live) {
             errno = ENOMEM;
             return -1;
         }
         keys->live = live;
-        keys->room = room;
+        keys->capacity = capacity;
     }
     keys->live[keys->nr_live++] = key;
     return 0;

@@ -121,8 +121,8 @@ static void test_buffer(void)
     struct replay_buffer buffer;
     FILE *file = tmpfile();
 
-    tap_ok(file && replay_buffer_open(&buffer, &program, 0, 4096) == 0 && buffer.room * IOV_MAX >= 16 << 20 &&
-               buffer.room < 16 << 20,
+    tap_ok(file && replay_buffer_open(&buffer, &program, 0, 4096) == 0 && buffer.capacity * IOV_MAX >= 16 << 20 &&
+               buffer.capacity < 16 << 20,
            "a buffer that is smaller than a write, but not too small");
     replay_buffer_prepare(&buffer, &operation);
     tap_ok(replay_transfer(&buffer, &operation, fileno(file), true, 0) == 16 << 20, "it is written whole");
