@@ -21,7 +21,7 @@ enum {
 // - ROW_UNPLACED: a block of an unknown file is written to the device.
 enum row_kind { ROW_WRITE, ROW_OUT, ROW_DROP, ROW_END, ROW_LOST, ROW_UNPLACED };
 
-enum fate { FATE_OUT, FATE_OVERWRITTEN, FATE_DROPPED, FATE_KEPT, FATE_UNKNOWN, NR_FATES };
+enum outcome { OUTCOME_OUT, OUTCOME_OVERWRITTEN, OUTCOME_DROPPED, OUTCOME_KEPT, OUTCOME_UNKNOWN, NR_OUTCOMES };
 
 // Rows ordered by time; core/table.h defines the null values.
 struct fate_rows {
@@ -42,9 +42,9 @@ struct fate_rows {
 struct writer {
     int64_t ts_ns; // of the first write
     int64_t ino;
-    int64_t life;
+    int64_t lifetime;
     int64_t writes;
-    int64_t bytes[NR_FATES];
+    int64_t bytes[NR_OUTCOMES];
     uint32_t dev;
     int32_t tid;
     int32_t pid;
@@ -64,7 +64,7 @@ struct segment {
 };
 
 // A lifetime of an inode: from its creation to its deletion.
-struct life {
+struct lifetime {
     int64_t nth;          // index among the lifetimes of this inode
     int64_t end_losses;   // losses before its end, or NO_INT64
     int64_t end_unplaced; // `unplaced` of the device at its end
@@ -75,9 +75,9 @@ struct grain {
     struct segment *segments; // dirty bytes, ordered
     int64_t losses;           // losses when it was last changed
     int64_t unplaced;         // `unplaced` of the device when it was last changed
-    uint32_t life;
+    uint32_t lifetime;
     uint16_t count;
-    uint16_t room;
+    uint16_t capacity;
     uint8_t was_out; // a bit for each sector
 };
 
@@ -86,14 +86,14 @@ struct fates {
     struct map of_grains;
     struct map of_writers;
     struct map unplaced; // number of blocks of unknown files written to each device
-    struct life *lives;
-    size_t nr_lives, lives_room;
+    struct lifetime *lifetimes;
+    size_t nr_lifetimes, lifetimes_capacity;
     struct grain *grains;
-    size_t nr_grains, grains_room;
+    size_t nr_grains, grains_capacity;
     struct writer *writers;
-    size_t nr_writers, writers_room;
+    size_t nr_writers, writers_capacity;
     struct last_write *lasts; // of each writer
-    size_t lasts_room;
+    size_t lasts_capacity;
     int64_t losses;
 };
 
@@ -113,7 +113,7 @@ void fates_free(struct fates *fates)
 {
     for (size_t at = 0; at < fates->nr_grains; at++)
         free(fates->grains[at].segments);
-    free(fates->lives);
+    free(fates->lifetimes);
     free(fates->grains);
     free(fates->writers);
     free(fates->lasts);
@@ -127,21 +127,21 @@ void fates_free(struct fates *fates)
 // --- files, grains and writers ---------------------------------------------------------------------------------------
 
 // Begin another lifetime of the file. Returns false if memory runs out.
-static bool life_begin(struct fates *fates, uint64_t *number, uint32_t dev)
+static bool lifetime_begin(struct fates *fates, uint64_t *number, uint32_t dev)
 {
-    int64_t nth = *number ? fates->lives[*number - 1].nth + 1 : 0;
+    int64_t nth = *number ? fates->lifetimes[*number - 1].nth + 1 : 0;
 
-    if (fates->nr_lives == fates->lives_room) {
-        struct life *grown = array_grow(fates->lives, &fates->lives_room, sizeof(*grown));
+    if (fates->nr_lifetimes == fates->lifetimes_capacity) {
+        struct lifetime *grown = array_grow(fates->lifetimes, &fates->lifetimes_capacity, sizeof(*grown));
 
         if (!grown) {
             *number = 1; // never used: the caller stops
             return false;
         }
-        fates->lives = grown;
+        fates->lifetimes = grown;
     }
-    fates->lives[fates->nr_lives] = (struct life){.nth = nth, .end_losses = NO_INT64, .dev = dev};
-    *number = ++fates->nr_lives;
+    fates->lifetimes[fates->nr_lifetimes] = (struct lifetime){.nth = nth, .end_losses = NO_INT64, .dev = dev};
+    *number = ++fates->nr_lifetimes;
     return true;
 }
 
@@ -150,17 +150,18 @@ static int64_t unplaced_of(const struct fates *fates, uint32_t dev)
     return (int64_t)map_value(&fates->unplaced, 0, dev);
 }
 
-static void account(struct fates *fates, const struct segment *segment, uint32_t begin, uint32_t end, enum fate fate)
+static void account(struct fates *fates, const struct segment *segment, uint32_t begin, uint32_t end,
+                    enum outcome outcome)
 {
-    if (segment->may_be_out && fate != FATE_OUT)
-        fate = FATE_UNKNOWN;
-    fates->writers[segment->writer].bytes[fate] += (int64_t)end - begin;
+    if (segment->may_be_out && outcome != OUTCOME_OUT)
+        outcome = OUTCOME_UNKNOWN;
+    fates->writers[segment->writer].bytes[outcome] += (int64_t)end - begin;
 }
 
-static void account_all(struct fates *fates, struct grain *grain, enum fate fate)
+static void account_all(struct fates *fates, struct grain *grain, enum outcome outcome)
 {
     for (size_t at = 0; at < grain->count; at++)
-        account(fates, &grain->segments[at], grain->segments[at].begin, grain->segments[at].end, fate);
+        account(fates, &grain->segments[at], grain->segments[at].begin, grain->segments[at].end, outcome);
     grain->count = 0;
 }
 
@@ -175,29 +176,30 @@ static void take_unplaced(struct grain *grain, int64_t unplaced)
     grain->unplaced = unplaced;
 }
 
-static struct grain *grain_add(struct fates *fates, uint32_t life, int64_t number)
+static struct grain *grain_add(struct fates *fates, uint32_t lifetime, int64_t number)
 {
     struct grain *grain;
-    int64_t unplaced = unplaced_of(fates, fates->lives[life].dev);
+    int64_t unplaced = unplaced_of(fates, fates->lifetimes[lifetime].dev);
     uint64_t *place;
 
-    if (fates->nr_grains == fates->grains_room) {
-        struct grain *grown = array_grow(fates->grains, &fates->grains_room, sizeof(*grown));
+    if (fates->nr_grains == fates->grains_capacity) {
+        struct grain *grown = array_grow(fates->grains, &fates->grains_capacity, sizeof(*grown));
 
         if (!grown)
             return NULL;
         fates->grains = grown;
     }
-    place = map_add(&fates->of_grains, life, (uint64_t)number);
+    place = map_add(&fates->of_grains, lifetime, (uint64_t)number);
     if (!place)
         return NULL;
     if (!*place) {
-        fates->grains[fates->nr_grains] = (struct grain){.life = life, .losses = fates->losses, .unplaced = unplaced};
+        fates->grains[fates->nr_grains] =
+            (struct grain){.lifetime = lifetime, .losses = fates->losses, .unplaced = unplaced};
         *place = ++fates->nr_grains;
     }
     grain = &fates->grains[*place - 1];
     if (grain->losses != fates->losses)
-        account_all(fates, grain, FATE_UNKNOWN);
+        account_all(fates, grain, OUTCOME_UNKNOWN);
     grain->losses = fates->losses;
     take_unplaced(grain, unplaced);
     return grain;
@@ -208,14 +210,14 @@ static bool writers_grow(struct fates *fates)
     struct writer *writers = fates->writers;
     struct last_write *lasts = fates->lasts;
 
-    if (fates->nr_writers == fates->writers_room) {
-        writers = array_grow(writers, &fates->writers_room, sizeof(*writers));
+    if (fates->nr_writers == fates->writers_capacity) {
+        writers = array_grow(writers, &fates->writers_capacity, sizeof(*writers));
         if (!writers)
             return false;
         fates->writers = writers;
     }
-    if (fates->nr_writers == fates->lasts_room) {
-        lasts = array_grow(lasts, &fates->lasts_room, sizeof(*lasts));
+    if (fates->nr_writers == fates->lasts_capacity) {
+        lasts = array_grow(lasts, &fates->lasts_capacity, sizeof(*lasts));
         if (!lasts)
             return false;
         fates->lasts = lasts;
@@ -225,10 +227,10 @@ static bool writers_grow(struct fates *fates)
 
 // Return the thread as a writer of this lifetime of the file, or NULL if memory runs out. A thread ID may be reused;
 // process and name distinguish its users.
-static struct writer *writer_of(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
+static struct writer *writer_of(struct fates *fates, uint32_t lifetime, const struct fate_rows *rows, size_t row)
 {
     const uint64_t thread = (uint64_t)(uint32_t)rows->pid[row] << 32 | (uint32_t)rows->tid[row];
-    const uint64_t of_file = (uint64_t)rows->comm[row] << 32 | life;
+    const uint64_t of_file = (uint64_t)rows->comm[row] << 32 | lifetime;
     uint64_t *number;
 
     if (!writers_grow(fates))
@@ -242,7 +244,7 @@ static struct writer *writer_of(struct fates *fates, uint32_t life, const struct
             .ts_ns = rows->ts_ns[row],
             .dev = rows->dev[row],
             .ino = rows->ino[row],
-            .life = fates->lives[life].nth,
+            .lifetime = fates->lifetimes[lifetime].nth,
             .tid = rows->tid[row],
             .pid = rows->pid[row],
             .comm = rows->comm[row],
@@ -257,17 +259,17 @@ static struct writer *writer_of(struct fates *fates, uint32_t life, const struct
 static bool segments_reserve(struct grain *grain, size_t count)
 {
     struct segment *grown;
-    size_t room = grain->room ? grain->room : 2;
+    size_t capacity = grain->capacity ? grain->capacity : 2;
 
-    while (room < count)
-        room *= 2;
-    if (room == grain->room)
+    while (capacity < count)
+        capacity *= 2;
+    if (capacity == grain->capacity)
         return true;
-    grown = realloc(grain->segments, room * sizeof(*grown));
+    grown = realloc(grain->segments, capacity * sizeof(*grown));
     if (!grown)
         return false;
     grain->segments = grown;
-    grain->room = (uint16_t)room;
+    grain->capacity = (uint16_t)capacity;
     return true;
 }
 
@@ -286,8 +288,8 @@ static bool segments_replace(struct grain *grain, size_t first, size_t limit, co
 }
 
 // Assign this outcome to the dirty bytes of [begin, end), and replace them by bytes of `writer` unless it is NULL. With
-// NR_FATES no outcome is counted: the rest of a short write replaces its own bytes.
-static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum fate fate,
+// NR_OUTCOMES no outcome is counted: the rest of a short write replaces its own bytes.
+static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum outcome outcome,
                    const uint32_t *writer)
 {
     struct segment left[3];
@@ -298,9 +300,9 @@ static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uin
     for (limit = first; limit < grain->count && grain->segments[limit].begin < end; limit++) {
         const struct segment *segment = &grain->segments[limit];
 
-        if (fate != NR_FATES)
+        if (outcome != NR_OUTCOMES)
             account(fates, segment, segment->begin > begin ? segment->begin : begin,
-                    segment->end < end ? segment->end : end, fate);
+                    segment->end < end ? segment->end : end, outcome);
     }
     if (first < limit && grain->segments[first].begin < begin) {
         left[count] = grain->segments[first];
@@ -335,7 +337,7 @@ static int64_t count_bits(uint8_t bits)
 // --- rows ------------------------------------------------------------------------------------------------------------
 
 static bool take_grain(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum row_kind kind,
-                       enum fate fate, const uint32_t *writer, int64_t *repeated)
+                       enum outcome outcome, const uint32_t *writer, int64_t *repeated)
 {
     uint8_t sectors = sectors_of(begin, end);
 
@@ -343,25 +345,25 @@ static bool take_grain(struct fates *fates, struct grain *grain, uint32_t begin,
         *repeated += count_bits(grain->was_out & sectors) * SECTOR_BYTES;
         grain->was_out |= sectors;
     }
-    return settle(fates, grain, begin, end, fate, writer);
+    return settle(fates, grain, begin, end, outcome, writer);
 }
 
-static bool take_bytes(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row, enum fate fate,
-                       const uint32_t *writer)
+static bool take_bytes(struct fates *fates, uint32_t lifetime, const struct fate_rows *rows, size_t row,
+                       enum outcome outcome, const uint32_t *writer)
 {
     int64_t repeated = 0, limit = rows->end[row];
 
     for (int64_t begin = rows->begin[row], end; begin < limit; begin = end) {
         int64_t number = begin / GRAIN_BYTES, base = number * GRAIN_BYTES;
-        uint64_t known = map_value(&fates->of_grains, life, (uint64_t)number);
+        uint64_t known = map_value(&fates->of_grains, lifetime, (uint64_t)number);
         struct grain *grain;
 
         end = base + GRAIN_BYTES < limit ? base + GRAIN_BYTES : limit;
         if (!known && rows->kind[row] == ROW_DROP)
             continue; // it has no known dirty bytes
-        grain = grain_add(fates, life, number);
-        if (!grain || !take_grain(fates, grain, (uint32_t)(begin - base), (uint32_t)(end - base), rows->kind[row], fate,
-                                  writer, &repeated))
+        grain = grain_add(fates, lifetime, number);
+        if (!grain || !take_grain(fates, grain, (uint32_t)(begin - base), (uint32_t)(end - base), rows->kind[row],
+                                  outcome, writer, &repeated))
             return false;
     }
     if (rows->kind[row] == ROW_OUT)
@@ -375,9 +377,9 @@ static bool goes_on(const struct last_write *last, int64_t begin, int64_t end)
     return begin > last->begin && begin < last->end && end == last->end;
 }
 
-static bool take_write(struct fates *fates, uint32_t life, const struct fate_rows *rows, size_t row)
+static bool take_write(struct fates *fates, uint32_t lifetime, const struct fate_rows *rows, size_t row)
 {
-    struct writer *writer = writer_of(fates, life, rows, row);
+    struct writer *writer = writer_of(fates, lifetime, rows, row);
     uint32_t number;
     bool is_rest;
 
@@ -387,13 +389,13 @@ static bool take_write(struct fates *fates, uint32_t life, const struct fate_row
     is_rest = goes_on(&fates->lasts[number], rows->begin[row], rows->end[row]);
     fates->lasts[number] = (struct last_write){rows->begin[row], rows->end[row]};
     writer->writes += !is_rest;
-    return take_bytes(fates, life, rows, row, is_rest ? NR_FATES : FATE_OVERWRITTEN, &number);
+    return take_bytes(fates, lifetime, rows, row, is_rest ? NR_OUTCOMES : OUTCOME_OVERWRITTEN, &number);
 }
 
 static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t row)
 {
     uint64_t *number;
-    uint32_t life;
+    uint32_t lifetime;
 
     if (rows->kind[row] == ROW_LOST) {
         fates->losses++;
@@ -406,20 +408,20 @@ static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t r
         return number;
     }
     number = map_add(&fates->of_files, rows->dev[row], (uint64_t)rows->ino[row]);
-    if (!number || (!*number && !life_begin(fates, number, rows->dev[row])))
+    if (!number || (!*number && !lifetime_begin(fates, number, rows->dev[row])))
         return false;
-    life = (uint32_t)(*number - 1);
+    lifetime = (uint32_t)(*number - 1);
     switch ((enum row_kind)rows->kind[row]) {
     case ROW_WRITE:
-        return take_write(fates, life, rows, row);
+        return take_write(fates, lifetime, rows, row);
     case ROW_OUT:
-        return take_bytes(fates, life, rows, row, FATE_OUT, NULL);
+        return take_bytes(fates, lifetime, rows, row, OUTCOME_OUT, NULL);
     case ROW_DROP:
-        return take_bytes(fates, life, rows, row, FATE_DROPPED, NULL);
+        return take_bytes(fates, lifetime, rows, row, OUTCOME_DROPPED, NULL);
     case ROW_END:
-        fates->lives[life].end_losses = fates->losses;
-        fates->lives[life].end_unplaced = unplaced_of(fates, rows->dev[row]);
-        return life_begin(fates, number, rows->dev[row]);
+        fates->lifetimes[lifetime].end_losses = fates->losses;
+        fates->lifetimes[lifetime].end_unplaced = unplaced_of(fates, rows->dev[row]);
+        return lifetime_begin(fates, number, rows->dev[row]);
     case ROW_LOST:
     case ROW_UNPLACED:
         break;
@@ -439,15 +441,15 @@ const struct writer *fates_finish(struct fates *fates, size_t *nr_writers)
 {
     for (size_t at = 0; at < fates->nr_grains; at++) {
         struct grain *grain = &fates->grains[at];
-        const struct life *life = &fates->lives[grain->life];
-        int64_t end = life->end_losses;
+        const struct lifetime *lifetime = &fates->lifetimes[grain->lifetime];
+        int64_t end = lifetime->end_losses;
 
-        take_unplaced(grain, end == NO_INT64 ? unplaced_of(fates, life->dev) : life->end_unplaced);
+        take_unplaced(grain, end == NO_INT64 ? unplaced_of(fates, lifetime->dev) : lifetime->end_unplaced);
         // Bytes still dirty at the end of the lifetime were dropped.
         if (grain->losses != (end == NO_INT64 ? fates->losses : end))
-            account_all(fates, grain, FATE_UNKNOWN);
+            account_all(fates, grain, OUTCOME_UNKNOWN);
         else
-            account_all(fates, grain, end == NO_INT64 ? FATE_KEPT : FATE_DROPPED);
+            account_all(fates, grain, end == NO_INT64 ? OUTCOME_KEPT : OUTCOME_DROPPED);
     }
     *nr_writers = fates->nr_writers;
     return fates->writers;
