@@ -517,7 +517,7 @@ def test_of_many_records_all_are_looked_at_where_that_is_asked_for(strace: str, 
     """The sample of 1,000 records is of each fourth; the write of the second one gets lost."""
     words = options(tmp_path / "top", "--rw", "write", "--size", 1000 * RECORD, "--verify", verify)
     said = injected(strace, tmp_path, f"pwrite64:retval={RECORD}:when=2", *words, status=verify == "all")
-    assert (f"the record at {RECORD} of the file of worker 0 is not what it wrote" in said) == (verify == "all")
+    assert (f"the record at {RECORD} of the file of worker 0 does not have the data" in said) == (verify == "all")
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------
