@@ -31,7 +31,7 @@ SMALL = ("--rw", "randwrite", "--size", "256k", "--number_ios", "32", "--cache",
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """The directory that is measured."""
+    """Return the directory to measure."""
     directory = tmp_path / "place"
     directory.mkdir()
     return directory

@@ -1,4 +1,4 @@
-"""A configuration in words: what was measured, and what brings its writes to the device."""
+"""Descriptions of a configuration: the operation, and the durability of its writes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PAGE_BYTES = 16384
 
 
 def segments(program: bytes) -> dict[int, list[int]]:
-    """Of each type of segment, the alignments."""
+    """Return the alignments of each type of segment."""
     if program[4] == 2:
         (start,) = struct.unpack_from("<Q", program, 32)
         size, count = struct.unpack_from("<HH", program, 54)
@@ -65,7 +65,7 @@ def emulated(target: str) -> list[str | Path]:
 
 
 def job(directory: Path, *command: str | Path) -> dict[str, tuple[int, int]]:
-    """Operations and bytes of each part of a run that ended well and left nothing."""
+    """Return operations and bytes of each part of a run that ended well and left no files."""
     (found,), _ = benched.measured(*command, "-p", directory, "-q")
     assert list(directory.iterdir()) == []
     return {name: (part["ops"], part["bytes"]) for name, part in found["parts"].items()}

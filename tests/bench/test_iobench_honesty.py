@@ -1,4 +1,4 @@
-"""iobench tells the truth or nothing: cold is cold, what fails is reported, and nothing stays behind."""
+"""iobench reports true results or none: cold is cold, failures are reported, and no files are left."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = 120
 
 
 def iobench(*arguments: str | Path, status: int = 0, variant: str = "sanitized", **options: Any) -> dict[str, Any]:
-    """Runs a job and gives what it says of its (last) repetition."""
+    """Run a job and return the record of its (last) repetition."""
     repetitions, err = benched.measured(*benched.program(variant), *arguments, status=status, **options)
     answer = repetitions[-1] | {"stderr": err}
     assert answer["valid"] is (status == 0)
@@ -35,7 +35,7 @@ def iobench(*arguments: str | Path, status: int = 0, variant: str = "sanitized",
 
 
 def refused(*arguments: str | Path, **options: Any) -> str:
-    """Runs a job that must fail, and gives its last sentence on standard error."""
+    """Run a job that must fail, and return its last sentence on standard error."""
     done = benched.run(*arguments, status=1, **options)
     lines: list[str] = done.stderr.decode("utf-8", "replace").splitlines()
     assert lines and lines[-1].startswith("iobench: ")
@@ -47,7 +47,7 @@ def left_in(directory: Path) -> list[str]:
 
 
 def await_that(what: Callable[[], Any], process: subprocess.Popen[bytes] | None = None) -> Any:
-    """Polls until it is true; fails where it never is, or the process has ended before."""
+    """Poll until the condition is true. Fail if it never is, or if the process ended before."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found = what()
@@ -60,7 +60,7 @@ def await_that(what: Callable[[], Any], process: subprocess.Popen[bytes] | None 
 
 @contextlib.contextmanager
 def started(*arguments: str | Path, nohup: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """A run in the background; killed at the end if it is still there."""
+    """Start a run in the background. It is killed at the end if it still runs."""
     (command,) = benched.planned(built.program("iobench", "sanitized"), *arguments)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
     try:
@@ -76,7 +76,7 @@ def started(*arguments: str | Path, nohup: bool = False) -> Iterator[subprocess.
 
 
 def ended(process: subprocess.Popen[bytes], status: int = 1) -> str:
-    """Waits for the end of a run; its standard error."""
+    """Wait for the end of a run, and return its standard error."""
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, err.decode()
     assert b"Sanitizer" not in err and b"runtime error" not in err
@@ -84,7 +84,7 @@ def ended(process: subprocess.Popen[bytes], status: int = 1) -> str:
 
 
 def works(process: subprocess.Popen[bytes]) -> None:
-    """Waits until progress is shown, and there is some."""
+    """Wait until the run shows progress."""
     assert process.stderr is not None
     while (line := process.stderr.readline()).endswith(b" 0 ops/s\n"):
         pass
@@ -92,7 +92,7 @@ def works(process: subprocess.Popen[bytes]) -> None:
 
 
 def run_file(directory: Path, process: subprocess.Popen[bytes]) -> Path:
-    """The first file of a run that has something in it."""
+    """Return the first file of a run that is not empty."""
     found = await_that(
         lambda: [path for path in directory.glob("iobench-*/test.dat0") if path.stat().st_blocks], process
     )
@@ -102,7 +102,7 @@ def run_file(directory: Path, process: subprocess.Popen[bytes]) -> Path:
 
 @pytest.fixture
 def public(tmp_path: Path) -> Iterator[Path]:
-    """A directory that `nobody` can reach, with a copy of the program in it."""
+    """Return a directory that user `nobody` can reach, with a copy of the program."""
     with tempfile.TemporaryDirectory(prefix=f"iobench-{tmp_path.name[:20]}-") as name:
         path = Path(name)
         path.chmod(0o755)
@@ -119,7 +119,7 @@ def ext4(directory: Path, nr_mib: int = 64) -> Iterator[loops.Mounted]:
 
 
 def device_read_bytes(device: str) -> int:
-    """By /proc/diskstats."""
+    """Return the bytes that the device read, from /proc/diskstats."""
     name = Path(device).name
     for line in Path("/proc/diskstats").read_text().splitlines():
         fields = line.split()
@@ -129,7 +129,7 @@ def device_read_bytes(device: str) -> int:
 
 
 def resident_bytes(path: Path) -> int:
-    """What mincore(2), called from here, says of a file."""
+    """Return the resident bytes of a file, from mincore(2)."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -386,7 +386,7 @@ def test_no_size_is_too_large_to_be_refused(tmp_path: Path, job: list[str]) -> N
 
 
 def fill_up(path: Path) -> None:
-    """Takes all that is left of a filesystem."""
+    """Use all free space of a filesystem."""
     with path.open("wb") as file, contextlib.suppress(OSError):
         for start in range(0, 1 << 40, 64 << 10):
             os.posix_fallocate(file.fileno(), start, 64 << 10)
@@ -495,7 +495,7 @@ int fsync(int file)
 
 
 def between(tmp_path: Path, **values: int) -> dict[str, str]:
-    """Environment that puts SHORT between the program and its C library."""
+    """Return an environment that preloads SHORT between the program and its C library."""
     macros = [
         f"-D{name}={value}" for name, value in ({"LEAST": 1 << 20, "ENDS": 1 << 30, "SYNCS": 1 << 30} | values).items()
     ]
@@ -637,7 +637,7 @@ def test_who_shows_progress_to_nobody_goes_on_and_leaves_nothing(tmp_path: Path)
 
 
 def test_a_signal_wakes_who_waits_for_its_time(tmp_path: Path) -> None:
-    """One operation in an hour: nobody has to wait for the second."""
+    """One operation in an hour: the run ends without waiting for the second."""
     with started("-p", tmp_path, "--size=2m", "--rw=read", "--cache=any", "--thinktime=3600000000") as process:
         run_file(tmp_path, process)
         process.send_signal(signal.SIGTERM)
@@ -812,7 +812,7 @@ def test_a_directory_is_made_where_its_parent_is(tmp_path: Path) -> None:
 
 
 def deep(top: Path, length: int) -> Path:
-    """A directory whose path has this many bytes."""
+    """Return a directory with a path of this many bytes."""
     path = str(top)
     while length - len(path) > 1:
         path += "/" + "d" * min(200, length - len(path) - 1)

@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Mode:
-    """What a mode promises: flags of open, the call that writes a record, what follows each, and what ends it."""
+    """The system calls of a mode: flags of open, the call that writes a record, the calls after each, and the last."""
 
     flags: frozenset[str]
     write: str
@@ -75,7 +75,7 @@ def strace() -> str:
 
 
 def iobench(variant: str = "native") -> list[str | Path]:
-    """The program; TSan needs a fixed layout of the address space."""
+    """Return the program. TSan needs a fixed layout of the address space."""
     program = built.program("iobench", variant)
     return ["setarch", "-R", program] if variant == "tsan" else [program]
 
@@ -86,7 +86,7 @@ def options(top: Path, *more: str | int, size: int = RECORDS * RECORD) -> list[s
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Arguments of a call; commas inside quotes, brackets and paths of descriptors do not part them."""
+    """Split the arguments of a call, except at commas inside quotes, brackets and paths of descriptors."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == '"'
@@ -100,7 +100,7 @@ def split(text: str) -> tuple[str, ...]:
 
 
 def calls_of(log: str) -> dict[int, list[Call]]:
-    """All calls by thread, in order; halves of interrupted lines are put together."""
+    """Return all calls by thread, in order, with the halves of interrupted lines joined."""
     found: dict[int, list[Call]] = defaultdict(list)
     halves: dict[int, str] = {}
     for line in log.splitlines():
@@ -122,7 +122,7 @@ def calls_of(log: str) -> dict[int, list[Call]]:
 def workers(
     strace: str, tmp_path: Path, *words: str, trace: str = CALLS, raw: str = "none", preload: Path | None = None
 ) -> tuple[list[list[Call]], str]:
-    """What each worker did to the run's files (its mappings of them included), by file; and what iobench printed."""
+    """Return each worker's calls on the run's files and their mappings, by file; and the output of iobench."""
     log = tmp_path / "strace.log"
     command: list[str | Path] = [strace, "-f", "-y", "-s", "0", "-e", f"trace={trace}", "-e", f"raw={raw}", "-o", log]
     if preload:
@@ -143,14 +143,14 @@ def workers(
 
 
 def file_of(call: Call) -> int:
-    """The descriptor that it makes or takes: strace writes `3</path>`, or 0x3 where arguments are raw; -1: none."""
+    """Return the descriptor that a call makes or uses: strace writes `3</path>`, or 0x3 for raw arguments; -1: none."""
     word = call.result if call.name == "openat" else call.arguments[4 if call.name == "mmap" else 0]
     number = re.match(r"0x[0-9a-f]+|\d+", word)
     return int(number[0], 0) if number else -1
 
 
 def on_map(call: Call, maps: set[str]) -> bool:
-    """An msync of one of these mappings of less than 16 MiB."""
+    """Return whether it is an msync of one of these mappings of less than 16 MiB."""
     return call.name == "msync" and any(0 <= call.number(0) - int(start, 16) < 1 << 24 for start in maps)
 
 
@@ -159,7 +159,7 @@ def named(calls: list[Call], *names: str) -> list[Call]:
 
 
 def opened(calls: list[Call]) -> set[str]:
-    """Flags of the one open of the file, but for those that every open has."""
+    """Return the flags of the only open of the file, without those that every open has."""
     (call,) = named(calls, "openat")
     flags = set(call.arguments[2].split("|"))
     assert {"O_RDWR", "O_CLOEXEC"} <= flags
@@ -167,7 +167,7 @@ def opened(calls: list[Call]) -> set[str]:
 
 
 def offset_of(call: Call) -> int:
-    """Of pread64, pwrite64, sync_file_range or pwritev2."""
+    """Return the offset of a pread64, pwrite64, sync_file_range or pwritev2."""
     return call.number({"pread64": 3, "pwrite64": 3, "pwritev2": 3, "sync_file_range": 1}[call.name])
 
 
@@ -175,7 +175,7 @@ def offset_of(call: Call) -> int:
 
 
 def expect_psync(calls: list[Call], mode: Mode, records: int) -> None:
-    """The calls after open are a write and what follows it, again and again, then one sync."""
+    """Check that the calls after open are a write and its following calls, repeated, then one sync."""
     names = [call.name for call in calls[1:]]
     assert names == [name for name in (mode.write, mode.after) if name] * records + [mode.final]
     writes = named(calls, mode.write)
@@ -191,7 +191,7 @@ def expect_psync(calls: list[Call], mode: Mode, records: int) -> None:
 
 
 def expect_mmap(calls: list[Call], name: str, records: list[int]) -> None:
-    """One mapping of the whole file; msync of each record, as its mode says, then of all."""
+    """Check for one mapping of the whole file, with msync of each record, as in its mode, then of all."""
     (map_of,) = named(calls, "mmap")
     assert (map_of.number(1), map_of.arguments[2:4]) == (RECORDS * RECORD, ("PROT_READ|PROT_WRITE", "MAP_SHARED"))
     start = int(map_of.result, 16)
@@ -461,12 +461,12 @@ def test_operations_count_from_when_they_were_due(tmp_path: Path, engine: list[s
 
 
 def contents(top: Path) -> dict[str, bytes]:
-    """The data files that --keep left."""
+    """Return the data files that --keep left."""
     return {path.name: path.read_bytes() for path in sorted(top.glob("iobench-kept/test.dat*"))}
 
 
 def kept(top: Path, records: int, *words: str) -> dict[str, bytes]:
-    """Files laid out by a job that only reads."""
+    """Return files laid out by a job that only reads."""
     built.run(*iobench(), *words)
     found = contents(top)
     assert {len(content) for content in found.values()} == {records * RECORD}
@@ -496,7 +496,7 @@ def test_mapped_files_of_threads_are_all_written(tmp_path: Path, mode: str, acce
 
 
 def injected(strace: str, tmp_path: Path, fault: str, *words: str, status: int) -> str:
-    """What iobench says where strace makes some calls fail, or not happen; `when` counts in each thread."""
+    """Return the output of iobench if strace makes some calls fail, or not happen; `when` counts in each thread."""
     log = tmp_path / "strace.log"
     command: list[str | Path] = [strace, "-f", "-e", f"inject={fault}", "-e", f"trace={fault.split(':')[0]}", "-o", log]
     return built.run(*command, *iobench(), *words, status=status).stderr.decode()
@@ -524,7 +524,7 @@ def test_of_many_records_all_are_looked_at_where_that_is_asked_for(strace: str, 
 
 
 def refusal(*words: str) -> str:
-    """What the program says when it refuses to run; nothing is left behind."""
+    """Return the message of the program when it refuses to run. It must leave no files."""
     return built.run(*iobench("sanitized"), *words, status=1).stderr.decode()
 
 
@@ -693,7 +693,7 @@ def test_a_device_that_fails_ends_the_run(tmp_path: Path, words: list[str]) -> N
 
 
 def working(process: subprocess.Popen[bytes], nr_records: int) -> list[Path]:
-    """The data files that its workers have open."""
+    """Return the data files that its workers have open."""
     if len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 3:
         return []
     found: set[Path] = set()

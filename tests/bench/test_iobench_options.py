@@ -27,17 +27,17 @@ def iobench(*words: str | Path, status: int = 0, cwd: Path | None = None) -> sub
 
 
 def jobs(*words: str | Path) -> list[dict[str, Any]]:
-    """The measured repetitions."""
+    """Return the measured repetitions."""
     return benched.measured(built.program("iobench"), *words)[0]
 
 
 def to_fio(*words: str | Path) -> str:
-    """The job file of fio."""
+    """Return the job file of fio."""
     return write_fio_job.write(runs.described([str(word) for word in words]) or [])
 
 
 def sections(*words: str | Path) -> list[dict[str, str]]:
-    """The options in each section of --to-fio."""
+    """Return the options in each section of --to-fio."""
     found: list[dict[str, str]] = []
     for line in to_fio(*words).splitlines():
         if line.startswith("["):
@@ -49,7 +49,7 @@ def sections(*words: str | Path) -> list[dict[str, str]]:
 
 
 def helped() -> Iterator[tuple[str, str, str]]:
-    """Heading, name (the letter where there is no other) and argument of each option in the help."""
+    """Return heading, name (or letter) and argument of each option in the help."""
     heading = ""
     for line in f"{iobench('--help').stdout.decode()}\n{HELP}".splitlines():
         if match := re.fullmatch(r"(\S.*):", line):
@@ -59,7 +59,7 @@ def helped() -> Iterator[tuple[str, str, str]]:
 
 
 def refusal(*words: str, cwd: Path) -> str:
-    """The sentence by which a command line is refused, here or by iobench, before anything is made."""
+    """Return the message with which a command line is refused, here or by iobench, before any file is created."""
     try:
         (run, *_) = plan(words).runs
     except InputError as error:
@@ -218,7 +218,7 @@ def test_every_option_has_a_refusal_or_takes_anything() -> None:
 
 
 def test_the_plan_knows_letters_and_flags() -> None:
-    """What takes no value, and what a letter abbreviates, as iobench itself has it."""
+    """Options without a value, and abbreviations by letters, agree with iobench's own."""
     assert {name for _, name, argument in helped() if not argument and len(name) > 1} == planning._FLAGS
     letters = re.findall(r"^  -(\w), --([\w-]+)", iobench("--help").stdout.decode(), re.MULTILINE)
     assert dict(letters) == planning._LETTERS

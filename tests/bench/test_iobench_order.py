@@ -21,7 +21,7 @@ RECORD_BYTES = 4096
 
 
 def visited(directory: Path, *words: str, records: int, call: str) -> list[int]:
-    """Records in the order in which the measured part comes to them: the last `records` calls `call` on the file."""
+    """Return records in the order of the measured part: the last `records` calls `call` on the file."""
     options = ("-p", directory, "--size", str(records * RECORD_BYTES), "--bs", str(RECORD_BYTES), "--cache", "any")
     calls = benched.calls(directory / "calls", call, *options, *words)
     offsets = [int(found.arguments.rsplit(", ", 1)[1]) for found in calls if found.path.endswith("/test.dat0")]
@@ -29,13 +29,13 @@ def visited(directory: Path, *words: str, records: int, call: str) -> list[int]:
 
 
 def compat(directory: Path, number: int, records: int, overlap: int) -> list[int]:
-    """What Mobibench's -a `number` visits: 1 writes, 3 reads."""
+    """Return the records that Mobibench's -a `number` visits: 1 writes, 3 reads."""
     words = ("-a", str(number), "-v", str(overlap), "--compat-rng")
     return visited(directory, *words, records=records, call={1: "pwrite64", 3: "pread64"}[number])
 
 
 def originals() -> dict[tuple[int, int], list[int]]:
-    """The original's sequences, by number of records and overlap."""
+    """Return the original's sequences, by number of records and overlap."""
     found = json.loads(corpus.path("androstep/oracle_random_offsets.json").read_text("utf-8"))
     keys = {name: re.fullmatch(r"numrecs=(\d+),v=(\d+)", name) for name in found}
     return {(int(key[1]), int(key[2])): found[name] for name, key in keys.items() if key}
@@ -78,7 +78,7 @@ def test_overlap_revisits(tmp_path: Path) -> None:
 
 
 def written(directory: Path, *words: str, size: int, record: int) -> list[bytes]:
-    """Records of a file that was written once, in their place."""
+    """Return the records of a file that was written once, in file order."""
     options = ("--rw", "write", "--size", str(size), "--bs", str(record), "--cache", "any", "--keep")
     benched.run("-p", directory, *options, *words)
     (path,) = directory.rglob("test.dat0")

@@ -28,7 +28,7 @@ from androstep_analysis.ingest import record
 
 
 def measured(path: Path, *words: str) -> list[dict[str, Any]]:
-    """The repetitions of a run."""
+    """Return the repetitions of a run."""
     return benched.measured(*benched.program(), *words, "--directory", path, "--cache=any", "-q")[0]
 
 
@@ -69,7 +69,7 @@ def test_the_records_of_a_repetition_agree(tmp_path: Path, workload: str) -> Non
 
 
 def check_results(results: pl.DataFrame, histogram: pl.DataFrame) -> None:
-    """All workers together have what each has, and the buckets every operation."""
+    """Check that rows of all workers are sums of the workers', and that buckets hold all operations."""
     assert (histogram["thread"] >= 0).all() and (histogram["count"] > 0).all()
     usage = ("cpu_user_ns", "cpu_system_ns", "ctx_voluntary", "ctx_involuntary", "major_faults", "minor_faults")
     for row in results.iter_rows(named=True):
@@ -92,7 +92,7 @@ def check_results(results: pl.DataFrame, histogram: pl.DataFrame) -> None:
 
 
 def check_series(windows: pl.DataFrame, run: dict[str, Any], whole: dict[str, Any]) -> None:
-    """Windows of one repetition: they hold every operation once, and follow each other."""
+    """Check that the windows of one repetition hold every operation once, and follow each other."""
     assert (windows["ops"].sum(), windows["bytes"].sum()) == (whole["ops"], whole["bytes"])
     starts = windows["ts_ns"].unique().sort().to_list()
     assert starts[0] == run["ts_ns"]
@@ -175,7 +175,7 @@ SWITCHES = "[CON SWITCHES] : N N\n"
 
 
 def masked(text: str) -> str:
-    """`text` with N for its numbers; of some the width, or the digits behind the point, are told."""
+    """`text` with N for its numbers. For some, the width or the number of decimals is included."""
     text = re.sub(r"(?<=\[TIME\] :)( {0,7}\d+)(?= sec)", lambda found: f"N{len(found[0])}", text)
     text = re.sub(r"(?<= sec )\d+(?=us\.)", lambda found: f"N{len(found[0])}", text)
     text = re.sub(r"\b\d+\.\d\d(?![.\d])", "N.NN", text)
@@ -183,7 +183,7 @@ def masked(text: str) -> str:
 
 
 def reported(path: Path, *words: str, status: int = 0) -> tuple[str, dict[str, Any]]:
-    """What `androstep bench --mobibench` prints, and the repetition that it is of."""
+    """Return the output of `androstep bench --mobibench`, and its repetition."""
     out = path / "out"
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert cli.main(["bench", str(path), "--mobibench", "-o", str(out), "--", *words, "--cache=any"]) == status
@@ -197,7 +197,7 @@ def mobibench(path: Path, *words: str) -> str:
 
 
 def optional(text: str, lines: str) -> str:
-    """`lines` without the line [CPU] where `text` has none: its clock ticks only a hundred times a second."""
+    """Return `lines` without the line [CPU] if `text` has none, since its clock ticks only a hundred times a second."""
     return lines if "[CPU]" in text else lines.replace(CPU, "")
 
 
@@ -294,7 +294,7 @@ def test_what_mobibench_lacks(change: dict[str, Any], is_lacking: bool) -> None:
 
 
 def reported_with_log(path: Path, *words: str) -> dict[str, Any]:
-    """The repetition of `androstep bench` with these options."""
+    """Return the repetition of `androstep bench` with these options."""
     out = path / "out"
     assert cli.main(["bench", str(path), "-o", str(out), "--", *words, "--cache=any"]) == 0
     (run,) = benched.repetitions(out / "raw" / "bench.rec")
@@ -303,7 +303,7 @@ def reported_with_log(path: Path, *words: str) -> dict[str, Any]:
 
 
 def sections(path: Path) -> list[list[str]]:
-    """The lines of a log below each of its headings."""
+    """Return the lines of a log below each of its headings."""
     return [part.splitlines() for part in path.read_text().split("\n#In ")[1:]]
 
 
@@ -390,12 +390,12 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
 
 
 def made_up(what: str, *more: str | Path) -> bytes:
-    """What probes/iobench/tests/test_results.c makes up: of no time, of one operation, of none, and hostile names."""
+    """Return the results of probes/iobench/tests/test_results.c: no time, one or no operation, hostile names."""
     return built.run(built.program("test_results"), what, *more).stdout
 
 
 def printed(what: str, path: Path) -> bytes:
-    """What is made up as iobench prints it, and as Mobibench would."""
+    """Return the made-up results as iobench prints them, and as Mobibench would."""
     if what == "human":
         return made_up("human")
     made_up("record", path / "out.rec")
@@ -470,7 +470,7 @@ def test_edges_of_the_steady_state(ops: tuple[int, ...], is_steady: bool) -> Non
 
 
 def steady_by_hand(ops: list[int]) -> int | None:
-    """SNIA's two conditions for five windows, with numpy's line of best fit, in fractions."""
+    """Evaluate SNIA's two conditions for five windows, with numpy's line of best fit, in fractions."""
     for first in range(len(ops) - 4):
         window = ops[first : first + 5]
         mean = Fraction(sum(window), 5)

@@ -26,7 +26,7 @@ LEAST, MOST = 500, 10000
 
 
 def postmark(directory: Path, *words: str | Path, recorded: Path | None = None, **options: Any) -> bytes:
-    """Runs it on files that stay cached, as PostMark itself does; what it said on standard error."""
+    """Run it on files that stay cached, as PostMark itself does, and return its standard error."""
     recording = () if recorded is None else ("--record", recorded)
     return benched.run("postmark", "-p", directory, "--cache", "any", *recording, *words, **options).stderr
 
@@ -37,17 +37,17 @@ def traced(directory: Path, *words: str | Path) -> list[benched.Call]:
 
 
 def left(directory: Path) -> dict[str, int]:
-    """Sizes of the files below a directory, by their path."""
+    """Return the sizes of the files below a directory, by path."""
     return {str(path.relative_to(directory)): path.stat().st_size for path in directory.rglob("*") if path.is_file()}
 
 
 def pool(directory: Path) -> list[Path]:
-    """Files of a run that goes on: some may be gone when they are looked at."""
+    """Return the files of a run in progress. Some may disappear at any time."""
     return [path for path in directory.rglob("*") if path.name.isdigit()]
 
 
 def opened(call: benched.Call) -> str | None:
-    """What a file of the pool was opened for; None: no such call."""
+    """Return the purpose for which a file of the pool was opened; None: no such call."""
     if call.name not in ("open", "openat") or not re.search(r"/w\d+/(s\d+/)?\d+$", call.path):
         return None
     if "O_CREAT" in call.arguments:
@@ -56,9 +56,9 @@ def opened(call: benched.Call) -> str | None:
 
 
 def counted(calls: list[benched.Call], nr_files: int) -> dict[str, list[int]]:
-    """Operations and bytes of each part as the system calls of one worker show them.
+    """Return operations and bytes of each part from the system calls of one worker.
 
-    Part fill are the first creations; a file that is opened and not read was only looked at.
+    Part fill are the first creations. A file that is opened and not read was only looked up.
     """
     parts = {part: [0, 0] for part in ("fill", "create", "append", "read", "delete")}
     doing, unread = "fill", False
@@ -235,7 +235,7 @@ def test_without_files_it_fails(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
-    """A limit for files' sizes stands for a device without room."""
+    """A limit for files' sizes simulates a full device."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
@@ -270,7 +270,7 @@ def test_a_cold_pool(tmp_path: Path) -> None:
 
 
 def started(directory: Path, *words: str) -> subprocess.Popen[bytes]:
-    """A run that goes on for minutes, once it has made its files."""
+    """Start a run of several minutes, and wait until it has created its files."""
     program = built.program("iobench")
     options = ("--files", "40", "--rate_iops", "20", "--transactions", "5000", "--bias-read", "10")
     process = subprocess.Popen(

@@ -35,7 +35,7 @@ def job(directory: Path, *words: str | Path) -> list[str | Path]:
 
 
 def kept(directory: Path) -> list[Path]:
-    """The databases that a run with --keep left."""
+    """Return the databases that a run with --keep left."""
     return sorted(path for path in (directory / "iobench-kept").glob("test.db*") if "-" not in path.name)
 
 
@@ -46,7 +46,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def tables(path: Path) -> dict[str, dict[int, str]]:
-    """Every table of a database as {key: value}, after SQLite has found the file to be whole."""
+    """Return every table of a database as {key: value}, after SQLite has checked the file."""
     with opened(path) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -54,13 +54,13 @@ def tables(path: Path) -> dict[str, dict[int, str]]:
 
 
 def recorded(path: Path) -> dict[str, Any]:
-    """The one run of a record."""
+    """Return the one run of a record."""
     (row,) = record.read(path).tables["bench_run"].iter_rows(named=True)
     return dict(row)
 
 
 def refused(directory: Path, *words: str | Path, variant: str = "sanitized") -> str:
-    """What iobench says when it does not run; and it leaves nothing."""
+    """Return the message of iobench when it does not run. It must leave no files."""
     before = sorted(directory.rglob("*"))
     said = benched.run(*job(directory, *words), variant=variant, status=1).stderr.decode()
     assert sorted(directory.rglob("*")) == before
@@ -189,12 +189,12 @@ for mode in modes:
 
 
 def syncs(calls: list[benched.Call], below: Path) -> list[int]:
-    """How many syncs there were in each directory below a directory, in the order of their first."""
+    """Count the syncs in each directory below a directory, in the order of their first."""
     return list(Counter(Path(call.path).relative_to(below).parts[0] for call in calls).values())
 
 
 def syncs_of_iobench(tmp_path: Path, databases: int, *words: str) -> list[int]:
-    """Of a transaction, for each of MODES: what more transactions sync more."""
+    """Return the syncs of a transaction for each of MODES, as the difference of runs with more transactions."""
     found = []
     for transactions in TRANSACTIONS:
         top = tmp_path / f"iobench{transactions}"

@@ -1,4 +1,4 @@
-"""IOzone's tables, reports and throughput summaries: each cell is the test, size and rate it stands for."""
+"""IOzone's tables, reports and throughput summaries: each cell gives the right test, size and rate."""
 
 from __future__ import annotations
 

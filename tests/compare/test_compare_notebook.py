@@ -40,7 +40,7 @@ def executed(corpus: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: object) -> list[Any]:
-    """The same of the command."""
+    """Return the same from the output of the command."""
     capsys.readouterr()
     assert cli.main(["compare", *map(str, words), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -48,7 +48,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: object) -> list[Any]:
 
 
 def filesystems(capsys: pytest.CaptureFixture[str]) -> dict[str, list[Any]]:
-    """What needs no corpus, by the command."""
+    """Return the results that need no corpus, from the command."""
     benches = [ROOT / "datasets/bench" / place / "modes.rec.xz" for place in ("ext4_disk", "xfs_disk", "btrfs_disk")]
     rates = (*benches, "--measure", "bench", "--metric", "iops", "--by", "fs_type")
     replays = sorted((ROOT / "datasets/replay").glob("*_guest/replay-*.rec.xz"))
@@ -61,7 +61,7 @@ def filesystems(capsys: pytest.CaptureFixture[str]) -> dict[str, list[Any]]:
 
 
 def numbers(value: Any) -> int:
-    """How many numbers are in a JSON value."""
+    """Count the numbers in a JSON value."""
     if isinstance(value, dict | list):
         return sum(map(numbers, value.values() if isinstance(value, dict) else value))
     return isinstance(value, int | float)

@@ -33,7 +33,7 @@ VALUES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=6)
 
 
 def midranks(values: list[float]) -> list[Fraction]:
-    """The rank of each value, by definition."""
+    """Return the rank of each value, by definition."""
     return [
         Fraction(2 * sum(other < value for other in values) + sum(other == value for other in values) + 1, 2)
         for value in values
@@ -144,7 +144,7 @@ def test_the_least_p_value_is_attained(first: list[float], second: list[float]) 
 
 
 def autoregressive(random: np.random.Generator, length: int, correlation: float) -> np.ndarray:
-    """A stationary AR(1) series of mean 0 and variance 1."""
+    """Return a stationary AR(1) series of mean 0 and variance 1."""
     noise = random.normal(size=length) * math.sqrt(1 - correlation**2)
     series = np.empty(length)
     series[0] = random.normal()
@@ -154,7 +154,7 @@ def autoregressive(random: np.random.Generator, length: int, correlation: float)
 
 
 def shares(random: np.random.Generator, length: int, correlation: float) -> Series:
-    """Windows whose share of sequential requests wanders around a half, with bursts of requests."""
+    """Return windows with a share of sequential requests that varies around a half, with bursts of requests."""
     of = np.floor(np.exp(random.normal(3, 1, size=length))) + 1
     likely = 1 / (1 + np.exp(-autoregressive(random, length, correlation)))
     return Series(random.binomial(of.astype(int), likely) / of, of)
@@ -242,7 +242,7 @@ MEANS = st.builds(
 @settings(max_examples=300)
 @given(MEANS, MEANS, st.sampled_from([Scale.SHARE, Scale.POSITIVE]), st.floats(0.5, 0.999))
 def test_intervals_and_tests_say_the_same(first: Mean, second: Mean, scale: Scale, level: float) -> None:
-    """Values stay where values can be; the interval leaves zero out exactly where the test's p-value is below."""
+    """Intervals stay within possible values, and exclude zero exactly if the p-value is below the level."""
     if scale is Scale.POSITIVE:
         first, second = (replace(side, error=side.error * side.value) for side in (first, second))
     difference = Difference(first, second, scale)
@@ -286,7 +286,7 @@ def test_a_burst_that_holds_nearly_all_leaves_little_known() -> None:
 
 
 def test_a_share_reaches_no_further_than_shares_can_vary() -> None:
-    """However little its blocks say of their spread: Wilson's interval, beside the one of scipy."""
+    """However little its blocks say of their spread: Wilson's interval, compared with scipy's."""
     spread = Mean(value=0.9, error=0.1, freedom=1.0, windows=500, effective=100.0, burst=0.1, blocks=20.0)
     oracle = scipy.stats.binomtest(18, 20).proportion_ci(0.95, "wilson")
     assert interval(spread, Scale.SHARE) == pytest.approx((oracle.low, oracle.high))

@@ -17,7 +17,7 @@ from androstep_analysis import cli, datasets
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A client of a server with the empty bucket ``bucket``, which the environment names to every program."""
+    """Return a client of a server with the empty bucket ``bucket``, which the environment names to every program."""
     from moto.server import ThreadedMotoServer
     from s3fs import S3FileSystem
 

@@ -34,7 +34,7 @@ MS = 1_000_000
 def workload(
     seed: int, *, times: int = 1, sectors: int = 8, flushes: bool = False, slow: float = 1.0, count: int = 1200
 ) -> list[dict[str, Any]]:
-    """Requests of about ten seconds: reads and writes at random moments, some of which go on where one ended."""
+    """Return requests of about ten seconds: reads and writes at random times, some of them sequential."""
     chosen = random.Random(seed)
     requests: list[dict[str, Any]] = []
     at, sector = 0, 0

@@ -50,21 +50,21 @@ def connected(workers: int) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A cluster of two workers, for tests that leave them alive."""
+    """Return a cluster of two workers, for tests that leave them alive."""
     with connected(2) as client:
         yield client
 
 
 @pytest.fixture
 def client_of_none() -> Iterator[Any]:
-    """A cluster without workers."""
+    """Return a cluster without workers."""
     with connected(0) as client:
         yield client
 
 
 @pytest.fixture
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster has its second chance at once, and no third."""
+    """Give a cluster its second chance immediately, and no third."""
     monkeypatch.setattr(work, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(work, "NO_WORKERS_SECONDS", 0)
 

@@ -1,6 +1,6 @@
-"""Reads files in known ways, and tells which pages it asked for and which were in the cache: `python reads.py DIR LOG`.
+"""Read files in known ways, and log the pages that were requested and those in the cache: `python reads.py DIR LOG`.
 
-Not a test: test_readahead_live.py records it. What is in the cache is told by mincore, what is mapped by pagemap.
+This is not a test: test_readahead_live.py records it. mincore shows the pages in the cache, pagemap the mapped ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class File:
         self.asked.update(range(begin // PAGE, (begin + got - 1) // PAGE + 1) if got else ())
 
     def look(self) -> None:
-        """Which pages are in the cache. Nothing is under way any more then."""
+        """Return the pages in the cache, after all reads have ended."""
         time.sleep(0.05)
         place, found = self.map(), ctypes.create_string_buffer(-(-self.size // PAGE))
         assert LIBC.mincore(place, self.size, found) == 0
@@ -52,7 +52,7 @@ class File:
         self.was_in |= {page for page, state in enumerate(found.raw[: -(-self.size // PAGE)]) if state & 1}
 
     def touch(self, pages: Iterable[int], advice: int | None = None) -> None:
-        """Loads a byte of each page; then looks which are mapped."""
+        """Load a byte of each page, and return the mapped pages."""
         place = self.map()
         if advice is not None:
             assert LIBC.madvise(place, self.size, advice) == 0
@@ -90,7 +90,7 @@ def main(top: Path, log: Path) -> None:
     whole = opened("whole")
     for begin in range(0, whole.size, 1 << 17):
         whole.read(begin, 1 << 17)
-    odd = opened("odd")  # calls that span what is there and what is still being read
+    odd = opened("odd")  # calls that span cached pages and pages still being read
     for begin in range(0, odd.size, 100_003):
         odd.read(begin, 100_003)
     huge = opened("huge")

@@ -49,19 +49,19 @@ MORE = {"inferred"}
 
 
 def tidy(result: pl.DataFrame, metric: str) -> list[tuple[Any, ...]]:
-    """The rows of one metric, without its name and unit: dimensions, value, n, coverage."""
+    """Return the rows of one metric, without its name and unit: dimensions, value, n, coverage."""
     return result.filter(pl.col("metric") == metric).drop("metric", "unit", *MORE & {*result.columns}).rows()
 
 
 def approx(values: Any) -> Any:
-    """Tuples and lists of values, their floats compared to 12 digits."""
+    """Return tuples and lists of values, with floats compared to 12 digits."""
     if isinstance(values, list | tuple):
         return type(values)(map(approx, values))
     return pytest.approx(values, rel=1e-12) if isinstance(values, float) else values
 
 
 def metrics(result: pl.DataFrame) -> dict[str, str]:
-    """Every metric of the result with its unit, in order."""
+    """Return every metric of the result with its unit, in order."""
     return dict(result.select("metric", "unit").unique(maintain_order=True).rows())
 
 
@@ -173,7 +173,7 @@ def test_locality_of_each_process():
         (1, 0, "write", 100, 8,  "b", 2),
         (2, 0, "write",   8, 8,  "a", 3),
         (3, 0, "write", 108, 8,  "b", 4),
-        (3, 1, "write", 116, 8, None, 4),  # nobody knows whose: a stream of its own
+        (3, 1, "write", 116, 8, None, 4),  # unknown owner: a stream of its own
     )  # fmt: skip
     result = measures.locality(io, stream=("dev", "op", "owner_comm"), by=("owner_comm",))
     assert tidy(result, "bytes") == [
@@ -416,7 +416,7 @@ def test_volume():
 
 
 def test_coverage_is_of_everything_counted_by_operation():
-    """Unfinished requests count here: that they are missing elsewhere is what coverage tells."""
+    """Unfinished requests count here. They are missing elsewhere, which coverage shows."""
     requests = table(
         "requests", "op sector nr_sectors matched",
         ("read", 0, 8, "full"), ("read", 8, 8, "no_complete"), ("read", 16, 8, "no_issue"), ("read", 24, 8, "requeued"),
@@ -437,7 +437,7 @@ def test_coverage_is_of_everything_counted_by_operation():
 
 
 def test_mapped_is_what_has_a_file_or_a_type_and_no_discard_hides_it():
-    """An inode of which nothing tells what it holds is not mapped; a discard of the whole device changes no share."""
+    """An inode with unknown contents is not mapped. A discard of the whole device changes no share."""
     io = table(
         "io", "op sector nr_sectors block_type ino path map_source",
         ("read", 0, 8, "unknown", 12, None, "tracepoint"), ("read", 8, 8, "unknown", 13, "/a", "tracepoint"),
@@ -460,7 +460,7 @@ times = st.none() | st.integers(0, 30)
 
 @st.composite
 def request_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """A few requests on two devices, close together so that they meet; each was seen at least once."""
+    """Draw a few requests on two devices, close together in time; each has at least one event."""
     rows = []
     for number in range(draw(st.integers(0, 12))):
         op = draw(st.sampled_from(["read", "write", "write", "flush", "discard"]))
@@ -483,7 +483,7 @@ def request_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @st.composite
 def io_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """The same requests, cut into pieces of which little or much is known."""
+    """Draw the same requests, split into pieces with little or much information."""
     rows = []
     for request in draw(request_rows()):
         begin, nr = request["sector"], request["nr_sectors"]
@@ -509,7 +509,7 @@ def io_rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def facts(result: pl.DataFrame) -> oracle.Facts:
-    """The result as the oracle states it; no row may stand there twice."""
+    """Return the oracle's form of the result. Rows must be unique."""
     keys = [name for name in result.columns if name not in {"value", "unit", "n", "coverage", *MORE}]
     found = {tuple(row[k] for k in keys): (row["value"], row["n"], row["coverage"]) for row in result.to_dicts()}
     assert len(found) == result.height
@@ -713,7 +713,7 @@ def values(result: pl.DataFrame, metric: str) -> dict[Any, float]:
 
 
 def completed(requests: pl.LazyFrame) -> pl.LazyFrame:
-    """What MOST counted; one write was issued and did not complete within its trace."""
+    """Return the requests that MOST counted. One write was issued and did not complete within its trace."""
     return requests.filter(pl.col("complete_ns").is_not_null())
 
 
@@ -806,7 +806,7 @@ RQ = re.compile(r" ([\d.]+): block_rq_(issue|complete): +(\d+,\d+) (\w+) (?:\d+ 
 
 @pytest.fixture(scope="module")
 def kernel_lines() -> list[tuple[int, str, str, str, int, int]]:
-    """Every issue and completion of the trace, read by a regular expression: time, step, device, rwbs, sectors."""
+    """Return every issue and completion of the trace, by a regular expression: time, step, device, rwbs, sectors."""
     with gzip.open(corpus.path("kernel/ext4_host_6.18/trace.txt.gz"), "rt") as file:
         found = [match.groups() for line in file if (match := RQ.search(line))]
     return [
@@ -830,7 +830,7 @@ def data_issues(lines: list[tuple[int, str, str, str, int, int]]) -> list[tuple[
 
 
 def test_kernel_counts_and_bytes(kernel_lines, kernel_capture):
-    """Nothing was lost and everything completed: what was issued is what counts."""
+    """Nothing was lost and everything completed, so all issued requests count."""
     result = measures.mix(kernel_capture.requests)
     count, size = Counter(), Counter()
     for _, op, _, _, nr in data_issues(kernel_lines):

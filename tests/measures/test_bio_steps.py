@@ -1,4 +1,4 @@
-"""Steps, seeks and merges of bios beside plain Python, and of recordings that lost events (btt: test_export_btt.py)."""
+"""Steps, seeks and merges of bios, compared with plain Python, also with lost events (btt: test_export_btt.py)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def is_lost(begin: float, end: float, lost: list[tuple[int | None, int]]) -> boo
 
 
 def apart(lost: list[tuple[int | None, int]]) -> bool:
-    """No two of them overlap, as `Losses.spans` gives them."""
+    """Return the spans without overlaps, as `Losses.spans` does."""
     return all(first is not None and first > last for (_, last), (first, _) in itertools.pairwise(lost))
 
 

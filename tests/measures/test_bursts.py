@@ -1,4 +1,4 @@
-"""Bursts of requests and totals of days, beside plain Python."""
+"""Bursts of requests and totals of days, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table(rows: Rows) -> pl.DataFrame:
 
 
 def runs(requests: list[tuple[int, int, int]], gap_ns: int) -> list[list[tuple[int, int, int]]]:
-    """Requests (issue, completion, bytes) of one app in bursts."""
+    """Return requests (issue, completion, bytes) of one app in bursts."""
     found: list[list[tuple[int, int, int]]] = []
     for one in sorted(requests):
         if found and one[0] - max(end for _, end, _ in found[-1]) <= gap_ns:
@@ -56,7 +56,7 @@ def runs(requests: list[tuple[int, int, int]], gap_ns: int) -> list[list[tuple[i
 
 
 def expected(io: pl.DataFrame, gap_ns: int, lost: Spans) -> dict[tuple[str | None, str, int | None], list[int]]:
-    """Of each app, period and class of length: how many, their requests, bytes and time."""
+    """Return the number, requests, bytes and time of each app, period and class of length."""
     rows = io.select("request_id", "owner_comm", "op", "issue_ns", "complete_ns", "nr_sectors").rows()
     since = max((end for *_, begin, end, _ in rows if begin is None and end is not None), default=-1)
     until = min((begin for *_, begin, end, _ in rows if end is None and begin is not None), default=1000)

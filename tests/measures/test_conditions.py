@@ -1,4 +1,4 @@
-"""Conditions of --where: which rows each keeps, against plain Python, and what is refused."""
+"""Conditions of --where: the rows that match, compared with plain Python, and refused conditions."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def table(rows: list[Row]) -> pl.DataFrame:
 
 
 def ends(rows: list[Row]) -> dict[str | None, list[tuple[str, int]]]:
-    """Of each group how each of its writes of a block ends, and its age: a search forward from every write."""
+    """Return how each write of a block in each group ends, and its age, by searching forward from every write."""
     # Pieces of a request come in order of their sectors.
     events = sorted(zip(placed(rows), rows, strict=True), key=lambda one: (one[0][1], one[0][0], one[1][1]))
     found = defaultdict(list)

@@ -1,6 +1,6 @@
 """Hold what names files or processes against the logs of a workload that reuses the numbers of both.
 
-The recordings are opened as a user opens them: what iotrace left, without images.
+A user's view of the recordings: the output of iotrace, without images.
 """
 
 from __future__ import annotations

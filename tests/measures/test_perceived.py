@@ -271,7 +271,7 @@ def oracle(
 
 
 def entered(shots: list[Shot], place: int) -> int:
-    """When the state of a view was first seen, at the latest."""
+    """Return the latest time at which the state of a view was first observed."""
     return shots[place][1]
 
 
@@ -289,7 +289,7 @@ def inputs_of(inputs: list[tuple[int, int]]) -> pl.DataFrame:
 
 
 def random_shots(choose: random.Random) -> list[Shot]:
-    """Snapshots one after the other, of few states; a state is busy or it is not."""
+    """Draw consecutive snapshots with few states; a state is busy or it is not."""
     shots, time = [], 0
     busy = {letter: choose.random() < 0.2 for letter in "abcd"}
     for _ in range(choose.randrange(1, 25)):
@@ -604,7 +604,7 @@ def test_windows_that_end_before_they_begin_are_refused() -> None:
 
 
 def some_transitions() -> pl.DataFrame:
-    """Luo's four configurations of one app, three runs each, watched by snapshots 0.2 s apart."""
+    """Return Luo's four configurations of one app, three runs each, observed by snapshots 0.2 s apart."""
     parts = []
     for config, base in (("stock", 1.9), ("no sync", 1.8), ("no journal", 0.05)):
         for run in range(3):
@@ -638,7 +638,7 @@ def texts(ax: matplotlib.axes.Axes) -> set[str]:
 
 
 def heights(ax: matplotlib.axes.Axes) -> list[float]:
-    """Of the bars in order, without those that stand for the legend and have no width."""
+    """Return the heights of the bars in order, without those of the legend, which have no width."""
     return sorted(round(bar.get_height(), 3) for bar in ax.patches if bar.get_width())
 
 

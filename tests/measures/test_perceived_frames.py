@@ -55,7 +55,7 @@ def test_columns_are_those_of_the_schema() -> None:
 
 
 def made_frames(choose: random.Random) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Packets of a recording in any order of time, and the rows that come of them."""
+    """Return packets of a recording in any order of time, and the resulting rows."""
     packets: list[dict[str, Any]] = []
     open_rows: dict[int, dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
@@ -175,7 +175,7 @@ def test_a_recorded_trace_of_a_phone_has_no_frames_of_the_timeline() -> None:
 @pytest.mark.skipif(not PEER.is_dir(), reason="no trace processor (tests/support/trace_processor.mjs)")
 @pytest.mark.parametrize("seed", range(3))
 def test_trace_processor_reads_the_same_frames(seed: int, tmp_path: Path) -> None:
-    """Its tables leave out what has no end, and unite what shares a cookie: the recordings here have neither."""
+    """Its tables lack slices without an end, and join slices with a common cookie. The recordings here have neither."""
     choose = random.Random(seed)
     packets = []
     for cookie in range(1, 60):

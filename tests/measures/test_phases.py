@@ -20,7 +20,7 @@ S = 1_000_000_000
 
 
 def alike(random: np.random.Generator, length: int, correlation: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A series of which neighbours are alike."""
+    """Return a series with correlated neighbours."""
     found = random.normal(size=length)
     for at in range(1, length):
         found[at] = correlation * found[at - 1] + (1 - correlation**2) ** 0.5 * found[at]

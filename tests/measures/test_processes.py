@@ -1,4 +1,4 @@
-"""Which process a thread is of, and what that was called at the time."""
+"""The process of a thread, and its name at the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZYGOTE, APP, PACKAGE = "zygote64", "com.example.app", "com.example.application"
 
 
 def tasks(*rows):
-    """Table tasks of (tid, pid, comm, valid_from_ns) as a trace tells it, with package as a listing does."""
+    """Table tasks of (tid, pid, comm, valid_from_ns) as from a trace, with package as from a listing."""
     full = [
         {"tid": tid, "pid": pid, "comm": comm, "valid_from_ns": since, "kind": "other", "package": (*package, None)[0],
          "uid": 10001 if package else None}

@@ -1,4 +1,4 @@
-"""Queue depth and idle periods, steps, seeks and merges, beside plain Python."""
+"""Queue depth and idle periods, steps, seeks and merges, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Times = dict[int, list[tuple[int, int, bool]]]
 
 
 def nanoseconds(table: pl.DataFrame, lost: list[tuple[int | None, int | None]]) -> Times:
-    """Each ns of each device from its first issue to its last completion: when, its depth, and whether it is known."""
+    """Return time, depth and whether it is known for each ns of each device, from first issue to last completion."""
     told: Times = {}
     for dev in table["dev"].unique():
         rows = table.filter(dev=dev).select("issue_ns", "complete_ns").rows()

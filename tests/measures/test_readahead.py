@@ -1,4 +1,4 @@
-"""What was read and never asked for: the compiled pass beside plain Python that keeps every page as a set of words."""
+"""Bytes that were read and never requested, compared with plain Python that keeps every page as a set of words."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def piece(draw: random.Random) -> Row:
 
 
 def recording(seed: int) -> tuple[list[Row], Any]:
-    """What happens, and what is lost. Some know no write calls, and so take what becomes dirty for them."""
+    """Draw events and losses. Some recordings have no write calls, and use the dirty events instead."""
     draw = random.Random(seed)
     kinds = [name for name in KINDS if name != WRITE or seed % 2]
     steps = [piece(draw) if draw.random() < 0.3 else event(draw, draw.choice(kinds)) for _ in range(draw.randrange(80))]
@@ -132,7 +132,7 @@ class Oracle:
             told.pop(key, None)
 
     def mark(self, inode: int, pages: Iterable[int], word: str) -> list[int]:
-        """Returns the pages that are not there."""
+        """Return the pages that are not in the cache."""
         missing = []
         for number in pages:
             if "in" in self.words.get((inode, number), ()):
@@ -269,7 +269,7 @@ def test_parts_are_those_of_the_oracle(rows: int | None) -> None:
 
 
 def read_ahead(*asked: Row) -> list[Row]:
-    """Four pages come in, of which the events tell what is asked."""
+    """Four pages enter the cache, and events show which are requested."""
     place = {"dev": 1, "ino": 5, "tid": 1}
     came = [{"event": ADD, "page": at, "page_order": 0, **place} for at in range(4)]
     read = {"ino": 5, "tid": 1, "file_offset_bytes": 0, "bytes": 4 * PAGE, "path": "/a", "took": 1}

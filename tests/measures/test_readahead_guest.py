@@ -1,4 +1,4 @@
-"""What was read and never asked for, where iotrace's own probes tell what is asked for: kernels before Linux 6.12."""
+"""Bytes that were read and never requested, with iotrace's own probes for kernels before Linux 6.12."""
 
 from __future__ import annotations
 

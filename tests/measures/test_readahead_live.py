@@ -1,4 +1,4 @@
-"""What was read and never asked for, of a program that knows what it asked for, beside mincore and pagemap."""
+"""Bytes that were read and never requested by a program with known requests, compared with mincore and pagemap."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_a_program_asked_for(tmp_path: Path) -> None:
         around = {near for page in asked if mapped for near in range(page // 16 * 16, page // 16 * 16 + 16)} & was_in
         assert asked | mapped <= was_in
         assert sum(parts.values()) == len(was_in), name
-        # Of mapped pages it is not known which were touched; of a call that had to wait, not where it began.
+        # The touched pages among the mapped ones are unknown, and so is the begin of a call that had to wait.
         used = parts.get("asked", 0) + parts.get("mapped", 0) + parts.get("unknown", 0)
         assert len(asked | mapped) <= used <= len(asked | around), name
         assert parts.get("asked", 0) <= len(asked), name
@@ -78,7 +78,7 @@ def test_what_a_program_asked_for(tmp_path: Path) -> None:
 
 
 def pages_gone(capture: Capture, path: str) -> set[int]:
-    """Pages of the file that left the cache: dropped by the program, or taken by the kernel, as DAMON does."""
+    """Return the pages of the file that left the cache: dropped by the program, or reclaimed by the kernel (DAMON)."""
     gone = capture.table("fs_events").filter(pl.col("event") == tracepoints.UNCACHED)
     of_file = capture.table("io").filter(path=path).select("ino").unique()
     rows = gone.join(of_file, on="ino", how="semi").select("page", pl.col("page_order").fill_null(0)).collect().rows()

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def added(markdown: str) -> dict[str, str]:
-    """The lines that the diff in a page adds to each file."""
+    """Return the lines that the diff in a page adds to each file."""
     diff = re.search(r"```diff\n(.*?)```", markdown, re.DOTALL)
     assert diff is not None
     parts = re.split(r"(?m)^\+\+\+ (.+)\n", diff[1])

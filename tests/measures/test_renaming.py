@@ -91,7 +91,7 @@ class Inodes:
 
 
 def renumbered(values: pl.Series, keep: int) -> dict[int, int]:
-    """Other numbers for these, in another order; those up to `keep` stay."""
+    """Return other numbers for these, in another order; those up to `keep` stay."""
     old = sorted(value for value in values.drop_nulls().unique().to_list() if value > keep)
     new = list(range(1_000_003, 1_000_003 + len(old)))
     random.Random(11).shuffle(new)
@@ -112,7 +112,7 @@ def tasks_renamed(capture: Capture) -> Callable[[str, pl.DataFrame], pl.DataFram
 
 
 def devices_renamed(capture: Capture) -> tuple[Callable[[str, pl.DataFrame], pl.DataFrame], dict[int, int]]:
-    """Other numbers of devices; those of a disk's partitions stay beside each other."""
+    """Return other numbers of devices. Numbers of a disk's partitions remain consecutive."""
     columns = ("dev", "part_dev", "bio_dev", "old_dev")
     tables = [table.collect() for table in capture.tables.values()]
     every = [table[name].cast(pl.Int64) for table in tables for name in columns if name in table.columns]
@@ -129,7 +129,7 @@ def devices_renamed(capture: Capture) -> tuple[Callable[[str, pl.DataFrame], pl.
 
 def renamed(name: str, capture: Capture) -> tuple[Capture, dict[int, int]]:
     """Return the capture with other numbers of inodes, tasks and devices, and what the devices' were before."""
-    if "lossy" not in name:  # there, only the birth of the next file with a number says that one ended
+    if "lossy" not in name:  # there, a file's end is known only from the creation of the next file with its number
         capture = other_numbers(capture, Inodes(capture))
     capture = other_numbers(capture, tasks_renamed(capture))
     rename, back = devices_renamed(capture)
@@ -137,7 +137,7 @@ def renamed(name: str, capture: Capture) -> tuple[Capture, dict[int, int]]:
 
 
 def explored(capture: Capture) -> list[Any]:
-    """The lists of an explorer: names, requests and sizes."""
+    """Return the lists of an explorer: names, requests and sizes."""
     try:
         explorer = Explorer(capture.tables, capture.title)
     except androstep.InputError:
@@ -161,7 +161,7 @@ def pieces_view(pieces: Any) -> View:
 
 
 def without_numbers(value: Any) -> Any:
-    """The names without numbers of inodes and processes, and without which of the files with a number it is."""
+    """Return the names without numbers of inodes, processes and incarnations."""
     if isinstance(value, dict):
         return {name: without_numbers(one) for name, one in value.items() if name not in ("first", "last")}
     if isinstance(value, tuple):
@@ -199,7 +199,7 @@ def ranked(capture: Capture) -> Iterator[tuple[str, Any]]:
 
 
 def pages(capture: Capture, place: Path, back: dict[int, int]) -> str:
-    """The report without what is drawn, and without numbers; those of devices by which it sorts are renamed `back`."""
+    """Return the report without figures and numbers. Devices, by which it sorts, are renamed `back`."""
     report.write(capture, place / "page.html")
     page = re.sub(r"(?s)<svg.*?</svg>|data:[^\"']*", "", (place / "page.html").read_text(encoding="utf-8"))
     page = page[page.index("<body") :]
@@ -210,7 +210,7 @@ def pages(capture: Capture, place: Path, back: dict[int, int]) -> str:
 
 
 def shown(capture: Capture, place: Path) -> Iterator[tuple[str, Any]]:
-    """What people see of a capture, and what other tools get."""
+    """Return the output of a capture for users, and for other tools."""
     yield "explorer", explored(capture)
     yield from ranked(capture)
     yield from exported(capture, place)
@@ -226,7 +226,7 @@ def test_other_numbers_change_no_page(name: str, tmp_path: Path) -> None:
 
 
 def results(capture: Capture, back: dict[int, int] | None = None) -> Iterator[tuple[str, Any]]:
-    """What the measures say; devices by the numbers that they are renamed `back` to."""
+    """Return the results of the measures, with devices renamed `back`."""
     recording = Recording.of(capture)
     for name, measure in compare.measures().items():
         there = measure.dimensions
@@ -244,7 +244,7 @@ def results(capture: Capture, back: dict[int, int] | None = None) -> Iterator[tu
         found = getattr(androstep.measures, name)(
             capture.tables, by=("ino", "incarnation", "path"), page_bytes=capture.facts["page_bytes"]
         )
-        # Shares of what several caused are whole bytes: which of them gets the last one follows from their order.
+        # Shared bytes are divided into whole bytes, and the order of the owners decides who gets the last one.
         own = found.filter(pl.col("part").cast(pl.String).is_in(["data", "rewritten"]))
         yield f"{name} by inode", content(own.drop("ino", "coverage"))
     yield "summary", summarized(capture, back or {})
@@ -252,7 +252,7 @@ def results(capture: Capture, back: dict[int, int] | None = None) -> Iterator[tu
 
 
 def summarized(capture: Capture, back: dict[int, int]) -> Any:
-    """The summary; devices by the numbers that they are renamed `back` to, inodes by none."""
+    """Return the summary, with devices renamed `back`, and without inodes."""
     told = rounded(summary.summary(capture))
     for row in told["largest"]:
         row.pop("ino", None)
@@ -270,7 +270,7 @@ def rounded(value: Any) -> Any:
 
 
 def content(table: pl.DataFrame) -> list[str]:
-    """The rows in no order; sums of floats depend on it in their last digits."""
+    """Return the rows in no order, with rounded floats, since sums of floats depend on the order."""
     rows = table.with_columns(pl.selectors.float().round_sig_figs(9))
     return sorted(map(repr, rows.rows()))
 

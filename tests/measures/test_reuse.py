@@ -38,7 +38,7 @@ def touched(rows: list[tuple[int, int, int, str]]) -> list[tuple[str, tuple[int,
 
 
 def missed(blocks: list[tuple[int, int]], room: int) -> list[bool]:
-    """A cache as a list, the block touched last at its end."""
+    """Simulate a cache as a list, with the last touched block at its end."""
     cache: list[tuple[int, int]] = []
     misses = []
     for block in blocks:
@@ -65,7 +65,7 @@ def test_an_lru_cache_misses_what_one_of_plain_python_misses(rows: list[tuple[in
 
 
 def distances(blocks: Sequence[tuple[int, int]]) -> list[int | None]:
-    """By a list of the blocks with the one touched last in front; None for a block that is new."""
+    """Return reuse distances from a list of the blocks, last touched first; None for a new block."""
     stack: list[tuple[int, int]] = []
     found: list[int | None] = []
     seen: set[tuple[int, int]] = set()

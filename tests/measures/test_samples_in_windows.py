@@ -40,7 +40,7 @@ def expected(series: list[Reading]) -> Iterator[tuple[int, int, float]]:
 @settings(max_examples=20)
 @given(st.integers(0, 1 << 32))
 def test_a_window_holds_its_readings_and_what_the_counter_is_at_its_edges(seed: int) -> None:
-    """Times of few different values: on the edges, beside them, before the first window and behind the last."""
+    """Times of few different values: on the edges, next to them, before the first window and after the last."""
     choose = random.Random(seed)
     of_counter = {
         name: [(ts_ns, choose.randrange(100)) for ts_ns in sorted(choose.sample(range(975, 1065, 5), 6))]

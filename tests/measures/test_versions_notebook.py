@@ -1,4 +1,4 @@
-"""notebooks/05_versions.ipynb says of datasets/kernels what `androstep compare` says, and what stands in its text."""
+"""The text and numbers of notebooks/05_versions.ipynb agree with `androstep compare` on datasets/kernels."""
 
 from __future__ import annotations
 

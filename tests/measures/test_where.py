@@ -1,4 +1,4 @@
-"""Conditions of measures: what each is of, against the groups of --by; order and number of rows; what is refused."""
+"""Conditions of measures, compared with the groups of --by; order and number of rows; refused conditions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(androstep: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict
 
 
 def comparable(table: pl.DataFrame, without: str) -> list[tuple[Any, ...]]:
-    """The rows of a result, without the column that all have in common and what is a share of all groups."""
+    """Return the rows of a result, without common columns and shares of all groups."""
     keys = [name for name in table.columns if name not in (without, "coverage", "inferred", "weight")]
     return sorted(table.select(keys).rows(), key=repr)
 
@@ -45,7 +45,7 @@ def comparable(table: pl.DataFrame, without: str) -> list[tuple[Any, ...]]:
     [name for name, one in compare.measures().items() if one.applied is not Applied.RESULT and one.needs[0] in OF],
 )
 def test_a_condition_gives_the_group_that_by_would(name: str, recording: Recording) -> None:
-    """Where rows are classified by what is around them, and of whatever counts rows, both are the same rows."""
+    """For measures that classify rows by their neighbours, and for those that count rows, both give the same rows."""
     one = compare.measures()[name]
     column, value = OF[one.needs[0]]
     by = (*one.by, column) if one.by else (column,)

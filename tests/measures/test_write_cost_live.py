@@ -1,4 +1,4 @@
-"""What written bytes cost where it is known: the harness, which logs all that is written, and SQLite beside diskstats.
+"""Costs of written bytes against known values: the harness, which logs all writes, and SQLite with diskstats.
 
 The tables of a whole recording of the harness, and one recording of each journal mode of SQLite on ext4.
 """
@@ -31,7 +31,7 @@ LOG = {"DELETE": "journal", "TRUNCATE": "journal", "PERSIST": "journal", "WAL": 
 @pytest.mark.prove
 @pytest.mark.root
 def test_the_harness(tmp_path: Path) -> None:
-    """Beside what the processes logged that they wrote, and what the disk logged that it got."""
+    """Compared with the writes that the processes logged, and those that the disk logged."""
     name = "ext4-android"
     if lacking := recordings.missing(name):
         pytest.skip(lacking)
@@ -60,7 +60,7 @@ def test_the_harness(tmp_path: Path) -> None:
 
 
 def written(directory: Path) -> Counter[int]:
-    """Bytes that each process wrote in the run."""
+    """Return the bytes that each process wrote in the run."""
     operations = oplog.read(directory)
     run = next(one.sequence for one in operations if one.op == oplog.RUN)
     found: Counter[int] = Counter()
@@ -74,7 +74,7 @@ def written(directory: Path) -> Counter[int]:
 @pytest.mark.root
 @pytest.mark.parametrize("mode", LOG)
 def test_a_transaction_in_each_journal_mode(tmp_path: Path, mode: str) -> None:
-    """The costs of all transactions that iobench counted are, to the byte, what diskstats counted meanwhile."""
+    """The costs of all transactions of iobench equal the bytes of diskstats in the same time."""
     for probe in ("iotrace", "iobench"):
         needs_probe(probe)
     make_ext4(tmp_path / "image", ["-b", "4096"], 128)

@@ -1,4 +1,4 @@
-"""What became of written bytes: the compiled pass beside plain Python that remembers every byte."""
+"""Outcomes of written bytes: the compiled pass compared with plain Python that remembers every byte."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def event(draw: random.Random, name: str) -> Row:
 
 
 def recording(seed: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Losses]:
-    """Events, what goes out meanwhile, when something unknown does, and what is lost."""
+    """Draw events, writebacks, writes of unknown files, and losses."""
     draw = random.Random(seed)
     names = [name for name, weight in KINDS.items() for _ in range(weight) if seed % 3 or name != "ext4_allocate_inode"]
     rows: list[Row] = []
@@ -82,7 +82,7 @@ def recording(seed: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, Loss
 def by_oracle(
     events: pl.DataFrame, outs: pl.DataFrame, unplaced: pl.DataFrame, lost: Losses
 ) -> tuple[dict[Any, Counter[str]], list[int]]:
-    """For each device, inode, life and thread what became of its bytes; and what of each out had been out before."""
+    """Return the outcomes by device, inode, incarnation and thread, and the repeated bytes of each writeback."""
     dirty: dict[Any, dict[int, Any]] = defaultdict(dict)  # of each file: byte -> who wrote it
     was_out: dict[Any, set[int]] = defaultdict(set)
     doubtful: set[Any] = set()  # bytes that were dirty when something unknown went out
@@ -168,7 +168,7 @@ def test_fates_are_those_of_the_oracle(rows: int | None) -> None:
 
 
 def test_a_thread_with_the_number_of_one_that_ended_is_another_writer() -> None:
-    """No event tells that the file is a new one either, so that both write to the same."""
+    """No event shows that the file is a new one either, so both write to the same."""
     writer = {"event": "ext4_da_write_begin", "dev": 1, "ino": 12, "tid": 7, "pid": 7, "offset_bytes": 0}
     rows = [{"ts_ns": at, "comm": comm, "nr_bytes": 100 * at, **writer} for at, comm in ((1, "first"), (2, "second"))]
     columns = schema.empty("fs_events").collect_schema()

@@ -23,7 +23,7 @@ def written(opened: Capture) -> list[str]:
 
 
 def of_calls(*rows: dict[str, Any]) -> list[str]:
-    """The script of these calls, one every 10 us."""
+    """Return the script of these calls, one every 10 us."""
     full = [
         {"ts_ns": 10_000 * number, "tid": 700, "state": "whole", "result": 0} | row for number, row in enumerate(rows)
     ]
@@ -34,7 +34,7 @@ def of_calls(*rows: dict[str, Any]) -> list[str]:
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("name", scripts.NAMES)
 def test_the_corpus_comes_back(name: str, tmp_path: Path) -> None:
-    """Byte for byte, but for the paths of which a script tells only the beginning."""
+    """Byte for byte, except paths that a script truncates."""
     original = corpus.path(f"androstep/mobigen.out.{name}")
     ours = written(capture.open(original))
     theirs = original.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""ioreplay as users run it: its options, what it does to files, in which order and when, and what it records."""
+"""ioreplay from a user's view: its options, effects on files, order and times, and records."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ MAP_SHARED, PROT_READ, PROT_READ_WRITE = 1, 1, 3
 
 
 def chain(operations: int) -> list[tuple[int, int]]:
-    """Every operation after the one before."""
+    """Return dependencies of every operation on the previous one."""
     return [(number, number - 1) for number in range(1, operations)]
 
 
 def across(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """The pairs of a chain whose operations are of different threads: the others are in order anyway."""
+    """Return the pairs of a chain with different threads. The others are ordered anyway."""
     return [(n, n - 1) for n in range(1, len(rows)) if rows[n].get("thread", 0) != rows[n - 1].get("thread", 0)]
 
 
@@ -113,7 +113,7 @@ def test_records_have_the_columns_of_their_tables() -> None:
 
 
 def emulated(top: Path, seed: int, operations: int, threads: int) -> Program:
-    """A random program and its results, done in `top`; every operation waits for the one before."""
+    """Return a random program and its results, run in `top`; every operation waits for the previous one."""
     rng = random.Random(seed)
     emulator = Emulator(top)
     rows: list[dict[str, Any]] = []

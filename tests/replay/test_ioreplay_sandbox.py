@@ -1,7 +1,7 @@
-"""The directory of a replay: nothing outside of it is touched, whatever a program says and others plant there.
+"""The directory of a replay: nothing outside of it is modified, whatever a program contains and others create there.
 
-Every call with every path that could lead out is tried by probes/ioreplay/tests/test_sandbox.c; here others interfere,
-and strace is the witness.
+probes/ioreplay/tests/test_sandbox.c tries every call with every path that could lead out. Here other processes
+interfere, and strace checks the calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SECONDS = 3
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
-    """A directory that must stay as it is."""
+    """Return a directory that must not change."""
     directory = tmp_path / "outside"
     (directory / "directory").mkdir(parents=True)
     (directory / "secret").write_text("canary")
@@ -39,7 +39,7 @@ def canary(tmp_path: Path) -> Path:
 
 
 def digest(directory: Path) -> str:
-    """Of all that could be changed of the files in a directory: names, contents, modes, owners, times."""
+    """Return a digest of names, contents, modes, owners and times of the files in a directory."""
     seen = hashlib.sha256()
     for path in [directory, *sorted(directory.rglob("*"))]:
         about = path.lstat()
@@ -50,7 +50,7 @@ def digest(directory: Path) -> str:
 
 
 def by(way: str) -> list[str | Path]:
-    """What stands before a command so that it finds files in this way."""
+    """Return the words before a command with which it finds files in this way."""
     return [] if way == "openat2" else [built.program("test_sandbox"), "without-openat2"]
 
 
@@ -62,7 +62,7 @@ def traced(log: Path) -> list[str | Path]:
 
 @contextlib.contextmanager
 def planting(sandbox: Path, target: str) -> Iterator[None]:
-    """Another process puts links, pipes and devices into the sandbox and moves them about."""
+    """Start a process that creates links, pipes and devices in the sandbox and moves them."""
     command = [built.program("test_sandbox"), "plant", sandbox, target, str(SECONDS - 1)]
     with subprocess.Popen(command) as planter:
         try:
@@ -72,7 +72,7 @@ def planting(sandbox: Path, target: str) -> Iterator[None]:
 
 
 def run_among_others(*command: str | Path) -> None:
-    """Runs what others interfere with: they may also put something into a directory that is just being removed."""
+    """Run a command while others interfere, who may also create files in a directory that is being removed."""
     # Leaks are looked for by tracing, which strace does already.
     environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(command, env=environment, capture_output=True, timeout=300)
@@ -208,7 +208,7 @@ def test_the_witness_catches_a_program_that_follows_links(tmp_path: Path, canary
 
 
 def program(path: Path, rounds: int = 40) -> None:
-    """Writes a program that makes every call with a path, over and over, on what `planting` exchanges too."""
+    """Write a program that makes every call with a path repeatedly, on names that `planting` exchanges too."""
     paths = ("flip/secret", "flip/new", "link/secret", "pipe", "device", "d/file")
     calls: list[dict[str, Any]] = [
         {"call": "mkdir", "path": "d", "mode": 0o755},

@@ -26,7 +26,7 @@ NO_TASKS = schema.empty("tasks")
 
 
 def cleaned_log(path: Path, **options: Any) -> Cleaned:
-    """The log of strace at `path`, cleaned; nothing of it vanishes."""
+    """Return the cleaned log of strace at `path`, and check that no row is lost."""
     staging = ingest.read(path)
     rows = staging.tables["syscalls"].collect()
     cleaned = clean(rows, staging.tasks if staging.tasks is not None else NO_TASKS, **options)
@@ -35,14 +35,14 @@ def cleaned_log(path: Path, **options: Any) -> Cleaned:
 
 
 def cleaned_text(directory: Path, text: str, **options: Any) -> Cleaned:
-    """As `cleaned_log` of a log that consists of `text`."""
+    """Return the same as `cleaned_log` for a log that consists of `text`."""
     log = directory / "text.strace"
     log.write_text(text)
     return cleaned_log(log, **options)
 
 
 def check_whole(rows: pl.DataFrame, cleaned: Cleaned) -> None:
-    """All rows are operations or are counted; descriptors are made once, used while open, and closed once."""
+    """Check that all rows are operations or counted, and that descriptors are made, used and closed in order."""
     operations = cleaned.program.operations
     kept = operations.filter(~pl.col("inserted")).height
     assert rows.height == kept + cleaned.left_out["count"].sum()
@@ -63,7 +63,7 @@ def check_whole(rows: pl.DataFrame, cleaned: Cleaned) -> None:
 
 
 def calls(cleaned: Cleaned) -> list[str]:
-    """The calls of all operations, those that are inserted with a plus."""
+    """Return the calls of all operations. Inserted ones have a plus."""
     return [
         f"{'+' * inserted}{call}" for call, inserted in cleaned.program.operations.select("call", "inserted").rows()
     ]
@@ -174,7 +174,7 @@ def test_msync_is_of_what_it_reaches(tmp_path: Path) -> None:
 
 
 def test_a_thread_has_its_last_name_and_the_process_that_all_tell(tmp_path: Path) -> None:
-    """Of thread 3 two processes are told: none is believed, and it shares the descriptors of neither."""
+    """Thread 3 has two recorded processes: neither is used, and it shares no descriptors."""
     log = tmp_path / "text.strace"
     log.write_text('1  openat(AT_FDCWD, "/a", O_RDWR) = 3\n2  read(3, "x", 1) = 1\n3  read(3, "x", 1) = 1\n')
     names = [(1, 1, "zygote"), (1, 1, "app"), (2, 1, "worker"), (3, 1, "other"), (3, 9, "other")]
@@ -377,7 +377,7 @@ def test_a_file_that_open_may_have_made(tmp_path: Path) -> None:
 
 
 def test_a_file_that_open_must_have_made(tmp_path: Path) -> None:
-    """O_EXCL proves it, whoever wrote what is read."""
+    """O_EXCL proves it, whichever process wrote the data."""
     log = '1  open("/f", O_RDWR|O_CREAT|O_EXCL, 0644) = 3\n1  read(3, "x", 5) = 1\n'
     assert cleaned_text(tmp_path, log).program.files.height == 0
 

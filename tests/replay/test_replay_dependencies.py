@@ -162,7 +162,7 @@ def test_duplicates_share_a_position() -> None:
 
 
 def random_operations(choose: random.Random, count: int) -> list[dict[str, Any]]:
-    """Operations of some threads on few things, in any state of confusion."""
+    """Draw random operations of some threads on few files and names."""
     threads, moment, rows = choose.randrange(1, 7), 0, []
     calls = choose.choice([CALLS, choose.sample(CALLS, 5), ["open", "dup", "close", "read", "sync", "rename"]])
 
@@ -261,7 +261,7 @@ def test_where_all_would_wait_for_all_some_wait_for_one_that_did() -> None:
 
 
 def test_many_that_looked_and_many_that_changed_wait_for_one_each() -> None:
-    """Results tell their order, although nobody had ended when the next one began; and some results do not tell."""
+    """Some results show their order, although none had ended when the next one began."""
     looks = {"call": "stat", "path": "a", "failed": True, "result": -2}
     makes = {"call": "open", "path": "a", "flags": 0o100, "failed": False, "result": 3}
     denied = {"call": "stat", "path": "a", "failed": True, "result": -13}
@@ -305,7 +305,7 @@ def test_the_bits_are_those_of_the_header() -> None:
 
 
 class Numbering(Emulator):
-    """Tells the files of each operation, too: numbers for inodes."""
+    """Return also the files of each operation, as inode numbers."""
 
     def do(self, operation: dict[str, Any]) -> dict[str, Any]:
         file, file2 = self._inode(operation, "descriptor"), self._inode(operation, "descriptor2")
@@ -315,7 +315,7 @@ class Numbering(Emulator):
         return done | {"file": file, "file2": file2}
 
     def _inode(self, operation: dict[str, Any], descriptor: str) -> int | None:
-        """The file of an operation's descriptor, else of its path."""
+        """Return the file of an operation's descriptor, else of its path."""
         if operation.get(descriptor) is not None:
             return os.fstat(self.files[operation[descriptor]]).st_ino % (1 << 31)
         if descriptor == "descriptor" and operation.get("path"):
@@ -325,7 +325,7 @@ class Numbering(Emulator):
 
 
 def emulated(top: Path, seed: int) -> Program:
-    """A random program of many threads, done by one, with the orders that follow from what it does."""
+    """Return a random program of many threads, run by one, with the dependencies of its operations."""
     choose, emulator = random.Random(seed), Numbering(top)
     rows = [emulator.do(random_operation(choose, list(emulator.files), 20)) for _ in range(600)]
     emulator.end()
@@ -334,7 +334,7 @@ def emulated(top: Path, seed: int) -> Program:
 
 
 def differing(top: Path, made: Program) -> int:
-    """Operations that come to something else when all threads go as fast as the orders allow."""
+    """Return operations with other results when all threads run as fast as the dependencies allow."""
     results = replay(top, made, "--mode", "as-fast", variant="native").results
     return sum(mine != theirs for mine, theirs in zip(results, made.operations["result"], strict=True))
 

@@ -30,7 +30,7 @@ DEV = units.parse_dev("8:0")
 
 
 def requests(rows: list[dict[str, Any]]) -> pl.LazyFrame:
-    """Table `requests`: a written page of 8:0 that began and ended at once unless a row tells otherwise."""
+    """Table `requests`: a written page of 8:0 that begins and ends immediately, unless a row differs."""
     usual = {
         **{"dev": DEV, "part_dev": DEV, "sector": 8, "part_sector": 8, "nr_sectors": 8, "op": "write"},
         **dict.fromkeys(("sync", "meta", "fua", "preflush", "readahead"), False),
@@ -40,7 +40,7 @@ def requests(rows: list[dict[str, Any]]) -> pl.LazyFrame:
 
 
 def calls(program: Program) -> list[tuple[Any, ...]]:
-    """The operations without the first, which opens the device."""
+    """Return the operations without the first, the open of the device."""
     opened = program.operations.row(0, named=True)
     assert (opened["call"], opened["path"], opened["descriptor"], opened["flags"]) == ("open", "device", 0, 0o40002)
     columns = ("call", "inserted", "offset_bytes", "bytes", "flags", "ts_ns", "duration_ns", "failed", "result")
@@ -135,7 +135,7 @@ def test_flushes_that_the_recording_shows_are_not_done_twice(tmp_path: Path) -> 
 
 
 def drawn(seed: int) -> list[dict[str, Any]]:
-    """Requests that overlap, with flushes among them; times are few, so that many are equal."""
+    """Draw requests that overlap, with flushes among them. Times are few, so that many are equal."""
     chance = random.Random(seed)
     rows: list[dict[str, Any]] = []
     for _ in range(chance.randint(1, 60)):
@@ -149,7 +149,7 @@ def drawn(seed: int) -> list[dict[str, Any]]:
 
 
 def reached(program: Program) -> list[int]:
-    """For each operation the set of all that come before it, by its thread and the dependencies, as bits."""
+    """Return for each operation the set of all earlier ones, by its thread and the dependencies, as bits."""
     waits: dict[int, list[int]] = {}
     for later, earlier in program.dependencies.rows():
         waits.setdefault(later, []).append(earlier)
@@ -232,14 +232,14 @@ for thread in threads:
 
 
 def record(out: Path, traced: str, *words: str | Path) -> None:
-    """Records the requests of a device while a command runs."""
+    """Record the requests of a device while a command runs."""
     iotrace = [built.program("iotrace", "native"), "-o", out, "--preset", "block", "--device", traced, "--"]
     done = subprocess.run([*iotrace, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def told(out: Path, name: str) -> list[tuple[Any, ...]]:
-    """Operation, sector and length of the requests of device `name` in a recording that can be done again, sorted."""
+    """Return operation, sector and length of the replayable requests of device `name` in a recording, sorted."""
     dev = Path(name).stat().st_rdev
     of_device = pl.col("dev") == (os.major(dev) << 20 | os.minor(dev))
     op = pl.col("op").cast(pl.String)

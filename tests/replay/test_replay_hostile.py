@@ -36,12 +36,12 @@ NOTHING = ", 0 of 0 operations done by"
 
 
 def lines(*calls: str) -> str:
-    """A log of strace in which one thread makes such calls, 1 µs apart."""
+    """Return a log of strace in which one thread makes these calls, 1 µs apart."""
     return "".join(f"1 1700000000.{number:06} {call} <0.000001>\n" for number, call in enumerate(calls))
 
 
 def threads(count: int) -> str:
-    """As `lines`, with a thread for each of `count` calls on one file."""
+    """Return the same as `lines`, with a thread for each of `count` calls on one file."""
     made = [
         f"1 1700000000.{number:06} clone(flags=CLONE_VM|CLONE_FILES|CLONE_FS|CLONE_THREAD) = {number + 2} <0.000001>\n"
         for number in range(count)
@@ -202,7 +202,7 @@ MOBIGEN = {
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
-    """A directory that must stay as it is."""
+    """Return a directory that must not change."""
     directory = tmp_path / "outside"
     (directory / "directory").mkdir(parents=True)
     (directory / "secret").write_text("canary")
@@ -210,7 +210,7 @@ def canary(tmp_path: Path) -> Path:
 
 
 def digest(directory: Path) -> str:
-    """Of names, contents, modes and times of all that is in the directory."""
+    """Return a digest of names, contents, modes and times in the directory."""
     seen = hashlib.sha256()
     for path in [directory, *sorted(directory.rglob("*"))]:
         about = path.lstat()
@@ -220,7 +220,7 @@ def digest(directory: Path) -> str:
 
 
 def bounded(variant: str) -> Any:
-    """What limits a process's memory; the sanitizers need all addresses for themselves."""
+    """Return the limit of a process's memory. Sanitizers need the whole address space."""
     return None if variant == "sanitized" else lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES,) * 2)
 
 
@@ -243,7 +243,7 @@ def check_left_alone(top: Path, canary: Path, before: str) -> None:
 
 
 def said(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What stdout tells of a replay that was done, or the one sentence of one that was refused."""
+    """Return the output of a completed replay, or the message of one that was refused."""
     if done.returncode == 0:
         return done.stdout.decode()
     assert done.returncode == 1

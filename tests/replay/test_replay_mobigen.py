@@ -18,7 +18,7 @@ Unknown = Literal["leave out", "files"]
 
 
 def program(directory: Path, script: str, unknown: Unknown = "leave out") -> Path:
-    """The program of a script."""
+    """Return the program of a script."""
     with pytest.warns(LossWarning, match="opens that MobiGen's cleaner inserted"):
         capture = androstep.open(corpus.path(f"androstep/mobigen.out.{script}"))
     made = directory / f"{script}.rec"
@@ -27,7 +27,7 @@ def program(directory: Path, script: str, unknown: Unknown = "leave out") -> Pat
 
 
 def replayed(directory: Path, made: Path, *before: str | Path) -> dict[str, pl.DataFrame]:
-    """The results of a replay as fast as the order allows, in directory/sandbox."""
+    """Return the results of a replay as fast as the order allows, in directory/sandbox."""
     record = directory / "results.rec"
     command = [*before, built.program("ioreplay", "native"), "--mode", "as-fast", "-o", record, made]
     subprocess.run([*command, directory / "sandbox"], check=True, capture_output=True, timeout=300)

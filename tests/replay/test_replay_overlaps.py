@@ -33,7 +33,7 @@ def table(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def chosen(choose: random.Random, moves: str) -> dict[str, Any]:
-    """An operation on a name, that may well fail."""
+    """Draw an operation on a name, which may fail."""
     name, other = choose.choice(FILES), choose.choice(["a", "b"])
     made = {"path": name, "mode": 0o600}
     return choose.choice(
@@ -59,7 +59,7 @@ def result(emulator: Emulator, row: dict[str, Any]) -> int:
 
 
 def history(top: Path, choose: random.Random, count: int) -> list[dict[str, Any]]:
-    """What threads did to names, each call at one moment between its beginning and its end.
+    """Draw operations of threads on names, each at one moment between its begin and its end.
 
     There are links or renames, not both: what a rename of a name of the same file does is no matter of names alone.
     """
@@ -70,7 +70,7 @@ def history(top: Path, choose: random.Random, count: int) -> list[dict[str, Any]
         thread = choose.randrange(len(free))
         now = max(now, free[thread]) + choose.randrange(3)
         returned = result(emulator, row)
-        if returned == -errno.ENOTEMPTY:  # which of its names keeps a directory is not told
+        if returned == -errno.ENOTEMPTY:  # it is unknown which of its names keeps a directory
             continue
         begin = choose.randrange(free[thread], now + 1)
         free[thread] = now + 1 + choose.randrange(8)
@@ -80,7 +80,7 @@ def history(top: Path, choose: random.Random, count: int) -> list[dict[str, Any]
 
 
 def orders(operations: pl.DataFrame, choose: random.Random) -> Iterator[dict[str, Any]]:
-    """The operations in one of the orders in which a replay as fast as it can may do them."""
+    """Return the operations in one of the orders in which a replay as fast as possible may run them."""
     waits: dict[int, set[int]] = {number: set() for number in operations["operation"]}
     for later, earlier in dependencies(operations).iter_rows():
         waits[later].add(earlier)
@@ -124,7 +124,7 @@ def test_deep_paths_take_no_more_memory_than_they_are_long() -> None:
 
 
 def test_of_very_many_that_overlap_the_rest_stays_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name is made and removed by turns, and all began at the same time: the makers stand before the removers."""
+    """A name is created and removed alternately, and all calls begin at the same time, creations first in the table."""
     makes = {"call": "open", "flags": READ_WRITE | CREATE | EXCLUSIVE, "result": 3}
     rows = [
         {"thread": number, "path": "a", "failed": False, "ts_ns": 0, "duration_ns": 1000 + number}

@@ -54,7 +54,7 @@ FILES = [
 
 
 def operations() -> list[dict[str, Any]]:
-    """Operations with every column in use, and with the numbers that are allowed just so."""
+    """Return operations with every column in use, and with extreme allowed numbers."""
     rows = [
         opened(0, "data/a.db", file=0),
         {"call": "stat", "path": "data/none", "failed": True, "result": -2, "thread": 1},
@@ -95,7 +95,7 @@ def sample() -> Program:
 
 
 def large(seed: int = 1, rows: int = 5000) -> Program:
-    """Thousands of paths of all lengths, in many blocks."""
+    """Return thousands of paths of all lengths, in many blocks."""
     chance = random.Random(seed)
     letters = "abcdefghijklmnop é漢"
     names = [
@@ -115,12 +115,12 @@ def same(one: Program, other: Program) -> None:
 
 
 def sentences(stderr: bytes) -> list[str]:
-    """What ioreplay says beside how far it is."""
+    """Return the output of ioreplay without its progress."""
     return [line for line in stderr.decode().splitlines() if not re.match(r"ioreplay: \d+ % ", line)]
 
 
 def refused(path: Path) -> str:
-    """The one sentence with which ioreplay refuses the file."""
+    """Return the message with which ioreplay refuses the file."""
     done = built.run(built.program("ioreplay"), "--dry-run", path, "/nowhere", status=1)
     (line,) = done.stderr.decode().splitlines()
     assert line.startswith(f"ioreplay: {path}: ")
@@ -208,7 +208,7 @@ def test_rows_are_numbered_from_0_on(tmp_path: Path) -> None:
 
 
 def parts(data: bytes) -> tuple[dict[str, bytes], bytes]:
-    """The tables of a file, and its strings."""
+    """Return the tables of a file, and its strings."""
     counts = dict(zip(NUMBERS, HEADER.unpack_from(data)[3:], strict=False))
     tables, place = {}, HEADER.size
     for name, row_bytes in ROWS.items():
@@ -218,7 +218,7 @@ def parts(data: bytes) -> tuple[dict[str, bytes], bytes]:
 
 
 def signed(data: bytes) -> bytes:
-    """With the right checksum, as who wants to do harm writes it."""
+    """Return the data with a correct checksum, as an attacker would."""
     return data[:12] + struct.pack("<I", zlib.crc32(data[16:])) + data[16:]
 
 
@@ -447,7 +447,7 @@ def test_rows_that_cannot_be_are_refused(
 
 
 def test_operations_on_what_is_not_open_fail(tmp_path: Path) -> None:
-    """No program that is made of a recording has such; one that does harms nobody."""
+    """No program from a recording has these; one that does is harmless."""
     read, mapped = {"call": "read", "bytes": 1}, {"call": "mapped_read", "offset_bytes": 0, "bytes": 1}
     rows = [
         read | {"descriptor": 0},

@@ -35,7 +35,7 @@ sync -d log
 
 
 def traced(log: Path, command: Sequence[str | Path], directory: Path) -> replay.Cleaned:
-    """What the command did in the directory, cleaned."""
+    """Return the cleaned operations of the command in the directory."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     subprocess.run([*STRACE, "-o", log, *command], cwd=directory, check=True, capture_output=True, timeout=300)
@@ -44,7 +44,7 @@ def traced(log: Path, command: Sequence[str | Path], directory: Path) -> replay.
 
 
 def places(program: Program) -> dict[int, str]:
-    """The path that each descriptor was opened by."""
+    """Return the path with which each descriptor was opened."""
     opened = program.operations.filter(pl.col("call") == "open", pl.col("descriptor").is_not_null())
     paths = dict(opened.select("descriptor", "path").iter_rows())
     for made, of in program.operations.filter(pl.col("call") == "dup").select("descriptor2", "descriptor").iter_rows():
@@ -53,7 +53,7 @@ def places(program: Program) -> dict[int, str]:
 
 
 def counts(operations: pl.DataFrame, paths: dict[int, str], below: str) -> pl.DataFrame:
-    """Operations and what they returned by path and call, of files below a directory."""
+    """Count operations and their results by path and call, for files below a directory."""
     where = pl.coalesce("path", pl.col("descriptor").replace_strict(paths, default=None, return_dtype=pl.String))
     only_names = (pl.col("flags").fill_null(0) & O_PATH) != 0
     named = operations.filter((pl.col("call") == "open") & only_names)["descriptor"].drop_nulls()

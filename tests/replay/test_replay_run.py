@@ -22,7 +22,7 @@ from androstep_analysis.replay.program import Program
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """A program whose file is app.rec."""
+    """Return a program in file app.rec."""
     return replayed.program(tmp_path / "app.rec")
 
 

@@ -54,7 +54,7 @@ class Both:
 
 
 def both(recording: Path, log: Path) -> Both:
-    """Cleaned for the processes that strace followed, from the start of the program that it ran.
+    """Return both programs, cleaned for the processes that strace followed, from the start of the program that it ran.
 
     strace's log begins with that execve; iotrace recorded strace, too, and what the process that strace made did
     before: it closes the log.
@@ -75,7 +75,7 @@ def both(recording: Path, log: Path) -> Both:
 
 
 def canonical(cleaned: Cleaned, *, inserted: bool = True) -> tuple[dict[int, list[tuple[object, ...]]], pl.DataFrame]:
-    """What each thread does, in its order, by tid; and the population.
+    """Return the operations of each thread, in order, by tid; and the population.
 
     Descriptors and files are numbered anew, in the order in which the threads, by tid, come to them: programs number
     them in the order of times, and two threads that do something in the same microsecond come in either order.
@@ -102,7 +102,7 @@ def canonical(cleaned: Cleaned, *, inserted: bool = True) -> tuple[dict[int, lis
 
 
 def left_out(cleaned: Cleaned) -> list[tuple[object, ...]]:
-    """What was left out of the calls that both record."""
+    """Return the rows that were left out among the calls that both record."""
     rows = cleaned.left_out.filter(pl.col("reason") != "filtered", ~pl.col("call").is_in(list(NOT_RECORDED)))
     return rows.sort("reason", "call").rows()
 
@@ -136,7 +136,7 @@ def assert_same(told: Both) -> None:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of iotrace's recording in datasets/replay."""
+    """Return the directory of iotrace's recording in datasets/replay."""
     directory = tmp_path_factory.mktemp("stored")
     unpack(STORED / "recording.tar.xz", directory, 1 << 30)
     return directory / "recording"
@@ -152,7 +152,7 @@ def test_the_stored_recordings(stored: Path) -> None:
 
 
 def test_the_program_of_a_recording_replays(stored: Path, tmp_path: Path) -> None:
-    """As `androstep program` makes it: of the command, which was strace, and what that started."""
+    """As in `androstep program`: of the command, here strace, and its descendants."""
     program = tmp_path / "app.rec"
     assert cli.main(["program", str(stored), "-o", str(program)]) == 0
     made = replay.program.read(program)
@@ -205,7 +205,7 @@ sync
 
 
 def test_a_shell(tmp_path: Path) -> None:
-    """But for the inserted opens of its output: iotrace lists what was open before, strace sees the first use."""
+    """Except inserted open calls of its output: iotrace lists files that were open before, strace has the first use."""
     told = recorded(tmp_path, [], ["sh", "-c", SHELL], 2)
     (traced, traced_files), (logged, logged_files) = (
         canonical(cleaned, inserted=False) for cleaned in (told.iotrace, told.strace)

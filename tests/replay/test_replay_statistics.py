@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::androstep_analysis.common.error
 
 
 def script(name: str) -> pl.DataFrame:
-    """A script of the corpus as it stands, with the opens that nobody made, as table `syscalls`."""
+    """Return a script of the corpus, with the open calls that it lacks, as table `syscalls`."""
     lines = mobigen.lines(capture.open(corpus.path(f"androstep/mobigen.out.{name}")))
     return schema.complete(
         lines.select(
@@ -39,7 +39,7 @@ def values(table: pl.DataFrame, stage: str = "recorded") -> dict[str, float]:
 
 
 def sizes(calls: pl.DataFrame, *names: str) -> Counter[int]:
-    """How often these calls moved so many bytes, where they moved any."""
+    """Count these calls by the bytes that they moved."""
     return Counter(calls.filter(pl.col("call").is_in(names) & (pl.col("result") > 0))["result"].to_list())
 
 

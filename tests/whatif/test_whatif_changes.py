@@ -1,4 +1,4 @@
-"""Traces without the filesystem's journal and without SQLite's fsyncs: what goes, what stays, no byte is lost."""
+"""Traces without the filesystem's journal and without SQLite's fsyncs: removed and kept requests, and no lost bytes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PAGE = 8
 
 
 def write(at: int, sector: int, block_type: str, file_type: str | None = None, **known: Any) -> dict[str, Any]:
-    """A synchronous write of a page that takes a millisecond."""
+    """Return a synchronous write of a page that takes a millisecond."""
     own = {"op": "write", "sync": True, "sector": sector, "nr_sectors": PAGE, "rwbs": "WS", "error": 0}
     times = {"queue_ns": at, "issue_ns": at, "complete_ns": at + MS}
     return {**own, **times, "block_type": block_type, "file_type": file_type, **known}
 
 
 def flush(at: int) -> dict[str, Any]:
-    """A flush as Linux shows it: nobody queued it."""
+    """Return a flush as recorded on Linux, without a queue event."""
     own = {
         "op": "flush",
         "sector": None,
@@ -41,7 +41,7 @@ def flush(at: int) -> dict[str, Any]:
 
 
 def commit(at: int, sector: int, pages: int = 2) -> list[dict[str, Any]]:
-    """A commit of jbd2: its blocks, a flush, the record, and the flush that takes the place of REQ_FUA."""
+    """Return a commit of jbd2: its blocks, a flush, the record, and the flush that replaces REQ_FUA."""
     record = write(at + 2 * MS, sector + pages * PAGE, "journal", preflush=True, fua=True, rwbs="WSM")
     return [
         write(at, sector, "journal", nr_sectors=pages * PAGE, meta=True, rwbs="WSM"),
@@ -79,9 +79,9 @@ def test_the_journal_goes_and_each_asked_commit_leaves_one_flush() -> None:
     changed = whatif.without_journal(*tables(made(rows)))
     assert changed.requests.select("op", "sector", "issue_ns").rows() == [
         ("write", 8000, 0),
-        ("flush", None, 8 * MS),  # of the first commit, which nothing tells to have come by itself
+        ("flush", None, 8 * MS),  # of the first commit, which may have come by itself
         ("flush", None, 106 * MS),  # asked for: 98 ms after the first
-        ("flush", None, 7 * S),  # nobody's commit
+        ("flush", None, 7 * S),  # a commit without an owner
     ]
     assert account(changed, "removed") == {
         ("written to the journal", "write"): (6, 9 * 4096),
@@ -249,7 +249,7 @@ def test_no_fsync_of_sqlite_is_told(rows: list[dict[str, Any]]) -> None:
 
 @st.composite
 def anything(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Requests of any kind in any order, at least one of the journal and one of SQLite."""
+    """Draw requests of any kind in any order, at least one of the journal and one of SQLite."""
     rows = [write(0, 0, "journal"), write(0, 80, "data", "sqlite_db", ino=1)]
     for _ in range(draw(st.integers(0, 25))):
         at, sector = draw(st.integers(0, 70)) * S // 2, draw(st.integers(0, 60))
@@ -289,7 +289,7 @@ def test_every_change_tells_of_every_byte(rows: list[dict[str, Any]]) -> None:
 
 
 def sectors(rows: pl.DataFrame) -> set[int]:
-    """Every sector in a table."""
+    """Return every sector in a table."""
     return {
         sector
         for first, length in rows.select("sector", "nr_sectors").rows()

@@ -21,7 +21,7 @@ def test_changes_and_prediction_are_told(capsys: pytest.CaptureFixture[str], tmp
     words = ["--without", "fs-journal", "--without", "sqlite-fsync", "--log-structured", "--model", SIZES]
     assert cli.main(["whatif", DEMO, *words, "-o", str(out)]) == 0
     told = capsys.readouterr().out
-    # SQLite first, whatever the order of the words: its fsyncs are what many commits are for.
+    # SQLite first in any order of options, since its fsyncs cause many commits.
     parts = re.findall(r"^(Without .*|Log-structured.*|Predicted.*)$", told, re.MULTILINE)
     assert [part.split(",")[0] for part in parts] == [
         "Without sqlite-fsync",

@@ -28,7 +28,7 @@ def traced(name: str) -> dict[str, pl.LazyFrame]:
 
 
 def written(requests: pl.DataFrame | pl.LazyFrame) -> dict[str, int]:
-    """Bytes by operation, and the number of flushes."""
+    """Return bytes by operation, and the number of flushes."""
     rows = requests.lazy().group_by("op").agg(bytes=pl.col("nr_sectors").sum() * 512, n=pl.len()).collect()
     by_op = {op: (size, count) for op, size, count in rows.rows()}
     return {"read": by_op["read"][0], "write": by_op["write"][0], "flushes": by_op["flush"][1]}
@@ -67,7 +67,7 @@ def test_models_know_every_size_and_flushes(name: str) -> None:
 
 
 def test_without_fsync_is_what_an_app_without_fsync_did() -> None:
-    """The same app recorded with and without: what the model leaves is what there really was."""
+    """The same app recorded with and without: the model's remaining requests equal the real ones."""
     tables = traced("messages")
     made = whatif.without_fsync(tables["requests"], tables["io"], tables["extents"])
     predicted, real = written(made.requests), written(traced("messages_no_sync")["requests"])

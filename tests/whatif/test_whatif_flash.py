@@ -75,7 +75,7 @@ def held(asked: Asked, in_use: Use) -> Sequence[int]:
 
 
 def counted(made: whatif.Flash) -> tuple[dict[Any, int], dict[Any, int], list[int]]:
-    """Pages written and copied by whom, and erases of each block."""
+    """Return pages written and copied by owner, and erases of each block."""
     told = {(who, metric): value for metric, who, value in made.costs.select("metric", "owner_comm", "value").rows()}
     written, copied = (
         {who: int(value / PAGE_BYTES) for (who, metric), value in told.items() if metric == name and value}
@@ -241,7 +241,7 @@ def test_what_is_told_by_owner_sums_to_the_device(policy: Policy) -> None:
         assert summed > 0
     assert parts.costs.filter(metric="copied_ratio")["value"].sum() == pytest.approx(1)
     assert parts.erases.equals(whole.erases)
-    # What was programmed was erased before, but for what the spare blocks had room for.
+    # Programmed pages were erased before, except for the capacity of the spare blocks.
     worn = whole.costs.filter(metric="worn_blocks")["value"].item()
     assert 0 <= worn - whole.erases["erases"].sum() <= 2
 

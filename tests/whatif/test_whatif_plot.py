@@ -1,4 +1,4 @@
-"""The figure of predictions beside measurements."""
+"""The figure of predictions compared with measurements."""
 
 from __future__ import annotations
 

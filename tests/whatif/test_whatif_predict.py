@@ -30,7 +30,7 @@ DURABLE = 40_000
 
 
 def flush_cost(written: int) -> int:
-    """A flush: two milliseconds, and one microsecond for each KiB that was written before."""
+    """Return the cost of a flush: two milliseconds, and one microsecond for each KiB that was written before."""
     return 2_000_000 + written * 1000 // 1024
 
 
@@ -39,7 +39,7 @@ def cost(access: str, size: int) -> int:
 
 
 def bench_tables(noise: int = 0) -> dict[str, pl.DataFrame]:
-    """Results of a device that takes exactly `cost`, four requests at a time for reads and one for writes."""
+    """Return results of a device with exactly these costs, four requests at a time for reads and one for writes."""
     runs: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
 
@@ -80,7 +80,7 @@ def bench_tables(noise: int = 0) -> dict[str, pl.DataFrame]:
 
 
 def whole(rows: list[dict[str, Any]], name: str) -> pl.DataFrame:
-    """Rows as the table, but for nulls where only real runs have more to tell."""
+    """Return rows in the columns of the table, with nulls for data of real runs only."""
     types = schema.table(name).polars
     columns = {column: [row.get(column) for row in rows] for column in types}
     return pl.DataFrame(columns, schema=types)
@@ -182,7 +182,7 @@ LIMITS = {"seq_read": 1, "rand_read": 2, "seq_write": 1, "rand_write": 3, "flush
 
 
 def small_model() -> pl.DataFrame:
-    """A device that takes a few nanoseconds: 512 B and 64 KiB of each kind, as many at a time as `LIMITS` says."""
+    """Return a model of a few nanoseconds: 512 B and 64 KiB of each kind, as many at a time as in `LIMITS`."""
     rows = [
         {
             "access": access,
@@ -225,12 +225,12 @@ def trace(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def small_flush(written: int) -> int:
-    """What a flush takes on the device of `small_model`."""
+    """Return the time of a flush on the device of `small_model`."""
     return 6 + max(0, written - 512) // 64
 
 
 def expected(program: Program, model: pl.DataFrame, mode: str) -> list[tuple[int, int, int]]:
-    """By the oracle, with a look-up of times that is not the package's."""
+    """Return the times of the oracle, with a look-up of its own."""
     ends: dict[str, int] = {}
     operations, written = [], 0
     times = {(row["access"], row["block_bytes"]): row["service_ns"] for row in model.iter_rows(named=True)}
@@ -321,6 +321,6 @@ def test_a_program_that_contradicts_itself_is_refused(broken: Callable[[Program]
 
 
 def _waits(program: Program, operation: int, after: int) -> pl.DataFrame:
-    """The dependencies of a program with one of these numbers, in the same columns."""
+    """Return the dependencies of a program with one of these numbers, in the same columns."""
     row = dict.fromkeys(program.dependencies.columns) | {"operation": operation, "after": after}
     return pl.DataFrame([row], schema=program.dependencies.schema)
