@@ -45,10 +45,11 @@ def compare(
         If a side has results of one configuration on several machines or filesystems. Select one of them first.
 
     Notes
-    ----- The interval contains the ratio with 95 % confidence if the distributions of the two sides differ by a factor
-    only. It runs from the k-th least to the k-th greatest ratio of a repetition of one side to one of the other, with k
-    from the exact distribution of Mann and Whitney's U. A bootstrap of so few values gives intervals that are too
-    narrow. With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8), no interval reaches this level, and none is
+    -----
+    The interval contains the ratio with 95 % confidence if the distributions of the two sides differ by a factor only.
+    It runs from the k-th least to the k-th greatest ratio of a repetition of one side to one of the other, with k from
+    the exact distribution of Mann and Whitney's U. A bootstrap of so few values gives intervals that are too narrow.
+    With too few repetitions (less than 4 and 4, 3 and 5, 2 and 8), no interval reaches this level, and none is
     returned. The second side is faster or slower if the interval excludes 1 (more operations, less latency). Among
     twenty configurations without a difference, one is expected to show one.
 

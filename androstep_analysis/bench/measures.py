@@ -47,8 +47,9 @@ def measures(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         tool did not report have no row.
 
     Notes
-    ----- A quantile is the nearest rank. From a histogram, it is the upper end of its bucket, at most the longest
-    latency. Without a histogram, it is the value that the tool printed.
+    -----
+    A quantile is the nearest rank. From a histogram, it is the upper end of its bucket, at most the longest latency.
+    Without a histogram, it is the value that the tool printed.
 
     References
     ----------

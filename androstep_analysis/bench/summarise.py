@@ -30,10 +30,11 @@ def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
         that are left out as invalid.
 
     Notes
-    ----- The interval runs from the j-th least to the j-th greatest repetition. With the largest possible j, it
-    contains the median with a probability `confidence` of at least 0.95, for any distribution. Fewer than 6 repetitions
-    cannot reach that level. The interval then runs from the least to the greatest, and `confidence` is lower. A single
-    repetition has no interval.
+    -----
+    The interval runs from the j-th least to the j-th greatest repetition. With the largest possible j, it contains the
+    median with a probability `confidence` of at least 0.95, for any distribution. Fewer than 6 repetitions cannot reach
+    that level. The interval then runs from the least to the greatest, and `confidence` is lower. A single repetition
+    has no interval.
 
     References
     ----------
@@ -128,9 +129,10 @@ def latencies(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
         [ns]), unit, n (Int64, operations), lo, hi (Float64 [ns]). Results without a histogram have max only.
 
     Notes
-    ----- Quantiles are computed from the merged histograms. A quantile lies in the bucket ``[lo, hi]``, which is a 64th
-    of its value wide for iobench. `value` is the upper end of the bucket. The bucket is the resolution of the number,
-    not the variation between repetitions.
+    -----
+    Quantiles are computed from the merged histograms. A quantile lies in the bucket ``[lo, hi]``, which is a 64th of
+    its value wide for iobench. `value` is the upper end of the bucket. The bucket is the resolution of the number, not
+    the variation between repetitions.
 
     Examples
     --------

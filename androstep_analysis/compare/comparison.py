@@ -112,10 +112,10 @@ def compare(
     """Compare every two groups: whether the second is higher or lower, by how much, and whether that is significant.
 
     | repeats | estimate | test | effect |
-    |---|---|---|---| | captures, repetitions | medians, Moses' intervals (`exact`) | Mann and Whitney's exact test |
-    Cliff's delta |
-    | pairs | Hodges and Lehmann's estimate, Tukey's interval | Wilcoxon's exact test | rank-biserial correlation | |
-    windows | means by blocks (`stats.blocks`) | by blocks | Cliff's delta of the windows |
+    |---|---|---|---|
+    | captures, repetitions | medians, Moses' intervals (`exact`) | Mann and Whitney's exact test | Cliff's delta |
+    | pairs | Hodges and Lehmann's estimate, Tukey's interval | Wilcoxon's exact test | rank-biserial correlation |
+    | windows | means by blocks (`stats.blocks`) | by blocks | Cliff's delta of the windows |
 
     If there are too few repeats for an exact test to show a difference of any size, Student's t compares the means
     instead. It assumes that they are nearly normal. `tested_by` names the test. Each interval holds with 95 %.
@@ -193,8 +193,10 @@ def gate(
     Parameters
     ----------
     measured, by : Table, sequence of str
-        As for `compare`. limit : float The largest increase of the second group (0.05: less than 5 % of the first, for
-        a share five points). A negative limit is the largest decrease.
+        As for `compare`.
+    limit : float
+        The largest increase of the second group (0.05: less than 5 % of the first, for a share five points). A
+        negative limit is the largest decrease.
     paired_by, baseline, correction : sequence of str, str, str
         As for `compare`.
 
@@ -207,7 +209,7 @@ def gate(
     Raises
     ------
     InputError
-        As `compare`.
+        As for `compare`.
 
     References
     ----------

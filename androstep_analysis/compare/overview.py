@@ -46,10 +46,11 @@ class Overview:
     Attributes
     ----------
     first, second : str
-        x polars.DataFrame A row for each question, in descending order of importance: what, unit, first, second,
-        difference, lo, hi (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum
-        `VERDICTS`), within (Float64: "the same within"), reason (String: what is missing for a decision), weight
-        (Float64: importance).
+        The names of the sides.
+    table : polars.DataFrame
+        A row for each question, in descending order of importance: what, unit, first, second, difference, lo, hi
+        (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum `VERDICTS`), within
+        (Float64: "the same within"), reason (String: what is missing for a decision), weight (Float64: importance).
     not_compared : tuple of str
         Data that only one side recorded, in words.
     recordings : tuple of int

@@ -42,9 +42,10 @@ def phases(capture: Capture | Recording, *, window_ns: int = 1_000_000_000) -> l
         If `window_ns` is not positive or gives too many windows.
 
     Notes
-    ----- At a change, the mean of the logarithm of reads or writes in a window (plus one) differs before and after. The
-    test is that of `compare`, corrected for all times that were examined (`stats.changes`). In simulated recordings
-    without changes, a change was found in at most 5 %.
+    -----
+    At a change, the mean of the logarithm of reads or writes in a window (plus one) differs before and after. The test
+    is that of `compare`, corrected for all times that were examined (`stats.changes`). In simulated recordings without
+    changes, a change was found in at most 5 %.
 
     References
     ----------

@@ -55,8 +55,9 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
         If `gap_ns` is negative.
 
     References
-    ---------- ``schemas/definitions.toml``, app_burst. `perceived.bursts` returns the bursts of all I/O, with the times
-    in which a user waits.
+    ----------
+    ``schemas/definitions.toml``, app_burst. `perceived.bursts` returns the bursts of all I/O, with the times in which a
+    user waits.
 
     Examples
     --------

@@ -62,7 +62,8 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
         If a window ends before it begins.
 
     References
-    ---------- ``schemas/definitions.toml``, io_in_flight; Luo, Jiang and Cohen, Figure 5, as a number.
+    ----------
+    ``schemas/definitions.toml``, io_in_flight; Luo, Jiang and Cohen, Figure 5, as a number.
 
     Examples
     --------

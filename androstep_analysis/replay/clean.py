@@ -183,8 +183,9 @@ def clean(
         If `unknown` has another value.
 
     Notes
-    ----- The head of ``replay/clean.py`` has the rules for the kinds of descriptors, the files at the start, and
-    inserted operations.
+    -----
+    The head of ``replay/clean.py`` has the rules for the kinds of descriptors, the files at the start, and inserted
+    operations.
 
     References
     ----------

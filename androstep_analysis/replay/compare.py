@@ -110,8 +110,9 @@ def compare(sides: Mapping[str, Paths]) -> pl.DataFrame:
         As for `summarise`.
 
     Notes
-    ----- Interval and verdict are those of `bench.compare`. If there are too few repetitions for an interval, the
-    verdict is insufficient data.
+    -----
+    Interval and verdict are those of `bench.compare`. If there are too few repetitions for an interval, the verdict is
+    insufficient data.
 
     References
     ----------

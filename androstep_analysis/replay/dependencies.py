@@ -153,7 +153,8 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
         that follow from others and from the order in threads are left out.
 
     Notes
-    ----- The rules are at the head of ``replay/dependencies.py``.
+    -----
+    The rules are at the head of ``replay/dependencies.py``.
 
     Examples
     --------

@@ -77,7 +77,8 @@ def program(requests: pl.LazyFrame, *, dev: int | None = None) -> Program:
         If `dev` is not in the table, or is missing for several devices, or if no request can be replayed.
 
     Notes
-    ----- Reads are pread and writes pwrite at the recorded offset, with O_DIRECT. With REQ_FUA, a write is pwritev with
+    -----
+    Reads are pread and writes pwrite at the recorded offset, with O_DIRECT. With REQ_FUA, a write is pwritev with
     RWF_DSYNC, to which Linux adds a flush on a block device. With REQ_PREFLUSH, an fdatasync is inserted before it,
     unless the recording has that flush itself. A flush is fdatasync. A discard is fallocate that punches a hole. On a
     block device, Linux does that by writing zeroes without data, not by a discard. The head of ``replay/device.py`` has

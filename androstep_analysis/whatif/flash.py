@@ -111,14 +111,16 @@ def flash(
         If `block_bytes` is not a multiple of the page size, or `spare_ratio` is negative.
 
     Notes
-    ----- With page mapping, all writes and copies go to one open block. A block is cleaned when the last free block is
+    -----
+    With page mapping, all writes and copies go to one open block. A block is cleaned when the last free block is
     needed. The rules of hybrid mapping are at the head of ``whatif/hybrid.py``. A partial write of a page programs the
     whole page. Discards invalidate pages. Memory use depends on the written pages, not on the size of the device.
 
     References
-    ---------- Kawaguchi, Nishioka, Motoda, A Flash-Memory Based File System, USENIX 1995 (cost-benefit); Desnoyers,
-    Analytic Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014 (used in its tests). Lee et al., A
-    Log Buffer-Based Flash Translation Layer Using Fully-Associative Sector Translation, ACM Transactions on Embedded
+    ----------
+    Kawaguchi, Nishioka, Motoda, A Flash-Memory Based File System, USENIX 1995 (cost-benefit); Desnoyers, Analytic
+    Models of SSD Write Performance, ACM Transactions on Storage 10(2), 2014 (used in its tests). Lee et al., A Log
+    Buffer-Based Flash Translation Layer Using Fully-Associative Sector Translation, ACM Transactions on Embedded
     Computing Systems 6(3), 2007 (hybrid mapping).
 
     Examples

@@ -38,9 +38,10 @@ def without_journal(requests: Table, io: Table) -> Changed:
         journal.
 
     Notes
-    ----- All writes to the journal are removed, and the flushes that its commits waited for. The last flush of a
-    requested commit (less than 5 s after the previous one) is kept as that of the fsync. The write of the inode in
-    place by such an fsync is not modelled; docs/whatif.md quantifies it.
+    -----
+    All writes to the journal are removed, and the flushes that its commits waited for. The last flush of a requested
+    commit (less than 5 s after the previous one) is kept as that of the fsync. The write of the inode in place by such
+    an fsync is not modelled; docs/whatif.md quantifies it.
 
     References
     ----------

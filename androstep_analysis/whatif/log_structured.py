@@ -74,7 +74,8 @@ def log_structured(
         If `segment_bytes` is not a multiple of the page size, or `spare_ratio` is negative.
 
     Notes
-    ----- Pages are appended from segment to segment. A map, which costs no I/O, has their locations. When the last free
+    -----
+    Pages are appended from segment to segment. A map, which costs no I/O, has their locations. When the last free
     segment is needed, the one with the fewest pages in use is cleaned into it. The head of ``whatif/log_structured.py``
     lists the assumptions where the slides are silent.
 

@@ -211,10 +211,11 @@ def service(model: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
         measured range), in the order of `wanted`. They are null for kinds that were not measured.
 
     Notes
-    ----- Between measured sizes, times are interpolated linearly, after isotonic regression of sizes that took longer
-    than a greater one. Below the smallest size, the time is that of the smallest, and lo_ns is in proportion to the
-    size. Beyond the largest size, the time is in proportion to the size, and lo_ns grows with the average slope from
-    the smallest to the largest.
+    -----
+    Between measured sizes, times are interpolated linearly, after isotonic regression of sizes that took longer than a
+    greater one. Below the smallest size, the time is that of the smallest, and lo_ns is in proportion to the size.
+    Beyond the largest size, the time is in proportion to the size, and lo_ns grows with the average slope from the
+    smallest to the largest.
 
     References
     ----------

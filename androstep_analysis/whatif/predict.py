@@ -80,15 +80,17 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
         If the program is inconsistent.
 
     Notes
-    ----- Requests wait in one queue, first come, first served. The first one starts when fewer requests are in service
-    than the device serves of its kind at a time. A request is sequential if it begins at the end of the previous one of
-    the same operation, or is the first. The time of a flush depends on the bytes written since the previous one. A
-    write with REQ_FUA takes as long as one with O_DSYNC. If that was not measured, it takes as long as a write and a
-    flush. The time of a size that was not measured is extrapolated: see `extrapolated` and `service`. A kind that was
-    not measured takes no time: see `unknown`.
+    -----
+    Requests wait in one queue, first come, first served. The first one starts when fewer requests are in service than
+    the device serves of its kind at a time. A request is sequential if it begins at the end of the previous one of the
+    same operation, or is the first. The time of a flush depends on the bytes written since the previous one. A write
+    with REQ_FUA takes as long as one with O_DSYNC. If that was not measured, it takes as long as a write and a flush.
+    The time of a size that was not measured is extrapolated: see `extrapolated` and `service`. A kind that was not
+    measured takes no time: see `unknown`.
 
     References
-    ---------- ``schemas/definitions.toml``, device_model. docs/predictions.md compares predictions with replays.
+    ----------
+    ``schemas/definitions.toml``, device_model. docs/predictions.md compares predictions with replays.
 
     Examples
     --------

@@ -62,8 +62,9 @@ def without_fsync(requests: Table, io: Table, extents: Table) -> Changed:
         If no synchronous write is known to be SQLite's.
 
     Notes
-    ----- Dirty pages of a file are written back once, at the first tick of 5 s at which the oldest is 30 s old. Pages
-    that are freed before are not written. Flushes of SQLite alone are dropped, and of its commits in the same 5 s the
+    -----
+    Dirty pages of a file are written back once, at the first tick of 5 s at which the oldest is 30 s old. Pages that
+    are freed before are not written. Flushes of SQLite alone are dropped, and of its commits in the same 5 s the
     largest is kept. Requests keep their recorded times. The head of ``whatif/sqlite.py`` lists all assumptions.
 
     References
