@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(to_json(findings))
         return
-    lines = words.told(findings, advice.triggers(), opened.first_ns, every=arguments.all)
+    lines = words.headline(findings, advice.triggers(), opened.first_ns, every=arguments.all)
     print(shown(lines, coloured=has_colours()))
     if opened.lost_events or opened.losses:
         print("\nEvents of this recording were lost: the findings hold, but others may be missing.")

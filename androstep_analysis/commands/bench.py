@@ -69,15 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.wrong_usage("--mobibench prints Mobibench's lines; leave out --json")
     directory = ["--directory", arguments.directory] if arguments.directory else []
     options = [*arguments.options, *directory, *(["--output", "mobibench"] if arguments.mobibench else [])]
-    asked = plan(options)
+    planned_run = plan(options)
     jobs: Sequence[str] | Mapping[str, Sequence[str]] = options
     if arguments.job is not None:
         jobs = {name: [*words, *options] for name, words in fio_job.options(arguments.job).items()}
-    if (asked.is_to_fio or asked.is_mobibench) and not asked.is_question:
+    if (planned_run.is_to_fio or planned_run.is_mobibench) and not planned_run.is_question:
         planned = on_device(arguments.on, lambda runner: runs.described(jobs, runner=runner))
         if planned is None:
             return 1
-        if asked.is_to_fio:
+        if planned_run.is_to_fio:
             print(write_fio_job.write(planned), end="")
             return 0
         if lacking := next((why for row, _ in planned if (why := write_mobibench.lacks(row))), None):
@@ -85,9 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     done = benched(arguments.on, jobs, out)
     if done.capture is not None:
-        append(asked.latency_log, write_mobibench.latency_log, done.capture.bench)
-        append(asked.iops_log, write_mobibench.iops_log, done.capture.bench)
-        if asked.is_mobibench:
+        append(planned_run.latency_log, write_mobibench.latency_log, done.capture.bench)
+        append(planned_run.iops_log, write_mobibench.iops_log, done.capture.bench)
+        if planned_run.is_mobibench:
             print(write_mobibench.lines(done.capture.bench), end="")
             print(f"kept in {visible(str(out))}", file=sys.stderr)
         elif arguments.json:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(to_json({"capture": out, **done.capture.about["bench"], "measures": measures}))
         else:
             print(f"{terminal.summary(done.capture, str(out))}\n\nkept in {visible(str(out))}")
-    elif asked.is_question and {"--help", "-h"} & set(options):
+    elif planned_run.is_question and {"--help", "-h"} & set(options):
         print(HELP)
     return done.status
 

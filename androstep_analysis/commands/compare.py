@@ -189,24 +189,26 @@ def _overview(arguments: argparse.Namespace) -> None:
         sides = [collection(path).observed(jobs=arguments.jobs, executor=executor) for path in arguments.paths]
     for observed, failed in sides:
         if not observed:
-            place, reason = next(iter(failed.items()))
-            raise InputError(reason if place in reason else f"{place}: {reason}")
-    found = of_observed(sides[0][0], sides[1][0], _names_of(arguments.paths))
+            source, reason = next(iter(failed.items()))
+            raise InputError(reason if source in reason else f"{source}: {reason}")
+    overview = of_observed(sides[0][0], sides[1][0], _names_of(arguments.paths))
     if arguments.report is not None:
         from androstep_analysis.present.report import comparison  # matplotlib takes a second
 
-        comparison.write_overview(found, arguments.report)
+        comparison.write_overview(overview, arguments.report)
     if arguments.json:
-        print(to_json(_json_of(found)))
+        print(to_json(_json_of(overview)))
     else:
         head, foot = (
-            "\n".join("\n".join(text.wrapped(line, text.WIDTH)) for line in lines(found))
+            "\n".join("\n".join(text.wrapped(line, text.WIDTH)) for line in lines(overview))
             for lines in (changes.first_lines, changes.last_lines)
         )
-        print(f"{head}\n\n{text.sheet(changes.sheet(found), is_whole=True)}\n\n{foot}")
+        print(f"{head}\n\n{text.sheet(changes.sheet(overview), is_whole=True)}\n\n{foot}")
     if failed := sides[0][1] | sides[1][1]:
-        place, reason = next(iter(failed.items()))
-        raise InputError(f"{len(failed)} captures are not in it: {reason if place in reason else f'{place}: {reason}'}")
+        source, reason = next(iter(failed.items()))
+        raise InputError(
+            f"{len(failed)} captures are not in it: {reason if source in reason else f'{source}: {reason}'}"
+        )
 
 
 def _names_of(paths: Sequence[str]) -> tuple[str, str]:
@@ -238,8 +240,8 @@ def _limit(text: str) -> float:
 
 def _status(gated: pl.DataFrame) -> int:
     """Return the exit status of a gate: undecided if there was no comparison."""
-    said = set(gated["gate"])
-    worst = next((name for name in ("beyond", "undecided", "within") if name in said), "undecided")
+    verdicts = set(gated["gate"])
+    worst = next((name for name in ("beyond", "undecided", "within") if name in verdicts), "undecided")
     return EXIT_STATUS[worst]
 
 

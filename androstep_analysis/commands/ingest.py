@@ -95,12 +95,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _each(arguments: argparse.Namespace, description: capture.Description) -> None:
     """Make a capture of each recording, and report the failures at the end."""
-    made, failed = Collection.ingest(arguments.sources, arguments.output, description, jobs=arguments.jobs)
-    print(f"{len(made):,} captures in {visible(arguments.output)}")
+    captures, failed = Collection.ingest(arguments.sources, arguments.output, description, jobs=arguments.jobs)
+    print(f"{len(captures):,} captures in {visible(arguments.output)}")
     for source, reason in failed.items():
         print(f"androstep: {reason if source in reason else f'{visible(source)}: {reason}'}", file=sys.stderr)
     if failed:
-        raise InputError(f"{len(failed):,} of {len(made) + len(failed):,} recordings failed; the reasons are above")
+        raise InputError(f"{len(failed):,} of {len(captures) + len(failed):,} recordings failed; the reasons are above")
 
 
 def _extents(text: str) -> tuple[str, ...]:

@@ -34,12 +34,14 @@ def run(arguments: argparse.Namespace) -> None:
     if not image.exists():
         raise InputError(f"{image}: no such file; give a filesystem image")
     with fs.opened(image) as plain:
-        found = fs.lookup(link.classified(fs.read(plain, dev=0, source="image_after")), sectors)
+        blocks = fs.lookup(link.classified(fs.read(plain, dev=0, source="image_after")), sectors)
     if arguments.json:
-        print(to_json(found))
+        print(to_json(blocks))
     else:
-        cells = [["" if value is None else str(value) for value in row.values()] for row in found.iter_rows(named=True)]
-        print(terminal.table(found.columns, cells, is_whole=True))
+        cells = [
+            ["" if value is None else str(value) for value in row.values()] for row in blocks.iter_rows(named=True)
+        ]
+        print(terminal.table(blocks.columns, cells, is_whole=True))
 
 
 def _sectors(argument: str) -> list[int]:

@@ -68,21 +68,23 @@ def run(arguments: argparse.Namespace) -> None:
     keep_source(arguments)
     salt = arguments.hash_names.read_bytes() if arguments.hash_names else None
     opened = capture.open(arguments.path, format=arguments.format)
-    made, description = _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
+    program, description = (
+        _device_program(opened, arguments.device) if arguments.device else _cleaned(opened, arguments)
+    )
     digests = [source.sha256 for source in opened.manifest.sources if source.role == "trace"]
-    made = replace(made, source_sha256=digests[0] if len(digests) == 1 else None)
-    made = made if salt is None else made.hashed(salt)
-    if made.operations.is_empty():
+    program = replace(program, source_sha256=digests[0] if len(digests) == 1 else None)
+    program = program if salt is None else program.hashed(salt)
+    if program.operations.is_empty():
         print(description)
         raise InputError(f"{arguments.path}: no operations on files are left; record the app while it uses files")
-    made.write(arguments.output)
+    program.write(arguments.output)
     print(description)
 
 
 def _device_program(opened: capture.Capture, device: str) -> tuple[Program, str]:
     requests, dev = measures.counted(opened.requests), units.parse_dev(device)
-    made = device_replay.program(requests, dev=dev)
-    return made, terminal.program(made, None, device_replay.left_out(requests, dev=dev))
+    program = device_replay.program(requests, dev=dev)
+    return program, terminal.program(program, None, device_replay.left_out(requests, dev=dev))
 
 
 def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Program, str]:

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         url=arguments.url,
         published=arguments.published,
     )
-    made = datasets.release(
+    directory = datasets.release(
         arguments.captures,
         arguments.output,
         described,
@@ -73,12 +73,12 @@ def run(arguments: argparse.Namespace) -> None:
         shift_times=arguments.shift_times,
         raw=arguments.raw,
     )
-    print(visible(f"{made}: {described.name} {described.version}"))
-    print(f"sha256 of its {SUMS}: {sha256(made / SUMS)}")
+    print(visible(f"{directory}: {described.name} {described.version}"))
+    print(f"sha256 of its {SUMS}: {sha256(directory / SUMS)}")
     wanted = {"--licence": arguments.licence, "--url": arguments.url, "--published": arguments.published}
     if lacking := [option for option, value in wanted.items() if value is None]:
         print(f"note: before publishing, also give {', '.join(lacking)}: Croissant metadata need them")
     if arguments.anonymise:
-        record = json.loads((made / ANONYMISATION).read_text(encoding="utf-8"))
+        record = json.loads((directory / ANONYMISATION).read_text(encoding="utf-8"))
         apart = f", apart from {', '.join(arguments.allow)}" if arguments.allow else ""
         print(visible(f"of {record['names_replaced']:,} names in the captures{apart}, 0 are left in it"))

@@ -36,13 +36,13 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = datasets.verify(arguments.directory, without=arguments.no_strings_of, allow=arguments.allow)
+    result = datasets.verify(arguments.directory, without=arguments.no_strings_of, allow=arguments.allow)
     if arguments.json:
-        print(to_json({"directory": arguments.directory, "is_whole": not found.problems, **plain(found)}))
-        return 1 if found.problems else 0
-    for sentence in (*found.problems, *found.notes):
+        print(to_json({"directory": arguments.directory, "is_whole": not result.problems, **plain(result)}))
+        return 1 if result.problems else 0
+    for sentence in (*result.problems, *result.notes):
         print(visible(sentence))
-    if not found.problems:
+    if not result.problems:
         searched = ", and no name of the captures is in it" if arguments.no_strings_of else ""
-        print(f"{visible(arguments.directory)}: {found.files} files, all as released{searched}")
-    return 1 if found.problems else 0
+        print(f"{visible(arguments.directory)}: {result.files} files, all as released{searched}")
+    return 1 if result.problems else 0

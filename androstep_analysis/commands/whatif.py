@@ -133,11 +133,11 @@ def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
         raise InputError(f"{opened.title}: no requests of block devices; record block events with iotrace")
     if device is None:
         return requests
-    found = requests.filter(pl.col("dev") == units.parse_dev(device))
-    if found.is_empty():
+    chosen = requests.filter(pl.col("dev") == units.parse_dev(device))
+    if chosen.is_empty():
         names = ", ".join(units.format_dev(dev) for dev in requests["dev"].unique().sort())
         raise InputError(f"{opened.title}: no request is of device {device}; there are those of {names}")
-    return found
+    return chosen
 
 
 def device_model(paths: list[Path]) -> pl.DataFrame:
@@ -157,19 +157,21 @@ def _changed(
         if name not in arguments.without:
             continue
         extents = opened.extents.collect()
-        made = whatif.without_journal(after, io) if name == "fs-journal" else whatif.without_fsync(after, io, extents)
-        after, io = made.requests, made.io
-        text = f"Without {name}\n{_account(made)}"
-        sections.append(_Section(f"without_{name.replace('-', '_')}", {"account": made.account}, text))
+        changed = (
+            whatif.without_journal(after, io) if name == "fs-journal" else whatif.without_fsync(after, io, extents)
+        )
+        after, io = changed.requests, changed.io
+        text = f"Without {name}\n{_account(changed)}"
+        sections.append(_Section(f"without_{name.replace('-', '_')}", {"account": changed.account}, text))
     if arguments.flash:
         sections.append(_flash(io, arguments))
     if arguments.log_structured:
-        made = whatif.log_structured(after, spare_ratio=arguments.spare / 100)
-        amplified = whatif.write_amplification(made)
+        changed = whatif.log_structured(after, spare_ratio=arguments.spare / 100)
+        amplified = whatif.write_amplification(changed)
         ratio = "" if amplified is None else f"; {amplified:.3f} bytes written for each one of the host"
-        after = made.requests
-        text = f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(made)}"
-        tables = {"spare_ratio": arguments.spare / 100, "write_amplification": amplified, "account": made.account}
+        after = changed.requests
+        text = f"Log-structured, {arguments.spare:g} % to spare{ratio}\n{_account(changed)}"
+        tables = {"spare_ratio": arguments.spare / 100, "write_amplification": amplified, "account": changed.account}
         sections.append(_Section("log_structured", tables, text))
     return after, sections
 
@@ -177,23 +179,28 @@ def _changed(
 def _flash(io: pl.DataFrame, arguments: argparse.Namespace) -> _Section:
     by = DIMENSIONS["io"][arguments.flash]
     options = {"mapping": arguments.mapping, "policy": arguments.policy}
-    made = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, **options)
-    least, mean, most = made.erases.select(
+    simulated = whatif.flash(io, by=[by], spare_ratio=arguments.spare / 100, **options)
+    least, mean, most = simulated.erases.select(
         pl.col("erases").min().alias("least"),
         pl.col("erases").mean().alias("mean"),
         pl.col("erases").max().alias("most"),
     ).row(0)
     head = f"On flash, {arguments.spare:g} % to spare; a block is erased {mean:.2f} times ({least} to {most})"
-    merges = "".join(f"; {count:,} {kind} merges" for kind, count in made.merges.iter_rows())
+    merges = "".join(f"; {count:,} {kind} merges" for kind, count in simulated.merges.iter_rows())
     erases = {"mean": mean, "least": least, "most": most}
-    tables = {"spare_ratio": arguments.spare / 100, "erases": erases, "merges": made.merges, "costs": made.costs}
-    return _Section("flash", tables, f"{head}{merges}\n{wide.show(made.costs)}")
+    tables = {
+        "spare_ratio": arguments.spare / 100,
+        "erases": erases,
+        "merges": simulated.merges,
+        "costs": simulated.costs,
+    }
+    return _Section("flash", tables, f"{head}{merges}\n{wide.show(simulated.costs)}")
 
 
-def _account(made: whatif.Changed) -> str:
+def _account(changed: whatif.Changed) -> str:
     rows = [
         [effect, change, op, f"{count:,}", f"{size / 1024:,.0f}"]
-        for effect, change, op, count, size in made.account.rows()
+        for effect, change, op, count, size in changed.account.rows()
     ]
     return terminal.table(["", "what", "op", "requests", "KiB"], rows)
 

@@ -285,8 +285,8 @@ class Pieces:
         """Return the view for C, with all filters except `without`."""
         values = self.values(view.of)
         by = 0xFF if without is None else 0xFF ^ self.bits[without]
-        place = view.begin_ns, view.end_ns, view.low, view.high
-        return ctypes.byref(_CView(*place, values.ctypes.data, _TYPES[values.dtype], by))
+        bounds = view.begin_ns, view.end_ns, view.low, view.high
+        return ctypes.byref(_CView(*bounds, values.ctypes.data, _TYPES[values.dtype], by))
 
     def cells(self, view: View, width: int, height: int) -> tuple[npt.NDArray[np.uint32], int]:
         """Count the pieces in each cell of a picture, and the pieces in its time range that have no value on its axis.

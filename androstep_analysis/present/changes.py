@@ -38,9 +38,9 @@ _COUNTED: Final = {
 }
 
 
-def sheet(found: Overview) -> Sheet:
+def sheet(overview: Overview) -> Sheet:
     """Return the table of the most important differences."""
-    rows = found.table.head(MOST_ROWS)
+    rows = overview.table.head(MOST_ROWS)
     texts = [_texts(row) for row in rows.iter_rows(named=True)]
     columns = {
         "what": Column("What"),
@@ -108,34 +108,34 @@ def _number(value: float) -> str:
     return "∞" if value > 10_000 else f"{value:.2g}" if value < 100 else f"{value:,.0f}"
 
 
-def first_lines(found: Overview) -> Iterator[str]:
+def first_lines(overview: Overview) -> Iterator[str]:
     """Yield what was compared, and the result in one sentence."""
-    sides = zip("AB", (found.first, found.second), found.recordings, found.seconds, strict=True)
+    sides = zip("AB", (overview.first, overview.second), overview.recordings, overview.seconds, strict=True)
     for letter, name, count, seconds in sides:
         length = "" if seconds is None else f", {quantities.duration(seconds * 1e9)}"
         yield f"{letter}: {visible(name)}, {_counted(count, 'recording')}{length}"
-    counts = dict(found.table["verdict"].cast(pl.String).value_counts().iter_rows())
-    said = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if name in counts]
+    counts = dict(overview.table["verdict"].cast(pl.String).value_counts().iter_rows())
+    phrases = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if name in counts]
     is_shown = not counts.keys().isdisjoint(("worse", "better", "different"))
     answer = "B compared with A: " if is_shown else "No difference is shown: "
-    yield f"{answer}of {_counted(found.table.height, 'number')} {', '.join(said)}."
+    yield f"{answer}of {_counted(overview.table.height, 'number')} {', '.join(phrases)}."
 
 
-def last_lines(found: Overview) -> Iterator[str]:
+def last_lines(overview: Overview) -> Iterator[str]:
     """Yield what could not be decided or compared, and the assumptions behind the verdicts."""
-    reasons = found.table.filter(verdict="cannot be decided").group_by("reason", maintain_order=True).len()
+    reasons = overview.table.filter(verdict="cannot be decided").group_by("reason", maintain_order=True).len()
     for reason, count in reasons.sort("len", descending=True).iter_rows():
-        said, cure = _LACKS[reason]
-        names = found.table.filter(pl.col("verdict") == "cannot be decided", pl.col("reason") == reason)["what"]
-        yield f"{said.format(_counted(count, 'number'))} ({_listed(names.to_list())}): {cure}."
-    for line in found.not_compared:
+        problem, cure = _LACKS[reason]
+        names = overview.table.filter(pl.col("verdict") == "cannot be decided", pl.col("reason") == reason)["what"]
+        yield f"{problem.format(_counted(count, 'number'))} ({_listed(names.to_list())}): {cure}."
+    for line in overview.not_compared:
         yield f"Not compared: {visible(line)}."
-    if found.are_busy:
+    if overview.are_busy:
         yield (
             f"Both sides waited for storage for at least {BUSY:.0%} of the time, so amounts per second depend on its"
             " speed: more is neither worse nor better."
         ).replace("%", " %")
-    if found.lengths and max(found.lengths) > UNEVEN_LENGTHS * min(found.lengths):
+    if overview.lengths and max(overview.lengths) > UNEVEN_LENGTHS * min(overview.lengths):
         yield (
             "The recordings have different lengths. Of amounts per second and total amounts, those that differ less are"
             " compared."
@@ -143,7 +143,7 @@ def last_lines(found: Overview) -> Iterator[str]:
     yield (
         f"Worse and better assume that both sides did the same work. All intervals together hold with"
         f" {1 - LEVEL:.0%}".replace("%", " %")
-        + _assumed(found.recordings)
+        + _assumed(overview.recordings)
     )
 
 

@@ -51,7 +51,7 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
         "requests": {op: counts for op, counts in _by(measures.mix(capture.requests), "op").items() if op is not None},
         **types,
         "largest": _rows(headline.largest(capture)) if capture.about["rows"]["requests"] else [],
-        "map_sources": _nested(_told(measures.evidence(capture.io, "map_source"), "map_source"), "map_source"),
+        "map_sources": _nested(_with_unknown(measures.evidence(capture.io, "map_source"), "map_source"), "map_source"),
         "owners_via": _nested(measures.evidence(capture.io, "owner_via"), "owner_via"),
         "snapshots": capture.about.get("snapshots", []),
         "bench": _bench(capture) if capture.about["bench"] else None,
@@ -63,9 +63,9 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
 
 
 def _bench(capture: Capture) -> dict[str, Any]:
-    told = capture.about["bench"]
+    counts = capture.about["bench"]
     measures = _rows(bench.summarise(capture.bench))
-    return {"runs": told["runs"], "invalid": told["invalid"], "measures": measures}
+    return {"runs": counts["runs"], "invalid": counts["invalid"], "measures": measures}
 
 
 def _replay(capture: Capture) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _events_by_rwbs(capture: Capture) -> dict[str, int]:
     return {f"{event} {rwbs}": n for event, rwbs, n in events.sort("event", "rwbs").iter_rows()}
 
 
-def _told(table: pl.DataFrame, dimension: str) -> pl.DataFrame:
+def _with_unknown(table: pl.DataFrame, dimension: str) -> pl.DataFrame:
     """Return the table with null in `dimension` replaced by `unknown`."""
     return table.with_columns(pl.col(dimension).cast(pl.String).fill_null("unknown"))
 

@@ -93,17 +93,17 @@ def of(capture: Capture) -> Waits | None:
     steps = capture.steps
     views, watched = _views(capture)
     work = perceived.windows(steps)
-    found = (
+    transitions = (
         perceived.loads(steps)
         if watched == "loads"
         else perceived.transitions(views, perceived.inputs(steps), work=work if work.height else None)
     )
-    if found.is_empty():
+    if transitions.is_empty():
         return None
-    apps = _apps(capture, found)
-    in_flight = perceived.in_flight(capture.io, perceived.windows(found), apps=apps or None)
+    apps = _apps(capture, transitions)
+    in_flight = perceived.in_flight(capture.io, perceived.windows(transitions), apps=apps or None)
     has_requests = capture.about["rows"]["requests"] > 0
-    return Waits(found, views, watched, apps, in_flight if has_requests else in_flight.clear())
+    return Waits(transitions, views, watched, apps, in_flight if has_requests else in_flight.clear())
 
 
 def _views(capture: Capture) -> tuple[pl.DataFrame, str]:

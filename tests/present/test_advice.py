@@ -1,4 +1,4 @@
-"""`androstep advise`: limits and words, what cannot tell, names that steer, plug-ins, and costs."""
+"""`androstep advise`: limits and texts, missing data, hostile names, plug-ins, and costs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_demo_has_findings_in_order_of_cost_and_cannot_tell_of_system_calls(
 
 
 def test_a_recording_without_requests_cannot_tell_anything() -> None:
-    """Never that all is well."""
+    """The triggers are undecided; none of them reports that all is well."""
     table = androstep.advise(androstep.open(corpus.path("strace/linux_multithread_strace1.log")))
     assert set(table["status"]) == {"cannot tell"}
     assert table["lacks"].null_count() == 0
@@ -82,7 +82,7 @@ def test_no_name_steers_the_terminal() -> None:
     (one,) = (trigger for trigger in registry.own() if trigger.name == "rewrites")
     row = _finding(path=evil, process="a\x1b]0;x\x07", times=1, bytes=1, requests=1, saved_bytes=1, took_ns=1)
     table = row.with_columns(trigger=pl.lit("rewrites"), status=pl.lit("found"), saved_ns=None)
-    text = shown(words.told(table, (one,), 0, every=False))
+    text = shown(words.headline(table, (one,), 0, every=False))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
     assert r"\x1b" in text
 
@@ -131,7 +131,7 @@ READS, BROKEN, NUMBER = trigger("reads", find), trigger("broken", broken), 1
 
 @pytest.fixture
 def plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A distribution with entry points of group ``androstep.triggers``, of which some are none."""
+    """Install a distribution with entry points of group ``androstep.triggers``, some of them invalid."""
     about = tmp_path / "more_triggers-1.0.dist-info"
     about.mkdir()
     (tmp_path / "more_triggers.py").write_text(PLUG_IN)

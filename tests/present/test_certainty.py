@@ -1,6 +1,6 @@
-"""An answer that is inferred is shown as such wherever a person reads it, and a fact never is.
+"""An inferred result is marked as inferred wherever a person reads it, and a fact never is.
 
-The demo is shown twice: once all owners, files and types that it names are inferred, and once they all are facts.
+The demo is displayed twice: once with all owners, files and types inferred, and once with all of them facts.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from androstep_analysis.present.terminal.headline import shown
 DEMO = Path(__file__).parents[2] / "datasets/demo"
 NAMES = ("path", "package", "owner_comm", "owner_package")
 LEAST = 6
-"""Shorter names may be part of any word."""
+"""Shorter names are ignored, because they may be part of any word."""
 
 FACTS = {"map_source": "tracepoint", "owner_via": "write_begin", "source": "tracepoint"}
 
 
 @cache
 def as_all(certainty: str) -> Capture:
-    """The demo, of which all that is named is `inferred`, or a `fact`."""
+    """Return the demo with all names `inferred`, or all of them a `fact`."""
     demo = androstep.open(DEMO)
     tables = dict(demo.tables)
     for name in ("io", "files"):
@@ -65,7 +65,7 @@ def names(capture: Capture) -> set[str]:
 
 
 def check(certainty: str, pieces: Iterable[str]) -> None:
-    """Of the pieces of a surface, those that name anything say that it is inferred, or none does."""
+    """Check that all pieces with a name are marked as inferred, or that none is."""
     every = list(pieces)
     naming = [piece for piece in every if any(name in piece for name in names(as_all(certainty)))]
     assert naming
@@ -76,7 +76,7 @@ def check(certainty: str, pieces: Iterable[str]) -> None:
 
 
 OF_PIECES = [name for name, one in compare.measures().items() if one.needs == ("io",) and name != "write_cost"]
-"""The measures whose names are those of pieces alone; in the others what events prove is a fact beside them."""
+"""Measures whose names come from pieces alone. Other measures also have facts from events."""
 
 both = pytest.mark.parametrize("certainty", ["inferred", "fact"])
 
@@ -120,7 +120,7 @@ def test_findings(certainty: str) -> None:
     capture = as_all(certainty)
     found = advice.advise(capture)
     check(certainty, found.filter(status="found")["evidence"])
-    told = words.told(found, advice.triggers(), capture.first_ns, every=False)
+    told = words.headline(found, advice.triggers(), capture.first_ns, every=False)
     check(certainty, [line for line in shown(told).split("\n\n") if line])
 
 
@@ -150,7 +150,7 @@ def test_the_explorer(certainty: str) -> None:
 @both
 @pytest.mark.parametrize("name", OF_PIECES)
 def test_measures(certainty: str, name: str) -> None:
-    """A row of a table for each thing that is named, with how much of it is inferred."""
+    """Every row with a name has its inferred share."""
     capture = as_all(certainty)
     there = compare.measures()[name].dimensions
     for by in (("file",), ("process",)):
@@ -218,7 +218,7 @@ def test_figures(certainty: str) -> None:
 
 @both
 def test_a_perfetto_trace(certainty: str, tmp_path: Path) -> None:
-    """The name of a slice says what of its owner and file is inferred."""
+    """The name of a slice says whether owner and file are inferred."""
     with (tmp_path / "trace").open("wb") as file:
         export.write(as_all(certainty), "perfetto", file)
     trace = (tmp_path / "trace").read_bytes()

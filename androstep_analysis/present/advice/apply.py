@@ -84,12 +84,12 @@ def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFr
     status = "cannot tell" if lacks else "found" if rows.height else "nothing"
     rows = rows if rows.height else pl.DataFrame({name: [None] for name in FINDING}, schema=FINDING)
     rows = with_certainty(rows, evidence.tables["io"])
-    said = [evidence_of(trigger, row) if status == "found" else None for row in rows.iter_rows(named=True)]
-    told = rows.with_columns(
+    texts = [evidence_of(trigger, row) if status == "found" else None for row in rows.iter_rows(named=True)]
+    table = rows.with_columns(
         trigger=pl.lit(trigger.name),
         status=pl.lit(status),
         coverage=pl.lit(coverage),
-        evidence=pl.Series(said, dtype=pl.String),
+        evidence=pl.Series(texts, dtype=pl.String),
         do=pl.lit(trigger.do),
         lacks=pl.lit(lacks or None),
         saved_ns=None,
@@ -97,5 +97,5 @@ def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFr
         saved_hi_ns=None,
     )
     if status == "found" and model is not None:
-        told = saving.predicted(trigger.name, told, capture, model)
-    return told.select(pl.col(name).cast(dtype) for name, dtype in ADVICE.items())
+        table = saving.predicted(trigger.name, table, capture, model)
+    return table.select(pl.col(name).cast(dtype) for name, dtype in ADVICE.items())

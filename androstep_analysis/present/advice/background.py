@@ -26,11 +26,17 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     is_data = pl.col("block_type").cast(pl.String).is_in(["data", "unknown"]) & (pl.col("owner_via") != "handle")
     of_apps = pl.col("owner_pid").is_in(since["owner_pid"].implode())
     written = _written(evidence, evidence.pieces("write").filter(is_data, of_apps, pl.col("bytes") > 0).collect())
-    told = as_told(written.lazy(), since, "background_ns", ["owner_pid"], evidence.lost_states, pl.col("written_ns"))
-    late = told.filter(pl.col("written_ns") - pl.col("background_ns") >= limits["after"] * 1e9).collect().sort("time")
+    with_state = as_told(
+        written.lazy(), since, "background_ns", ["owner_pid"], evidence.lost_states, pl.col("written_ns")
+    )
+    in_background = (
+        with_state.filter(pl.col("written_ns") - pl.col("background_ns") >= limits["after"] * 1e9)
+        .collect()
+        .sort("time")
+    )
     process = ["owner_pid", "owner_comm"]
     pause = pl.col("time") - pl.col("time").shift().over(process)
-    rows = late.with_columns(is_round=(pause > _PAUSE_NS).fill_null(True)).group_by(process).agg(
+    rows = in_background.with_columns(is_round=(pause > _PAUSE_NS).fill_null(True)).group_by(process).agg(
         **owners(),
         **span(),
         path=pl.col("path").drop_nulls().mode().sort().first(),
@@ -47,9 +53,9 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 def _since(evidence: Evidence) -> pl.DataFrame:
     """Return since when each process is in the background (background_ns, null in the foreground), from told_ns on."""
     run = pl.col("state").rle_id().over("pid")
-    told = states(evidence.tables["importance"]).with_columns(run=run)
+    changes = states(evidence.tables["importance"]).with_columns(run=run)
     begin = pl.when(pl.col("state") == "background").then(pl.col("ts_ns").first().over("pid", "run"))
-    return told.select(owner_pid="pid", told_ns="ts_ns", background_ns=begin)
+    return changes.select(owner_pid="pid", told_ns="ts_ns", background_ns=begin)
 
 
 def _written(evidence: Evidence, pieces: pl.DataFrame) -> pl.DataFrame:

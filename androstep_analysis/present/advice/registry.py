@@ -78,7 +78,7 @@ def own() -> tuple[Trigger, ...]:
 
 
 def _of(name: str, row: dict[str, Any]) -> Trigger:
-    limits = {limit: Limit(**told) for limit, told in row.pop("limits").items()}
+    limits = {limit: Limit(**limit_row) for limit, limit_row in row.pop("limits").items()}
     needs, events = tuple(row.pop("needs")), tuple(row.pop("events", ()))
     return Trigger(name=name, needs=needs, events=events, limits=MappingProxyType(limits), find=_FIND[name], **row)
 

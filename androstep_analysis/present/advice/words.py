@@ -54,7 +54,7 @@ def _value(name: str, trigger: Trigger, row: Mapping[str, Any]) -> Part:
     return Amount(row[column], _UNITS[column])
 
 
-def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | None, *, every: bool) -> Headline:
+def headline(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | None, *, every: bool) -> Headline:
     """Return the table of `advise` in sentences, the trigger with the most costly finding first.
 
     For each trigger these are the `MOST` most costly findings, and what to do. With `every`, all findings are included,
@@ -62,18 +62,18 @@ def told(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int | No
     """
     named = {trigger.name: trigger for trigger in triggers}
     found = advice.filter(status="found")
-    said = [
+    sentences = [
         sentence
         for (name,), rows in found.group_by("trigger", maintain_order=True)
         for sentence in _of_trigger(named[str(name)], rows, first_ns, None if every else MOST)
     ] or [Sentence("found", ("nothing above the limits in docs/advise.md",))]
     rest = advice.filter(pl.col("status") != "found")
     if every:
-        return Headline((*said, *(_without(named[row["trigger"]], row) for row in rest.iter_rows(named=True))))
+        return Headline((*sentences, *(_without(named[row["trigger"]], row) for row in rest.iter_rows(named=True))))
     for status in ("nothing", "cannot tell"):
         names = rest.filter(status=status)["trigger"].to_list()
-        said += [Sentence(_LABELS[status], (", ".join(names),), _KINDS[status])] if names else []
-    return Headline(tuple(said))
+        sentences += [Sentence(_LABELS[status], (", ".join(names),), _KINDS[status])] if names else []
+    return Headline(tuple(sentences))
 
 
 MOST: Final = 3

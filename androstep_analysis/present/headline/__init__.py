@@ -53,12 +53,12 @@ def of(
     parts = [*([] if found is None else [requests.headline(capture, found)]), *_beside_requests(capture)]
     gaps = tuple(gap for part in parts for gap in part.gaps)
     main = next((part for part in parts if part.tables), None)
-    said = [one for part in parts for one in (part.parts if part is main else part.sentences)]
-    at = next((number for number, one in enumerate(said, 1) if not isinstance(one, Sentence)), len(said))
-    said[at:at] = _slowest(slowest.slow(capture, top=WAITS) if waits is None else waits)
+    content = [one for part in parts for one in (part.parts if part is main else part.sentences)]
+    at = next((number for number, one in enumerate(content, 1) if not isinstance(one, Sentence)), len(content))
+    content[at:at] = _slowest(slowest.slow(capture, top=WAITS) if waits is None else waits)
     missing = [unknown.sentence(gaps)] if gaps else []
     first = (recorded.recorded(capture), recorded.complete(capture))
-    return Headline((*first, *said, *missing, *unusual.sentences(capture, found)), gaps)
+    return Headline((*first, *content, *missing, *unusual.sentences(capture, found)), gaps)
 
 
 def _slowest(waits: pl.DataFrame) -> Iterator[Sentence]:

@@ -60,8 +60,8 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
     gaps = [] if moved else [unknown.paths()]
     if (calls["duration_ns"] > 0).any():
         by, on = _most_time(measures.callers(syscalls), "comm"), _most_time(paths, "path")
-        said = [*_most_time(calls, "call"), *(["; by ", *by] if by else []), *(["; on ", *on] if on else [])]
-        sentences.append(Sentence("times", ("most spent in ", *said)))
+        parts = [*_most_time(calls, "call"), *(["; by ", *by] if by else []), *(["; on ", *on] if on else [])]
+        sentences.append(Sentence("times", ("most spent in ", *parts)))
     else:
         gaps.append(unknown.call_times())
     header = ("call", "calls", "failed", "bytes", "time")
@@ -76,17 +76,17 @@ def _most_time(table: pl.DataFrame, name: str) -> list[Part]:
 
 def _paths(paths: pl.DataFrame) -> Sentence | None:
     """Return the files with the most bytes written and read. If no bytes are known, the files with the most calls."""
-    told: list[list[Part]] = []
+    clauses: list[list[Part]] = []
     for column, verb in (("written", "written"), ("read", "read")):
         first = paths.filter(pl.col(column) > 0).sort(column, "path", descending=[True, False]).head(NAMED)
         if first.height:
             names = listed(named(path, size, "B") for path, size in first["path", column].iter_rows())
-            told.append([f"most {verb}: ", *names])
-    if not told and paths.height:
+            clauses.append([f"most {verb}: ", *names])
+    if not clauses and paths.height:
         first = paths.sort("count", "path", descending=[True, False]).head(NAMED)
         names = listed(named(path, n, "calls") for path, n in first["path", "count"].iter_rows())
-        told.append(["most calls: ", *names])
-    return Sentence("files", tuple(listed(told, "; "))) if told else None
+        clauses.append(["most calls: ", *names])
+    return Sentence("files", tuple(listed(clauses, "; "))) if clauses else None
 
 
 def _commands(commands: pl.LazyFrame) -> Headline:
@@ -112,11 +112,11 @@ def _sampled(samples: pl.LazyFrame) -> Headline:
     disks = _first(measures.busyness(samples), "disk")
     sentences = []
     if users:
-        said = listed(named(name, seconds * 1e9, "ns") for name, seconds in users)
-        sentences.append(Sentence("who", ("most CPU time by ", *said)))
+        names = listed(named(name, seconds * 1e9, "ns") for name, seconds in users)
+        sentences.append(Sentence("who", ("most CPU time by ", *names)))
     if disks:
-        said = listed([*named(name, ratio, "1"), " of the time"] for name, ratio in disks)
-        sentences.append(Sentence("disks", ("busiest: ", *said)))
+        names = listed([*named(name, ratio, "1"), " of the time"] for name, ratio in disks)
+        sentences.append(Sentence("disks", ("busiest: ", *names)))
     counters = measures.counters(samples)
     rows = tuple(
         (

@@ -36,10 +36,10 @@ def recorded(capture: Capture) -> Sentence:
     """Return the sentence on the amount, the duration and the device of the recording."""
     facts = capture.facts
     what = listed(_contents(capture)) or _events(capture)
-    told: list[list[Part]] = [[Name(str(facts["device"] or capture.title))]]
-    told += [[Name(str(facts[name]))] for name in _FACTS if facts[name] is not None]
-    told += [] if facts["device"] else [[Name(capture.format)]]
-    return Sentence("recorded", (*what, *_window(capture), "; ", *listed(told)))
+    machine: list[list[Part]] = [[Name(str(facts["device"] or capture.title))]]
+    machine += [[Name(str(facts[name]))] for name in _FACTS if facts[name] is not None]
+    machine += [] if facts["device"] else [[Name(capture.format)]]
+    return Sentence("recorded", (*what, *_window(capture), "; ", *listed(machine)))
 
 
 def amount_of(value: int, one: str, several: str) -> list[Part]:
@@ -74,8 +74,8 @@ def _window(capture: Capture) -> list[Part]:
         return [", without times"]
     window = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
     parts = len(capture.jumps) + 1
-    said: list[Part] = [", in ", Amount(window, "ns")]
-    return [*said, " in ", Amount(parts, "parts"), " parts"] if capture.jumps else said
+    duration: list[Part] = [", in ", Amount(window, "ns")]
+    return [*duration, " in ", Amount(parts, "parts"), " parts"] if capture.jumps else duration
 
 
 def _height(table: pl.LazyFrame) -> int:
@@ -96,12 +96,12 @@ def complete(capture: Capture) -> Sentence:
         lost.append([Amount(len(missing) - _MESSAGES, "losses"), " more in `androstep summary --all`"])
     has_requests = bool(capture.about["rows"]["requests"])
     is_other = not (has_requests or any(capture.about[part] for part in ("bench", "replay", "steps", "gui")))
-    said: list[list[Part]] = lost or [["no block requests" if is_other else "no loss reported"]]
+    clauses: list[list[Part]] = lost or [["no block requests" if is_other else "no loss reported"]]
     if has_requests:
-        said += [*_seen(capture.population), *_known(capture)]
+        clauses += [*_seen(capture.population), *_known(capture)]
     is_empty = is_other and not any(capture.about["rows"][table] for table in _ROWS)
     about = "missing" if is_other or lost else "complete"
-    return Sentence(about, tuple(listed(said, "; ")), "unusual" if lost or is_empty else "fact")
+    return Sentence(about, tuple(listed(clauses, "; ")), "unusual" if lost or is_empty else "fact")
 
 
 def _seen(counts: dict[str, int]) -> Iterator[list[Part]]:
@@ -127,13 +127,13 @@ def _known(capture: Capture) -> Iterator[list[Part]]:
             shares.setdefault(metric, {})[op] = value
     known = {noun: shares.get(metric, {}) for metric, noun in (("mapped", "type"), ("owned", "owner"))}
     known = {noun: of_op for noun, of_op in known.items() if any(of_op.values())}
-    told: list[list[Part]] = []
+    clauses: list[list[Part]] = []
     for op, words in VERBS.items():
         of_op: list[list[Part]] = [[f"{noun} ", Amount(share[op], "1")] for noun, share in known.items() if op in share]
         if of_op:
-            told.append([f"{words}: ", *listed(of_op)])
-    if told:
-        yield ["proven share of bytes ", *listed(told, "; ")]
+            clauses.append([f"{words}: ", *listed(of_op)])
+    if clauses:
+        yield ["proven share of bytes ", *listed(clauses, "; ")]
     inferred: list[list[Part]] = [
         [Amount(share, "1"), f" of bytes {words}"]
         for op, words in VERBS.items()

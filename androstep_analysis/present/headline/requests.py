@@ -106,14 +106,14 @@ def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
 
 def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | None:
     """Return the sentence on block types, and on file types of data; None if no type is known."""
-    told: list[list[Part]] = []
+    clauses: list[list[Part]] = []
     for op, verb in VERBS.items():
         blocks, files = _shares(block_types, op, "block_type"), _shares(file_types, op, "file_type")
         if blocks:
             types = [" (of it ", *listed(_kind(*file) for file in files), ")"] if files else []
             of_op = ([*_kind(*block), *(types if block[0] == "data" else [])] for block in blocks)
-            told.append([f"{verb} ", *listed(of_op)])
-    return Sentence("types", tuple(listed(told, "; "))) if told else None
+            clauses.append([f"{verb} ", *listed(of_op)])
+    return Sentence("types", tuple(listed(clauses, "; "))) if clauses else None
 
 
 def _shares(table: pl.DataFrame, op: str, column: str) -> list[tuple[str, float, float | None]]:
@@ -137,22 +137,22 @@ def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
 def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sentence | None:
     """Return the sentence on random requests, synchronous writes, and metadata among the bytes written."""
     random = values(locality, "count_ratio", "op", "class")
-    told: list[list[Part]] = [
+    clauses: list[list[Part]] = [
         [Amount(random[op, "random"], "1"), f" of {noun}"]
         for op, noun in (("write", "writes"), ("read", "reads"))
         if (op, "random") in random
     ]
-    told = [["random ", *listed(told)]] if told else []
+    clauses = [["random ", *listed(clauses)]] if clauses else []
     if ("sync",) in sync or ("buffered",) in sync:
         known: list[Part] = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
-        told.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
+        clauses.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
     metadata = {name: values(fraction, metric, "op").get(("write",)) for name, metric in _FRACTIONS.items()}
     shares: list[list[Part]] = [
         [f"{name} ", Amount(share, "1")] for name, share in metadata.items() if share is not None
     ]
     if shares:
-        told.append([*listed(shares), " of bytes written of known type"])
-    return Sentence("pattern", tuple(listed(told, "; "))) if told else None
+        clauses.append([*listed(shares), " of bytes written of known type"])
+    return Sentence("pattern", tuple(listed(clauses, "; "))) if clauses else None
 
 
 def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:

@@ -47,7 +47,7 @@ def of_bench(capture: Capture) -> Headline:
     """Return the headline of a benchmark: rates of the configurations, and how reliable they are."""
     summary = bench.summarise(capture.bench)
     dims = summary.columns[1 : summary.columns.index("value")]
-    told = telling(summary, dims)
+    varying = telling(summary, dims)
     of_test = {str(test): telling(rows, dims) for (test,), rows in summary.group_by("test")}
     rows = summary.filter(pl.col("metric").is_in(_RATES)).sort("value", descending=True).to_dicts()
     configurations = summary.filter(metric="invalid_runs")
@@ -55,7 +55,7 @@ def of_bench(capture: Capture) -> Headline:
         return Headline((*_single(capture.bench["bench_runs"], summary), _validity(capture.bench["bench_runs"])))
     few = configurations.filter(pl.col("n") - pl.col("value") < RELIABLE).height
     sentences = [
-        _tests(configurations, told),
+        _tests(configurations, varying),
         _validity(capture.bench["bench_runs"]),
         *([_fastest(rows, of_test)] if len(rows) > 1 else []),
         *([_few(few, configurations.height)] if few else []),
@@ -102,19 +102,19 @@ def _interval(row: Row) -> list[Part]:
     return [" (", Amount(row["lo"], row["unit"]), " to ", Amount(row["hi"], row["unit"]), ")"]
 
 
-def _tests(configurations: pl.DataFrame, told: Sequence[str]) -> Sentence:
+def _tests(configurations: pl.DataFrame, varying: Sequence[str]) -> Sentence:
     """Return the sentence on the tests, and the parameters that varied."""
     tests = configurations["test"].unique(maintain_order=True)
-    differ = [name for name in told if name != "test"]
-    said: list[Part] = [
+    differ = [name for name in varying if name != "test"]
+    parts: list[Part] = [
         ", ".join(tests),
         ": ",
         Amount(configurations.height, "configurations"),
     ]
-    said.append(" configuration" if configurations.height == 1 else " configurations")
+    parts.append(" configuration" if configurations.height == 1 else " configurations")
     if differ:
-        said += [" of ", " × ".join(name.removesuffix("_bytes").replace("_", " ") for name in differ)]
-    return Sentence("tests", tuple(said))
+        parts += [" of ", " × ".join(name.removesuffix("_bytes").replace("_", " ") for name in differ)]
+    return Sentence("tests", tuple(parts))
 
 
 def _validity(runs: pl.DataFrame) -> Sentence:
@@ -124,17 +124,17 @@ def _validity(runs: pl.DataFrame) -> Sentence:
         return Sentence("valid", ("every repetition is valid",))
     reasons = invalid.group_by("invalid").agg(n=pl.len()).sort("n", "invalid", descending=[True, False])
     reason, count = reasons.row(0)
-    said: list[Part] = [Amount(invalid.height, "repetitions"), " of ", Amount(runs.height, "repetitions")]
+    counts: list[Part] = [Amount(invalid.height, "repetitions"), " of ", Amount(runs.height, "repetitions")]
     why: list[Part] = [Quote(reason or "no reason given"), " (", Amount(count, "repetitions"), ")"]
-    return Sentence("valid", (*said, " repetitions are invalid and not counted: ", *why), "unusual")
+    return Sentence("valid", (*counts, " repetitions are invalid and not counted: ", *why), "unusual")
 
 
-def _fastest(rows: list[Row], told: Mapping[str, Sequence[str]]) -> Sentence:
+def _fastest(rows: list[Row], varying: Mapping[str, Sequence[str]]) -> Sentence:
     """Return the sentence on the fastest and the slowest configuration."""
     first, last = rows[0], rows[-1]
     ends = ("fastest ", first), ("slowest ", last)
-    said = ([word, *named(configuration(row, told), row["value"], "1/s")] for word, row in ends)
-    return Sentence("rates", tuple(listed(said, "; ")))
+    clauses = ([word, *named(configuration(row, varying), row["value"], "1/s")] for word, row in ends)
+    return Sentence("rates", tuple(listed(clauses, "; ")))
 
 
 def _few(few: int, configurations: int) -> Sentence:
@@ -145,32 +145,32 @@ def _few(few: int, configurations: int) -> Sentence:
 
 
 def _configurations(
-    rows: list[Row], summary: pl.DataFrame, dims: Sequence[str], told: Mapping[str, Sequence[str]]
+    rows: list[Row], summary: pl.DataFrame, dims: Sequence[str], varying: Mapping[str, Sequence[str]]
 ) -> Grid:
     """Return the table of the fastest configurations. The fastest of each test is always included."""
-    rest = list(rows)
+    chosen = list(rows)
     if len(rows) > ROWS:
         best = list({row["test"]: row for row in reversed(rows)}.values())
-        rest = sorted([*best, *(row for row in rows if row not in best)][:ROWS], key=lambda row: -row["value"])
-    found = {
+        chosen = sorted([*best, *(row for row in rows if row not in best)][:ROWS], key=lambda row: -row["value"])
+    values = {
         (row["metric"], *(row[name] for name in dims)): (row["value"], row["unit"])
         for row in summary.filter(pl.col("metric").is_in(_BESIDE)).iter_rows(named=True)
     }
     cells = []
-    for row in rest:
+    for row in chosen:
         key = tuple(row[name] for name in dims)
-        beside = (found.get((name, *key)) for name in _BESIDE)
+        beside = (values.get((name, *key)) for name in _BESIDE)
         cells.append(
             (
-                Name(configuration(row, told)),
+                Name(configuration(row, varying)),
                 Amount(row["value"], "1/s"),
                 *(None if pair is None or pair[0] is None else Amount(*pair) for pair in beside),
                 Amount(row["n"], "repetitions"),
             )
         )
     more = (
-        f"The fastest {len(rest)} of {len(rows):,} configurations, each test's fastest among them. "
-        if rest != rows
+        f"The fastest {len(chosen)} of {len(rows):,} configurations, each test's fastest among them. "
+        if chosen != rows
         else ""
     )
     return grid(
@@ -181,9 +181,9 @@ def _configurations(
     )
 
 
-def configuration(row: Row, told: Mapping[str, Sequence[str]]) -> str:
+def configuration(row: Row, varying: Mapping[str, Sequence[str]]) -> str:
     """Return a configuration by the parameters that distinguish it from others of its test."""
-    return " ".join(dimension(name, row[name]) for name in told[row["test"]] if row[name] is not None)
+    return " ".join(dimension(name, row[name]) for name in varying[row["test"]] if row[name] is not None)
 
 
 def dimension(name: str, of: object) -> str:
@@ -254,11 +254,11 @@ def of_waits(capture: Capture) -> Headline:
     if waited is None:
         return Headline(())
     counts, actions = waited.counts(), waited.actions()
-    said: list[Part] = [Amount(waited.found.height, "inputs"), " inputs, "]
-    said += [Amount(counts["stable"], "inputs"), f" of which led to a stable screen (by {waited.watched})"]
+    parts: list[Part] = [Amount(waited.found.height, "inputs"), " inputs, "]
+    parts += [Amount(counts["stable"], "inputs"), f" of which led to a stable screen (by {waited.watched})"]
     slow = [row for row in actions.iter_rows(named=True) if row["value"] is not None]
     if slow:
-        said += ["; longest, on average: ", Name(slow[0]["label"]), " (", Amount(slow[0]["value"], "ns"), ")"]
+        parts += ["; longest, on average: ", Name(slow[0]["label"]), " (", Amount(slow[0]["value"], "ns"), ")"]
     rows = tuple(
         (
             Name(row["label"]),
@@ -270,4 +270,4 @@ def of_waits(capture: Capture) -> Headline:
     )
     header = ("action", "inputs", "stable", "mean", "from", "to")
     small = grid(header, rows, "From and to: the 95 % interval of the mean wait.")
-    return Headline((Sentence("waits", tuple(said)), small))
+    return Headline((Sentence("waits", tuple(parts)), small))

@@ -105,11 +105,13 @@ def _answer(row: Row) -> Iterator[Part]:
     else:
         yield from (*what, " for ", *who) if who else what
     times = _times(row)
-    long = sorted((name for name in times if times[name] * _SHARE >= row["duration_ns"]), key=lambda name: -times[name])
-    said = listed(_took(name, times[name]) for name in long)
+    longest = sorted(
+        (name for name in times if times[name] * _SHARE >= row["duration_ns"]), key=lambda name: -times[name]
+    )
+    stages = listed(_took(name, times[name]) for name in longest)
     if row["op"] != "fsync" and row["flush_ns"] * _SHARE >= max(row["duration_ns"], 1):
-        said += [", during a device flush of ", Amount(row["flush_ns"], "ns")]
-    yield from (": ", *said)
+        stages += [", during a device flush of ", Amount(row["flush_ns"], "ns")]
+    yield from (": ", *stages)
     if row["others_process"]:
         yield from ("; ", *_moved(row, 0), " in that time")
 
@@ -160,11 +162,11 @@ def _when(row: Row) -> Sentence:
     kind = "fsync call" if row["op"] == "fsync" else str(row["op"]).replace("_", " ")
     kinds = "fsync calls" if row["op"] == "fsync" else {"flush": "flushes"}.get(row["op"], f"{kind}s")
     peers, faster = row["peers"], row["faster"]
-    said: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
+    begin: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
     if peers == 1:
-        return Sentence("when", (*said, f"the only {kind}"))
+        return Sentence("when", (*begin, f"the only {kind}"))
     than = f"all {faster:,} other" if faster == peers - 1 else f"{quantities.per_cent(faster / peers)} of {peers:,}"
-    return Sentence("when", (*said, f"slower than {than} {kinds} (median ", Amount(row["median_ns"], "ns"), ")"))
+    return Sentence("when", (*begin, f"slower than {than} {kinds} (median ", Amount(row["median_ns"], "ns"), ")"))
 
 
 def _process(row: Row) -> Sentence:
@@ -193,18 +195,20 @@ def _file(row: Row) -> Sentence:
 
 def _device(row: Row) -> Sentence:
     begun = "when it began" if row["op"] == "fsync" else "at its issue, including it"
-    said: list[list[Part]] = []
+    clauses: list[list[Part]] = []
     if row["depth"] is not None:
-        said.append([f"{_requests(row['depth'])} in the device {begun}"])
-    said.append([f"{_requests(row['others'], 'other ')} in that time" if row["others"] else "no others in that time"])
+        clauses.append([f"{_requests(row['depth'])} in the device {begun}"])
+    clauses.append(
+        [f"{_requests(row['others'], 'other ')} in that time" if row["others"] else "no others in that time"]
+    )
     if row["flush_ns"]:
-        said.append(["a device flush of ", Amount(row["flush_ns"], "ns")])
-    said += [_moved(row, at) for at in range(len(row["others_process"]))]
+        clauses.append(["a device flush of ", Amount(row["flush_ns"], "ns")])
+    clauses += [_moved(row, at) for at in range(len(row["others_process"]))]
     if row["error"]:
-        said.append([f"it failed with error {row['error']}"])
+        clauses.append([f"it failed with error {row['error']}"])
     if row["lost"]:
-        said.append(["events may have been lost in that time"])
-    return Sentence("device", tuple(listed(said, "; ")), "unusual" if row["lost"] or row["error"] else "fact")
+        clauses.append(["events may have been lost in that time"])
+    return Sentence("device", tuple(listed(clauses, "; ")), "unusual" if row["lost"] or row["error"] else "fact")
 
 
 def _requests(number: int, which: str = "") -> str:
@@ -231,5 +235,5 @@ def _ends(lengths_ns: Sequence[int]) -> list[int]:
 
 def _legend(row: Row) -> tuple[Part, ...]:
     """Return the meaning of the characters, with the total time of each stage."""
-    told = listed([f"{_STAGES[name][0]} ", *_took(name, length_ns)] for name, length_ns in _times(row).items())
-    return (*told, "; inferred: the only disk") if row["stages_certainty"] == "inferred" else tuple(told)
+    stages = listed([f"{_STAGES[name][0]} ", *_took(name, length_ns)] for name, length_ns in _times(row).items())
+    return (*stages, "; inferred: the only disk") if row["stages_certainty"] == "inferred" else tuple(stages)

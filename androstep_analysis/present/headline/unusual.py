@@ -109,12 +109,12 @@ def _tails(latency: pl.DataFrame) -> Iterator[list[Part]]:
     of_device = latency.filter(pl.col("step").cast(pl.String) == "D2C")
     took = values(of_device, "latency", "op", "quantile")
     number = dict(of_device.select(pl.col("op").cast(pl.String), "n").unique(maintain_order=True).iter_rows())
-    told: list[list[Part]] = []
+    findings: list[list[Part]] = []
     for op, count in number.items():
         middle, tail = (took.get((op, name), 0) for name in ("p50", "p99.9"))
         if middle and _is("tail", tail / middle, count):
-            told.append([f"{op} latency: median ", Amount(middle, "ns"), ", p99.9 ", Amount(tail, "ns")])
-    yield from told
+            findings.append([f"{op} latency: median ", Amount(middle, "ns"), ", p99.9 ", Amount(tail, "ns")])
+    yield from findings
 
 
 def _is(rule: str, value: float, number: float) -> bool:

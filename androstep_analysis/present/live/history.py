@@ -126,22 +126,22 @@ class History:
         path = self._directory / "names.rec"
         if not path.exists():
             return None
-        told = record.read(path)
+        records = record.read(path)
         # The file is still being written, so its last record may be incomplete.
-        told = replace(told, losses=tuple(loss for loss in told.losses if loss.kind != "torn"))
-        if self._start_ns is None or not entries.are_entries(told):
-            return told
-        rows, inode = told.tables[entries.TABLE], ["dev", "ino"]
+        records = replace(records, losses=tuple(loss for loss in records.losses if loss.kind != "torn"))
+        if self._start_ns is None or not entries.are_entries(records):
+            return records
+        rows, inode = records.tables[entries.TABLE], ["dev", "ino"]
         is_earlier = pl.col("read_ns") + pl.col("mono_offset_ns") < self._start_ns
         last = pl.col("generation").sort_by("order").filter(is_earlier).last().over(inode)
         kept = rows.filter(pl.col("ino").is_null() | ~is_earlier | pl.col("generation").eq_missing(last))
-        return replace(told, tables={**told.tables, entries.TABLE: kept})
+        return replace(records, tables={**records.tables, entries.TABLE: kept})
 
     def _watched(self) -> set[int]:
         """Return the filesystems that fanotify watched since before the files were listed."""
         path = self._directory / "names.rec"
-        told = record.read(path).tables.get("watch") if path.exists() else None
-        return set() if told is None else {*told.filter(pl.col("since_ns").is_not_null())["dev"]}
+        watches = record.read(path).tables.get("watch") if path.exists() else None
+        return set() if watches is None else {*watches.filter(pl.col("since_ns").is_not_null())["dev"]}
 
 
 def _still_named(listed: Records, events: pl.LazyFrame, watched: set[int], *, was_lost: bool) -> Records:

@@ -96,13 +96,13 @@ class Live:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             # If this machine is recorded, write to memory: writes to a disk would appear in the recording.
-            memory = next((Path(place) for place in MEMORY if Path(place).is_dir()), None)
-            place = stack.enter_context(scratch.directory("live", memory if self._device.is_here else None))
-            stack.enter_context(_temporary_files_in(place))
-            self._place = place
+            memory = next((Path(directory) for directory in MEMORY if Path(directory).is_dir()), None)
+            directory = stack.enter_context(scratch.directory("live", memory if self._device.is_here else None))
+            stack.enter_context(_temporary_files_in(directory))
+            self._place = directory
             self._recording = Recording(
                 self._device,
-                out=self._keep or place / "kept",
+                out=self._keep or directory / "kept",
                 workload="androstep top",
                 trace=self._trace,
                 segment_s=self._interval_s,
@@ -178,8 +178,8 @@ class Live:
         old = min(sum(start < since_ns for start in (history.start_ns or 0, *ends)), len(sizes) - 1)
         self._least_s = min(self._least_s, joined_s)
         grows_s = (joined_s - self._least_s) / sum(sizes)
-        room = (_SHARE * self._interval_s - self._least_s) / grows_s - sizes[-1] if grows_s else sum(sizes)
-        while old < len(sizes) - 1 and sum(sizes[old:]) > room:
+        capacity = (_SHARE * self._interval_s - self._least_s) / grows_s - sizes[-1] if grows_s else sum(sizes)
+        while old < len(sizes) - 1 and sum(sizes[old:]) > capacity:
             old += 1
         return old
 
@@ -197,9 +197,9 @@ def _cpu_s() -> float:
 
 
 @contextlib.contextmanager
-def _temporary_files_in(place: Path) -> Iterator[None]:
+def _temporary_files_in(directory: Path) -> Iterator[None]:
     """Make all temporary files in this directory."""
-    before, tempfile.tempdir = tempfile.tempdir, str(place)
+    before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
     finally:

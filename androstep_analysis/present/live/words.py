@@ -27,25 +27,25 @@ UNKNOWN: Final = "unknown"
 def headline(moment: Moment) -> str:
     """Return the rates of a moment, and the share of it with a known owner."""
     whole = totals(moment)
-    said = [
+    parts = [
         f"read {in_unit(whole['read_bytes_per_s'] or 0, 'B/s')}, written"
         f" {in_unit(whole['written_bytes_per_s'] or 0, 'B/s')}, {in_unit(whole['requests_per_s'] or 0, '1/s')}",
         *([f"99 % in {in_unit(whole['d2c_p99_ns'], 'ns')}"] if whole["d2c_p99_ns"] is not None else []),
         *([f"owner known for {in_unit(whole['owned_ratio'], '1')}"] if whole["owned_ratio"] is not None else []),
     ]
-    return "; ".join(said)
+    return "; ".join(parts)
 
 
 def cost(moment: Moment) -> str:
     """Return the cost of recording and attribution, the length of the history, and lost events."""
-    said = [
+    parts = [
         f"{in_unit(moment.seconds, 's')} with {moment.events:,} events",
         f"history {in_unit(moment.history_s, 's')}",
         f"recorder {in_unit(moment.recorder_ratio, '1')} of a CPU there",
         f"analysis {in_unit(moment.analysis_ratio, '1')} of one here",
         *([f"{moment.lost_events:,} events lost"] if moment.lost_events else []),
     ]
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
 def header(by: str) -> list[str]:

@@ -123,12 +123,12 @@ def receive(home: Path, file_name: str, content: bytes) -> Path:
 
     Derived tables are computed again. Raises `InputError` for any other file.
     """
-    with scratch.directory("shared") as place:
-        file = place / "shared"
+    with scratch.directory("shared") as directory:
+        file = directory / "shared"
         file.write_bytes(content)
-        made = _unpacked(file, place / "unpacked")
+        made = _unpacked(file, directory / "unpacked")
         if made is None:
-            made = place / "made"
+            made = directory / "made"
             capture.create([file], made)
             annotate(made, Path(file_name).name, "")
         result(made)

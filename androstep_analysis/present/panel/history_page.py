@@ -118,8 +118,8 @@ class HistoryPage:
     def _offer(self) -> None:
         """Offer links to files of the selection: a result and its report, or the page of a comparison."""
         chosen = self._chosen
-        with scratch.directory("shared") as place:
-            page = place / "page.html"
+        with scratch.directory("shared") as directory:
+            page = directory / "page.html"
             if len(chosen) == 1:
                 stem = chosen[0].directory.name
                 report.write(chosen[0].capture, page)

@@ -79,15 +79,15 @@ class Job:
             limits.append(f"--number_ios={self._records}")
         modes = [f"--journal-mode={self.journal_mode}", f"--synchronous={self.synchronous}"]
         of_sqlite = [f"--transactions={self.transactions}", "--tables=1", *modes]
-        given = {
+        parameters = {
             "writes": ("file", "rw", [*sizes, *limits]),
             "reads": ("file", "rw", sizes),
             "sqlite": ("sqlite", "sqlite-op", of_sqlite),
         }
         words = FILE_TESTS | SQLITE_TESTS
         return {
-            name: [given[name][0], f"--sweep={given[name][1]}={','.join(words[test] for test in tests)}",
-                   *given[name][2], *shared]
+            name: [parameters[name][0], f"--sweep={parameters[name][1]}={','.join(words[test] for test in tests)}",
+                   *parameters[name][2], *shared]
             for name, tests in self.of_runs().items()
         }  # fmt: skip
 
@@ -127,18 +127,18 @@ class Job:
     def words(self) -> list[str]:
         """Return a description in sentences."""
         runs = self.of_runs()
-        said = []
+        sentences = []
         if tests := runs.get("writes"):
             limit = f" for at most {self.seconds:g} s" if self.seconds else ""
             how = "" if self.sync_mode in _UNSYNCED else f", made durable by {self.sync_mode}"
             records = f"up to {self._records:,} records of {quantities.size(self.record_kib * 1024)}"
-            said.append(f"{_listed(tests)}: {records}{how}{limit}, in {self._files()}.")
+            sentences.append(f"{_listed(tests)}: {records}{how}{limit}, in {self._files()}.")
         if tests := runs.get("reads"):
-            said.append(f"{_listed(tests)}: all of {self._files()}, with a cold cache.")
+            sentences.append(f"{_listed(tests)}: all of {self._files()}, with a cold cache.")
         if tests := runs.get("sqlite"):
             modes = f"journal mode {self.journal_mode}, synchronous {self.synchronous}"
-            said.append(f"{_listed(tests)}: {self.transactions:,} transactions each ({modes}).")
-        return said
+            sentences.append(f"{_listed(tests)}: {self.transactions:,} transactions each ({modes}).")
+        return sentences
 
     @property
     def _file_bytes(self) -> int:
@@ -160,8 +160,8 @@ class Job:
             "reads": self._file_bytes / (self.record_kib * 1024) / rates["read"],
             "sqlite": self.transactions / rates["transaction"],
         }
-        taken = sum((of_test[name] + _REPETITION_S) * len(tests) for name, tests in self.of_runs().items())
-        return taken * self.repeats
+        seconds = sum((of_test[name] + _REPETITION_S) * len(tests) for name, tests in self.of_runs().items())
+        return seconds * self.repeats
 
 
 PRESETS: Final = {

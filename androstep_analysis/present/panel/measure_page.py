@@ -193,17 +193,17 @@ class MeasurePage:
 
     def _ended(self, made: Path | None, problem: str | None) -> None:
         self._bar.value = 1 if problem is None else 0
-        kept = "nothing was kept"
+        outcome = "nothing was kept"
         try:
             if made is not None:
-                kept = f"kept in {made}"
+                outcome = f"kept in {made}"
                 history.annotate(made, self._name.value, "")
                 self._name.value = ""
                 self._result.value = str(shown.outcome(history.result(made)))
             self._measured()
         finally:
             with self._changing:
-                self._say(f"done; {kept}" if problem is None else f"{problem}; {kept}")
+                self._say(f"done; {outcome}" if problem is None else f"{problem}; {outcome}")
                 self._busy(False)
             self._show_plan()
 

@@ -123,9 +123,9 @@ class Measuring(threading.Thread):
 def _moved(progress: Progress, share: float, words: str, test: str) -> Progress:
     """Update the progress from a progress line of iobench."""
     progress.share = share
-    if told := _PROGRESS.fullmatch(words):
-        repeat = int(told[1])
+    if match := _PROGRESS.fullmatch(words):
+        repeat = int(match[1])
         progress.words = f"{test}, repetition {repeat}"
-        progress.rates[test] = [*progress.rates.get(test, [])[: repeat - 1], float(told[2])]
-        progress.is_running = told[3] is None
+        progress.rates[test] = [*progress.rates.get(test, [])[: repeat - 1], float(match[2])]
+        progress.is_running = match[3] is None
     return progress

@@ -60,29 +60,29 @@ class RankingPage:
             beside = self._recordings(self._beside.value)
             ranked = shown.compared(own, beside)
             alone = set(ranked.measured["capture"]) <= {one.name for one in own}
-            said = (
+            notes = (
                 ["No results there are of the same job: measure with a preset to be ranked among them."]
                 if alone
                 else []
             )
-            parts = [shown.lines(said), shown.ranking(ranked, [one.name for one in own])]
+            parts = [shown.lines(notes), shown.ranking(ranked, [one.name for one in own])]
         except (InputError, OSError) as error:
             parts = [el("p", str(error), class_="refused", role="alert")]
         self._shown.value = str(el("div", *parts))
 
-    def _recordings(self, place: str) -> list[Recording]:
+    def _recordings(self, location: str) -> list[Recording]:
         """Return the results of a released dataset, or of all result directories in a directory. They are cached."""
-        if place and place not in self._known:
-            directory = Path(place)
+        if location and location not in self._known:
+            directory = Path(location)
             if (directory / "tables" / "captures").is_dir():
                 found = compare.of_release(directory)
             elif directory.is_dir():
                 opened = [capture.open(path) for path in sorted(directory.iterdir()) if path.is_dir()]
                 found = [Recording.of(one) for one in opened if one.about["bench"]]
             else:
-                raise InputError(f"{place}: no such directory")
-            self._known[place] = found
-        return self._known.get(place, [])
+                raise InputError(f"{location}: no such directory")
+            self._known[location] = found
+        return self._known.get(location, [])
 
 
 def _released() -> str:

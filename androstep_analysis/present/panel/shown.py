@@ -110,8 +110,8 @@ def outcome(result: Result) -> Element:
     shown = table("Medians, with 95 % intervals", header, rows)
     few = [found["invalid_runs"] for found in metrics.values()]
     is_few = any(row["n"] - row["value"] < RELIABLE for row in few)
-    said = [TOO_FEW] if is_few else []
-    return el("div", el("h3", result.name), *_told(result), shown, *(el("p", line) for line in said))
+    notes = [TOO_FEW] if is_few else []
+    return el("div", el("h3", result.name), *_settings(result), shown, *(el("p", line) for line in notes))
 
 
 TOO_FEW: Final = (
@@ -119,18 +119,18 @@ TOO_FEW: Final = (
 )
 
 
-def _told(result: Result) -> list[Element]:
+def _settings(result: Result) -> list[Element]:
     """Return the note, the storage, and the commands of a result."""
     facts, runs = result.capture.facts, result.capture.bench["bench_runs"]
     known = [facts["device"], facts["android_release"] and f"Android {facts['android_release']}", facts["kernel"]]
     places = ("fs_type", "directory", "device_model", "mount_options")
     of_place = [", ".join(runs[name].drop_nulls().unique(maintain_order=True)) for name in places]
-    said = [result.when and f"{result.when} UTC", *known, *of_place]
+    facts_shown = [result.when and f"{result.when} UTC", *known, *of_place]
     commands = runs["command"].drop_nulls().unique(maintain_order=True)
     asked = el("details", el("summary", "Commands of iobench"), *(el("pre", command) for command in commands))
     return [
         *([el("pre", result.note)] if result.note else []),
-        el("p", " · ".join(str(part) for part in said if part)),
+        el("p", " · ".join(str(part) for part in facts_shown if part)),
         asked,
     ]
 
@@ -202,9 +202,9 @@ def comparison(result: Compared) -> Element:
         title = _configuration(key)
         verdicts = [el("p", *_verdict(row)) for row in rows.iter_rows(named=True)]
         cards.append(_card(title, section.figure_of(drawn, f"{title}: rates with 95 % intervals"), *verdicts))
-    said = el("p", f"{result.compared.height:,} comparisons: {words.counts(result.compared)}.")
+    summary = el("p", f"{result.compared.height:,} comparisons: {words.counts(result.compared)}.")
     assumed = el("details", el("summary", "How it was tested"), lines(words.assumptions(result.compared)))
-    return el("div", el("h3", "Comparison"), said, el("div", *cards, class_="cards"), assumed)
+    return el("div", el("h3", "Comparison"), summary, el("div", *cards, class_="cards"), assumed)
 
 
 def _verdict(row: Mapping[str, Any]) -> list[Element | str]:

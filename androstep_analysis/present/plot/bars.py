@@ -279,15 +279,15 @@ def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axe
         if shown.is_empty():
             return paper.no_data(ax)
         scale, unit = paper.byte_unit(float(shown["value"][0]))
-        place = np.arange(shown.height)
+        position = np.arange(shown.height)
         left = np.zeros(shown.height)
         for op in ("read", "write"):
             value = dict(data.filter(pl.col("op") == op).select(name, "value").iter_rows())
             widths = np.array([value.get(key, 0.0) for key in shown[name]]) / scale
-            ax.barh(place, widths, 0.72, left=left, color=paper.OPS[op], label=op)
+            ax.barh(position, widths, 0.72, left=left, color=paper.OPS[op], label=op)
             left += widths
         labels = paper.labels(data, name)
-        ax.set_yticks(place, [labels[key] for key in shown[name]], parse_math=False, usetex=False)
+        ax.set_yticks(position, [labels[key] for key in shown[name]], parse_math=False, usetex=False)
         ax.tick_params(axis="y", length=0)
         ax.invert_yaxis()
         paper.grid(ax, "x")
@@ -337,14 +337,14 @@ def write_cost(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) ->
     with paper.drawing(ax, 0.75 + 0.17 * max(shown.height, 4)) as ax:
         if shown.is_empty():
             return paper.no_data(ax)
-        place, left = np.arange(shown.height), np.zeros(shown.height)
+        position, left = np.arange(shown.height), np.zeros(shown.height)
         for part in paper.ordered(ratio["part"].cast(pl.String), paper.COST_PARTS):
             value = dict(ratio.filter(pl.col("part") == part).select(name, "value").iter_rows())
             widths = np.array([value.get(key, 0.0) for key in shown[name]])
-            ax.barh(place, widths, 0.72, left=left, color=paper.COST_PARTS[part], label=paper.words(part))
+            ax.barh(position, widths, 0.72, left=left, color=paper.COST_PARTS[part], label=paper.words(part))
             left += widths
         labels = paper.labels(cost, name)
-        ax.set_yticks(place, [labels[key] for key in shown[name]], parse_math=False, usetex=False)
+        ax.set_yticks(position, [labels[key] for key in shown[name]], parse_math=False, usetex=False)
         ax.tick_params(axis="y", length=0)
         ax.invert_yaxis()
         ax.axvline(1, color="black", linewidth=0.6)

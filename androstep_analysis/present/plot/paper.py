@@ -222,10 +222,10 @@ def svg(ax: Axes) -> bytes:
     True
     """
     buffer = io.BytesIO()
-    untold = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with style(), matplotlib.rc_context({"svg.hashsalt": "androstep"}):
         figure = settled(ax)
-        figure.savefig(buffer, format="svg", transparent=True, metadata=untold, bbox_inches=_cut(figure))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata, bbox_inches=_cut(figure))
     # matplotlib writes coordinates with six decimals. Two are precise enough for any screen, and halve the size.
     return _DECIMALS.sub(lambda path: _MORE_THAN_TWO.sub(rb"\1", path[0]), buffer.getvalue())
 

@@ -64,13 +64,13 @@ def perceived_breakdown(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         divisor, unit = paper.time_unit(max(last - origin, 1))
         least = (last - origin) * _LEAST_SHARE / divisor
         tracks = paper.first_known(table["track"], _TRACKS)
-        for place, track in enumerate(tracks):
+        for position, track in enumerate(tracks):
             rows = table.filter(pl.col("track").cast(pl.String) == track)
             begin = (rows["start_ns"].to_numpy() - origin) / divisor
             length = np.maximum((rows["end_ns"] - rows["start_ns"]).to_numpy() / divisor, least)
             bars = list(zip(begin.tolist(), length.tolist(), strict=True))
             fill = paper.colour(track, _TRACKS)
-            ax.broken_barh(bars, (place - 0.35, 0.7), facecolors=fill, edgecolor="white", lw=0.4)
+            ax.broken_barh(bars, (position - 0.35, 0.7), facecolors=fill, edgecolor="white", lw=0.4)
         ax.set_yticks(range(len(tracks)), [text.label(track, 24) for track in tracks], parse_math=False, usetex=False)
         ax.set_ylim(len(tracks) - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)

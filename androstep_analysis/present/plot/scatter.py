@@ -143,10 +143,10 @@ def _is_empty(data: pl.LazyFrame) -> bool:
 
 def _draw(ax: Axes, data: pl.LazyFrame, by: By, origin_ns: int | None, *, logarithmic: bool) -> None:
     """Draw the time axis, and the points or their density. The density does not need the points in memory."""
-    told = data.select(
+    summary = data.select(
         pl.len(), first=pl.col("x").min(), last=pl.col("x").max(), kinds=pl.col("kind").unique().implode()
     )
-    count, first, last, found = told.collect().row(0)
+    count, first, last, found = summary.collect().row(0)
     origin = first if origin_ns is None else origin_ns
     divisor, unit = paper.time_unit(last - origin)
     data = data.with_columns(x=(pl.col("x") - origin) / divisor)

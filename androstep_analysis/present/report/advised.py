@@ -26,16 +26,16 @@ def elements(capture: Capture) -> list[Element]:
     if capture.about["rows"].get("fs_events", 0) > MOST_EVENTS:
         text = f"Not computed for a page: there are more than {MOST_EVENTS:,} filesystem events. Run "
         return [el("p", text, el("code", "androstep advise CAPTURE"), " to compute it.", class_="unknown")]
-    told = advice.advise(capture)
+    table = advice.advise(capture)
     named = {trigger.name: trigger for trigger in advice.triggers()}
     found = [
         element
-        for (name,), rows in told.filter(status="found").group_by("trigger", maintain_order=True)
+        for (name,), rows in table.filter(status="found").group_by("trigger", maintain_order=True)
         for element in _of_trigger(named[str(name)], rows, capture)
     ]
     without = {"nothing": "No findings", "cannot tell": "Undecided, because the recording lacks data"}
     for status, intro in without.items():
-        titles = [named[name].title for name in told.filter(status=status)["trigger"]]
+        titles = [named[name].title for name in table.filter(status=status)["trigger"]]
         kind = {"class_": "unknown"} if status == "cannot tell" else {}
         found += [el("p", f"{intro}: {'; '.join(titles)}.", **kind)] if titles else []
     return found

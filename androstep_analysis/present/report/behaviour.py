@@ -143,7 +143,7 @@ QUEUE: Final = Section(
     ),
     unknown="The queue depth is unknown: no request has both issue and completion, or events were lost all the time. "
     "Record the events block_rq_issue and block_rq_complete.",
-    told_if_empty=True,
+    unknown_if_empty=True,
 )
 HOT: Final = Section(
     "Hot blocks",
@@ -189,5 +189,5 @@ COST: Final = Section(
     unknown="The cost of a written byte is unknown: the recording has no filesystem events on the writes of processes "
     f"(androstep record records them), or more than {MOST_EVENTS:,} events; then run androstep measure CAPTURE "
     "write_cost --by process.",
-    told_if_empty=True,
+    unknown_if_empty=True,
 )

@@ -52,12 +52,12 @@ _WINDOWS: Final = 3
 def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
     """Return the result tables of the sections, by the parameters that distinguish configurations."""
     tables = capture.bench
-    told = _told(tables["bench_runs"])
+    varying = _varying(tables["bench_runs"])
     return {
         # If no parameter varies, the figures are by filesystem.
-        "bench": bench.summarise(tables, by=[*told, *(["fs_type"] if "fs_type" not in told else [])]),
-        "bench_latencies": bench.latencies(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
-        "bench_distribution": bench.distribution(tables, by=told).filter(pl.col("part").cast(pl.String) == "op"),
+        "bench": bench.summarise(tables, by=[*varying, *(["fs_type"] if "fs_type" not in varying else [])]),
+        "bench_latencies": bench.latencies(tables, by=varying).filter(pl.col("part").cast(pl.String) == "op"),
+        "bench_distribution": bench.distribution(tables, by=varying).filter(pl.col("part").cast(pl.String) == "op"),
         "bench_series": bench.series(tables),
         "bench_runs": tables["bench_runs"],
     }
@@ -66,10 +66,12 @@ def results(capture: Capture) -> dict[str, pl.DataFrame | pl.LazyFrame]:
 def first(context: Context) -> list[Element]:
     """Return the tiles of the overview: configurations, repetitions and extreme rates."""
     runs, summary = _frame(context, "bench_runs"), _frame(context, "bench")
-    told, invalid = _told(runs), int((~runs["valid"]).sum())
+    varying, invalid = _varying(runs), int((~runs["valid"]).sum())
     bad = f"of {runs.height:,} repetitions, not counted" if invalid else ""
     tiles = [
-        overview.tile("Configurations", f"{runs.select(told).unique().height:,}", f"by {', '.join(map(_title, told))}"),
+        overview.tile(
+            "Configurations", f"{runs.select(varying).unique().height:,}", f"by {', '.join(map(_title, varying))}"
+        ),
         overview.tile("Repetitions", f"{runs.height:,}", f"{_seconds(runs):,.0f} s measured"),
         overview.tile("Invalid", f"{invalid:,}", bad or "every repetition counts", is_bad=invalid > 0),
     ]
@@ -77,7 +79,7 @@ def first(context: Context) -> list[Element]:
         of_metric = summary.filter(pl.col("metric") == metric).drop_nulls("value").sort("value")
         if of_metric.height and metric != "bandwidth":
             for row, rank in ((of_metric.row(-1, named=True), "most"), (of_metric.row(0, named=True), "least")):
-                where = ", ".join(str(row[name]) for name in told if row[name] is not None)
+                where = ", ".join(str(row[name]) for name in varying if row[name] is not None)
                 tiles.append(overview.tile(f"{title}, {rank}", quantities.in_unit(row["value"], row["unit"]), where))
     return [overview.tiles(*tiles)]
 
@@ -86,26 +88,26 @@ def parts(context: Context) -> list[Part]:
     """Return the sections of a benchmark."""
     runs = _frame(context, "bench_runs")
     return [
-        Part("rates", "How fast was it?", _rates(context, _told(runs))),
-        Part("operations", "How long did an operation take?", _latencies(context, _told(runs))),
-        Part("steady", "Was it steady?", _over_time(context, _told(runs))),
+        Part("rates", "How fast was it?", _rates(context, _varying(runs))),
+        Part("operations", "How long did an operation take?", _latencies(context, _varying(runs))),
+        Part("steady", "Was it steady?", _over_time(context, _varying(runs))),
         Part("invalid", "What was invalid?", _invalid(runs)),
     ]
 
 
-def _rates(context: Context, told: Sequence[str]) -> list[Element]:
+def _rates(context: Context, varying: Sequence[str]) -> list[Element]:
     summary = _frame(context, "bench")
     meant = ("bench_rate", "bench_interval")
     drawn = [
         _figure(context, f"bench_rates_{number}", draw(rows, **options), caption, rows, meant)
-        for number, (draw, rows, options, caption) in enumerate(islice(_sweeps(summary, told), _MOST_FIGURES), 1)
+        for number, (draw, rows, options, caption) in enumerate(islice(_sweeps(summary, varying), _MOST_FIGURES), 1)
     ]
     rates = summary.filter(pl.col("metric").is_in(list(_RATES)))
     wide = in_unit(rates, ("value", "lo", "hi")).with_columns(
         what=pl.col("metric").replace_strict(_RATES, return_dtype=pl.String)
     )
     columns = {
-        **{name: Column(_title(name).capitalize(), pick=True) for name in told},
+        **{name: Column(_title(name).capitalize(), pick=True) for name in varying},
         "what": Column("Rate", pick=True),
         "said_value": Column("Median", by="value"),
         "said_lo": Column("from", by="lo"),
@@ -129,16 +131,16 @@ def _figure(
 
 
 def _sweeps(
-    summary: pl.DataFrame, told: Sequence[str]
+    summary: pl.DataFrame, varying: Sequence[str]
 ) -> Iterator[tuple[Callable[..., Axes], pl.DataFrame, dict[str, str], str]]:
     """Yield the figures of rates: drawing function, rows, options and caption.
 
     There is one figure for each varied parameter and each combination of the other parameters.
     """
-    swept = [name for name in told if name in _SWEEPS] or ["fs_type" if "fs_type" in summary.columns else told[0]]
+    swept = [name for name in varying if name in _SWEEPS] or ["fs_type" if "fs_type" in summary.columns else varying[0]]
     for name in swept:
         words_, draw = _SWEEPS.get(name, ("", plot.bench_devices))
-        others = [other for other in told if other not in (name, "test")]
+        others = [other for other in varying if other not in (name, "test")]
         for metric in ("iops", "tps"):
             rows = summary.filter(pl.col("metric").is_in([metric, "invalid_runs"]), pl.col(name).is_not_null())
             tests = rows.filter(pl.col("metric") == metric)["test"].unique()
@@ -152,9 +154,9 @@ def _sweeps(
                 yield draw, of_key, options, caption
 
 
-def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
+def _latencies(context: Context, varying: Sequence[str]) -> list[Element]:
     quantiles, distribution = _frame(context, "bench_latencies"), _frame(context, "bench_distribution")
-    others = [name for name in told if name != "test"]
+    others = [name for name in varying if name != "test"]
     drawn = []
     if distribution.height:
         for number, ((test,), of_test) in enumerate(distribution.group_by("test", maintain_order=True), 1):
@@ -171,17 +173,17 @@ def _latencies(context: Context, told: Sequence[str]) -> list[Element]:
             caption = f"Latency of {plot.paper.words(str(test))} by percentile{rest}."
             ax = plot.bench_distribution(drawn_of, series="series")
             drawn.append(_figure(context, f"bench_latency_{number}", ax, caption, drawn_of))
-    wide = quantiles.pivot("quantile", index=[*told, "n"], values="value", maintain_order=True)
-    names = [name for name in wide.columns if name not in (*told, "n")]
+    wide = quantiles.pivot("quantile", index=[*varying, "n"], values="value", maintain_order=True)
+    names = [name for name in wide.columns if name not in (*varying, "n")]
     columns = {
-        **{name: Column(_title(name).capitalize(), pick=True) for name in told},
+        **{name: Column(_title(name).capitalize(), pick=True) for name in varying},
         "n": Column("Operations", cells.count),
         **{name: Column(name, cells.duration) for name in names},
     }
     return [*section.grid(drawn), *cells.unless_empty(wide, columns, "Latencies")]
 
 
-def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
+def _over_time(context: Context, varying: Sequence[str]) -> list[Element]:
     """Return figures over time of the configurations whose repetitions differ most."""
     series, runs = _frame(context, "bench_series"), _frame(context, "bench_runs")
     rates = series.filter(pl.col("metric") == "iops").filter(pl.len().over("run_id", "repeat") >= _WINDOWS)
@@ -192,7 +194,7 @@ def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
     )
     drawn = []
     for number, run in enumerate(spread["run_id"].head(_UNSTEADY), 1):
-        of_run = runs.filter(pl.col("run_id") == run).select(told).row(0, named=True)
+        of_run = runs.filter(pl.col("run_id") == run).select(varying).row(0, named=True)
         what = ", ".join(str(value) for value in of_run.values() if value is not None)
         rows = rates.filter(pl.col("run_id") == run)
         caption = f"Operations per second over time: {what}."
@@ -205,12 +207,12 @@ def _over_time(context: Context, told: Sequence[str]) -> list[Element]:
 
 
 def _invalid(runs: pl.DataFrame) -> list[Element]:
-    told = _told(runs)
+    varying = _varying(runs)
     invalid = runs.filter(~pl.col("valid"))
     if invalid.is_empty():
         return [el("p", f"Nothing: all {runs.height:,} repetitions are valid.")]
     columns = {
-        **{name: Column(_title(name).capitalize(), pick=True) for name in told},
+        **{name: Column(_title(name).capitalize(), pick=True) for name in varying},
         "repeat": Column("Repetition", cells.count),
         "invalid": Column("Why"),
     }
@@ -224,7 +226,7 @@ def _seconds(runs: pl.DataFrame) -> float:
     return float(runs.select(pl.col("duration_ns").sum() / 1e9).item())
 
 
-def _told(runs: pl.DataFrame) -> list[str]:
+def _varying(runs: pl.DataFrame) -> list[str]:
     return telling(runs, dimensions(runs))
 
 

@@ -76,11 +76,11 @@ def _kind(column: Column) -> dict[str, str]:
     return {"class": "number"} if column.format or column.by else {}
 
 
-def _cell(place: int, text: str | None, column: Column) -> Element:
+def _cell(index: int, text: str | None, column: Column) -> Element:
     kind = _kind(column)
     empty = "–" if kind else el("i", "unknown")
     inside = empty if text is None else text
-    return el("td", inside, **kind) if place else el("th", inside, scope="row", **kind)
+    return el("td", inside, **kind) if index else el("th", inside, scope="row", **kind)
 
 
 count, size, duration, per_cent = quantities.count, quantities.size, quantities.duration, quantities.per_cent

@@ -83,7 +83,7 @@ def _first(result: Result, *, several: bool) -> list[Element]:
     if not several:
         return [el("p", "One group: there is nothing to compare it with."), *missing]
     sentences = words.sentences(compared, result.dims)
-    said = [el("ul", *(el("li", line) for line in sentences))] if sentences else [el("p", "No difference is shown.")]
+    shown = [el("ul", *(el("li", line) for line in sentences))] if sentences else [el("p", "No difference is shown.")]
     verdicts = compared.group_by("verdict").len().sort("verdict")
     tiles = [
         overview.tile(str(verdict).capitalize(), f"{count:,}", "comparisons") for verdict, count in verdicts.iter_rows()
@@ -96,7 +96,7 @@ def _first(result: Result, *, several: bool) -> list[Element]:
             for gate, count in result.gated.group_by("gate").len().sort("gate").iter_rows()
         ]
     )
-    return [overview.tiles(*gates, *tiles), el("h2", "What is shown"), *said, *missing]
+    return [overview.tiles(*gates, *tiles), el("h2", "What is shown"), *shown, *missing]
 
 
 def _gate(gated: pl.DataFrame, dims: Sequence[str], glossary: Glossary) -> list[Element]:
@@ -187,8 +187,8 @@ def _recordings(result: Result) -> list[Element]:
         | {name: [_text(one.facts.get(name)) for one in result.recordings] for name in facts},
         schema=dict.fromkeys(("title", *facts), pl.String),
     )
-    told = {name: Column(title) for name, title in facts.items() if rows[name].count()}
-    return [cells.table(rows, {"title": Column("Recording"), **told}, "Recordings")]
+    columns = {name: Column(title) for name, title in facts.items() if rows[name].count()}
+    return [cells.table(rows, {"title": Column("Recording"), **columns}, "Recordings")]
 
 
 def _text(value: Any) -> str | None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def elements(context: Context, *, of_requests: bool) -> list[Element]:
     """Return losses and unrecorded events, and with `of_requests` the coverage of the results."""
     capture = context.capture
-    said = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
-    compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in said]
+    notes = [*capture.compared, *([unrecorded.in_words(capture.lacking)] if of_requests and capture.lacking else [])]
+    compared = [el("li", f"{line[:1].upper()}{line[1:]}.") for line in notes]
     lost = [el("li", f"{loss.message} ({loss.count:,}{losses.hurts(loss, ', of ')})") for loss in capture.losses]
     if capture.lost_events:
         lost.insert(0, el("li", f"The recorder lost {capture.lost_events:,} events; their information is missing."))

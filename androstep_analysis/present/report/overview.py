@@ -29,9 +29,9 @@ def frames(results: Results) -> dict[str, pl.DataFrame]:
     return {name: _frame(results, name) for name in headline.RESULTS}
 
 
-def sentences(told: Iterable[Sentence]) -> Element:
+def sentences(content: Iterable[Sentence]) -> Element:
     """Render sentences of a headline, each with its label."""
-    rows = [(el("dt", one.about), el("dd", *_words(one), class_=one.kind)) for one in told]
+    rows = [(el("dt", one.about), el("dd", *_words(one), class_=one.kind)) for one in content]
     return el("dl", *(cell for row in rows for cell in row), class_="told")
 
 
@@ -108,7 +108,7 @@ def _of_both(title: str, values: dict[str, str]) -> list[Element]:
     return [tile(title.format(f"{op}s"), number, *notes)]
 
 
-def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
+def completeness(capture: Capture, content: Iterable[Sentence]) -> list[Element]:
     """Return a bar for each known share of reads and writes. The missing part is red, and also given as a number."""
     titles = {"matched": "Issue and completion", "mapped": "File or block type", "owned": "Owner"}
     rows = []
@@ -132,13 +132,13 @@ def completeness(capture: Capture, told: Iterable[Sentence]) -> list[Element]:
             )
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
     table = el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is")
-    said = [el("p", *_words(one)) for one in told if one.about in ("complete", "missing")]
+    notes = [el("p", *_words(one)) for one in content if one.about in ("complete", "missing")]
     return [
         el(
             "div",
             el("h2", "How complete is it?"),
             *([table] if rows else []),
-            *said,
+            *notes,
             el("p", el("a", "What was lost or is unknown", href="#trust")),
         )
     ]

@@ -84,9 +84,9 @@ def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> li
     """Return the overview."""
     capture, results = context.capture, context.results
     found = overview.frames(results) if has_requests else None
-    told = headline.of(capture, found, results["slow"].lazy().collect()).sentences
+    sentences = headline.of(capture, found, results["slow"].lazy().collect()).sentences
     if not has_requests:
-        about = overview.sentences(told)
+        about = overview.sentences(sentences)
         for kind in (benchmarks, replays):
             if capture.about[kind.ROLE]:
                 return [about, *kind.first(context)]
@@ -98,10 +98,10 @@ def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> li
     ]
     causes = sheets.causes(results["causes"].lazy().collect())
     return [
-        overview.sentences([one for one in told if one.about not in overview.SHOWN]),
+        overview.sentences([one for one in sentences if one.about not in overview.SHOWN]),
         el("div", el("h2", f"{causes.title}?"), cells.sheet(causes)),
         overview.numbers(capture, results),
-        el("div", *over_time, *overview.completeness(capture, told), class_="columns"),
+        el("div", *over_time, *overview.completeness(capture, sentences), class_="columns"),
     ]
 
 
@@ -113,11 +113,15 @@ _RATE = (
 
 def _answer(name: str, sections: tuple[section.Section, ...], context: Context, drawn: Element | None) -> list[Element]:
     """Return the elements of a question. The access pattern begins with a figure of every request over time."""
-    told = [element for part in sections for element in section.elements(part, context)]
+    elements = [element for part in sections for element in section.elements(part, context)]
     if name != "pattern" or drawn is None:
-        return told
+        return elements
     caption = (
         f"Requests on device {context.words['device']} (the one with the most requests) over time of issue. A circle "
         "is a read, a square a write, a bar anything else."
     )
-    return [el("h3", "Where, how large, how long"), timeline.chart("requests", "Requests over time", caption), *told]
+    return [
+        el("h3", "Where, how large, how long"),
+        timeline.chart("requests", "Requests over time", caption),
+        *elements,
+    ]

@@ -140,7 +140,7 @@ _PROCESSES: Final = Section(
             on_page=False,
         ),
     ),
-    tells="owner_comm",
+    key="owner_comm",
     unknown="The processes that caused the requests are unknown: the trace names no thread for them. Record block "
     "events with bios, and filesystem events (androstep record).",
 )
@@ -158,9 +158,9 @@ _APPS: Final = Section(
             on_page=False,
         ),
     ),
-    tells="package",
+    key="package",
     unknown=f"The apps are unknown, because no path of an app is known. {_IMAGE}",
-    told_if_empty=True,
+    unknown_if_empty=True,
 )
 _FILES: Final = Section(
     "Files",
@@ -176,16 +176,16 @@ _FILES: Final = Section(
             on_page=False,
         ),
     ),
-    tells="path",
+    key="path",
     unknown=f"The files of the requests are unknown. {_IMAGE}",
-    told_if_empty=True,
+    unknown_if_empty=True,
 )
 _BLOCK_TYPES: Final = Section(
     "Block types",
     ("block_type", "metadata_fraction", "image"),
     (("block_types", layouts.shares("Block types", "op", "block_type")), ("metadata_fraction", layouts.fraction)),
     _four("block_types", "block_types", plot.block_types, "block type"),
-    tells="block_type",
+    key="block_type",
     unknown=f"It is unknown which requests were for data, directories, journal or metadata. {_IMAGE}",
 )
 _FILE_TYPES: Final = Section(
@@ -193,9 +193,9 @@ _FILE_TYPES: Final = Section(
     ("file_type",),
     (("file_types", layouts.shares("File types", "op", "file_type")),),
     _four("file_types", "file_types", plot.file_types, "type of the file whose data moved"),
-    tells="file_type",
+    key="file_type",
     unknown="The file types are unknown, because the names and contents of the files are. An image has them.",
-    told_if_empty=True,
+    unknown_if_empty=True,
 )
 _MIX: Final = Section(
     "Reads, writes and the rest",
@@ -260,7 +260,7 @@ _SYNC: Final = Section(
     ("sync",),
     (("sync", layouts.shares("Synchronous and buffered writes", "class")),),
     (Figure("sync", "sync", plot.sync, "Shares of synchronous and buffered writes, by requests and bytes."),),
-    tells="class",
+    key="class",
     unknown="It is unknown which writes were synchronous: the trace has no request flags. Traces of blktrace, ftrace "
     "and Perfetto have them.",
 )
@@ -281,7 +281,7 @@ _LATENCY: Final = Section(
     ),
     unknown="The latency is unknown: no request has two of the times of queueing, issue and completion. "
     "Record the events block_rq_issue and block_rq_complete.",
-    told_if_empty=True,
+    unknown_if_empty=True,
 )
 _RATE: Final = Section(
     "Over time",

@@ -48,17 +48,17 @@ class Figure:
 class Section:
     """A part of the report. `definitions` are entries of schemas/definitions.toml.
 
-    The sentence `unknown` replaces the section if no row of the first table has a value in column `tells`, or if there
-    are no rows and `told_if_empty` is set. A section without rows and without such a sentence is omitted.
+    The sentence `unknown` replaces the section if no row of the first table has a value in column `key`, or if there
+    are no rows and `unknown_if_empty` is set. A section without rows and without such a sentence is omitted.
     """
 
     title: str
     definitions: tuple[str, ...]
     tables: tuple[tuple[str, Callable[[pl.DataFrame], list[Element]]], ...]
     figures: tuple[Figure, ...]
-    tells: str | None = None
+    key: str | None = None
     unknown: str = ""
-    told_if_empty: bool = False
+    unknown_if_empty: bool = False
 
 
 class Glossary:
@@ -105,17 +105,19 @@ class Context:
 def elements(part: Section, context: Context) -> list[Element]:
     """Return the elements of a section. Also save its figures if figures are saved."""
     tables = [(context.results[name].lazy().collect(), render) for name, render in part.tables]
-    if part.unknown and not _tells(tables[0][0], part):
+    if part.unknown and not _is_known(tables[0][0], part):
         return [el("p", part.unknown, class_="unknown")]
     tables = [(table, render) for table, render in tables if not table.is_empty()]
     known = [figure for figure in part.figures if has_rows(context.results[figure.result])]
     drawn = [drawing for figure in known if (drawing := _figure(figure, part, context)) is not None]
-    told = [element for table, render in tables for element in render(table)]
-    if not told and not drawn:
+    rendered = [element for table, render in tables for element in render(table)]
+    if not rendered and not drawn:
         return []
     is_tall = any(table.height > _TALL for table, _ in tables)
-    is_beside = told and drawn and (len(drawn) == 1 or is_tall)
-    answer = [el("div", el("div", *told), *grid(drawn), class_="answer")] if is_beside else [*told, *grid(drawn)]
+    is_beside = rendered and drawn and (len(drawn) == 1 or is_tall)
+    answer = (
+        [el("div", el("div", *rendered), *grid(drawn), class_="answer")] if is_beside else [*rendered, *grid(drawn)]
+    )
     return [el("h3", part.title), *answer, *context.glossary.fold(part.definitions)]
 
 
@@ -124,11 +126,11 @@ def grid(drawn: Sequence[Element]) -> list[Element]:
     return [el("div", *drawn, class_="figures")] if drawn else []
 
 
-def _tells(table: pl.DataFrame, part: Section) -> bool:
+def _is_known(table: pl.DataFrame, part: Section) -> bool:
     """Return whether the section has known values, or needs none."""
-    if table.is_empty() or part.tells is None:
-        return not (table.is_empty() and part.told_if_empty)
-    values = table[part.tells].cast(pl.String)
+    if table.is_empty() or part.key is None:
+        return not (table.is_empty() and part.unknown_if_empty)
+    values = table[part.key].cast(pl.String)
     return bool((values.is_not_null() & (values != "unknown")).any())
 
 

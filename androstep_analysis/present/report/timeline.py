@@ -49,13 +49,13 @@ def data(capture: Capture, device: int, waits: Sequence[tuple[int, int]]) -> Ele
     span = clock.continued(capture.last_ns or first, capture.jumps) - first
     names: dict[str, int] = {}
     timed_there, pieces_there = (table.filter(pl.col("dev") == device) for table in (timed, pieces))
-    told = {
+    figures = {
         "span": span,
         "waits": [[clock.continued(time, capture.jumps) - first for time in wait] for wait in waits],
         "rate": _rate(timed, pieces, first, bin_length(0, span, BINS), names),
         "requests": _requests(timed_there, pieces_there, first, names),
     }
-    return island(told | {"names": list(names)}, "timeline")
+    return island(figures | {"names": list(names)}, "timeline")
 
 
 def chart(kind: str, label: str, caption: str) -> Element:
@@ -125,8 +125,8 @@ def _named(
 ) -> dict[str, list[int | None]]:
     """Return the file and the process with the most bytes of each row, as indices into `names`; None if unknown."""
     columns = list(_NAMED.values())
-    told = pieces.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
-    sums = of_requests(told, [*keys, *columns], bytes=pl.col("bytes").sum())
+    named = pieces.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
+    sums = of_requests(named, [*keys, *columns], bytes=pl.col("bytes").sum())
     found: dict[str, list[int | None]] = {}
     for name, column in _NAMED.items():
         of_name = sums.drop_nulls(column).group_by([*keys, column]).agg(pl.col("bytes").sum())

@@ -67,10 +67,10 @@ def has_colours() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def shown(told: Headline, *, coloured: bool = False, width: int = WIDTH) -> str:
+def shown(content: Headline, *, coloured: bool = False, width: int = WIDTH) -> str:
     """Return the headline as text: lines of sentences, and tables separated by empty lines."""
     parts = []
-    for kind, members in itertools.groupby(told.parts, type):
+    for kind, members in itertools.groupby(content.parts, type):
         if kind is Sentence:
             parts.append("\n".join(_lines([one for one in members if isinstance(one, Sentence)], coloured, width)))
         else:
@@ -95,11 +95,11 @@ def _text(part: Part) -> str:
     return str(part).replace(" ", GLUE) if isinstance(part, Amount) else visible(str(part))
 
 
-def _table(told: Grid | Sheet, width: int) -> str:
+def _table(content: Grid | Sheet, width: int) -> str:
     """Return a table as text; an empty string if it has no rows."""
-    if isinstance(told, Sheet):
-        return sheet(told, width=width)
-    return _grid(told, width) if told.rows else ""
+    if isinstance(content, Sheet):
+        return sheet(content, width=width)
+    return _grid(content, width) if content.rows else ""
 
 
 def _grid(grid: Grid, width: int) -> str:

@@ -24,16 +24,16 @@ _DURATION: Final = re.compile(r"duration|paused|latency|waited|warmup|think|inte
 def rows(name: str, whole: pl.LazyFrame) -> str:
     """Return the first rows of a table, without the columns that are empty in them."""
     shown = whole.head(MOST).collect()
-    kept = [column for column in schema.table(name).columns if shown[column.name].null_count() < shown.height]
+    columns = [column for column in schema.table(name).columns if shown[column.name].null_count() < shown.height]
     cells = [
         [
             shortened(visible(cell(column.name, column.unit, value)), _TEXT)
-            for column, value in zip(kept, row, strict=True)
+            for column, value in zip(columns, row, strict=True)
         ]
-        for row in _values(shown, kept)
+        for row in _values(shown, columns)
     ]
-    empty = [column for column in shown.columns if column not in {column.name for column in kept}]
-    parts = [table([column.name for column in kept], cells)] if cells else ["no rows"]
+    empty = [column for column in shown.columns if column not in {column.name for column in columns}]
+    parts = [table([column.name for column in columns], cells)] if cells else ["no rows"]
     if cells and empty:
         parts.append("\n".join(wrapped(f"without a value in these rows: {', '.join(empty)}", WIDTH)))
     return "\n\n".join(parts)

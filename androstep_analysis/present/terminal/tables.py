@@ -26,21 +26,21 @@ TOP = 10
 
 def tables(capture: Capture) -> str:
     """Return all tables of a capture as text, with notes on losses before them."""
-    told = [f"{'lost' if losses.is_missing(loss) else 'noted'}: {visible(loss.message)}" for loss in capture.losses]
-    told += capture.compared
+    notes = [f"{'lost' if losses.is_missing(loss) else 'noted'}: {visible(loss.message)}" for loss in capture.losses]
+    notes += capture.compared
     if capture.about["rows"]["requests"]:
-        told.append(population.sentence(capture.population, capture.losses, capture.lost_events))
-        told += [unrecorded.in_words(capture.lacking)] if capture.lacking else []
-    told += [_bench(capture.bench)] if capture.about["bench"] else []
-    told += _replay(capture.replay) if capture.about["replay"] else []
-    told += _waits(waited) if (waited := waits.of(capture)) else []
-    told += [part for part in _beside_requests(capture) if part]
-    told = [part if "\n" in part else "\n".join(wrapped(part, WIDTH)) for part in told]
+        notes.append(population.sentence(capture.population, capture.losses, capture.lost_events))
+        notes += [unrecorded.in_words(capture.lacking)] if capture.lacking else []
+    notes += [_bench(capture.bench)] if capture.about["bench"] else []
+    notes += _replay(capture.replay) if capture.about["replay"] else []
+    notes += _waits(waited) if (waited := waits.of(capture)) else []
+    notes += [part for part in _beside_requests(capture) if part]
+    notes = [part if "\n" in part else "\n".join(wrapped(part, WIDTH)) for part in notes]
     if not capture.about["rows"]["requests"]:
-        return "\n\n".join(told)
+        return "\n\n".join(notes)
     requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
     parts = [
-        *told,
+        *notes,
         *_of_requests(requests, io),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -91,7 +91,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     """Return the medians of every configuration with intervals, and the reasons for invalid repetitions."""
     summary = bench.summarise(tables)
     dims = summary.columns[1 : summary.columns.index("value")]
-    told = {test: telling(rows, dims) for (test,), rows in summary.group_by("test")}
+    varying = {test: telling(rows, dims) for (test,), rows in summary.group_by("test")}
     found = {(row["metric"], *(row[name] for name in dims)): row for row in summary.iter_rows(named=True)}
     rows = []
     for row in summary.filter(metric="invalid_runs").iter_rows(named=True):
@@ -99,7 +99,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
         rate = found.get(("iops", *key)) or found.get(("tps", *key)) or {}
         rows.append(
             [
-                headline.configuration(row, told),
+                headline.configuration(row, varying),
                 *(_number(rate.get(name), 1, 0) for name in ("value", "lo", "hi")),
                 *(quantities.in_unit(found.get((name, *key), {}).get("value"), UNITS[name]) for name in _SHOWN),
                 f"{row['n'] - row['value']:,.0f}",
@@ -109,7 +109,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     header = ["configuration", "ops/s", "from", "to", "bytes", "p50", "p99", "p99.9", "valid", "invalid"]
     return "\n\n".join(
         [
-            f"Median of valid repetitions with its 95 % interval (below 6: minimum and maximum)\n{table(header, rows)}",
+            f"Median of valid repetitions with its 95 % interval (below 6: minimum, maximum)\n{table(header, rows)}",
             *_reasons(tables["bench_runs"]),
         ]
     )
@@ -274,24 +274,25 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
     dims = result.columns[1 : result.columns.index("value")]
     is_alone = pl.col("verdict").cast(pl.String).str.starts_with("only in")
     both = result.filter(~is_alone)
-    told = {test: telling(rows, dims) for (test,), rows in both.group_by("test")}
+    varying = {test: telling(rows, dims) for (test,), rows in both.group_by("test")}
     repetitions = both.select("n_first", "n_second").unique().rows()
     is_alike = len(repetitions) == 1
     parts = [
-        _compared(str(metric), rows, told, is_alike) for (metric,), rows in both.group_by("metric", maintain_order=True)
+        _compared(str(metric), rows, varying, is_alike)
+        for (metric,), rows in both.group_by("metric", maintain_order=True)
     ]
-    said = [f"Medians of {repetitions[0][0]} and {repetitions[0][1]} repetitions"] if is_alike else ["Medians"]
-    said += ["ratio with its 95 % interval", "the second is –: no difference shown"]
+    notes = [f"Medians of {repetitions[0][0]} and {repetitions[0][1]} repetitions"] if is_alike else ["Medians"]
+    notes += ["ratio with its 95 % interval", "the second is –: no difference shown"]
     alone = result.filter(is_alone).select("verdict", *dims).unique().group_by("verdict").len().sort("verdict")
-    said += [f"{count:,} configurations are {verdict}" for verdict, count in alone.iter_rows()]
-    return "\n\n".join([*parts, "\n".join(wrapped("; ".join(said), WIDTH))])
+    notes += [f"{count:,} configurations are {verdict}" for verdict, count in alone.iter_rows()]
+    return "\n\n".join([*parts, "\n".join(wrapped("; ".join(notes), WIDTH))])
 
 
-def _compared(metric: str, result: pl.DataFrame, told: Mapping[str, list[str]], is_alike: bool) -> str:
+def _compared(metric: str, result: pl.DataFrame, varying: Mapping[str, list[str]], is_alike: bool) -> str:
     """Return the table of one metric of both sides. The number of repetitions is a column only if it varies."""
     rows = [
         [
-            headline.configuration(row, told),
+            headline.configuration(row, varying),
             *(quantities.in_unit(row[side], UNITS[metric]) for side in ("first", "second")),
             *(_number(row[bound], 1, 2) for bound in ("value", "lo", "hi")),
             *([] if is_alike else [f"{row['n_first']}, {row['n_second']}"]),

@@ -46,10 +46,10 @@ def shortened(text: str, most: int) -> str:
 
 def _cut(characters: str, most: int) -> str:
     """Return the longest prefix of at most `most` columns."""
-    taken = 0
+    used = 0
     for at, character in enumerate(characters):
-        taken += _columns(character)
-        if taken > most:
+        used += _columns(character)
+        if used > most:
             return characters[:at]
     return characters
 
@@ -117,13 +117,13 @@ _NUMBER = 24
 
 def _parts(least: Sequence[int], width: int) -> list[list[int]]:
     """Split the columns into groups that fit the width. Each group begins with the first column."""
-    parts, taken = [[0]], least[0]
+    parts, used = [[0]], least[0]
     for i in range(1, len(least)):
-        if taken + 2 + least[i] > width and len(parts[-1]) > 1:
+        if used + 2 + least[i] > width and len(parts[-1]) > 1:
             parts.append([0])
-            taken = least[0]
+            used = least[0]
         parts[-1].append(i)
-        taken += 2 + least[i]
+        used += 2 + least[i]
     return parts
 
 
@@ -147,5 +147,5 @@ def _names(widths: Sequence[int], right: Sequence[bool]) -> list[int]:
 
 def _placed(cell: str, width: int, is_number: bool) -> str:
     shown = shortened(cell, width)
-    room = " " * (width - columns(shown))
-    return f"{room}{shown}" if is_number else f"{shown}{room}"
+    padding = " " * (width - columns(shown))
+    return f"{padding}{shown}" if is_number else f"{shown}{padding}"
