@@ -1,4 +1,4 @@
-"""The explorer: what it shows against polars and plain Python, its stories, and its page in JupyterLab."""
+"""The explorer: its results against polars and plain Python, the details of requests, and its page in JupyterLab."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pieces(demo: Capture) -> Pieces:
 
 @pytest.fixture
 def io(demo: Capture, pieces: Pieces) -> pl.DataFrame:
-    """The pieces as the table has them, in the order of the explorer's."""
+    """Return the pieces from the table, in the order of the explorer."""
     return measures.counted(demo.io).collect()[pieces.row]
 
 
@@ -205,7 +205,7 @@ def test_a_request_of_two_files_is_one_request(demo: Capture) -> None:
 
 
 def tree(files: Files, most: int = 100) -> list[tuple[int, str]]:
-    """All entries with their depth."""
+    """Return all entries with their depth."""
     weights = np.ones(len(files), np.uint32)
 
     def below(entries: list[Entry]) -> list[tuple[int, str]]:
@@ -257,11 +257,11 @@ def test_groups_leave_out_what_is_in_none(pieces: Pieces) -> None:
     assert grouped.requests.tolist() == [single.requests[:2].sum()]
 
 
-# -- stories ----------------------------------------------------------------------------------------------------------
+# -- details of requests ----------------------------------------------------------------------------------------------
 
 
 def rows_of_io(rows: list[dict[str, Any]]) -> pl.LazyFrame:
-    """Table io: writes of a block each, one request after the other unless told."""
+    """Return table io with writes of one block each, one request after the other by default."""
     usual = {"piece": 0, "dev": 1 << 20, "nr_sectors": 8, "bytes": 4096, "op": "write", "block_type": "data"}
     made = [
         usual | {"request_id": 0, "sector": 8 * n, "issue_ns": 100, "owner_via": "unknown"} | row
@@ -278,7 +278,7 @@ def of_schema(name: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
 
 
 def stories(events: list[dict[str, Any]], lost: Losses | None = None, **request: Any) -> dict[str, str]:
-    """All lines of the story of a request that writes the second page of inode 12 at 1000 ns, after one at 500 ns."""
+    """Return the details of a request that writes the second page of inode 12 at 1000 ns, after a write at 500 ns."""
     requests = [
         {"request_id": n, "dev": 1 << 20, "part_dev": 1 << 20, "sector": 8, "nr_sectors": 8, "op": "write"}
         | {"queue_ns": time, "issue_ns": time + 100, "nr_bios": 1, "matched": "no_complete", "submit_comm": "kworker"}
@@ -318,11 +318,11 @@ def test_a_story_tells_who_wrote_and_when_it_became_dirty() -> None:
 @pytest.mark.parametrize(
     "events",
     [
-        [WRITE | {"ts_ns": 400}, DIRTY | {"ts_ns": 401}],  # of what was written out before
+        [WRITE | {"ts_ns": 400}, DIRTY | {"ts_ns": 401}],  # before the previous writeback
         [WRITE | {"ts_ns": 1100}, DIRTY | {"ts_ns": 1101}],  # after it was queued
         [WRITE | {"ts_ns": 600, "offset_bytes": 8192}, DIRTY | {"ts_ns": 601, "page": 2}],  # of other bytes
         [WRITE | {"ts_ns": 600, "ino": 13}, DIRTY | {"ts_ns": 601, "ino": 13}],  # of another file
-        [WRITE | {"ts_ns": 600}, DIRTY | {"ts_ns": 601}, {"event": "ext4_free_inode", "ts_ns": 700}],  # of one before
+        [WRITE | {"ts_ns": 600}, DIRTY | {"ts_ns": 601}, {"event": "ext4_free_inode", "ts_ns": 700}],  # deleted file
     ],
 )
 def test_a_story_does_not_tell_of_other_writes(events: list[dict[str, Any]]) -> None:
@@ -390,7 +390,7 @@ def test_without_requests_there_is_nothing_to_explore(demo: Capture) -> None:
 
 
 def told(explorer: Explorer, kind: str, **message: Any) -> dict[str, Any]:
-    """What Python answers to a message of the page."""
+    """Return Python's answer to a message of the page."""
     sent: list[dict[str, Any]] = []
     explorer.widget.send = lambda content, buffers=None: sent.append(content)
     explorer._answer({"kind": kind, "from": "a test", **message})
@@ -487,7 +487,7 @@ explorer
         expect(explorer.locator(".story")).to_contain_text("Before it was queued")
         expect(explorer.locator(".story")).to_contain_text(visible(HOSTILE[1]))
 
-        # What the kernel gives is what the page says.
+        # The selection in the kernel is the one that the page displays.
         code = page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(1)
         code.click()
         code.type("rows = explorer.selection; 'chosen', rows['request_id'].n_unique(), set(rows['owner_pid'])")

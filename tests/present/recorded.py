@@ -1,4 +1,4 @@
-"""Workloads of traits.py, each recorded on a filesystem of its own."""
+"""Record the workloads of traits.py, each on a filesystem of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import androstep_analysis as androstep
 
 
 def recorded(place: Path, name: str, *, bad: bool) -> androstep.Capture:
-    """The capture of one workload on an ext4 that was mounted anew, made in directory `place`."""
+    """Return the capture of one workload on a freshly mounted ext4. Files are created in directory `place`."""
     make_ext4(place / "image", ["-b", "4096"], 256)
     with mounted(place / "image") as first:
         traits.prepare(first.top)
@@ -21,6 +21,6 @@ def recorded(place: Path, name: str, *, bad: bool) -> androstep.Capture:
         iotrace = [built.program("iotrace", "native"), "-o", place / "recording", "--preset", "block+fs+syscalls"]
         workload = [sys.executable, traits.__file__, name, "yes" if bad else "no", str(disk.top)]
         built.run(*iotrace, "--device", disk.device, "--", *workload)
-    # The image tells what is metadata: without it, of workloads that write little, most could be data.
+    # The image identifies metadata. Without it, most of what a small workload writes could be data.
     described = androstep.Description(image_after=place / "image")
     return androstep.create([place / "recording"], place / "capture", described)

@@ -1,4 +1,4 @@
-"""`androstep advise` on real workloads made to have one trait each, and made not to (traits.py)."""
+"""`androstep advise` on real workloads with one trait each, and on variants without it (traits.py)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from support import corpus
 
 import androstep_analysis as androstep
 
-# Programs beside the workload may be in a call when the recording ends.
+# Other programs may be in a call when the recording ends.
 pytestmark = pytest.mark.filterwarnings("ignore:.*calls have no result")
 
 
 def cache_drops() -> int:
-    """How often anybody on this machine had the kernel drop what it caches."""
+    """Return how many times the page cache of this machine was dropped."""
     lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     return sum(int(value) for name, value in lines if name.startswith("drop_"))
 
 
 def assert_syncs_are_counted(advice: pl.DataFrame) -> None:
-    """The counts that traits.py makes: 61 syncs, whose first 60 follow a write each."""
+    """Check the counts of traits.py: 61 syncs, the first 60 after a write each."""
     (row,) = advice.filter(trigger="syncs").iter_rows(named=True)
     assert (row["path"], row["times"]) == ("/records", 61)
     assert row["bytes"] == 60 * traits.PAGE
@@ -35,7 +35,7 @@ def assert_syncs_are_counted(advice: pl.DataFrame) -> None:
 
 
 def assert_writes_in_the_background_are_counted(advice: pl.DataFrame) -> None:
-    """Three rounds of 8 blocks, and neither what was saved as the app was left nor what it had left to the kernel."""
+    """Check that only the three rounds of 8 blocks count: data modified in the foreground does not."""
     (row,) = advice.filter(trigger="background").iter_rows(named=True)
     assert (row["times"], row["saved_times"], row["bytes"]) == (3, 2, 24 * traits.PAGE)
     assert row["path"] in {"/round0", "/round1", "/round2"}
@@ -52,7 +52,7 @@ COUNTED = {"syncs": assert_syncs_are_counted, "background": assert_writes_in_the
 def test_each_trait_is_found_where_it_is(tmp_path: Path, name: str, kind: str) -> None:
     bad = kind == "yes"
     advice = androstep.advise(recorded(tmp_path, name, bad=bad))
-    # A file that the workload made itself is read from the device only where another program had caches dropped.
+    # Files that the workload created are read from the device only if another program dropped the page cache.
     is_read_again = pl.col("trigger").is_in(["pieces", "pages"]) & ~pl.col("path").is_in(traits.READ)
     found = advice.filter(~is_read_again, status="found")
     assert set(found["trigger"]) == set(traits.TRAITS[name][1 if bad else 2])
@@ -63,7 +63,7 @@ def test_each_trait_is_found_where_it_is(tmp_path: Path, name: str, kind: str) -
 
 @pytest.mark.prove
 def test_rewrites_are_those_of_what_the_disk_got(tmp_path: Path) -> None:
-    """Beside the log of a guest's disk, which knows each block by its content."""
+    """Compare with the log of a guest's disk, which identifies each block by its content."""
     place = corpus.path("kernel/ext4_guest_6.1/final.img.zst").parent
     subprocess.run(["zstd", "-dqf", place / "final.img.zst", "-o", tmp_path / "image"], check=True)
     capture = androstep.open(place / "trace.dat.zst").with_filesystem(after=tmp_path / "image")

@@ -1,4 +1,4 @@
-"""What --json prints: of every command what its schema in schemas/answers says, on real and on hostile inputs."""
+"""The output of --json matches the schemas in schemas/answers for every command, on real and on hostile inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def schema(command: str) -> dict[str, Any]:
 
 
 def answer(capsys: pytest.CaptureFixture[str], command: str, *words: str | Path, status: int = 0) -> Any:
-    """What the command prints, which its schema allows, in ASCII."""
+    """Return the parsed JSON output of a command, after checking it against its schema. It must be ASCII."""
     capsys.readouterr()
     assert cli.main([command, *map(str, words), "--json"]) == status
     printed = capsys.readouterr().out
@@ -44,7 +44,7 @@ def answer(capsys: pytest.CaptureFixture[str], command: str, *words: str | Path,
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Recordings of several kinds: with files and owners, without either, with neither, with hostile names, empty."""
+    """Return recordings with files and owners, without one or both, with hostile names, and an empty one."""
     place = tmp_path_factory.mktemp("inputs")
     bare = place / "bare.csv"
     header = "timestamp,process,device,rw_flag,sector,size\n"

@@ -1,4 +1,4 @@
-"""What stands beside requests: the table of what processes wrote, read and synced."""
+"""The table of what processes wrote, read and synced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_files_add_up_to_the_measure() -> None:
         assert rows[name].sum() == moved.filter(metric=name)["value"].sum() > 0
     size = rows["written"].fill_null(0) + rows["read"].fill_null(0)
     assert size.to_list() == sorted(size, reverse=True)
-    assert rows["calls"].is_null().all()  # the demo has no events of fsync
+    assert rows["calls"].is_null().all()  # the demo has no fsync events
 
 
 def test_calls_of_fsync_stand_with_the_bytes_of_their_file() -> None:

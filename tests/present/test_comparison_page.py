@@ -1,4 +1,4 @@
-"""The page of a comparison shows what the tables say, and nothing in a capture can make it do anything else."""
+"""The page of a comparison has the contents of the tables, and no name in a capture can inject markup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from androstep_analysis.present.report import comparison
 
 
 def result(names: list[str], *, limit: float | None = None, by: tuple[str, ...] = ("workload",)) -> Result:
-    """Shares of reads of some recordings, which differ, in windows of 100 ms."""
+    """Return the result for recordings with different shares of reads, in windows of 100 ms."""
     random = np.random.default_rng(7)
     recordings = [
         made.named(

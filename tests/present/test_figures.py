@@ -1,4 +1,4 @@
-"""The figures of the papers: their lists are complete, and what is wrong with a figure is told.
+"""The figures of the papers: their lists are complete, and errors in a figure are reported.
 
 The notebooks themselves run in test_notebooks.py, which checks what they write.
 """
@@ -69,13 +69,13 @@ FILES = {f"figure-08{x}" for x in papers.FIGURE_SUFFIXES} | {f"table-01{x}" for 
 
 
 def listed(directory: Path, text: str = LIST) -> papers.Paper:
-    """A paper with this list."""
+    """Return a paper with this list."""
     (directory / "paper.toml").write_text(text)
     return papers.Paper("paper", directory)
 
 
 def made(paper: papers.Paper, out: Path, published: tuple[str, ...] = ("fig8-gs3-jb",)) -> Path:
-    """Its Figure 8 and Table 1 in `out`; the directory of their files."""
+    """Make Figure 8 and Table 1 of the paper in `out`, and return the directory of their files."""
     table = pl.DataFrame({"metric": ["tps"], "test": ["sqlite_insert"], "device": ["this"], "value": [2.0]})
     drawn = plot.bench_devices(table, device="device")
     paper.save("Figure 8", drawn, table, says="It does <2> a second.", published=published, out=out)
@@ -92,7 +92,7 @@ def test_a_list_names_data_that_is_there(name: str) -> None:
     made_items = [item for item in paper.items if not item.missing]
     assert [item.title for item in made_items if item.lacking and not item.needs_corpus] == []
     assert paper.path.with_suffix(".ipynb").exists() == bool(made_items)
-    # What only the corpus can make stands beside something that everybody can make.
+    # Every figure that needs the corpus also has a variant without it.
     everywhere = {item.name for item in paper.items if item.missing or not item.needs_corpus}
     assert {item.name for item in paper.items} == everywhere
 

@@ -33,7 +33,7 @@ CAPTIONS = {
 
 
 def text(name: str) -> str:
-    """The text of a paper with single spaces; skips where it is not on this machine."""
+    """Return the text of a paper with single spaces. Skip the test if it is not on this machine."""
     found = sorted(TEXTS.glob(f"{FILES[name]}*.txt"))
     if not found:
         pytest.skip(f"no text of {name} in {TEXTS} (set ANDROSTEP_PAPERS)")
@@ -41,7 +41,7 @@ def text(name: str) -> str:
 
 
 def numbers(printed: str) -> set[float]:
-    """The numbers that these words state."""
+    """Return the numbers in a text."""
     figures = re.findall(r"\d+(?:\.\d+)?", printed.replace(",", ""))
     return {float(figure) for figure in figures} | {
         float(number) for word, number in WORDS.items() if word in printed.lower()

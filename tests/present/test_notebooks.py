@@ -81,7 +81,7 @@ def test_a_notebook_runs_top_to_bottom(path: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Any]:
-    """A kernel that runs many notebooks: its start, and the imports of the first, take as long as all the rest."""
+    """Yield a kernel for many notebooks. Starting one and importing the packages takes as long as all the rest."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_core.utils import run_sync
 

@@ -1,4 +1,4 @@
-"""The panel, clicked through in JupyterLab by a real browser, and what it asks of iobench, keeps and shows."""
+"""The panel: clicked through in JupyterLab by a real browser, and its calls of iobench, results and pages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WRITE = Job(tests=("Sequential write",), **SMALL)
 
 @pytest.mark.prove
 def test_every_choice_is_one_that_iobench_knows(tmp_path: Path) -> None:
-    """Each sync mode, journal mode and level of synchronous is run once, and is found in what it measured."""
+    """Each sync mode, journal mode and level of synchronous is run once, and appears in the results."""
     for number in range(max(len(SYNC_MODES), len(JOURNAL_MODES))):
         job = Job(
             tests=("Sequential write", "SQLite insert"),
@@ -84,7 +84,7 @@ def test_a_limit_of_time_does_not_write_a_file_over_and_over() -> None:
 
 
 def test_what_will_be_written_is_about_what_is(tmp_path: Path) -> None:
-    """Of files exactly what iobench says, with what it laid out before; of SQLite within a factor of three."""
+    """The estimate is exact for files, including files created in advance, and within a factor of three for SQLite."""
     job = Job(tests=ALL, file_kib=256, records=32, seconds=0, transactions=20, repeats=2)
     done = runs.bench(job.options(str(tmp_path)), tmp_path / "capture").capture
     assert done is not None
@@ -177,7 +177,7 @@ def panel_of(home: Path, directory: Path, job: Job = WRITE) -> Panel:
 
 
 def measured(panel: Panel) -> str:
-    """What the panel says when it has measured."""
+    """Run the measurement and return the final status of the panel."""
     panel.measure._begin()
     assert panel.measure._measuring is not None, panel.measure._there.value
     panel.measure._measuring.join()
@@ -185,7 +185,7 @@ def measured(panel: Panel) -> str:
 
 
 def test_a_device_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # where "local" begins; the checkout may lie in memory, which is no storage
+    monkeypatch.chdir(tmp_path)  # "local" starts in this directory; the checkout may be on a tmpfs
     panel = panel_of(tmp_path / "home", tmp_path)
     panel.measure._where.value = "127.0.0.1:1"
     assert "127.0.0.1:1" in panel.measure._there.value
@@ -196,7 +196,7 @@ def test_a_device_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_second_click_starts_nothing(tmp_path: Path) -> None:
-    """The browser sends it before it knows that the button is disabled."""
+    """The browser may send a second click before it disables the button."""
     panel = panel_of(tmp_path / "home", tmp_path)
     panel.measure._begin()
     first = panel.measure._measuring
@@ -235,7 +235,7 @@ def test_a_fault_of_the_program_leaves_a_panel_that_works(tmp_path: Path, monkey
 
 
 def test_names_in_results_are_text(tmp_path: Path) -> None:
-    """A directory with markup in its name, and names and notes of people who try more."""
+    """The directory name, names and notes contain markup."""
     place = tmp_path / "<img src=x onerror=alert(1)>"
     place.mkdir()
     panel = panel_of(tmp_path / "home", place)
@@ -265,7 +265,7 @@ def test_a_note_that_is_none_is_left_out(tmp_path: Path) -> None:
 
 
 def test_configurations_are_not_mixed() -> None:
-    """A row for each; shares of CPU time are of all its repetitions together."""
+    """Each has a row of its own. Shares of CPU time are over all its repetitions together."""
     recorded = capture.open(DATASETS / "bench" / "ext4_disk" / "reads.rec.xz")
     of_runs = recorded.bench["bench_runs"]
     page = str(shown.outcome(history.Result(recorded, Path("x"), "x", "")))
@@ -288,7 +288,7 @@ def test_a_bar_for_every_repetition() -> None:
 
 
 def test_a_program_that_says_nothing_is_ended_too() -> None:
-    """iobench tells no progress of repetitions that are shorter than its interval: Stop must not wait for a line."""
+    """iobench prints no progress for repetitions shorter than its interval, so Stop must not wait for a line."""
 
     def enough() -> None:
         raise Stopped
@@ -339,7 +339,10 @@ def test_a_result_of_another_tool_is_opened_under_the_files_name(tmp_path: Path,
 
 
 def again(packed: bytes, change: Any) -> bytes:
-    """The archive with other contents: `change` gets name and content of each member, and returns both, or None."""
+    """Return the archive with changed members:
+
+    `change` maps name and content to new ones, or to None to drop the member.
+    """
     content = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(packed)) as old, tarfile.open(fileobj=content, mode="w:xz") as new:
         for member in old.getmembers():
@@ -353,7 +356,10 @@ def again(packed: bytes, change: Any) -> bytes:
 
 
 def test_what_was_not_recorded_is_not_taken_over(tmp_path: Path) -> None:
-    """Numbers come from what was recorded: neither that nor tables can be exchanged."""
+    """Results are computed from the recording.
+
+    Neither the recording nor the tables of a shared file can be replaced.
+    """
     mine = shared(tmp_path)
     packed = history.packed(mine.directory)
 
@@ -396,7 +402,7 @@ def test_results_are_compared_in_words(tmp_path: Path) -> None:
 
 
 def test_results_are_ranked_beside_others_of_the_same_job(tmp_path: Path) -> None:
-    """The ranks are those of `compare.ranking`; what was asked for otherwise is not beside."""
+    """The ranks are those of `compare.ranking`. Results with other settings are left out."""
     own = opened("ext4_disk", tmp_path)
     places = ("xfs_disk", "btrfs_disk")
     others = [replace(Recording.of(opened(place, tmp_path).capture), title=place) for place in places]
@@ -422,7 +428,7 @@ def test_a_result_of_which_only_tests_differ_has_a_report_too(tmp_path: Path) ->
 
 
 def start(page: Page, name: str) -> None:
-    """Measures, and waits until it is done."""
+    """Start a measurement and wait until it is done."""
     page.get_by_label("Name").first.fill(name)
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.get_by_text("done; kept in")).to_be_visible()
@@ -447,14 +453,14 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         def tab(title: str) -> None:
             page.get_by_role("tab", name=title, exact=True).click()
 
-        # Where: what cannot be measured is refused, and what can is told.
+        # Where: a directory that cannot be measured is refused, the storage below another one is described.
         expect(page.get_by_text("no such directory")).to_be_visible()
         expect(page.get_by_role("button", name="Start", exact=True)).to_be_disabled()
         page.get_by_label("Directory").fill(str(place))
         page.get_by_label("Directory").press("Tab")
         expect(page.get_by_text("Mounted on")).to_be_visible()
 
-        # What: a job of one's own, told in words, by the keyboard.
+        # What: a custom job, entered by keyboard, and its description.
         page.get_by_label("What to measure").select_option("A job of your own")
         page.get_by_label("Tests").select_option(["Random write", "SQLite update"])
         for title, value in {"File size, KiB": "64", "Records at most": "16", "Transactions": "4"}.items():
@@ -466,7 +472,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         expect(page.get_by_role("table", name="SQLite update").get_by_role("row")).to_have_count(7)
         start(page, hostile)
 
-        # Stop: the measurement ends, and nothing of it is kept.
+        # Stop: the measurement ends, and its results are discarded.
         page.get_by_label("Repetitions").fill("1000")
         page.get_by_label("Repetitions").press("Tab")
         page.get_by_role("button", name="Start", exact=True).click()
@@ -514,7 +520,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         assert not page.evaluate(is_owned)
         assert page.locator("img[src=x], .jp-OutputArea script").count() == 0
 
-    # What was clicked is what was measured.
+    # The measured job is the one that was clicked.
     first, second = sorted(history.results(tmp_path / "home"), key=lambda one: one.when + one.directory.name)
     assert {first.name, second.name} == {"before", hostile}
     for one in (first, second):
@@ -525,7 +531,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
 
 
 def test_the_job_of_a_preset_is_ranked_beside_the_released_results(tmp_path: Path) -> None:
-    """In every test that they have of the same job, and those are the SQLite tests and the writes of all five."""
+    """It is ranked in every test with the same job: the SQLite tests, and the writes of all five."""
     done = runs.bench(PRESETS["SQLite"].options(str(tmp_path)), tmp_path / "home" / "mine").capture
     assert done is not None
     panel = Panel(tmp_path / "home", devices=["local"], directory=str(tmp_path))
@@ -536,7 +542,7 @@ def test_the_job_of_a_preset_is_ranked_beside_the_released_results(tmp_path: Pat
 
 
 def test_the_writes_of_a_preset_are_the_released_job() -> None:
-    """What iobench was asked for in the released files is what the preset asks for, but for the directory."""
+    """The iobench commands in the released files equal those of the preset, except for the directory."""
     recorded = capture.open(DATASETS / "bench" / "xfs_disk" / "modes.rec.xz").bench["bench_runs"]
     asked = recorded.filter(sync_mode="fsync").row(0, named=True)
     (words,) = Job(tests=tuple(test for test in FILE_TESTS if "write" in test)).options("/").values()

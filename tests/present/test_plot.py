@@ -1,4 +1,4 @@
-"""What the figures draw is what the tables say."""
+"""The figures draw the values of their tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ HOSTILE = (
 
 
 def tidy(dims: tuple[str, ...], *rows: tuple[Any, ...]) -> pl.DataFrame:
-    """A result table; a row is metric, dimensions, value. The unit follows from the metric, n is 1."""
+    """Return a result table from rows of metric, dimensions, value. The unit follows from the metric, n is 1."""
     units = {"count": "requests", "bytes": "B", "iops": "1/s", "bandwidth": "B/s"}
     return pl.DataFrame(
         [
@@ -61,7 +61,7 @@ def tidy(dims: tuple[str, ...], *rows: tuple[Any, ...]) -> pl.DataFrame:
 
 
 def bars(ax: Axes) -> dict[str, list[tuple[float, float]]]:
-    """Of each series of vertical bars, where each bar begins and how high it is."""
+    """Return begin and height of each bar, for each series of vertical bars."""
     return {
         name: [(bar.get_y(), bar.get_height()) for bar in container.patches]
         for name, container in zip(ax.get_legend_handles_labels()[1], ax.containers, strict=True)
@@ -69,13 +69,13 @@ def bars(ax: Axes) -> dict[str, list[tuple[float, float]]]:
 
 
 def drawn(ax: Axes) -> list[tuple[float, float]]:
-    """Where each bar stands, and how high it is; those in the legend have no height."""
+    """Return position and height of each bar. Bars in the legend have no height."""
     middles = ((round(bar.get_x() + bar.get_width() / 2, 3), bar.get_height()) for bar in ax.patches)
     return sorted((x, height) for x, height in middles if height)
 
 
 def widths(ax: Axes) -> dict[str, list[tuple[float, float]]]:
-    """Of each series of horizontal bars, where each bar begins and how wide it is."""
+    """Return begin and width of each bar, for each series of horizontal bars."""
     return {
         str(container.get_label()): [(bar.get_x(), bar.get_width()) for bar in container.patches]
         for container in ax.containers
@@ -291,7 +291,7 @@ def test_a_long_name_keeps_its_ends() -> None:
 
 
 def value_at(ax: Axes, label: str, x: float) -> float:
-    """Height of a step line at `x`: that of its last point at or before it."""
+    """Return the height of a step line at `x`: that of its last point at or before it."""
     line = next(line for line in ax.lines if line.get_label() == label)
     assert line.get_drawstyle() == "steps-post"
     xs, ys = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
@@ -378,7 +378,7 @@ def test_cumulative_runs_to_the_end_on_a_logarithmic_axis() -> None:
 
 
 def requests(number: int, seed: int = 0) -> pl.DataFrame:
-    """Requests by hand, with the columns the figures of single requests need."""
+    """Return made-up requests, with the columns that the figures of single requests need."""
     random = np.random.default_rng(seed)
     return pl.DataFrame(
         {
@@ -394,7 +394,7 @@ def requests(number: int, seed: int = 0) -> pl.DataFrame:
 
 
 def points(ax: Axes) -> Counter[tuple[int, float, str]]:
-    """The points drawn over an axis in seconds: time in ns, height, colour."""
+    """Return the points over an axis in seconds: time in ns, height, colour."""
     return Counter(
         (round(float(x) * 1e9), float(y), to_hex(group.get_facecolor()[0]).upper())
         for group in ax.collections
@@ -480,14 +480,14 @@ def test_pieces_are_coloured_by_block_type() -> None:
 
 
 def medians(dim: str, *rows: tuple[str, Any, str, float, float | None, float | None]) -> pl.DataFrame:
-    """A table of `bench.summarise`; a row is metric, value of column `dim`, test, median, lo, hi."""
+    """Return a table like that of `bench.summarise` from rows of metric, value of `dim`, test, median, lo, hi."""
     names = ("metric", dim, "test", "value", "lo", "hi")
     types = {"value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}
     return pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows], schema_overrides=types)
 
 
 def intervals(ax: Axes) -> list[tuple[float, float, float]]:
-    """Where each error bar stands, and its two ends."""
+    """Return the position of each error bar, and its two ends."""
     segments = [
         segment for lines in ax.collections if isinstance(lines, LineCollection) for segment in lines.get_segments()
     ]
@@ -498,7 +498,7 @@ def intervals(ax: Axes) -> list[tuple[float, float, float]]:
 
 
 def curves(ax: Axes) -> dict[str, list[tuple[float, float]]]:
-    """The points of each line that is in the legend, where it has its colour."""
+    """Return the points of each line in the legend, by its label."""
     names = {handle.get_color(): name for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
     return {
         names[line.get_color()]: [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
@@ -645,7 +645,7 @@ def test_every_test_and_filesystem_has_a_colour_of_its_own() -> None:
 
 
 def io_times(*rows: tuple[str, str | None, float, float | None, float | None]) -> pl.DataFrame:
-    """A table of `replay.summarise`; a row is place, call, median of io_time in ms, lo, hi."""
+    """Return a table like that of `replay.summarise` from rows of place, call, median of io_time in ms, lo, hi."""
     calls = schema.enum("replay_ops", "call")
     columns = {"place": pl.String, "call": calls, "value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}
     table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(pl.col("value", "lo", "hi") * 1e6)
@@ -718,7 +718,7 @@ PROGRAM_TABLES = ("operations", "replay_files", "replay_threads")
 
 
 def empty() -> dict[str, Axes]:
-    """Every figure of a capture without a single request, from the analyses themselves."""
+    """Return every figure of a capture without requests."""
     requests, io = schema.empty("requests"), schema.empty("io")
     results = {name: schema.empty(name) for name in bench.TABLES}
     medians = bench.summarise(results)
@@ -969,7 +969,7 @@ def test_save_writes_figure_table_and_provenance(tmp_path: Path) -> None:
 
 
 def png_chunks(data: bytes) -> set[str]:
-    """Names of the chunks of a PNG file, each with its checksum looked at."""
+    """Return the names of the chunks of a PNG file, after checking their checksums."""
     names, at = set(), 8
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")

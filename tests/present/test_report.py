@@ -1,4 +1,4 @@
-"""The report says what the analyses found, and nothing in a capture can make it do anything else."""
+"""The report has the results of the analyses, and no name in a capture can inject markup or scripts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNTOLD = (behaviour.QUEUE, behaviour.COST)
 
 
 def table(name: str, columns: dict[str, Any]) -> pl.DataFrame:
-    """Table `name` with these columns, and null or False in the others."""
+    """Return table `name` with these columns. The others are null or False."""
     height = len(next(iter(columns.values())))
     frame = pl.DataFrame(columns)
     return schema.conform(
@@ -54,7 +54,7 @@ def table(name: str, columns: dict[str, Any]) -> pl.DataFrame:
 
 
 def hostile_capture(number: int = 400) -> Capture:
-    """A capture in which whatever a device may name is a name of `HOSTILE`."""
+    """Return a capture in which all names that a device may choose are names of `HOSTILE`."""
     random = np.random.default_rng(1)
     ids = np.arange(number)
     names = [HOSTILE[i % len(HOSTILE)] for i in ids]
@@ -113,7 +113,7 @@ def hostile_capture(number: int = 400) -> Capture:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The report of the hostile capture, and its directory of figures."""
+    """Return the report of the hostile capture, and its directory of figures."""
     out = tmp_path_factory.mktemp("hostile")
     report.write(hostile_capture(), out / "new" / "report.html", figures=out / "figures")
     return out / "new" / "report.html", out / "figures"
@@ -121,7 +121,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def most(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """The report of the capture that MOST's authors published."""
+    """Return the report of the capture that MOST's authors published."""
     out = tmp_path_factory.mktemp("most") / "report.html"
     report.write(androstep_analysis.capture.open(corpus.path("androstep/result.po")), out)
     return Page(out.read_text("utf-8"))
@@ -200,7 +200,7 @@ def test_an_element_escapes_its_text_and_its_attributes() -> None:
 
 @needs("browser")
 def browser() -> str:
-    """A Chromium on this machine; skips the calling test where there is none."""
+    """Return a Chromium on this machine. Skip the test if there is none."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return found
@@ -208,7 +208,7 @@ def browser() -> str:
 
 
 def title_after_loading(page: Path, profile: Path) -> str:
-    """The title a real browser gives the page once its scripts, if it has any, have run."""
+    """Return the title of the page in a real browser after its scripts have run."""
     command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     command += [f"--user-data-dir={profile}", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()]
     dom = subprocess.run(command, capture_output=True, check=True, timeout=120, text=True).stdout

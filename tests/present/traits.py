@@ -1,7 +1,7 @@
-"""Workloads that have the trait that a trigger looks for, and their likes that have it not.
+"""Workloads that have the trait a trigger looks for, and similar workloads without it.
 
-``python traits.py NAME yes|no DIRECTORY`` does one in a directory of a filesystem of its own; `prepare` and then a
-remount come before it, so that what it reads is not in the cache. `TRAITS` says which triggers each is to set off.
+``python traits.py NAME yes|no DIRECTORY`` runs one in a directory of a filesystem of its own. Call `prepare` and
+remount before, so that the files to read are not cached. `TRAITS` lists the triggers that each workload must set off.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final
 
 PAGE = 4096
 READ = ("/large", "/lib.so")
-"""The files of `READ_BYTES` that workloads read and do not make."""
+"""Files of `READ_BYTES` that workloads read but do not create."""
 READ_BYTES = 1 << 20
 FILES = 80
 
 
 def syncs(place: Path, *, bad: bool) -> None:
-    """60 records, synced one by one, or together."""
+    """Write 60 records, and sync each, or all at once."""
     with (place / "records").open("wb", buffering=0) as file:
         for _ in range(60):
             file.write(os.urandom(PAGE))
@@ -43,12 +43,12 @@ def _transactions(path: Path, mode: str, number: int, extra: str = "PRAGMA synch
 
 
 def rollback(place: Path, *, bad: bool) -> None:
-    """30 transactions with a rollback journal, or with a WAL that is synced when it is checkpointed."""
+    """Run 30 transactions with a rollback journal, or with a WAL that is synced only by checkpoints."""
     _transactions(place / "a.db", "DELETE" if bad else "WAL", 30, f"PRAGMA synchronous={'FULL' if bad else 'NORMAL'}")
 
 
 def journals(place: Path, *, bad: bool) -> None:
-    """30 transactions, each in a log that grows; or one of as much."""
+    """Run 30 transactions, each appended to the log, or one transaction of the same size."""
     if bad:
         _transactions(place / "a.db", "WAL", 30)
         return
@@ -63,7 +63,7 @@ def journals(place: Path, *, bad: bool) -> None:
 
 
 def wal(place: Path, *, bad: bool) -> None:
-    """12 MiB into a WAL that a reader keeps from being checkpointed, or that is checkpointed as usual."""
+    """Write 12 MiB into a WAL whose checkpoints a reader blocks, or that is checkpointed as usual."""
     _transactions(place / "a.db", "WAL", 1, "PRAGMA synchronous=OFF")
     reader = sqlite3.connect(place / "a.db", isolation_level=None)
     writer = sqlite3.connect(place / "a.db", isolation_level=None)
@@ -72,7 +72,7 @@ def wal(place: Path, *, bad: bool) -> None:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM t").fetchall()
     for _ in range(8):
-        time.sleep(0.4)  # checkpoints sync too: not to be a storm as well
+        time.sleep(0.4)  # checkpoints sync too; without pauses they would be a burst of syncs
         writer.execute("BEGIN")
         for _ in range(375):
             writer.execute("INSERT INTO t (v) VALUES (?)", (os.urandom(3900),))
@@ -83,7 +83,7 @@ def wal(place: Path, *, bad: bool) -> None:
 
 
 def rewrites(place: Path, *, bad: bool) -> None:
-    """The same 16 blocks synced 8 times, or 128 blocks one after the other."""
+    """Write and sync the same 16 blocks 8 times, or 128 different blocks."""
     with (place / "state").open("wb", buffering=0) as file:
         for turn in range(8):
             os.pwrite(file.fileno(), os.urandom(16 * PAGE), 0 if bad else turn * 16 * PAGE)
@@ -92,7 +92,7 @@ def rewrites(place: Path, *, bad: bool) -> None:
 
 
 def temporary(place: Path, *, bad: bool) -> None:
-    """20 files of 64 KiB that are deleted once they are on the device, or before."""
+    """Write 20 files of 64 KiB and delete them after they are on the device, or before."""
     for number in range(20):
         path = place / f"part{number}.tmp"
         with path.open("wb", buffering=0) as file:
@@ -109,7 +109,7 @@ def temporary(place: Path, *, bad: bool) -> None:
 
 
 def direct(place: Path, *, bad: bool) -> None:
-    """Direct writes of 512 bytes, or of 64 KiB."""
+    """Write with direct I/O in units of 512 bytes, or of 64 KiB."""
     size = 512 if bad else 1 << 16
     block = mmap.mmap(-1, size)
     file = os.open(place / "direct", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
@@ -119,7 +119,7 @@ def direct(place: Path, *, bad: bool) -> None:
 
 
 def pieces(place: Path, *, bad: bool) -> None:
-    """1 MiB read from begin to end by 4 KiB, told to be random; or as it comes."""
+    """Read 1 MiB sequentially in units of 4 KiB with POSIX_FADV_RANDOM, or without it."""
     file = os.open(place / "large", os.O_RDONLY)
     if bad:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
@@ -129,7 +129,7 @@ def pieces(place: Path, *, bad: bool) -> None:
 
 
 def pages(place: Path, *, bad: bool) -> None:
-    """Every other page of a library, from the end, faulted in one a time; or after it was asked for whole."""
+    """Fault in every other page of a library, from the end, without read-ahead, or after MADV_WILLNEED."""
     with (place / "lib.so").open("rb") as file:
         code = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         code.madvise(mmap.MADV_RANDOM if bad else mmap.MADV_WILLNEED)
@@ -138,7 +138,7 @@ def pages(place: Path, *, bad: bool) -> None:
 
 
 def logs(place: Path, *, bad: bool) -> None:
-    """100 lines of a log, one in twelve synced; or none."""
+    """Append 100 lines to a log and sync every twelfth, or none."""
     with (place / "app.log").open("ab", buffering=0) as file:
         for number in range(100):
             file.write(b"%060d something happened\n" % number)
@@ -147,7 +147,10 @@ def logs(place: Path, *, bad: bool) -> None:
 
 
 def background(place: Path, *, bad: bool) -> None:
-    """5 blocks saved and 48 left to the kernel as the app is left; then 3 rounds of 8 blocks unseen, or seen again."""
+    """Save 5 blocks and leave 48 dirty while going to the background, then write 3 rounds of 8 blocks.
+
+    The rounds are written in the background, or in the foreground again.
+    """
 
     def score(value: int) -> None:
         Path("/proc/self/oom_score_adj").write_text(str(value))
@@ -172,7 +175,7 @@ def background(place: Path, *, bad: bool) -> None:
 
 
 def discards(place: Path, *, bad: bool) -> None:
-    """Files are deleted beside synced writes, on a mount with discard or without (`options`)."""
+    """Delete files between synced writes, on a mount with discard or without (`options`)."""
     with (place / "beside").open("wb", buffering=0) as file:
         for number in range(0, FILES, 2):
             (place / f"file{number}").unlink()
@@ -195,11 +198,11 @@ TRAITS: Final[dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, .
     "discards": (discards, ("discards",), ()),
     "background": (background, ("background",), ()),
 }
-"""Of each workload what it does, and which triggers its two kinds have the trait of."""
+"""For each workload: its function, the triggers it must set off, and the triggers its harmless variant must set off."""
 
 
 def prepare(place: Path) -> None:
-    """The files that workloads read."""
+    """Create the files that workloads read or delete."""
     for path in READ:
         (place / path[1:]).write_bytes(os.urandom(READ_BYTES))
     for number in range(FILES):
@@ -207,7 +210,7 @@ def prepare(place: Path) -> None:
 
 
 def options(name: str, *, bad: bool) -> str:
-    """Options of the mount."""
+    """Return the mount options."""
     return "noatime,discard" if name == "discards" and bad else "noatime"
 
 
