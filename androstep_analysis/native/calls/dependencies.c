@@ -79,7 +79,7 @@ static uint32_t thread_of(const struct finder *finder, int64_t operation)
     return finder->operations->thread[operation];
 }
 
-static bool is_behind(const struct finder *finder, uint32_t thread, int64_t operation)
+static bool follows(const struct finder *finder, uint32_t thread, int64_t operation)
 {
     const int64_t *newest = finder->knowledge[thread].newest;
     uint32_t other = thread_of(finder, operation);
@@ -88,11 +88,11 @@ static bool is_behind(const struct finder *finder, uint32_t thread, int64_t oper
     return newest_of_other > operation && thread_of(finder, newest_of_other - 1) == other;
 }
 
-static bool learn(struct finder *finder, uint32_t thread, int64_t operation)
+static bool add_lesson(struct finder *finder, uint32_t thread, int64_t operation)
 {
     struct knowledge *knowledge = finder->knowledge + thread;
 
-    if (is_behind(finder, thread, operation))
+    if (follows(finder, thread, operation))
         return true;
     if (!knowledge->newest)
         knowledge->newest = calloc(finder->slots, sizeof(*knowledge->newest));
@@ -105,7 +105,7 @@ static bool learn(struct finder *finder, uint32_t thread, int64_t operation)
 
 // Records that the thread of the current operation follows `earlier`, and all that the thread of `earlier` followed
 // then.
-static bool learn_with_it(struct finder *finder, int64_t earlier)
+static bool add_lessons_of(struct finder *finder, int64_t earlier)
 {
     uint32_t thread = thread_of(finder, finder->operation);
     const struct knowledge *knowledge = finder->knowledge + thread_of(finder, earlier);
@@ -115,10 +115,10 @@ static bool learn_with_it(struct finder *finder, int64_t earlier)
         const struct lesson *lesson = knowledge->last + i;
 
         if (lesson->since <= earlier && thread_of(finder, lesson->operation) != thread &&
-            !learn(finder, thread, lesson->operation))
+            !add_lesson(finder, thread, lesson->operation))
             return false;
     }
-    return learn(finder, thread, earlier);
+    return add_lesson(finder, thread, earlier);
 }
 
 // --- what an operation waits for -----------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ static bool wait_for(void *context, int64_t earlier)
 {
     struct finder *finder = context;
 
-    if (is_behind(finder, thread_of(finder, finder->operation), earlier))
+    if (follows(finder, thread_of(finder, finder->operation), earlier))
         return true;
     if (finder->nr_earlier == finder->earlier_capacity) {
         int64_t *grown = array_grow(finder->earlier, &finder->earlier_capacity, sizeof(*grown));
@@ -169,8 +169,8 @@ static bool append_dependencies(struct finder *finder)
     for (size_t i = 0; i < finder->nr_earlier; i++) {
         int64_t earlier = finder->earlier[i];
 
-        if (!is_behind(finder, thread, earlier) &&
-            !(append_row(finder->dependencies, finder->operation, earlier) && learn_with_it(finder, earlier)))
+        if (!follows(finder, thread, earlier) &&
+            !(append_row(finder->dependencies, finder->operation, earlier) && add_lessons_of(finder, earlier)))
             return false;
     }
     finder->nr_earlier = 0;

@@ -76,7 +76,7 @@ void space_release(struct mappings *mappings, int32_t index, int32_t thread, uin
 }
 
 // Returns the first mapping that ends after the address.
-static size_t first_behind(const struct space *space, uint64_t address)
+static size_t first_after(const struct space *space, uint64_t address)
 {
     size_t low = 0, high = space->count;
 
@@ -120,7 +120,7 @@ void mapping_add(struct mappings *mappings, int32_t index, uint64_t start, int64
     struct mapping mapping = {.start = start, .offset = offset, .descriptor = descriptor};
 
     if (range_of(mappings, start, length, &mapping.end))
-        insert_at(mappings, space, first_behind(space, start), mapping);
+        insert_at(mappings, space, first_after(space, start), mapping);
 }
 
 static void describe(struct operation *operation, const struct mapping *part)
@@ -140,7 +140,7 @@ void mapping_remove(struct mappings *mappings, int32_t index, int32_t thread, ui
 
     if (!range_of(mappings, start, length, &end))
         return;
-    at = first_behind(space, start);
+    at = first_after(space, start);
     while (at < space->count && space->mappings[at].start < end) {
         struct mapping whole = space->mappings[at], part = whole;
 
@@ -153,11 +153,11 @@ void mapping_remove(struct mappings *mappings, int32_t index, int32_t thread, ui
             insert_at(mappings, space, at++, before);
         }
         if (whole.end > end) {
-            struct mapping behind = whole;
+            struct mapping after = whole;
 
-            part.end = behind.start = end;
-            behind.offset = offset_after(whole.offset, end - whole.start);
-            insert_at(mappings, space, at, behind);
+            part.end = after.start = end;
+            after.offset = offset_after(whole.offset, end - whole.start);
+            insert_at(mappings, space, at, after);
         }
         if (operation && !part.is_copy) {
             describe(operation, &part);
@@ -178,7 +178,7 @@ void mapping_sync(const struct mappings *mappings, int32_t index, uint64_t start
 
     if (!range_of(mappings, start, length, &end))
         return;
-    at = first_behind(space, start);
+    at = first_after(space, start);
     if (at == space->count || space->mappings[at].start >= end)
         return;
     part = space->mappings[at];
@@ -197,7 +197,7 @@ void mapping_move(struct mappings *mappings, int32_t index, uint64_t start, int6
     uint64_t end;
     int64_t offset;
     struct mapping moved;
-    size_t at = first_behind(space, start);
+    size_t at = first_after(space, start);
 
     if (!range_of(mappings, start, length, &end) || at == space->count || space->mappings[at].start > start)
         return;
@@ -206,7 +206,7 @@ void mapping_move(struct mappings *mappings, int32_t index, uint64_t start, int6
     memmove(&space->mappings[at], &space->mappings[at + 1], (--space->count - at) * sizeof(moved));
     mapping_add(mappings, index, to, length, moved.descriptor, offset);
     if (moved.is_copy) {
-        at = first_behind(space, to);
+        at = first_after(space, to);
         if (at < space->count)
             space->mappings[at].is_copy = true;
     }

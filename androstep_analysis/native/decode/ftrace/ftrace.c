@@ -74,7 +74,7 @@ struct ftrace {
     size_t nr_begun;
     uint32_t *heap;
     size_t nr_heap;
-    bool is_hungry; // the first stream of the heap has no record
+    bool needs_pages; // the first stream of the heap has no record
     uint16_t program_of[KINDS];
     uint64_t counts[KINDS];
     const struct program *programs;
@@ -347,7 +347,7 @@ static uint32_t task_name(struct ftrace *ftrace, const struct stream *stream, co
 }
 
 // Records the thread names in the record; false if the buffer is full.
-static bool listen(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
+static bool collect_names(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
 {
     struct task_events *list = ftrace->task_events;
     bool big = stream->pages.layout.big_endian;
@@ -448,7 +448,7 @@ static bool take(struct ftrace *ftrace, struct stream *stream)
     if (program_index != NO_PROGRAM) {
         const struct program *program = &ftrace->programs[program_index];
 
-        if (!(ftrace->is_census ? listen(ftrace, stream, program) : decode(ftrace, stream, program)))
+        if (!(ftrace->is_census ? collect_names(ftrace, stream, program) : decode(ftrace, stream, program)))
             return false;
     }
     if (ftrace->is_census) {
@@ -479,13 +479,13 @@ API int64_t ftrace_run(struct ftrace *ftrace)
         uint32_t first = ftrace->heap[0];
         struct stream *stream = &ftrace->streams[first];
 
-        if (!ftrace->is_hungry && !take(ftrace, stream))
+        if (!ftrace->needs_pages && !take(ftrace, stream))
             return FULL;
-        ftrace->is_hungry = !stream_next(ftrace, stream);
-        if (!ftrace->is_hungry) {
+        ftrace->needs_pages = !stream_next(ftrace, stream);
+        if (!ftrace->needs_pages) {
             sift_down(ftrace, 0);
         } else if (stream->is_ended) {
-            ftrace->is_hungry = false;
+            ftrace->needs_pages = false;
             heap_take_first(ftrace);
         } else {
             return first;

@@ -290,13 +290,13 @@ static bool is_plausible(struct wire rest, bool *is_short)
 }
 
 // Advances to the next plausible packet after damage.
-static void resume(struct wire *rest, const uint8_t *behind, bool is_final)
+static void resume(struct wire *rest, const uint8_t *after, bool is_final)
 {
     bool is_short;
     struct wire at = *rest;
 
-    if (behind > at.at) {
-        at.at = behind;
+    if (after > at.at) {
+        at.at = after;
         if (at.at == at.end || is_plausible(at, &is_short)) {
             *rest = at;
             return;
@@ -359,11 +359,11 @@ API int perfetto_decode(struct perfetto *trace, const uint8_t *data, size_t leng
             continue;
         }
         if (!open_packet(message, &packet)) {
-            const uint8_t *behind = rest.at;
+            const uint8_t *after = rest.at;
 
             trace->totals.unreadable_packets++;
             rest.at = start;
-            resume(&rest, behind, flags & IS_FINAL);
+            resume(&rest, after, flags & IS_FINAL);
             continue;
         }
         if (flags & IS_INNER && (packet.number == PACKET_COMPRESSED || packet.number == PACKET_ZSTD)) {

@@ -93,8 +93,8 @@ static void put_name(struct strace *strace, struct table *table, size_t row, int
 }
 
 // Learns threads and processes from a successful clone, fork or execve.
-static void learn(struct strace *strace, const struct table *table, size_t row, const struct call_text *call,
-                  int32_t tid)
+static void learn_tasks(struct strace *strace, const struct table *table, size_t row, const struct call_text *call,
+                        int32_t tid)
 {
     int64_t result = ((const int64_t *)table->values[SYSCALL_RESULT])[row];
     struct text name = call->name;
@@ -133,7 +133,7 @@ bool call_write(struct strace *strace, struct table *table, size_t row, const st
     if (number >= 0 && state != STATE_RESUMED) // the first arguments of a resumed call are missing
         put_arguments(table, row, number, call, &strace->scratch);
     if (state == STATE_WHOLE)
-        learn(strace, table, row, call, task->tid);
+        learn_tasks(strace, table, row, call, task->tid);
     return true;
 }
 
