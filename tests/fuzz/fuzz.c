@@ -28,17 +28,17 @@ size_t input_choose(struct input *input, size_t limit)
     return (size_t)(input->random >> 33) % limit;
 }
 
-size_t input_cut(struct input *input)
+size_t input_chunk(struct input *input)
 {
     return 1 + input_choose(input, input->longest);
 }
 
 void *allocate(size_t bytes)
 {
-    void *made = calloc(1, bytes);
+    void *memory = calloc(1, bytes);
 
-    must(made);
-    return made;
+    check(memory);
+    return memory;
 }
 
 uint8_t *exact(const uint8_t *data, size_t size)
@@ -50,20 +50,20 @@ uint8_t *exact(const uint8_t *data, size_t size)
     return copy;
 }
 
-void must(bool holds)
+void check(bool holds)
 {
     if (!holds)
         abort();
 }
 
-void say(void *handle, size_t way)
+void set_up(void *handle, size_t setup)
 {
-    const struct said *end = prepared.ways[way] + prepared.nr_said[way];
+    const struct setup_call *end = prepared.setups[setup] + prepared.nr_setup_calls[setup];
 
-    for (const struct said *said = prepared.ways[way]; said < end; said++) {
-        const uint64_t *a = said->arguments;
+    for (const struct setup_call *setup_call = prepared.setups[setup]; setup_call < end; setup_call++) {
+        const uint64_t *a = setup_call->arguments;
 
-        said->function(handle, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+        setup_call->function(handle, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
     }
 }
 
@@ -71,7 +71,7 @@ void table_clear(struct table *table)
 {
     static const uint8_t widths[] = {8, 4, 4, 1, 4, 1};
 
-    must(table->rows <= table->capacity);
+    check(table->rows <= table->capacity);
     for (size_t column = 0; column < table->nr_columns; column++) {
         uint8_t *values = table->values[column];
         size_t width = widths[table->kinds[column]];
@@ -83,7 +83,7 @@ void table_clear(struct table *table)
                 uint32_t number;
 
                 memcpy(&number, at, sizeof(number));
-                must(number == NO_STRING || number < strings_count(table->strings));
+                check(number == NO_STRING || number < strings_count(table->strings));
             }
             if (table->kinds[column] < KIND_UINT32) { // null is the lowest number
                 memset(at, 0, width);
@@ -112,7 +112,7 @@ API int fuzz_broken(const uint8_t *data, size_t size)
 
     while (same < size && wanted[same] && piece[same] == wanted[same])
         same++;
-    must(wanted[same] || piece[size] != 1);
+    check(wanted[same] || piece[size] != 1);
     free(piece);
     return 0;
 }

@@ -25,7 +25,7 @@ struct input input_of(const uint8_t *data, size_t size);
 size_t input_choose(struct input *input, size_t limit);
 
 // Returns the size of the next chunk, from one byte to thousands.
-size_t input_cut(struct input *input);
+size_t input_chunk(struct input *input);
 
 // Returns zeroed memory, to be freed.
 void *allocate(size_t bytes);
@@ -34,30 +34,30 @@ void *allocate(size_t bytes);
 uint8_t *exact(const uint8_t *data, size_t size);
 
 // Aborts the process if the condition does not hold.
-void must(bool holds);
+void check(bool holds);
 
 // A call that Python makes with a handle and these arguments before it feeds the decoder.
-struct said {
+struct setup_call {
     void (*function)(void *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
     uint64_t arguments[7];
 };
 
-enum { MAX_TABLES = 8, MAX_WAYS = 8 };
+enum { MAX_TABLES = 8, MAX_SETUPS = 8 };
 
 // Data from driver.py: tables, by the fuzzer's index of each, alternative sequences of setup calls, and further
 // addresses.
 struct prepared {
     struct table *tables[MAX_TABLES];
-    const struct said *ways[MAX_WAYS];
-    size_t nr_said[MAX_WAYS];
-    size_t nr_ways;
-    const void *more[8];
+    const struct setup_call *setups[MAX_SETUPS];
+    size_t nr_setup_calls[MAX_SETUPS];
+    size_t nr_setups;
+    const void *extra[8];
 };
 
 extern struct prepared prepared;
 
 // Makes all setup calls of a sequence on `handle`.
-void say(void *handle, size_t way);
+void set_up(void *handle, size_t setup);
 
 // Checks and drains a table; table_renew also gives it new strings. If `strings` is NULL, they belong to the caller and
 // are not checked.

@@ -36,9 +36,9 @@ static bool feed(struct blktrace *trace, struct input *input, struct file *files
     if (file->is_last)
         return false;
     used = file->fed ? blktrace_used(trace, number) : 0;
-    file->piece = used || !file->fed ? input_cut(input) : 2 * file->piece; // the record is longer than the chunk
+    file->piece = used || !file->fed ? input_chunk(input) : 2 * file->piece; // the record is longer than the chunk
     file->offset += used;
-    must(file->offset <= file->size);
+    check(file->offset <= file->size);
     size = file->piece < file->size - file->offset ? file->piece : file->size - file->offset;
     free(file->fed);
     file->fed = exact(file->data + file->offset, size);
@@ -55,7 +55,7 @@ static void rewind_file(struct file *file)
     file->is_last = false;
 }
 
-static void tell_threads(const struct blktrace *trace, const struct strings *strings)
+static void check_threads(const struct blktrace *trace, const struct strings *strings)
 {
     size_t nr_names = blktrace_nr_names(trace), nr_threads = blktrace_nr_threads(trace);
     uint32_t *pids = allocate(nr_threads * sizeof(*pids)), *named = allocate(nr_names * sizeof(*named));
@@ -64,7 +64,7 @@ static void tell_threads(const struct blktrace *trace, const struct strings *str
 
     blktrace_threads(trace, pids, named, ts_ns, numbers);
     for (size_t n = 0; n < nr_names; n++)
-        must(numbers[n] == NO_STRING || numbers[n] < strings_count(strings));
+        check(numbers[n] == NO_STRING || numbers[n] < strings_count(strings));
     free(pids);
     free(named);
     free(numbers);
@@ -96,7 +96,7 @@ API int fuzz_blktrace(const uint8_t *data, size_t size)
         else
             table_clear(table);
     }
-    tell_threads(trace, table->strings);
+    check_threads(trace, table->strings);
     for (size_t n = 0; n < nr; n++)
         rewind_file(files + n);
     blktrace_free(trace);

@@ -20,23 +20,23 @@ static struct rows rows_of(const struct input *input, size_t width)
     return (struct rows){input->data, input->size / width, width};
 }
 
-static uint8_t byte_of(const struct rows *rows, size_t row, size_t place)
+static uint8_t byte_of(const struct rows *rows, size_t row, size_t byte)
 {
-    return rows->at[row * rows->width + place];
+    return rows->at[row * rows->width + byte];
 }
 
 // Builds a column in an allocation of its exact size. Some bits of a byte of each row select its value from `choices`.
-#define CHOSEN(type, rows, place, shift, choices)                                                                      \
+#define CHOSEN(type, rows, byte, shift, choices)                                                                       \
     ({                                                                                                                 \
         type *column_ = allocate((rows)->count * sizeof(*column_));                                                    \
         for (size_t row_ = 0; row_ < (rows)->count; row_++)                                                            \
             column_[row_] =                                                                                            \
-                (choices)[(byte_of(rows, row_, place) >> (shift)) % (sizeof(choices) / sizeof(*(choices)))];           \
+                (choices)[(byte_of(rows, row_, byte) >> (shift)) % (sizeof(choices) / sizeof(*(choices)))];            \
         column_;                                                                                                       \
     })
 
-static const int64_t places[] = {0,  8,  16, 24, 32, 40, 48, 56, 64, 72, 80, INT64_MAX, NO_INT64, (int64_t)1 << 62,
-                                 -8, 128};
+static const int64_t sector_values[] = {
+    0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, INT64_MAX, NO_INT64, (int64_t)1 << 62, -8, 128};
 
 static int64_t *times(const struct rows *rows)
 {
@@ -55,7 +55,7 @@ static const char *const words[] = {"W", "FWS", "R", "a name of more than twelve
 enum { NR_WORDS = sizeof(words) / sizeof(*words), NR_MEANINGS = 5 };
 
 // Builds texts, some of them null, selected by a byte of each row. The arrays begin at row `offset`.
-static struct texts words_of(const struct rows *rows, size_t place, size_t offset)
+static struct texts words_of(const struct rows *rows, size_t byte, size_t offset)
 {
     struct text_view *views = allocate((rows->count + offset) * sizeof(*views));
     uint8_t *present = allocate((rows->count + offset + 7) / 8);
@@ -63,7 +63,7 @@ static struct texts words_of(const struct rows *rows, size_t place, size_t offse
 
     buffers[0] = (const uint8_t *)words[3];
     for (size_t row = 0; row < rows->count; row++) {
-        size_t number = byte_of(rows, row, place) % (NR_WORDS + 1);
+        size_t number = byte_of(rows, row, byte) % (NR_WORDS + 1);
         struct text_view *view = &views[row + offset];
 
         if (number == NR_WORDS)
@@ -88,9 +88,9 @@ static void link_rows(struct linker *linker, const struct block_events *events, 
     for (size_t done = 0; done < events->rows;) {
         int64_t linked_to = linker_link(linker, events, done, linked);
 
-        must(linked_to >= (int64_t)done && (size_t)linked_to <= events->rows);
+        check(linked_to >= (int64_t)done && (size_t)linked_to <= events->rows);
         done = (size_t)linked_to;
-        must(done == events->rows || linked->requests->rows || linked->bios->rows);
+        check(done == events->rows || linked->requests->rows || linked->bios->rows);
         table_clear(linked->requests);
         table_clear(linked->bios);
     }
@@ -113,12 +113,13 @@ API int fuzz_linker(const uint8_t *data, size_t size)
     if (input.knobs[3] & 1)
         linker_partition(linker, devices[1], devices[0], 16, 64);
     for (uint8_t n = 0; n < NR_MEANINGS; n++)
-        must(linker_meaning(linker, (const uint8_t *)words[n], strlen(words[n]), n % NR_OPERATIONS, flags[n]));
+        check(linker_meaning(linker, (const uint8_t *)words[n], strlen(words[n]), n % NR_OPERATIONS, flags[n]));
     while (all.count) {
-        size_t count = input_cut(&input);
+        size_t count = input_chunk(&input);
         struct rows rows = {all.at, count < all.count ? count : all.count, all.width};
-        int64_t *ts_ns = times(&rows), *sector = CHOSEN(int64_t, &rows, 4, 0, places);
-        int64_t *nr_sectors = CHOSEN(int64_t, &rows, 5, 0, places), *old = CHOSEN(int64_t, &rows, 4, 4, places);
+        int64_t *ts_ns = times(&rows), *sector = CHOSEN(int64_t, &rows, 4, 0, sector_values);
+        int64_t *nr_sectors = CHOSEN(int64_t, &rows, 5, 0, sector_values),
+                *old = CHOSEN(int64_t, &rows, 4, 4, sector_values);
         int32_t *tid = CHOSEN(int32_t, &rows, 1, 0, threads), *error = CHOSEN(int32_t, &rows, 7, 0, threads);
         struct texts comm = words_of(&rows, 1, 3), rwbs = words_of(&rows, 6, 0);
         uint32_t *dev = CHOSEN(uint32_t, &rows, 3, 0, devices), *old_dev = CHOSEN(uint32_t, &rows, 3, 2, devices);
@@ -142,7 +143,7 @@ API int fuzz_linker(const uint8_t *data, size_t size)
         all.count -= rows.count;
     }
     while (linker_finish(linker, &linked)) {
-        must(linked.requests->rows || linked.bios->rows);
+        check(linked.requests->rows || linked.bios->rows);
         table_clear(linked.requests);
         table_clear(linked.bios);
     }
@@ -190,8 +191,8 @@ enum { NUMBERS, NR_NUMBERS, FLAGS };
 
 static uint8_t *calls_of(const struct rows *rows)
 {
-    const uint8_t *numbers = prepared.more[NUMBERS];
-    size_t count = (size_t)prepared.more[NR_NUMBERS];
+    const uint8_t *numbers = prepared.extra[NUMBERS];
+    size_t count = (size_t)prepared.extra[NR_NUMBERS];
     uint8_t *column = allocate(rows->count);
 
     for (size_t row = 0; row < rows->count; row++)
@@ -199,12 +200,12 @@ static uint8_t *calls_of(const struct rows *rows)
     return column;
 }
 
-static uint32_t *paths_of(const struct rows *rows, size_t place)
+static uint32_t *paths_of(const struct rows *rows, size_t byte)
 {
     uint32_t *column = allocate(rows->count * sizeof(*column));
 
     for (size_t row = 0; row < rows->count; row++)
-        column[row] = byte_of(rows, row, place) < NR_PATHS * 6 ? byte_of(rows, row, place) % NR_PATHS : NO_STRING;
+        column[row] = byte_of(rows, row, byte) < NR_PATHS * 6 ? byte_of(rows, row, byte) % NR_PATHS : NO_STRING;
     return column;
 }
 
@@ -218,13 +219,13 @@ API int fuzz_calls(const uint8_t *data, size_t size)
     static const uint32_t devices[] = {8 << 20, 253 << 20, 0, NO_UINT32};
     struct input input = input_of(data, size);
     struct rows all = rows_of(&input, 16), *rows = &all;
-    const int64_t *some_flags = prepared.more[FLAGS];
+    const int64_t *some_flags = prepared.extra[FLAGS];
     struct paths texts = paths_made();
     struct strings *strings = strings_new();
     uint8_t *reasons = allocate(rows->count);
     int64_t *flags = allocate(rows->count * sizeof(*flags));
     struct calls_counts counts;
-    struct calls_input told = {
+    struct calls_input in = {
         .rows = rows->count,
         .ts_ns = times(rows),
         .duration_ns = CHOSEN(int64_t, rows, 0, 4, sizes),
@@ -257,16 +258,15 @@ API int fuzz_calls(const uint8_t *data, size_t size)
         .nr_texts = NR_PATHS,
         .page_bytes = UINT64_C(4096) << (input.knobs[1] >> 1) % 5,
     };
-    const void *columns[] = {told.ts_ns,   told.duration_ns, told.tid,     told.pid,      told.call,        told.state,
-                             told.fd_kind, told.failed,      told.fd,      told.fd2,      told.request,     told.mode,
-                             told.path,    told.path2,       told.fd_path, told.fd2_path, told.result_path, told.dev,
-                             told.flags,   told.offset,      told.offset2, told.bytes,    told.address,     told.ino,
-                             told.size,    told.result};
+    const void *columns[] = {in.ts_ns,   in.duration_ns, in.tid,         in.pid,     in.call,  in.state,  in.fd_kind,
+                             in.failed,  in.fd,          in.fd2,         in.request, in.mode,  in.path,   in.path2,
+                             in.fd_path, in.fd2_path,    in.result_path, in.dev,     in.flags, in.offset, in.offset2,
+                             in.bytes,   in.address,     in.ino,         in.size,    in.result};
     struct calls *calls;
 
     for (size_t row = 0; row < rows->count; row++)
         flags[row] = some_flags[byte_of(rows, row, 11) >> 4];
-    calls = calls_clean(&told, strings, reasons, kept, input.knobs[0] % 3, input.knobs[1] & 1);
+    calls = calls_clean(&in, strings, reasons, kept, input.knobs[0] % 3, input.knobs[1] & 1);
     calls_count(calls, &counts);
     // The capacity of the tables is that of the calls: the rows that the cleaner counted must fit.
     for (size_t n = 0; n < 3; n++) {
@@ -277,9 +277,9 @@ API int fuzz_calls(const uint8_t *data, size_t size)
         counts.threads <= prepared.tables[2]->capacity) {
         size_t before[] = {counts.operations, counts.files, counts.threads};
 
-        must(calls_tables(calls, prepared.tables[0], prepared.tables[1], prepared.tables[2]));
+        check(calls_tables(calls, prepared.tables[0], prepared.tables[1], prepared.tables[2]));
         for (size_t n = 0; n < 3; n++)
-            must(prepared.tables[n]->rows <= before[n]);
+            check(prepared.tables[n]->rows <= before[n]);
     }
     for (size_t n = 0; n < 3; n++) {
         table_clear(prepared.tables[n]);
@@ -309,8 +309,8 @@ API int fuzz_dependencies(const uint8_t *data, size_t size)
     int32_t *descriptor = CHOSEN(int32_t, rows, 4, 0, numbers), *descriptor2 = CHOSEN(int32_t, rows, 4, 4, numbers);
     int32_t *file = CHOSEN(int32_t, rows, 5, 0, numbers), *file2 = CHOSEN(int32_t, rows, 5, 4, numbers);
     int64_t *begin = times(rows), *end = allocate(rows->count * sizeof(*end)), next[THREADS];
-    struct operations told = {rows->count, begin, end,   thread,  does,     descriptor,    descriptor2, file,
-                              file2,       path,  path2, THREADS, NR_PATHS, texts.letters, texts.starts};
+    struct operations in = {rows->count, begin, end,   thread,  does,     descriptor,    descriptor2, file,
+                            file2,       path,  path2, THREADS, NR_PATHS, texts.letters, texts.starts};
     struct dependencies *found;
     int64_t *operation, *after;
     size_t count;
@@ -327,13 +327,13 @@ API int fuzz_dependencies(const uint8_t *data, size_t size)
             end[row] = next[thread[row]];
         next[thread[row]] = begin[row];
     }
-    found = dependencies_new(&told);
+    found = dependencies_new(&in);
     count = dependencies_count(found);
     operation = allocate(count * sizeof(*operation));
     after = allocate(count * sizeof(*after));
     dependencies_copy(found, operation, after);
     for (size_t n = 0; n < count; n++)
-        must(after[n] >= 0 && after[n] < operation[n] && operation[n] < (int64_t)rows->count);
+        check(after[n] >= 0 && after[n] < operation[n] && operation[n] < (int64_t)rows->count);
     dependencies_free(found);
     free(operation);
     free(after);

@@ -103,8 +103,8 @@ static void census(struct input input)
     begin(&run, input);
     for (size_t n = 0; n < run.nr_cpus; n++)
         pages[n] = (run.cpus[n].size + run.layout.page_bytes - 1) / run.layout.page_bytes;
-    ftrace_code(run.ftrace, prepared.more[PROGRAMS], &code);
-    say(run.ftrace, CENSUS);
+    ftrace_code(run.ftrace, prepared.extra[PROGRAMS], &code);
+    set_up(run.ftrace, CENSUS);
     ftrace_census(run.ftrace, &events, names);
     for (int64_t number; (number = ftrace_run(run.ftrace)) != DONE;) {
         if (number == FULL)
@@ -113,7 +113,7 @@ static void census(struct input input)
             feed(&run, (size_t)number);
     }
     for (size_t n = 0; n < run.nr_cpus; n++)
-        must(ftrace_totals(run.ftrace)[n].broken <= pages[n]);
+        check(ftrace_totals(run.ftrace)[n].broken <= pages[n]);
     end(&run);
     strings_free(names);
     free(rows);
@@ -121,13 +121,13 @@ static void census(struct input input)
 
 static void rows(struct input input)
 {
-    const struct code *code = prepared.more[CODE];
+    const struct code *code = prepared.extra[CODE];
     struct run run;
 
     begin(&run, input);
-    say(run.ftrace, ROWS);
-    ftrace_versions(run.ftrace, prepared.more[VERSIONS]);
-    ftrace_code(run.ftrace, prepared.more[PROGRAMS + 3], code);
+    set_up(run.ftrace, ROWS);
+    ftrace_versions(run.ftrace, prepared.extra[VERSIONS]);
+    ftrace_code(run.ftrace, prepared.extra[PROGRAMS + 3], code);
     for (int64_t number; (number = ftrace_run(run.ftrace)) != DONE;) {
         if (number != FULL)
             feed(&run, (size_t)number);
@@ -154,7 +154,7 @@ static void records(struct input input)
 
     if (size >= 512)
         ftrace_records(&layout, page, size, columns, columns + most, columns + 2 * most, most, &totals);
-    must(totals.broken <= 1);
+    check(totals.broken <= 1);
     free(columns);
     free(page);
 }

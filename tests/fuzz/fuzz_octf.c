@@ -12,7 +12,7 @@ enum { MESSAGE_BYTES = 1 << 10 };
 
 static size_t decode_piece(struct octf *octf, const uint8_t *data, size_t size, int32_t cpu, struct table *table)
 {
-    const uint8_t *is_full = (const uint8_t *)octf + (size_t)prepared.more[0];
+    const uint8_t *is_full = (const uint8_t *)octf + (size_t)prepared.extra[0];
     size_t done = 0;
 
     do {
@@ -21,7 +21,7 @@ static size_t decode_piece(struct octf *octf, const uint8_t *data, size_t size, 
         if (*is_full)
             table_clear(table);
         done += octf_decode(octf, rest, size - done, cpu, table);
-        must(done <= size);
+        check(done <= size);
         free(rest);
     } while (*is_full);
     return done;
@@ -30,17 +30,17 @@ static size_t decode_piece(struct octf *octf, const uint8_t *data, size_t size, 
 static void read_queue(struct octf *octf, struct input *input, const uint8_t *data, size_t size, int32_t cpu,
                        struct table *table)
 {
-    size_t piece_bytes = MESSAGE_BYTES + input_cut(input);
+    size_t piece_bytes = MESSAGE_BYTES + input_chunk(input);
 
-    for (size_t place = 0; place < size;) {
-        size_t length = piece_bytes < size - place ? piece_bytes : size - place;
-        uint8_t *piece = exact(data + place, length);
+    for (size_t offset = 0; offset < size;) {
+        size_t length = piece_bytes < size - offset ? piece_bytes : size - offset;
+        uint8_t *piece = exact(data + offset, length);
         size_t done = table ? decode_piece(octf, piece, length, cpu, table) : octf_names(octf, piece, length);
 
-        must(done <= length);
+        check(done <= length);
         free(piece);
-        place += done;
-        if (length - done > MESSAGE_BYTES || place + length - done >= size)
+        offset += done;
+        if (length - done > MESSAGE_BYTES || offset + length - done >= size)
             break;
         if (!done) // the message is longer than the limit or the rest of the queue
             break;

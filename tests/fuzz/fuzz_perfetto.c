@@ -24,19 +24,19 @@ static void drain_tables(struct output *output)
 static size_t decode_piece(struct perfetto *trace, struct output *output, const uint8_t *piece, size_t size,
                            unsigned flags)
 {
-    size_t place = 0, used, rows;
+    size_t offset = 0, used, rows;
     int status = FULL;
 
     while (status != DONE) {
-        status = perfetto_decode(trace, piece + place, size - place, flags, output, &used);
-        must(used <= size - place);
+        status = perfetto_decode(trace, piece + offset, size - offset, flags, output, &used);
+        check(used <= size - offset);
         perfetto_tasks(trace, &rows);
         for (size_t n = 0; n < output->nr_notes; n++) {
             const struct note *note = output->notes + n;
 
-            must(note->offset <= size - place && note->length <= size - place - note->offset);
+            check(note->offset <= size - offset && note->length <= size - offset - note->offset);
             if (status == COMPRESSED && n + 1 == output->nr_notes && !(flags & IS_INNER)) {
-                uint8_t *inner = exact(piece + place + note->offset, note->length);
+                uint8_t *inner = exact(piece + offset + note->offset, note->length);
                 size_t last = output->nr_notes;
 
                 output->nr_notes = 0;
@@ -46,11 +46,11 @@ static size_t decode_piece(struct perfetto *trace, struct output *output, const 
             }
         }
         output->nr_notes = 0;
-        place += used;
+        offset += used;
         if (status == FULL)
             drain_tables(output);
     }
-    return place;
+    return offset;
 }
 
 static void decode(struct perfetto *trace, struct input input, struct output *output)
@@ -59,7 +59,7 @@ static void decode(struct perfetto *trace, struct input input, struct output *ou
     size_t held = 0;
 
     for (size_t at = 0; at < input.size;) {
-        size_t size = input_cut(&input), done;
+        size_t size = input_chunk(&input), done;
         uint8_t *piece;
 
         size = size < input.size - at ? size : input.size - at;
@@ -91,7 +91,7 @@ API int fuzz_perfetto(const uint8_t *data, size_t size)
     struct versions versions = {tids, from_ns, names, pids, 4};
     uint64_t count;
 
-    say(trace, NO_ACTIONS);
+    set_up(trace, NO_ACTIONS);
     decode(trace, input, &output);
     for (unsigned number = 0; perfetto_counted(trace, number, &count);)
         number++;
@@ -100,7 +100,7 @@ API int fuzz_perfetto(const uint8_t *data, size_t size)
 
     strings = strings_new();
     trace = perfetto_new(strings);
-    say(trace, ACTIONS);
+    set_up(trace, ACTIONS);
     strings_add(strings, (const uint8_t *)"a", 1);
     strings_add(strings, (const uint8_t *)"b", 1);
     perfetto_names(trace, &versions);

@@ -21,7 +21,7 @@ static void flush(struct strace *strace, struct table *table)
 
     strace_pending(strace, count, pending);
     for (size_t n = 0; table->rows && n < count; n++)
-        must(pending[n] >= 0 && (size_t)pending[n] < table->rows);
+        check(pending[n] >= 0 && (size_t)pending[n] < table->rows);
     free(pending);
     if (strings_bytes(table->strings) > STRINGS_BYTES)
         table_renew(table);
@@ -29,7 +29,7 @@ static void flush(struct strace *strace, struct table *table)
         table_clear(table);
 }
 
-static void tell_tasks(const struct strace *strace, const struct strings *notes)
+static void check_tasks(const struct strace *strace, const struct strings *notes)
 {
     size_t count = strace_tasks(strace, 0, NULL, NULL, NULL, NULL);
     int32_t *tids = allocate(count * sizeof(*tids)), *parents = allocate(count * sizeof(*parents));
@@ -38,7 +38,7 @@ static void tell_tasks(const struct strace *strace, const struct strings *notes)
 
     strace_tasks(strace, count, tids, parents, kinds, comms);
     for (size_t n = 0; n < count; n++)
-        must(comms[n] == NO_STRING || comms[n] < strings_count(notes));
+        check(comms[n] == NO_STRING || comms[n] < strings_count(notes));
     for (size_t n = 0; n < strings_count(notes); n++)
         strace_note_count(strace, n);
     free(tids);
@@ -53,37 +53,37 @@ API int fuzz_strace(const uint8_t *data, size_t size)
     struct strings *notes = strings_new();
     struct table *table = prepared.tables[0];
     struct strace *strace = strace_new(input.knobs[0] & 1 ? 5 : NO_INT32, input.knobs[1], notes);
-    size_t piece_bytes = input_cut(&input);
+    size_t piece_bytes = input_chunk(&input);
 
     table_renew(table);
-    for (size_t place = 0, wanted = piece_bytes; place < input.size;) {
-        size_t length = wanted < input.size - place ? wanted : input.size - place;
-        bool is_last = place + length >= input.size;
+    for (size_t offset = 0, wanted = piece_bytes; offset < input.size;) {
+        size_t length = wanted < input.size - offset ? wanted : input.size - offset;
+        bool is_last = offset + length >= input.size;
         size_t done = 0;
 
         for (;;) { // Python passes the rest of the chunk again
-            uint8_t *rest = exact(input.data + place + done, length - done);
+            uint8_t *rest = exact(input.data + offset + done, length - done);
 
             done += strace_decode(strace, rest, length - done, is_last, table);
             free(rest);
-            must(done <= length);
+            check(done <= length);
             if (done == length || table->capacity - table->rows >= ROWS_OF_A_LINE)
                 break;
             flush(strace, table);
         }
-        place += done;
+        offset += done;
         wanted = done ? piece_bytes : 2 * length;
         if (!done && length >= LINE_BYTES) {
-            const uint8_t *end = memchr(input.data + place, '\n', input.size - place);
+            const uint8_t *end = memchr(input.data + offset, '\n', input.size - offset);
 
-            place = end ? (size_t)(end + 1 - input.data) : input.size;
+            offset = end ? (size_t)(end + 1 - input.data) : input.size;
             wanted = piece_bytes;
         }
     }
     while (!strace_finish(strace, table))
         flush(strace, table);
     flush(strace, table);
-    tell_tasks(strace, notes);
+    check_tasks(strace, notes);
     strace_free(strace);
     strings_free(notes);
     return 0;

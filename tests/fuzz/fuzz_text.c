@@ -71,7 +71,7 @@ static void read_lines(struct reader *reader, struct input *input, struct pairs 
 {
     hand_on(reader, pairs, false);
     for (size_t at = 0; at < input->size;) {
-        size_t size = input_cut(input);
+        size_t size = input_chunk(input);
         size_t done = 0;
         uint8_t *piece;
 
@@ -79,7 +79,7 @@ static void read_lines(struct reader *reader, struct input *input, struct pairs 
         piece = exact(input->data + at, size);
         while (done < size) {
             done += text_read(reader, piece + done, size - done);
-            must(done <= size);
+            check(done <= size);
             hand_on(reader, pairs, done == size);
         }
         free(piece);
@@ -103,7 +103,7 @@ API int fuzz_ftrace_text(const uint8_t *data, size_t size)
     struct input input = input_of(data, size);
     struct strings *names = strings_new();
     struct ftrace_text *trace = ftrace_text_new(names, input.knobs[0] & 1);
-    struct pairs *pairs = pairs_new(prepared.more[input.knobs[1] % NR_KNOWLEDGE]);
+    struct pairs *pairs = pairs_new(prepared.extra[input.knobs[1] % NR_KNOWLEDGE]);
 
     for (size_t number = 0; number <= CALLS; number++)
         table_renew(prepared.tables[number]);
@@ -111,7 +111,7 @@ API int fuzz_ftrace_text(const uint8_t *data, size_t size)
         pairs_narrow(pairs, input.knobs[2] >> 1);
     pairs_input(pairs, prepared.tables[EVENTS]);
     pairs_output(pairs, prepared.tables[CALLS]);
-    say(trace, 0);
+    set_up(trace, 0);
     read_lines((struct reader *)trace, &input, pairs);
     ftrace_text_end(trace);
     read_end((struct reader *)trace, pairs);
@@ -129,7 +129,7 @@ API int fuzz_blkparse_text(const uint8_t *data, size_t size)
     struct strings *names = strings_new();
     struct blkparse_text *trace = blkparse_text_new(names);
 
-    say(trace, 0);
+    set_up(trace, 0);
     read_lines((struct reader *)trace, &input, NULL);
     blkparse_text_end(trace);
     read_end((struct reader *)trace, NULL);
@@ -144,7 +144,7 @@ API int fuzz_most_po(const uint8_t *data, size_t size)
     struct strings *names = strings_new();
     struct most_po *trace = most_po_new(names, input.knobs[0] & 1);
 
-    say(trace, 0);
+    set_up(trace, 0);
     read_lines((struct reader *)trace, &input, NULL);
     read_end((struct reader *)trace, NULL);
     most_po_free(trace);
@@ -156,12 +156,12 @@ API int fuzz_block_csv(const uint8_t *data, size_t size)
 {
     struct input input = input_of(data, size);
     struct strings *names = strings_new(), *hosts = strings_new();
-    size_t way = input.knobs[0] % prepared.nr_ways;
-    uint8_t separator = *(const uint8_t *)prepared.more[way];
+    size_t setup = input.knobs[0] % prepared.nr_setups;
+    uint8_t separator = *(const uint8_t *)prepared.extra[setup];
     struct block_csv *csv = block_csv_new(names, hosts, separator, input.knobs[1] % 3, input.knobs[2] & 1,
                                           input.knobs[3] & 1 ? 50000000 : 0, input.knobs[3] >> 1 & 1);
 
-    say(csv, way);
+    set_up(csv, setup);
     read_lines((struct reader *)csv, &input, NULL);
     read_end((struct reader *)csv, NULL);
     block_csv_free(csv);

@@ -33,15 +33,15 @@ ROWS = 32
 """Capacity of a table, so small that it is often full."""
 
 _DEMO = Path(__file__).resolve().parents[2] / "datasets" / "demo" / "raw" / "trace.dat.zst"
-_MAX_TABLES, _MAX_WAYS, _MAX_MORE, _MAX_ARGUMENTS = 8, 8, 8, 7
+_MAX_TABLES, _MAX_SETUPS, _MAX_EXTRA, _MAX_ARGUMENTS = 8, 8, 8, 7
 
 
-class _Said(ctypes.Structure):
+class _SetupCall(ctypes.Structure):
     _fields_ = (("function", ctypes.c_void_p), ("arguments", ctypes.c_uint64 * _MAX_ARGUMENTS))
 
 
-def _said(function: Any, *arguments: int) -> _Said:
-    return _Said(ctypes.cast(function, ctypes.c_void_p), (ctypes.c_uint64 * _MAX_ARGUMENTS)(*arguments))
+def _setup_call(function: Any, *arguments: int) -> _SetupCall:
+    return _SetupCall(ctypes.cast(function, ctypes.c_void_p), (ctypes.c_uint64 * _MAX_ARGUMENTS)(*arguments))
 
 
 class _Prepared(ctypes.Structure):
@@ -49,21 +49,21 @@ class _Prepared(ctypes.Structure):
 
     _fields_ = (
         ("tables", ctypes.c_void_p * _MAX_TABLES),
-        ("ways", ctypes.c_void_p * _MAX_WAYS),
-        ("nr_said", ctypes.c_size_t * _MAX_WAYS),
-        ("nr_ways", ctypes.c_size_t),
-        ("more", ctypes.c_void_p * _MAX_MORE),
+        ("setups", ctypes.c_void_p * _MAX_SETUPS),
+        ("nr_setup_calls", ctypes.c_size_t * _MAX_SETUPS),
+        ("nr_setups", ctypes.c_size_t),
+        ("extra", ctypes.c_void_p * _MAX_EXTRA),
     )
 
 
 @dataclass
 class Preparation:
-    """Data for a fuzzer. `kept` holds references to objects that C has addresses of."""
+    """Data for a fuzzer. `references` keeps the objects alive that C has addresses of."""
 
     tables: list[native.Table] = field(default_factory=list)
-    ways: list[list[_Said]] = field(default_factory=list)
-    more: list[int] = field(default_factory=list)
-    kept: list[object] = field(default_factory=list)
+    setups: list[list[_SetupCall]] = field(default_factory=list)
+    extra: list[int] = field(default_factory=list)
+    references: list[object] = field(default_factory=list)
 
     def table(self, name: str, rows: int = ROWS) -> native.Table:
         """Add an empty table. Its strings belong to C."""
@@ -72,55 +72,57 @@ class Preparation:
         self.tables.append(made)
         return made
 
-    def say(self, module: ModuleType, talk: Callable[[], object]) -> None:
-        """Add the sequence of calls that `talk` makes on a handle through the library of `module`."""
-        library, said = module._library(), list[_Said]()
-        module._library = lambda: _Recorder(library, said, self.kept)  # type: ignore[attr-defined]
+    def record_setup(self, module: ModuleType, configure: Callable[[], object]) -> None:
+        """Add the sequence of calls that `configure` makes on a handle through the library of `module`."""
+        library, calls = module._library(), list[_SetupCall]()
+        module._library = lambda: _Recorder(library, calls, self.references)  # type: ignore[attr-defined]
         try:
-            self.kept.append(talk())
+            self.references.append(configure())
         finally:
             module._library = lambda: library  # type: ignore[attr-defined]
-        self.ways.append(said)
+        self.setups.append(calls)
 
-    def give(self) -> object:
+    def publish(self) -> object:
         """Copy the addresses to C and return the object that keeps them valid."""
         prepared = _Prepared.in_dll(native.library(), "prepared")
         for number, table in enumerate(self.tables):
             prepared.tables[number] = table.address
-        for number, way in enumerate(self.ways):
-            array = (_Said * max(len(way), 1))(*way)
-            self.kept.append(array)
-            prepared.ways[number], prepared.nr_said[number] = ctypes.addressof(array), len(way)
-        prepared.nr_ways = len(self.ways)
-        for number, address in enumerate(self.more):
-            prepared.more[number] = address
+        for number, setup in enumerate(self.setups):
+            array = (_SetupCall * max(len(setup), 1))(*setup)
+            self.references.append(array)
+            prepared.setups[number], prepared.nr_setup_calls[number] = ctypes.addressof(array), len(setup)
+        prepared.nr_setups = len(self.setups)
+        for number, address in enumerate(self.extra):
+            prepared.extra[number] = address
         return self
 
 
 class _Recorder:
     """A library that records the calls on a handle, without the handle itself."""
 
-    def __init__(self, library: Any, said: list[_Said], kept: list[object]) -> None:
-        self._library, self._said, self._kept = library, said, kept
+    def __init__(self, library: Any, calls: list[_SetupCall], references: list[object]) -> None:
+        self._library, self._calls, self._references = library, calls, references
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function = getattr(self._library, name)
 
         def call(*arguments: Any) -> Any:
             if not name.endswith(("_new", "_free", "_slot")):
-                self._said.append(_said(function, *(_as_number(argument, self._kept) for argument in arguments[1:])))
+                self._calls.append(
+                    _setup_call(function, *(_as_number(argument, self._references) for argument in arguments[1:]))
+                )
             return function(*arguments)
 
         return call
 
 
-def _as_number(argument: Any, kept: list[object]) -> int:
+def _as_number(argument: Any, references: list[object]) -> int:
     """Return an argument as the integer that is passed to C: its value or its address."""
     if isinstance(argument, int):
         return argument & (1 << 64) - 1
     if isinstance(argument, bytes):
         argument = ctypes.create_string_buffer(argument)
-    kept.append(argument)
+    references.append(argument)
     return ctypes.addressof(argument)
 
 
@@ -130,11 +132,11 @@ def _as_number(argument: Any, kept: list[object]) -> int:
 def _ftrace_text(prepared: Preparation) -> None:
     for name in ("block_events", "fs_events", "commands", "importance", "tasks", pairs.TABLE, "syscalls"):
         prepared.table(name)
-    prepared.say(ftrace_text, lambda: ftrace_text._Trace(has_fences=False))
+    prepared.record_setup(ftrace_text, lambda: ftrace_text._Trace(has_fences=False))
     for machine in (("x86_64", 8), ("aarch64", 8), ("arm", 4), (None, 8)):
         knowledge = pairs._Knowledge(pairs.Machine(*machine), {8 << 20: "/data"})
-        prepared.kept.append(knowledge)
-        prepared.more.append(ctypes.addressof(knowledge.c))
+        prepared.references.append(knowledge)
+        prepared.extra.append(ctypes.addressof(knowledge.c))
 
 
 def _lines(prepared: Preparation) -> None:
@@ -144,12 +146,12 @@ def _lines(prepared: Preparation) -> None:
 
 def _blkparse_text(prepared: Preparation) -> None:
     _lines(prepared)
-    prepared.say(blkparse, lambda: blkparse._reader(Spool()))
+    prepared.record_setup(blkparse, lambda: blkparse._reader(Spool()))
 
 
 def _most_po(prepared: Preparation) -> None:
     _lines(prepared)
-    prepared.say(most, lambda: most._reader(Spool(), (), has_classes=False))
+    prepared.record_setup(most, lambda: most._reader(Spool(), (), has_classes=False))
 
 
 COLUMNS = (
@@ -166,10 +168,10 @@ def _block_csv(prepared: Preparation) -> None:
     for words in COLUMNS:
         columns = csv.Columns.parse(words)
         reader = partial(csv._reader, Spool(), columns, csv.NO_HEADER, 0, native.Strings())
-        prepared.say(csv, reader)
+        prepared.record_setup(csv, reader)
         separator = ctypes.create_string_buffer(columns.separator.encode())
-        prepared.kept.append(separator)
-        prepared.more.append(ctypes.addressof(separator))
+        prepared.references.append(separator)
+        prepared.extra.append(ctypes.addressof(separator))
 
 
 def _perfetto(prepared: Preparation) -> None:
@@ -177,13 +179,13 @@ def _perfetto(prepared: Preparation) -> None:
         prepared.table(name, 8 * ROWS)  # an event of counters makes many rows
     actions = block_io.actions(dict.fromkeys(ftrace_text.ACTIONS, 1))
     decoder._ROWS = ROWS
-    prepared.say(decoder, decoder.Decoder)
-    prepared.say(decoder, lambda: decoder.Decoder(actions))
+    prepared.record_setup(decoder, decoder.Decoder)
+    prepared.record_setup(decoder, lambda: decoder.Decoder(actions))
 
 
 def _octf(prepared: Preparation) -> None:
     prepared.table("block_events")
-    prepared.more.append(opencas._Octf.is_full.offset)
+    prepared.extra.append(opencas._Octf.is_full.offset)
 
 
 def _of_tables(*names: str) -> Callable[[Preparation], None]:
@@ -200,7 +202,7 @@ def _ftrace_pages(prepared: Preparation) -> None:
     code = ftrace_programs.Code(binary._wanted(events), ["one", "two"])
     for places in (dict(zip(listening, itertools.count())), code.places):
         program = binary._library().ftrace_program
-        prepared.ways.append([_said(program, number, place) for number, place in places.items()])
+        prepared.setups.append([_setup_call(program, number, place) for number, place in places.items()])
     names = pl.DataFrame(
         {"tid": [1, 1, 7, 9], "from_ns": [0, 50, 0, 0], "comm": ["one", "two", None, "one"], "pid": [1, None, 7, 8]},
         {"tid": pl.Int32, "from_ns": pl.Int64, "comm": pl.String, "pid": pl.Int32},
@@ -212,9 +214,9 @@ def _ftrace_pages(prepared: Preparation) -> None:
     for table in tables.values():  # their strings belong to C and must contain the names of the programs
         for text in code.names:
             native.library().strings_add(table._c.strings, text.encode(), len(text.encode()))
-    prepared.kept += [programs, versions, held, tables, c_code, kept, code]
+    prepared.references += [programs, versions, held, tables, c_code, kept, code]
     addresses = (programs, c_code, versions, code.programs)
-    prepared.more += [ctypes.addressof(made) for made in addresses]
+    prepared.extra += [ctypes.addressof(made) for made in addresses]
 
 
 def _calls(prepared: Preparation) -> None:
@@ -227,8 +229,8 @@ def _calls(prepared: Preparation) -> None:
     known = [FLAGS.number(word) for word in (*words, *more)]
     flags = (ctypes.c_int64 * 16)(*known, -1, 1 << 40, 0xFFFFFFFF, -(1 << 63), 2)
     array = ctypes.create_string_buffer(numbers)
-    prepared.kept += [flags, array]
-    prepared.more += [ctypes.addressof(array), len(numbers), ctypes.addressof(flags)]
+    prepared.references += [flags, array]
+    prepared.extra += [ctypes.addressof(array), len(numbers), ctypes.addressof(flags)]
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ def prepared(name: str) -> object:
     preparation = Preparation()
     if name != BROKEN:
         TARGETS[name].prepare(preparation)
-    return preparation.give()
+    return preparation.publish()
 
 
 SEED_BYTES, MAX_BYTES = 1 << 12, (1 << 12) + (1 << 8)
