@@ -32,16 +32,16 @@ class Archive:
         self.path = source.path
         self.taken: set[str] = set()
         self._source = source
-        self._places: dict[str, tuple[int, int] | ZipMember] = {}
+        self._members: dict[str, tuple[int, int] | ZipMember] = {}
         self.losses = source.losses
         if source.head.startswith(_ZIP):
             members = zip_members(source) or {}
-            self._places = {_inside(name): member for name, member in members.items()}
+            self._members = {_inside(name): member for name, member in members.items()}
             return
         try:
             for member in Tar(Readable(source)):
                 if member.isreg() and not member.issparse():
-                    self._places[_inside(member.name)] = (member.offset_data, member.size)
+                    self._members[_inside(member.name)] = (member.offset_data, member.size)
         except InputError:
             raise
         except Exception as error:  # tarfile may raise any exception for a damaged archive
@@ -62,16 +62,16 @@ class Archive:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files in the archive, in order."""
-        return tuple(self._places)
+        return tuple(self._members)
 
     def head(self, name: str) -> bytes:
         """Return the same bytes as ``load(name).head``."""
-        place = self._places[name]
-        if not isinstance(place, ZipMember) and not place[1]:
+        member = self._members[name]
+        if not isinstance(member, ZipMember) and not member[1]:
             return b""
         try:
-            if isinstance(place, ZipMember):
-                first = sources.first_of(zipped(self._source, place).open_stream)
+            if isinstance(member, ZipMember):
+                first = sources.first_of(zipped(self._source, member).open_stream)
                 return sources.head_of(Source.of(self.path / name, first))
             return sources.head_of(self._raw(name))
         except InputError:
@@ -85,20 +85,20 @@ class Archive:
     def siblings(self, path: Path) -> tuple[str, ...]:
         """Return the names of the files in the directory of `path` inside the archive."""
         folder = PurePosixPath(path.relative_to(self.path)).parent
-        return tuple(sorted(PurePosixPath(name).name for name in self._places if PurePosixPath(name).parent == folder))
+        return tuple(sorted(PurePosixPath(name).name for name in self._members if PurePosixPath(name).parent == folder))
 
     def load_sibling(self, path: Path, name: str) -> Source:
         """Return the file `name` in that directory."""
         wanted = str(PurePosixPath(path.relative_to(self.path)).with_name(name))
-        if wanted not in self._places:
+        if wanted not in self._members:
             raise InputError(f"{printable(str(self.path))}: has no {printable(wanted)}; was it packed completely?")
         return self.load(wanted)
 
     def _raw(self, name: str) -> Source:
-        place = self._places[name]
-        if isinstance(place, ZipMember):
-            return self._unzipped(name, place)
-        start, size = place
+        member = self._members[name]
+        if isinstance(member, ZipMember):
+            return self._unzipped(name, member)
+        start, size = member
         raw = self._source.part(start, start + size)
         raw.path = self.path / name
         raw.losses = ()

@@ -79,7 +79,7 @@ def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int
     events = 0
     for table in tables.values():
         silences, rows = _silences(table, first_ns, last_ns)
-        silent, events = _both(silent, silences), events + rows
+        silent, events = _intersection(silent, silences), events + rows
     if events < _LEAST_EVENTS:
         return ()
     rest, chosen = last_ns - first_ns, []
@@ -162,7 +162,7 @@ def _silences(table: pl.LazyFrame, first_ns: int, last_ns: int) -> tuple[list[tu
     return silences, rows
 
 
-def _both(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _intersection(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the periods of at least `LEAST_JUMP_NS` that are in both lists. Both lists are in order."""
     shared = []
     i = j = 0

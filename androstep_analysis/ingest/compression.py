@@ -88,10 +88,10 @@ def drain(
         while piece := stream.read(1):
             write(piece)
             total += len(piece)
-    cut = isinstance(error, EOFError) or "Truncated" in str(error)
-    what = "is truncated" if cut else f"is damaged ({printable(str(error))})"
+    is_truncated = isinstance(error, EOFError) or "Truncated" in str(error)
+    what = "is truncated" if is_truncated else f"is damaged ({printable(str(error))})"
     message = f"the {method} stream {what} after {total} decompressed bytes; the rest is lost"
-    return (Loss("torn" if cut else "unreadable", 1, message),)
+    return (Loss("torn" if is_truncated else "unreadable", 1, message),)
 
 
 def drained(name: str, method: str, open_stream: Callable[[], Stream]) -> tuple[bytes, tuple[Loss, ...]]:
@@ -126,7 +126,7 @@ class Readable(io.RawIOBase):
 
     def __init__(self, data: Bytes) -> None:
         self._data = data
-        self._place = 0
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -135,15 +135,17 @@ class Readable(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._place = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._data.size}[whence])
-        return self._place
+        self._position = max(
+            0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._data.size}[whence]
+        )
+        return self._position
 
     def tell(self) -> int:
-        return self._place
+        return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        piece = self._data.read(self._place, self._data.size if size is None or size < 0 else size)
-        self._place += len(piece)
+        piece = self._data.read(self._position, self._data.size if size is None or size < 0 else size)
+        self._position += len(piece)
         return piece
 
 
@@ -152,28 +154,28 @@ class Deflate:
 
     def __init__(self, data: Bytes | bytes | memoryview, wbits: int, start: int = 0) -> None:
         self._data: Bytes = _Memory(bytes(data)) if isinstance(data, bytes | memoryview) else data
-        self._place = start
+        self._position = start
         self._inflate = zlib.decompressobj(wbits)
 
     @property
     def end(self) -> int:
         """The offset of the end of the stream in the data, once it has been read."""
-        return self._place - len(self._inflate.unused_data)
+        return self._position - len(self._inflate.unused_data)
 
     def read(self, size: int) -> bytes:
         while not self._inflate.eof:
             piece = self._inflate.decompress(self._input(), size)
             if piece:
                 return piece
-            if not self._inflate.eof and self._place >= self._data.size:
+            if not self._inflate.eof and self._position >= self._data.size:
                 raise EOFError
         return b""
 
     def _input(self) -> bytes:
         if self._inflate.unconsumed_tail:
             return self._inflate.unconsumed_tail
-        data = self._data.read(self._place, _STEP)
-        self._place += len(data)
+        data = self._data.read(self._position, _STEP)
+        self._position += len(data)
         return data
 
 
@@ -210,17 +212,17 @@ class _Gzip:
         header = self._data.read(start, 1 << 17)
         if len(header) < 10:
             raise EOFError
-        flags, place = header[3], 10
+        flags, position = header[3], 10
         if flags & 4:  # FEXTRA
-            place += 2 + int.from_bytes(header[place : place + 2], "little")
+            position += 2 + int.from_bytes(header[position : position + 2], "little")
         for flag in (8, 16):  # FNAME, FCOMMENT
             if flags & flag:
-                place = header.find(b"\0", place) + 1
-                if not place:
+                position = header.find(b"\0", position) + 1
+                if not position:
                     raise EOFError
         if flags & 2:  # FHCRC
-            place += 2
-        self._deflate = Deflate(self._data, -15, start + place)
+            position += 2
+        self._deflate = Deflate(self._data, -15, start + position)
         self._crc = 0
 
 
@@ -360,8 +362,8 @@ def _zipped(raw: Bytes) -> Packed | None:
     """
     members = zip_members(raw)
     if members is None:
-        torn = Loss("torn", 1, "the zip archive is truncated after its first file; more files may be lost")
-        return zipped(raw, ZipMember(0), (torn,))
+        truncation = Loss("torn", 1, "the zip archive is truncated after its first file; more files may be lost")
+        return zipped(raw, ZipMember(0), (truncation,))
     if not members:
         raise InputError(f"{raw.name}: a zip archive without files; open the recording itself")
     return zipped(raw, next(iter(members.values()))) if len(members) == 1 else None
@@ -371,11 +373,11 @@ class _Stored:
     """Bytes of a zip archive that are not compressed."""
 
     def __init__(self, data: Bytes, start: int, size: int) -> None:
-        self._data, self._place, self._end = data, start, start + size
+        self._data, self._position, self._end = data, start, start + size
 
     def read(self, size: int) -> bytes:
-        piece = self._data.read(self._place, min(size, self._end - self._place))
-        if not piece and self._place < self._end:
+        piece = self._data.read(self._position, min(size, self._end - self._position))
+        if not piece and self._position < self._end:
             raise EOFError
-        self._place += len(piece)
+        self._position += len(piece)
         return piece

@@ -22,11 +22,11 @@ _MOST_NAMES: Final = 3
 
 _UNIT: Final = re.compile(r"^\s*(\w+)\s+: count\s+distribution\s*$")
 _ROW: Final = re.compile(r"^\s*(\d{1,20}) -> (\d{1,20})\s*: (\d{1,20})\s*\|[* +]*\|?\s*$")
-_OF: Final = re.compile(r"^\s*((?:disk|flags|operation|device) = .*?)\s*$")
+_SUBJECT: Final = re.compile(r"^\s*((?:disk|flags|operation|device) = .*?)\s*$")
 _JSON: Final = re.compile(r"^\{'ts': .*'val_type': '.*'data': \[\{'interval-start': ")
-_OF_JSON: Final = ("Bucket ptr", "flags")
+_SUBJECT_KEYS: Final = ("Bucket ptr", "flags")
 
-_INSTEAD: Final = (
+_ADVICE: Final = (
     "they contain no requests, so that no table can be made; record each request with biosnoop, "
     "or with androstep record"
 )
@@ -39,43 +39,43 @@ def described(source: Source) -> str | None:
         return None
     counts: dict[tuple[str, str], Counter[int]] = {}
     text = source.read(0, _MOST_BYTES).decode("utf-8", "replace")
-    for of, unit, most, count in _intervals(text.splitlines()):
-        counts.setdefault((of, unit), Counter())[most] += count
-    said = [
-        f"{of}{_sentence(unit, intervals)}"
-        for (of, unit), intervals in list(counts.items())[:_MOST_NAMES]
+    for subject, unit, most, count in _intervals(text.splitlines()):
+        counts.setdefault((subject, unit), Counter())[most] += count
+    sentences = [
+        f"{subject}{_sentence(unit, intervals)}"
+        for (subject, unit), intervals in list(counts.items())[:_MOST_NAMES]
         if intervals.total()
     ]
     more = f"; and {len(counts) - _MOST_NAMES} more" if len(counts) > _MOST_NAMES else ""
-    found = f": {'; '.join(said)}{more}" if said else ""
-    where = "" if source.size <= _MOST_BYTES else f" (of the first {_MOST_BYTES >> 20} MiB)"
-    return f"histograms, as biolatency prints them{where}{found}; {_INSTEAD}"
+    found = f": {'; '.join(sentences)}{more}" if sentences else ""
+    extent = "" if source.size <= _MOST_BYTES else f" (of the first {_MOST_BYTES >> 20} MiB)"
+    return f"histograms, as biolatency prints them{extent}{found}; {_ADVICE}"
 
 
 def _intervals(lines: list[str]) -> Iterator[tuple[str, str, int, int]]:
     """Yield the subject, the unit, the greatest value and the count of each interval."""
-    of, unit = "", None
+    subject, unit = "", None
     for line in lines:
         if _JSON.match(line):
-            yield from _of_dictionary(line)
-        elif found := _OF.match(line):
-            of, unit = f"{printable(' '.join(found[1].split())[:60])}: ", None
+            yield from _intervals_of_dictionary(line)
+        elif found := _SUBJECT.match(line):
+            subject, unit = f"{printable(' '.join(found[1].split())[:60])}: ", None
         elif found := _UNIT.match(line):
             unit = found[1]
         elif unit is not None and (found := _ROW.match(line)):
-            yield of, unit, int(found[2]), int(found[3])
+            yield subject, unit, int(found[2]), int(found[3])
         elif not line.strip():
-            of, unit = ("", None) if unit is not None else (of, None)
+            subject, unit = ("", None) if unit is not None else (subject, None)
 
 
-def _of_dictionary(line: str) -> Iterator[tuple[str, str, int, int]]:
+def _intervals_of_dictionary(line: str) -> Iterator[tuple[str, str, int, int]]:
     try:
         histogram = ast.literal_eval(line)
-        names = [histogram[name] for name in _OF_JSON if name in histogram]
+        names = [histogram[name] for name in _SUBJECT_KEYS if name in histogram]
         texts = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
-        of = "".join(f"{printable(text[:60])}: " for text in texts)
+        subject = "".join(f"{printable(text[:60])}: " for text in texts)
         for interval in histogram["data"]:
-            yield of, str(histogram["val_type"])[:20], int(interval["interval-end"]), int(interval["count"])
+            yield subject, str(histogram["val_type"])[:20], int(interval["interval-end"]), int(interval["count"])
     except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError):
         return
 

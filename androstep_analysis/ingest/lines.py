@@ -174,12 +174,12 @@ class Reader:
                 done += library().text_read(self._handle, data.ctypes.data + done, len(data) - done)
                 self._hand_on(only_full=done == len(data))
         end()
-        torn = ctypes.create_string_buffer(_QUOTED)
-        length = library().text_torn(self._handle, torn)
+        last_line = ctypes.create_string_buffer(_QUOTED)
+        length = library().text_torn(self._handle, last_line)
         self._hand_on(only_full=False)
         if not length:
             return ()
-        message = f"the last line has no end and was dropped: {_quoted(torn.raw[:length])}"
+        message = f"the last line has no end and was dropped: {_quoted(last_line.raw[:length])}"
         return (Loss("torn", 1, message),)
 
     def seen(self) -> pl.DataFrame:
@@ -234,13 +234,13 @@ def without_interrupt(text: bytes) -> bytes:
 
 def whole(source: Source) -> Iterator[bytes]:
     """Yield the whole lines of a text, several at once. An incomplete last line is left out (`truncated`)."""
-    begun = bytearray()
+    incomplete = bytearray()
     for piece in source.pieces():
         lines, newline, rest = piece.rpartition(b"\n")
         if newline:
-            yield bytes(begun + lines)
-            begun.clear()
-        begun += rest
+            yield bytes(incomplete + lines)
+            incomplete.clear()
+        incomplete += rest
 
 
 def truncated(source: Source) -> tuple[Loss, ...]:

@@ -207,7 +207,7 @@ def _tables(lines: pl.DataFrame, tick_ns: int) -> pl.DataFrame:
     """Return the counters in lines that consist of a name and numbers."""
     lines = lines.join(_KEYS, on=["file", "key"], how="left", maintain_order="left")
     disk = pl.col("line").str.extract_groups(rf"^ *(\d+) +(\d+) +({_WORDS})")
-    major, minor = (disk.struct[place].cast(pl.UInt32, strict=False) for place in (0, 1))
+    major, minor = (disk.struct[position].cast(pl.UInt32, strict=False) for position in (0, 1))
     is_cpu = (pl.col("file") == "stat") & pl.col("key").str.starts_with("cpu")
     is_disk = (pl.col("file") == "diskstats") & (major < 1 << 12) & (minor < 1 << 20)
     is_net = (pl.col("file") == "net") & pl.col("key").str.contains(".:$")
@@ -230,16 +230,16 @@ def _tables(lines: pl.DataFrame, tick_ns: int) -> pl.DataFrame:
     words = (
         lines.drop_nulls("columns")
         .with_columns(word=pl.col("line").str.extract_all(_WORDS))
-        .with_columns(place=pl.int_ranges(pl.col("word").list.len()))
-        .explode("word", "place")
-        .filter(pl.col("place") >= pl.col("name_words"))
-        .with_columns(column=(pl.col("place") - pl.col("name_words")).cast(pl.UInt32))
+        .with_columns(position=pl.int_ranges(pl.col("word").list.len()))
+        .explode("word", "position")
+        .filter(pl.col("position") >= pl.col("name_words"))
+        .with_columns(column=(pl.col("position") - pl.col("name_words")).cast(pl.UInt32))
     )
     # The name of a line is part of the counter, unless it names an instance such as a CPU or a disk.
     named = pl.when(pl.col("keyed").is_not_null()).then("." + pl.col("key").str.strip_suffix(":")).otherwise(pl.lit(""))
     return words.join(_COLUMNS, on=["columns", "column"]).select(
         "row",
-        (pl.col("before") + pl.col("place")).cast(pl.UInt32).alias("word"),
+        (pl.col("before") + pl.col("position")).cast(pl.UInt32).alias("word"),
         number(pl.col("word")).alias("number"),
         pl.when(columns="cpu").then(tick_ns).otherwise(1).cast(pl.Int64).alias("factor"),
         *("scope", "dev"),

@@ -28,7 +28,7 @@ def samples(texts: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int]:
     counters = counters.join(series, on=["chain", "run", *_OF], nulls_equal=True, maintain_order="left")
     readings = pl.concat([counters.select(_READING), _changed(files, counters)])
     readings = pl.concat([readings, _before_names(readings, counters, files)])
-    rows = _turns(_timed(readings, files)).join(series, on="series", maintain_order="left")
+    rows = _changes(_timed(readings, files)).join(series, on="series", maintain_order="left")
     rows = rows.with_columns(pl.when(pl.col("instance") != "").then("instance"))
     return rows.filter(_is_reported()).select(
         list(schema.table("samples").polars)
@@ -80,15 +80,15 @@ def _files(readings: pl.DataFrame) -> pl.DataFrame:
         & pl.col("is_whole")
     )
     is_text = pl.col("text").is_not_null() & pl.col("is_whole")
-    place = pl.int_range(pl.len(), dtype=pl.UInt32)
+    index = pl.int_range(pl.len(), dtype=pl.UInt32)
     return (
         readings.with_columns(is_first=pl.col("before_ns").is_null(), is_linked=links.fill_null(False), is_text=is_text)
         .with_columns(
-            chain=pl.when(~pl.col("is_linked")).then(place).forward_fill(),
-            text_place=pl.when("is_text").then(place).forward_fill(),
+            chain=pl.when(~pl.col("is_linked")).then(index).forward_fill(),
+            text_index=pl.when("is_text").then(index).forward_fill(),
         )
-        .filter(pl.col("text_place") >= pl.col("chain"))
-        .with_columns(row=place, epoch=pl.when("is_text").then(place).forward_fill(), epoch_number=is_text.cum_sum())
+        .filter(pl.col("text_index") >= pl.col("chain"))
+        .with_columns(row=index, epoch=pl.when("is_text").then(index).forward_fill(), epoch_number=is_text.cum_sum())
         .with_columns(
             before_ns=pl.when(pl.col("chain") == pl.col("chain").shift()).then(pl.col("ts_ns").shift()),
             end_ns=pl.col("ts_ns").last().over("epoch"),
@@ -106,8 +106,8 @@ def _changed(files: pl.DataFrame, counters: pl.DataFrame) -> pl.DataFrame:
         between=pl.col("word").list.gather_every(2),
         number=pl.col("word").list.gather_every(2, 1),
     ).explode("between", "number")
-    place = (pl.col("between").cast(pl.UInt32, strict=False) + 1).cum_sum().over("row") - 1
-    numbers = changed.select("row", "epoch", place.alias("word"), pl.col("number").cast(pl.Int64, strict=False))
+    index = (pl.col("between").cast(pl.UInt32, strict=False) + 1).cum_sum().over("row") - 1
+    numbers = changed.select("row", "epoch", index.alias("word"), pl.col("number").cast(pl.Int64, strict=False))
     series_of_words = counters.filter(pl.col("at_ns").is_null(), ~pl.col("is_end")).select(
         "series", "factor", "word", epoch="row"
     )
@@ -139,7 +139,7 @@ def _counters(wholes: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int
     nameless = of_io.filter(pl.col("run").is_null())["row"].n_unique()
     of_io = of_io.drop_nulls("run").with_columns(instance="name")
     of_processes = [
-        _begun(table.with_columns(at_ns=pl.lit(None, pl.Int64), is_end=pl.lit(False)))
+        _with_starts(table.with_columns(at_ns=pl.lit(None, pl.Int64), is_end=pl.lit(False)))
         for table in (of_stat.join(named.select("row", "run", "began_ns", "chain", "is_first"), on="row"), of_io)
     ]
     system = procmon_files.of_system(wholes.filter(~is_process), machine).join(
@@ -151,11 +151,11 @@ def _counters(wholes: pl.DataFrame, machine: Machine) -> tuple[pl.DataFrame, int
     return pl.concat([part.select(columns) for part in parts]), nameless
 
 
-def _begun(counters: pl.DataFrame) -> pl.DataFrame:
+def _with_starts(counters: pl.DataFrame) -> pl.DataFrame:
     """Add readings of 0 at the start of processes that started during the recording."""
-    is_begun = pl.col("is_first") & pl.col("began_ns").is_not_null()
-    begun = counters.filter(is_begun, ~pl.col("counter").is_in(procmon_files.LEVELS))
-    return pl.concat([begun.with_columns(at_ns="began_ns", number=pl.lit(0, pl.Int64)), counters])
+    is_start = pl.col("is_first") & pl.col("began_ns").is_not_null()
+    starts = counters.filter(is_start, ~pl.col("counter").is_in(procmon_files.LEVELS))
+    return pl.concat([starts.with_columns(at_ns="began_ns", number=pl.lit(0, pl.Int64)), counters])
 
 
 def _renamed(counters: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
@@ -224,10 +224,8 @@ def _readable(readings: pl.DataFrame) -> pl.DataFrame:
     ).filter(~is_lost)
 
 
-def _turns(readings: pl.DataFrame) -> pl.DataFrame:
-    """Return the readings (series, ts_ns, value) that differ from the previous one, and the last reading before
-    each.
-    """
+def _changes(readings: pl.DataFrame) -> pl.DataFrame:
+    """Return the readings (series, ts_ns, value) that differ from the previous one, and the last one before each."""
     same = pl.col("series") == pl.col("series").shift()
     gap = same & (pl.col("absences") != pl.col("absences").shift())
     readings = readings.with_columns(

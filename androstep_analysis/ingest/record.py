@@ -197,8 +197,8 @@ def join(parts: Sequence[Path], out: Path) -> None:
                 add(frame.type, frame.count, payload)
     add(HEADER, 0, json.dumps(heads[0]).encode("utf-8", "surrogatepass"))
     if len(closed_ns) == len(parts):
-        told = [{"kind": kind, "count": count, "message": message} for (kind, message), count in losses.items()]
-        trailer = {"closed_ns": closed_ns[-1], "blocks": len(chunks), "records": records, "losses": told}
+        loss_rows = [{"kind": kind, "count": count, "message": message} for (kind, message), count in losses.items()]
+        trailer = {"closed_ns": closed_ns[-1], "blocks": len(chunks), "records": records, "losses": loss_rows}
         add(TRAILER, 0, json.dumps(trailer).encode())
     out.write_bytes(b"".join(chunks))
 
@@ -211,10 +211,10 @@ def _header(source: Source, data: bytes) -> dict[str, Any]:
     frame = _frame(data, 0, None)
     if frame is None:
         # Only the last can be trusted: any other might be a name in a listed directory.
-        place = data.rfind(MAGIC)
-        while place >= 0 and frame is None:
-            frame = _frame(data, place, None)
-            place = data.rfind(MAGIC, 0, place) if place else -1
+        position = data.rfind(MAGIC)
+        while position >= 0 and frame is None:
+            frame = _frame(data, position, None)
+            position = data.rfind(MAGIC, 0, position) if position else -1
     if frame is None:
         hint = "it is not a record stream, or was truncated within its first block"
         raise InputError(f"{source.name}: no header of a record stream (magic A7 52 45 43) was found; {hint}")
@@ -263,18 +263,18 @@ def _type(entry: dict[str, Any]) -> _Type:
 # -- frames -----------------------------------------------------------------------------------------------------------
 
 
-def _frame(data: bytes, place: int, seed: int | None) -> _Frame | None:
-    """Return the intact frame at `place`, or None. Without `seed`, only a header frame is accepted."""
-    if place + _HEAD.size > len(data):
+def _frame(data: bytes, position: int, seed: int | None) -> _Frame | None:
+    """Return the intact frame at `position`, or None. Without `seed`, only a header frame is accepted."""
+    if position + _HEAD.size > len(data):
         return None
-    magic, version, _, kind, sequence, count, length, crc = _HEAD.unpack_from(data, place)
-    start, end = place + _HEAD.size, place + _HEAD.size + length
+    magic, version, _, kind, sequence, count, length, crc = _HEAD.unpack_from(data, position)
+    start, end = position + _HEAD.size, position + _HEAD.size + length
     if magic != MAGIC or version != VERSION or length > FRAME_BYTES - _HEAD.size or end > len(data):
         return None
     if kind != HEADER and seed is None:
         return None
     view = memoryview(data)
-    checked = zlib.crc32(view[place : place + _CHECKED_BYTES], 0 if kind == HEADER else seed or 0)
+    checked = zlib.crc32(view[position : position + _CHECKED_BYTES], 0 if kind == HEADER else seed or 0)
     if zlib.crc32(view[start:end], checked) != crc:
         return None
     return _Frame(kind, sequence, count, start, end)
@@ -283,29 +283,29 @@ def _frame(data: bytes, place: int, seed: int | None) -> _Frame | None:
 def _frames(data: bytes, seed: int) -> tuple[list[_Frame], int]:
     """Return all intact frames in order, and the number of bytes outside of them."""
     frames: list[_Frame] = []
-    place = skipped_bytes = 0
-    while 0 <= place < len(data):
-        frame = _frame(data, place, seed)
+    position = skipped_bytes = 0
+    while 0 <= position < len(data):
+        frame = _frame(data, position, seed)
         if frame is not None:
             frames.append(frame)
-            place = frame.end
+            position = frame.end
             continue
-        following = _resume(data, place, seed)
-        skipped_bytes += following - place
-        place = following
+        following = _resume(data, position, seed)
+        skipped_bytes += following - position
+        position = following
     return frames, skipped_bytes
 
 
-def _resume(data: bytes, place: int, seed: int) -> int:
-    """Return the start of the next intact frame after the damage at `place`; the end of `data` if there is none."""
-    if place + _HEAD.size <= len(data):
-        end = place + _HEAD.size + _HEAD.unpack_from(data, place)[6]
+def _resume(data: bytes, position: int, seed: int) -> int:
+    """Return the start of the next intact frame after the damage at `position`; the end of `data` if there is none."""
+    if position + _HEAD.size <= len(data):
+        end = position + _HEAD.size + _HEAD.unpack_from(data, position)[6]
         if _frame(data, end, seed) is not None:
             return int(end)
-    place = data.find(MAGIC, place + 1)
-    while place >= 0 and _frame(data, place, seed) is None:
-        place = data.find(MAGIC, place + 1)
-    return place if place >= 0 else len(data)
+    position = data.find(MAGIC, position + 1)
+    while position >= 0 and _frame(data, position, seed) is None:
+        position = data.find(MAGIC, position + 1)
+    return position if position >= 0 else len(data)
 
 
 def _totals(data: bytes, frames: list[_Frame]) -> _Totals | None:

@@ -62,25 +62,25 @@ def described(directory: Path) -> Manifest:
     InputError
         If iotrace did not write the directory, if it holds no trace, or if recording.json is damaged.
     """
-    without = known(directory)
-    found = [directory / name for name in _ROLES if (directory / name).is_file()]
-    return replace(without, sources=tuple(manifest.in_place(file, _ROLES[file.name]) for file in found))
+    description = known(directory)
+    paths = [directory / name for name in _ROLES if (directory / name).is_file()]
+    return replace(description, sources=tuple(manifest.in_place(file, _ROLES[file.name]) for file in paths))
 
 
 def described_under_way(directory: Path) -> Manifest:
     """Return recording.json while iotrace is still running, without the sources. Its losses are not known yet."""
-    return replace(_told(directory), lost_events=0)
+    return replace(_read_description(directory), lost_events=0)
 
 
 def known(directory: Path) -> Manifest:
     """Return the manifest in recording.json, without the sources. Raise `InputError` as `described` does."""
-    told = _told(directory)
+    description = _read_description(directory)
     if not any((directory / name).is_file() for name, role in _ROLES.items() if role == "trace"):
         raise InputError(f"{directory}: no trace.dat; if iotrace was killed, finish it: iotrace --finish {directory}")
-    return told
+    return description
 
 
-def _told(directory: Path) -> Manifest:
+def _read_description(directory: Path) -> Manifest:
     path = directory / FILE_NAME
     if not path.is_file():
         raise InputError(f"{directory}: no {FILE_NAME} in this directory; pass a directory that iotrace wrote")
@@ -99,10 +99,10 @@ def _told(directory: Path) -> Manifest:
 def command_pid(path: Path) -> int | None:
     """Return the process id of the recorded command in a recording.json, or None."""
     try:
-        told = json.loads(files.read_text(path)).get("command_pid")
+        pid = json.loads(files.read_text(path)).get("command_pid")
     except (ValueError, RecursionError, AttributeError):
         return None
-    return told if isinstance(told, int) else None
+    return pid if isinstance(pid, int) else None
 
 
 def _moved(raw: Any) -> int | None:
@@ -111,7 +111,7 @@ def _moved(raw: Any) -> int | None:
     clock = {"boot": "boot_ns", "mono": "mono_ns"}.get(raw["facts"].get("clock"))
     if clock is None or None in readings:
         return None
-    start, end = (one["realtime_ns"] - one[clock] for one in readings)
+    start, end = (reading["realtime_ns"] - reading[clock] for reading in readings)
     return int(end - start)
 
 

@@ -238,7 +238,7 @@ class _Run:
         return _Run(self.rows, self.order[start:stop], self.times[start:stop])
 
     def sorted(self) -> pa.Table:
-        return self.rows if self.order is None else _taken(self.rows, self.order)
+        return self.rows if self.order is None else _reordered(self.rows, self.order)
 
 
 def _parquet_writer(name: str, path: Path) -> pq.ParquetWriter:
@@ -278,7 +278,7 @@ class _Table:
         self._enough_rows = RUN_ROWS
         self._files: list[_File] = []
         self._open: list[_File] = []  # least recently appended first
-        self._made = 0
+        self._nr_paths = 0
 
     def append(self, rows: pa.Table) -> None:
         self._waiting.append(_conformed(rows, self._name))
@@ -360,8 +360,8 @@ class _Table:
         return latest
 
     def _new_path(self) -> Path:
-        self._made += 1
-        return self._directory / f"{self._name}-{self._made}.parquet"
+        self._nr_paths += 1
+        return self._directory / f"{self._name}-{self._nr_paths}.parquet"
 
     def _merged(self, paths: list[Path]) -> Path:
         """Return one file with the rows of all files. The files are in order of age."""
@@ -375,9 +375,9 @@ class _Table:
         merged = _File(self._name, self._new_path())
         waiting: list[_Run] = []
         rows = 0
-        for step in _merge_steps(self._name, paths):
-            waiting.append(step)
-            rows += len(step.times)
+        for merged_run in _merged_runs(self._name, paths):
+            waiting.append(merged_run)
+            rows += len(merged_run.times)
             if rows >= RUN_ROWS:
                 self._writer.submit(merged, _joined(waiting))
                 waiting, rows = [], 0
@@ -428,7 +428,7 @@ def _joined(runs: Sequence[_Run]) -> _Run:
     return _Run(rows, None, np.concatenate([run.times for run in runs]))
 
 
-def _merge_steps(name: str, paths: Sequence[Path]) -> Iterator[_Run]:
+def _merged_runs(name: str, paths: Sequence[Path]) -> Iterator[_Run]:
     """Yield the rows of sorted files in order. Of equal times, rows of an earlier file come first.
 
     Each step takes the rows before the earliest time at which a loaded batch ends. No earlier row can follow.
@@ -450,7 +450,7 @@ def _by_time(rows: pa.Table) -> _Run:
     return _Run(rows, order, times[order])
 
 
-def _taken(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
+def _reordered(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
     """Return the rows in this order. Consecutive rows are not copied, and columns with only nulls cost nothing."""
     breaks = np.flatnonzero(np.diff(order) != 1) + 1
     if len(breaks) < _FEW_BREAKS:
@@ -527,11 +527,11 @@ def _conformed(rows: pa.Table, name: str) -> pa.Table:
     SchemaError
         If the columns are not those of table `name`.
     """
-    want = schema.table(name)
-    if rows.column_names != [column.name for column in want.columns]:
+    expected = schema.table(name)
+    if rows.column_names != [column.name for column in expected.columns]:
         raise schema.SchemaError(f"table {name} has columns {', '.join(rows.column_names)}; see schemas/{name}.json")
     columns = []
-    for column in want.columns:
+    for column in expected.columns:
         values: Any = rows[column.name]
         if values.null_count and not column.nullable:
             raise schema.SchemaError(f"table {name}: {column.name} has {values.null_count} nulls")

@@ -38,10 +38,12 @@ def _runs(start: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
 def series(name: str, data: Bytes, offsets: Int64s, null: npt.NDArray[np.bool_]) -> pl.Series:
     """Return the result of `gather` as a string series. Bytes that are not UTF-8 appear as ``\\xNN``."""
     valid = pa.py_buffer(np.packbits(~null, bitorder="little").data)
-    places, text = pa.py_buffer(offsets.data), pa.py_buffer(data.data)
+    offset_buffer, text = pa.py_buffer(offsets.data), pa.py_buffer(data.data)
     if _is_utf8(data, offsets):
-        return pl.Series(name, pa.LargeStringArray.from_buffers(len(null), places, text, valid), pl.String)
-    distinct = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(null), [valid, places, text]).dictionary_encode()
+        return pl.Series(name, pa.LargeStringArray.from_buffers(len(null), offset_buffer, text, valid), pl.String)
+    distinct = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(null), [valid, offset_buffer, text]
+    ).dictionary_encode()
     texts = pa.array([bytes(raw).decode(errors="backslashreplace") for raw in distinct.dictionary.to_numpy(False)])
     return pl.Series(name, pa.DictionaryArray.from_arrays(distinct.indices, texts)).cast(pl.String)
 

@@ -69,16 +69,16 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
     task_kind = schema.enum("tasks", "kind")
     on_android = rows["package"].is_not_null().any()
     is_app = pl.col("uid") % _PER_USER >= _FIRST_APP
-    of_user = (
+    kind_by_user = (
         pl.when(pl.lit(on_android) & is_app)
         .then(pl.lit("app", task_kind))
         .when(pl.lit(on_android) & ~is_app)
         .then(pl.lit("system", task_kind))
         .otherwise(pl.lit("other", task_kind))
     )
-    of_name = kind(pl.col("comm").fill_null(""))
-    is_nameless = (of_name == "other") & (pl.col("uid") == 0).fill_null(False)
-    of_kernel = pl.when(is_nameless).then(pl.lit("kernel", task_kind)).otherwise(of_name)
+    kind_by_name = kind(pl.col("comm").fill_null(""))
+    is_nameless = (kind_by_name == "other") & (pl.col("uid") == 0).fill_null(False)
+    kind_without_cmdline = pl.when(is_nameless).then(pl.lit("kernel", task_kind)).otherwise(kind_by_name)
     serves = pl.col("serves").is_not_null() if "serves" in rows.columns else pl.lit(False)
     started = pl.col("started_ns") + clock_offset_ns if clock_offset_ns is not None else pl.lit(None, pl.Int64)
     table = rows.sort("tid", "started_ns", maintain_order=True).select(
@@ -86,8 +86,8 @@ def listed(rows: pl.DataFrame, clock_offset_ns: int | None = None) -> pl.DataFra
         pl.when(serves)
         .then(pl.lit("server", task_kind))
         .when(pl.col("cmdline").is_null())
-        .then(of_kernel)
-        .otherwise(of_user)
+        .then(kind_without_cmdline)
+        .otherwise(kind_by_user)
         .alias("kind"),
         started.alias("valid_from_ns"),
     )
@@ -133,8 +133,8 @@ class Seen:
         """Add the threads in `rows`, with the columns ts_ns, tid, pid and comm."""
         rows = rows.select(list(_SEEN)).filter(pl.col("tid").is_not_null())
         # Consecutive rows mostly belong to one thread, so one row of each run is enough.
-        here = pl.struct("tid", "comm", "pid")
-        rows = rows.sort("ts_ns", maintain_order=True).filter(here.ne_missing(here.shift()))
+        thread = pl.struct("tid", "comm", "pid")
+        rows = rows.sort("ts_ns", maintain_order=True).filter(thread.ne_missing(thread.shift()))
         self._tids = pl.concat([self._tids, rows["tid"]]).unique()
         pids = pl.concat([self._pids, rows.drop_nulls("pid").select("tid", "comm", "pid")])
         self._pids = pids.unique(["tid", "comm"], keep="first", maintain_order=True)

@@ -29,7 +29,7 @@ _NAME_BYTES = 15  # TASK_COMM_LEN without the NUL
 _ALWAYS = -(1 << 63)
 _IDLE = pl.DataFrame({"tid": [0], "comm": ["<idle>"]}, schema={"tid": pl.Int32, "comm": pl.String})
 
-_ROW = {"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String, "is_born": pl.Boolean}
+_ROW = {"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String, "is_created": pl.Boolean}
 
 
 def versions(
@@ -51,28 +51,28 @@ def versions(
     polars.DataFrame
         `from_ns` is the least Int64 for a name from before the recording.
     """
-    born = _born(events)
-    sightings = pl.concat(
-        [born.drop("parent", "is_thread"), *_names(events), seen.with_columns(is_born=False).select(list(_ROW))]
+    created = _created(events)
+    observed = pl.concat(
+        [created.drop("parent", "is_thread"), *_names(events), seen.with_columns(is_created=False).select(list(_ROW))]
     )
-    rows = sightings.filter((pl.col("tid") != 0) & (pl.col("comm").is_not_null() | pl.col("is_born")))
+    rows = observed.filter((pl.col("tid") != 0) & (pl.col("comm").is_not_null() | pl.col("is_created")))
     rows = rows.sort("ts_ns", "order", maintain_order=True).with_columns(
-        life=pl.col("is_born").cast(pl.Int32).cum_sum().over("tid")
+        lifetime=pl.col("is_created").cast(pl.Int32).cum_sum().over("tid")
     )
-    changed = pl.col("is_born") | pl.col("comm").ne_missing(pl.col("comm").shift().over("tid"))
+    changed = pl.col("is_created") | pl.col("comm").ne_missing(pl.col("comm").shift().over("tid"))
     is_first = pl.col("tid").is_first_distinct()
     rows = rows.filter(changed).with_columns(
-        from_ns=pl.when(is_first & ~pl.col("is_born")).then(_ALWAYS).otherwise("ts_ns")
+        from_ns=pl.when(is_first & ~pl.col("is_created")).then(_ALWAYS).otherwise("ts_ns")
     )
     rest = pl.concat([_IDLE, _saved(seen, cmdlines, tgids)]).unique("tid", keep="first", maintain_order=True)
     rest = rest.join(rows, on="tid", how="anti").with_columns(
-        from_ns=pl.lit(_ALWAYS, pl.Int64), life=pl.lit(0, pl.Int32)
+        from_ns=pl.lit(_ALWAYS, pl.Int64), lifetime=pl.lit(0, pl.Int32)
     )
-    columns = ("tid", "from_ns", "comm", "life")
+    columns = ("tid", "from_ns", "comm", "lifetime")
     named = pl.concat([rows.select(columns), rest.select(columns)])
-    with_pids = named.join(_processes(named, born, tgids), on=["tid", "life"], how="left", maintain_order="left")
+    with_pids = named.join(_processes(named, created, tgids), on=["tid", "lifetime"], how="left", maintain_order="left")
     # Of two names with the same time, the one that was replaced at once comes first.
-    return with_pids.drop("life").sort("tid", "from_ns", maintain_order=True)
+    return with_pids.drop("lifetime").sort("tid", "from_ns", maintain_order=True)
 
 
 def table(versions: pl.DataFrame) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def table(versions: pl.DataFrame) -> pl.DataFrame:
     return schema.complete(rows.drop("from_ns"), "tasks")
 
 
-def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def _created(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Return the threads that were created: the columns of `_ROW`, their parent, and whether they share its process.
 
     The name at creation is used only if later renames were recorded, since a new thread has the name of its parent.
@@ -96,7 +96,7 @@ def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         return events["task_newtask"].select(
             *_when("pid"),
             comm=pl.col("comm") if renamed else comm,
-            is_born=pl.lit(True),
+            is_created=pl.lit(True),
             parent="common_pid",
             is_thread=pl.col("clone_flags").cast(pl.UInt64) & _CLONE_THREAD != 0,
         )
@@ -104,7 +104,7 @@ def _born(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         return events["sched_process_fork"].select(
             *_when("child_pid"),
             comm=pl.col("child_comm") if renamed else comm,
-            is_born=pl.lit(True),
+            is_created=pl.lit(True),
             parent="common_pid",
             is_thread=pl.lit(None, pl.Boolean),
         )
@@ -115,10 +115,10 @@ def _names(events: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
     """Return the names of threads before and after each rename, in this order."""
     if "task_rename" in events:
         rename = events["task_rename"]
-        return [rename.select(*_when("pid"), comm=name, is_born=pl.lit(False)) for name in ("oldcomm", "newcomm")]
+        return [rename.select(*_when("pid"), comm=name, is_created=pl.lit(False)) for name in ("oldcomm", "newcomm")]
     if "sched_process_exec" in events:
         name = pl.col("filename").str.extract("([^/]*)$", 1).str.slice(0, _NAME_BYTES)
-        return [events["sched_process_exec"].select(*_when("pid"), comm=name, is_born=pl.lit(False))]
+        return [events["sched_process_exec"].select(*_when("pid"), comm=name, is_created=pl.lit(False))]
     return []
 
 
@@ -138,32 +138,38 @@ def _saved(seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, 
     )
 
 
-def _processes(named: pl.DataFrame, born: pl.DataFrame, tgids: Mapping[int, int]) -> pl.DataFrame:
-    """Return the process of each lifetime of a thread id: tid, life, pid.
+def _processes(named: pl.DataFrame, created: pl.DataFrame, tgids: Mapping[int, int]) -> pl.DataFrame:
+    """Return the process of each lifetime of a thread id: tid, lifetime, pid.
 
     A thread that was created without CLONE_THREAD is a process of its own. Other threads belong to the process that
     their parent belonged to at that time. The parent may itself have been created during the recording. Saved processes
     apply to the last lifetime.
     """
-    lives = pl.concat([named.select("tid", "life"), born.select("tid", life=pl.lit(0, pl.Int32))]).unique()
-    births = born.sort("ts_ns", "order").with_columns(life=pl.col("tid").cum_count().over("tid").cast(pl.Int32))
-    makers = births.select("ts_ns", parent="tid", parent_life="life")
-    births = births.join_asof(makers, on="ts_ns", by="parent", allow_exact_matches=False, check_sortedness=False)
+    lifetimes = pl.concat(
+        [named.select("tid", "lifetime"), created.select("tid", lifetime=pl.lit(0, pl.Int32))]
+    ).unique()
+    creations = created.sort("ts_ns", "order").with_columns(
+        lifetime=pl.col("tid").cum_count().over("tid").cast(pl.Int32)
+    )
+    earlier = creations.select("ts_ns", parent="tid", parent_lifetime="lifetime")
+    creations = creations.join_asof(earlier, on="ts_ns", by="parent", allow_exact_matches=False, check_sortedness=False)
     saved = pl.DataFrame(
         {"tid": list(tgids), "saved": list(tgids.values())}, schema={"tid": pl.Int32, "saved": pl.Int32}
     )
-    births = births.select("tid", "life", "parent", "is_thread", parent_life=pl.col("parent_life").fill_null(0))
-    parentage = lives.join(births, on=["tid", "life"], how="left").join(saved, on="tid", how="left")
-    is_last = pl.col("life") == pl.col("life").max().over("tid")
+    creations = creations.select(
+        "tid", "lifetime", "parent", "is_thread", parent_lifetime=pl.col("parent_lifetime").fill_null(0)
+    )
+    parentage = lifetimes.join(creations, on=["tid", "lifetime"], how="left").join(saved, on="tid", how="left")
+    is_last = pl.col("lifetime") == pl.col("lifetime").max().over("tid")
     parentage = parentage.with_columns(
         pid=pl.when(pl.col("is_thread").not_()).then("tid").when(is_last & (pl.col("saved") > 0)).then("saved")
     )
     unknown = -1
     while unknown != (unknown := parentage["pid"].null_count()):
-        parents = parentage.select(parent="tid", parent_life="life", parent_pid="pid")
+        parents = parentage.select(parent="tid", parent_lifetime="lifetime", parent_pid="pid")
         parentage = (
-            parentage.join(parents, on=["parent", "parent_life"], how="left")
+            parentage.join(parents, on=["parent", "parent_lifetime"], how="left")
             .with_columns(pid=pl.coalesce("pid", pl.when("is_thread").then("parent_pid")))
             .drop("parent_pid")
         )
-    return parentage.select("tid", "life", "pid")
+    return parentage.select("tid", "lifetime", "pid")

@@ -93,7 +93,7 @@ def test_silence_counts_from_an_hour_on() -> None:
     hour = clock.LEAST_JUMP_NS
     rows = pl.LazyFrame({"ts_ns": [0, hour - 1, 2 * hour - 1, 3 * hour - 2]})
     assert clock._silences(rows, 0, 4 * hour - 2) == ([(hour - 1, 2 * hour - 1), (3 * hour - 2, 4 * hour - 2)], 4)
-    assert clock._both([(0, hour), (2 * hour, 4 * hour)], [(0, hour), (3 * hour + 1, 5 * hour)]) == [(0, hour)]
+    assert clock._intersection([(0, hour), (2 * hour, 4 * hour)], [(0, hour), (3 * hour + 1, 5 * hour)]) == [(0, hour)]
 
 
 def test_cpus_printed_in_turn_are_no_setback(tmp_path: Path) -> None:

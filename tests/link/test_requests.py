@@ -699,7 +699,7 @@ def test_output_waits_for_requests_that_finish_late(monkeypatch):
     events = life(*sorted(steps))
     want = link(events)
     monkeypatch.setattr(spool, "RUN_ROWS", 1000)
-    monkeypatch.setattr(spool, "_merge_steps", None)
+    monkeypatch.setattr(spool, "_merged_runs", None)
     monkeypatch.setattr(linker, "LAG", late)
     for name in ("BATCH", "REQUESTS", "BIOS"):
         monkeypatch.setattr(linker, name, 100)

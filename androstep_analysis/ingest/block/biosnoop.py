@@ -107,10 +107,12 @@ class _Rows:
         diskless = {"dev": rb"", "size": rb"0"}
         cells = (diskless.get(_COLUMNS[name][0].partition(":")[0], rb"[^\t\n]*") for name in names)
         self._diskless = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$\n?")
-        nobody = {"COMM": rb"\??", "PID": rb"0"}
-        cells = (rb"(" + nobody.get(name, rb"[^\t\n]*") + rb")" for name in names)
-        self._nobody = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$")
-        self._unnamed = b"\t".join(b"" if name in nobody else b"\\%d" % number for number, name in enumerate(names, 1))
+        unknown_task = {"COMM": rb"\??", "PID": rb"0"}
+        cells = (rb"(" + unknown_task.get(name, rb"[^\t\n]*") + rb")" for name in names)
+        self._unknown_task = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$")
+        self._unnamed = b"\t".join(
+            b"" if name in unknown_task else b"\\%d" % number for number, name in enumerate(names, 1)
+        )
         self.nr_diskless = 0
         self.nr_lost = 0
         self.nr_restarts = 0
@@ -135,10 +137,10 @@ class _Rows:
         self.nr_lost += sum(map(int, lines.LOST.findall(text)))
         text, restarts = self._header.subn(b"", text)
         self.nr_restarts += restarts
-        for beside in (lines.LOST, lines.NOTE):
-            text = beside.sub(b"", text)
+        for pattern in (lines.LOST, lines.NOTE):
+            text = pattern.sub(b"", text)
         rows = self._line.sub(self._row, lines.without_interrupt(text))
-        rows = self._nobody.sub(self._unnamed, rows)
+        rows = self._unknown_task.sub(self._unnamed, rows)
         rows, count = self._diskless.subn(b"", rows)
         self.nr_diskless += count
         return rows

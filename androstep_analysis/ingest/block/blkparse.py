@@ -64,7 +64,7 @@ def read(source: Source, spool: Spool) -> Staging:
     blkparse 1.2 prints errors without their sign (65531 is -5).
     """
     reader, handle = _reader(spool)
-    torn = reader.read(source.pieces(), lambda: _library().blkparse_text_end(handle))
+    truncated = reader.read(source.pieces(), lambda: _library().blkparse_text_end(handle))
     totals = reader.totals
     first_ns, last_ns = totals.span
     return Staging(
@@ -75,7 +75,7 @@ def read(source: Source, spool: Spool) -> Staging:
         lost_events=totals.lost,
         jumps=totals.setback_times,
         losses=(
-            *torn,
+            *truncated,
             *clock.set_back(totals),
             *wrapped(totals.before_start),
             *skipped(totals.lost),

@@ -89,8 +89,8 @@ def first_members(path: Path) -> list[Path]:
     sets: dict[str, tuple[bool, int, str]] = {}
     for file in directory.iterdir():
         if (member := _MEMBER.fullmatch(file.name)) and wanted in (None, member["base"]) and file.is_file():
-            here = (file.stat().st_size == 0, int(member["cpu"]), file.name)
-            sets[member["base"]] = min(sets.get(member["base"], here), here)
+            rank = (file.stat().st_size == 0, int(member["cpu"]), file.name)
+            sets[member["base"]] = min(sets.get(member["base"], rank), rank)
     return [directory / name for _, (_, _, name) in sorted(sets.items())]
 
 

@@ -248,7 +248,7 @@ def parse(
     hosts = native.Strings()
     repeat_ns = preset.repeat_ns if preset else 0
     reader, handle = _reader(spool, columns, header, repeat_ns, hosts)
-    torn = reader.read(iter(pieces))
+    truncated = reader.read(iter(pieces))
     totals = reader.totals
     first_ns, last_ns = totals.span
     return Staging(
@@ -259,7 +259,7 @@ def parse(
         clock="realtime" if columns.is_realtime else "unknown",
         realtime_offset_ns=0 if columns.is_realtime else None,
         losses=(
-            *torn,
+            *truncated,
             *clock.set_back(totals, is_moved=False),
             *totals.refused[lines.LINES].losses("rows of the table"),
             *_repeated(_library().block_csv_repeats(handle), totals.events, repeat_ns),
@@ -299,8 +299,8 @@ def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
     names = [name.strip().lower() for name in first.split(",")]
     for preset in PRESETS:
         words = [preset.names.get(name, "") for name in names]
-        told, wanted = [word for word in words if word != "-"], {*preset.names.values()} - {"-"}
-        if preset.separator == "," and sorted(told) == sorted(wanted):
+        named, expected = [word for word in words if word != "-"], {*preset.names.values()} - {"-"}
+        if preset.separator == "," and sorted(named) == sorted(expected):
             return Columns(tuple(words), ",", preset.is_realtime, preset.start), preset, _ONE
     rows = head.decode(errors="replace").split("\n")[:-1][:_ROWS]
     for preset in PRESETS:

@@ -42,7 +42,7 @@ def read(source: Source, spool: Spool) -> Staging:
     first, first_handle = _reader(spool, (), has_classes=False)
     first.read(source.pieces())
     reader, handle = _reader(spool, ("block_events",), has_classes=not _library().most_po_later(first_handle))
-    torn = reader.read(source.pieces())
+    truncated = reader.read(source.pieces())
     totals = reader.totals
     first_ns, last_ns = totals.span
     return Staging(
@@ -53,7 +53,7 @@ def read(source: Source, spool: Spool) -> Staging:
         lost_events=totals.lost,
         jumps=totals.setback_times,
         losses=(
-            *torn,
+            *truncated,
             *clock.set_back(totals),
             *blkparse.wrapped(totals.before_start),
             *blkparse.skipped(totals.lost),

@@ -107,9 +107,9 @@ def read(source: Source, spool: Spool) -> Staging:
         for _, queue in queues:
             _pieces(queue, lambda data: int(_native().octf_names(octf, data, len(data))))
         table = Table("block_events", ROWS)
-        torn = sum(_decode(octf, queue, cpu, table, spool) for cpu, queue in queues)
+        leftover = sum(_decode(octf, queue, cpu, table, spool) for cpu, queue in queues)
         spool.append("block_events", table.arrow())
-        return _staging(octf.contents, summary, torn)
+        return _staging(octf.contents, summary, leftover)
     finally:
         _native().octf_free(octf)
 
@@ -160,21 +160,21 @@ def _pieces(queue: Source, step: Callable[[bytes], int]) -> int:
 
     `step` returns how many bytes it has consumed.
     """
-    place = 0
-    while place < queue.size:
-        piece = queue.read(place, PIECE_BYTES)
+    position = 0
+    while position < queue.size:
+        piece = queue.read(position, PIECE_BYTES)
         done = step(piece)
-        place += done
-        if not piece or (len(piece) - done > MESSAGE_BYTES or place + len(piece) - done >= queue.size):
+        position += done
+        if not piece or (len(piece) - done > MESSAGE_BYTES or position + len(piece) - done >= queue.size):
             break
-    return queue.size - place
+    return queue.size - position
 
 
-def _staging(octf: _Octf, summary: _Summary | None, torn: int) -> Staging:
+def _staging(octf: _Octf, summary: _Summary | None, leftover: int) -> Staging:
     events = {name: int(octf.kinds[number]) for number, name in _KINDS.items() if octf.kinds[number]}
     losses = []
-    if torn:
-        losses.append(Loss("torn", torn, f"queues end with {torn} bytes of incomplete events"))
+    if leftover:
+        losses.append(Loss("torn", leftover, f"queues end with {leftover} bytes of incomplete events"))
     if octf.damaged:
         losses.append(Loss("unreadable", int(octf.damaged), f"{octf.damaged} messages cannot be decoded"))
     dropped = summary.dropped if summary is not None else 0

@@ -268,8 +268,8 @@ class _Decoder:
         for number, stream in enumerate(self.streams):
             layout = CLayout.of(stream.layout)
             self._library.ftrace_stream(self.handle, number, ctypes.byref(layout), stream.cpu)
-        room = min(max(_PIECES_BYTES // max(len(self.streams), 1), _SMALLEST_PIECE), _LARGEST_PIECE)
-        self._pieces = [stream.pieces(room) for stream in self.streams]
+        piece_bytes = min(max(_PIECES_BYTES // max(len(self.streams), 1), _SMALLEST_PIECE), _LARGEST_PIECE)
+        self._pieces = [stream.pieces(piece_bytes) for stream in self.streams]
         self._held: list[bytes] = [b""] * len(self.streams)
         self._last = [0] * len(self.streams)
         self.setbacks = 0
@@ -376,8 +376,8 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
     listening = {number: program for number, event in events.items() if (program := _listen(event))}
     programs = (CProgram * max(len(listening), 1))(*listening.values())
     library.ftrace_code(handle, programs, ctypes.byref(CCode()))
-    for place, number in enumerate(listening):
-        library.ftrace_program(handle, number, place)
+    for index, number in enumerate(listening):
+        library.ftrace_program(handle, number, index)
     names = native.Strings()
     rows = np.zeros(_TASK_EVENT_ROWS, _TASK_EVENT)
     buffer = _CTaskEvents(rows.ctypes.data, 0, _TASK_EVENT_ROWS)
@@ -398,10 +398,10 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
         counted.events[event.name if event else f"event {number}"] += count
         counted.unknown += 0 if event else count
     totals = library.ftrace_totals(handle)
-    for place, stream in enumerate(decoder.streams):
-        counted.per_cpu[stream.cpu] += totals[place].records
-        counted.lost += totals[place].lost
-        counted.broken += totals[place].broken
+    for index, stream in enumerate(decoder.streams):
+        counted.per_cpu[stream.cpu] += totals[index].records
+        counted.lost += totals[index].lost
+        counted.broken += totals[index].broken
     counted.per_cpu = +counted.per_cpu
     counted.gaps = _gaps(handle)
     counted.setbacks = decoder.setbacks
@@ -462,8 +462,10 @@ def _task_events(
     common = {"order": "common_order", "ts_ns": "common_ts_ns", "tid": "common_pid"}
     events = {event: frame(kind, {**common, **_TASK_FIELDS[event]}) for event, kind in _TASK_EVENTS.items()}
     seen = frame(_OTHER_EVENT, {"ts_ns": "ts_ns", "order": "order", "tid": "tid", "name": "comm"})
-    others = pl.DataFrame({"tid": tids}, schema={"tid": pl.Int32})
-    return {event: rows for event, rows in events.items() if rows.height}, pl.concat([seen, others], how="diagonal")
+    all_threads = pl.DataFrame({"tid": tids}, schema={"tid": pl.Int32})
+    return {event: rows for event, rows in events.items() if rows.height}, pl.concat(
+        [seen, all_threads], how="diagonal"
+    )
 
 
 # --- second pass: tables -----------------------------------------------------------------------------------------
@@ -483,8 +485,8 @@ def _make_tables(
     decoder = _Decoder(recording, events)
     library, handle = _library(), decoder.handle
     code = Code(wanted, names["comm"].drop_nulls().unique(maintain_order=True).to_list())
-    for number, place in code.places.items():
-        library.ftrace_program(handle, number, place)
+    for number, index in code.places.items():
+        library.ftrace_program(handle, number, index)
     machine = Machine.of(recording.machine, recording.long_bytes)
     calls = Pairs(spool, machine, recording.mounts, recording.narrow, recording.opened)
     versions, held = _versions(names, code)

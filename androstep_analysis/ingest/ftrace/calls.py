@@ -58,7 +58,7 @@ def _call(event: Event) -> list[Do]:
         named = [code(TABLE, "phase", match[1]), Do(What.NAME, "call", value=match[2])]
     else:
         named = [code(TABLE, "phase", event.name[4:]), Do(What.BITS, "number", number(event, "id"))]
-    registers = [Do(What.BITS, f"argument{place}", field) for place, field in enumerate(_arguments(event))]
+    registers = [Do(What.BITS, f"argument{index}", field) for index, field in enumerate(_arguments(event))]
     return [*named, *registers, *_strings(event), Do(What.BITS, "result", number(event, "ret"))]
 
 
@@ -73,15 +73,15 @@ def _arguments(event: Event) -> list[Field]:
     """Return the fields with the arguments of a call, in order."""
     if (array := event.fields.get("args")) is not None and array.is_array:
         size = array.element_bytes
-        places = range(min(array.size_bytes // size, _REGISTERS))
+        indexes = range(min(array.size_bytes // size, _REGISTERS))
         return [
-            replace(array, offset=array.offset + place * size, size_bytes=size, is_array=False, is_signed=False)
-            for place in places
+            replace(array, offset=array.offset + index * size, size_bytes=size, is_array=False, is_signed=False)
+            for index in indexes
         ]
     if event.name.startswith("sys_exit"):
         return []
-    others = (*_COMMON, *_NUMBER_FIELDS)
-    fields = [field for name, field in event.fields.items() if name not in others and not field.is_array]
+    excluded = (*_COMMON, *_NUMBER_FIELDS)
+    fields = [field for name, field in event.fields.items() if name not in excluded and not field.is_array]
     return fields[:_REGISTERS]
 
 

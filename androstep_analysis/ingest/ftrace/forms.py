@@ -59,7 +59,7 @@ def compiled(form: str, table: str) -> ctypes.Array[Step]:
     steps = []
     for number, part in enumerate(_PLACE.split(form)):
         if number % 2:
-            steps.append(_place(part, columns))
+            steps.append(_placeholder(part, columns))
         elif part:
             steps.append(_step("literal", literal=part.encode()))
     return (Step * len(steps))(*steps)
@@ -71,14 +71,14 @@ def _step(
     return Step(_KINDS[kind], column, base, flags, length or len(literal), literal)
 
 
-def _place(place: str, columns: list[str]) -> Step:
-    if place in _PLACES:
-        return _step(_PLACES[place])
-    if place.startswith("?"):
-        return _step("maybe", literal=place[1:].encode())
-    name, _, kind = place.partition(":")
+def _placeholder(text: str, columns: list[str]) -> Step:
+    if text in _PLACES:
+        return _step(_PLACES[text])
+    if text.startswith("?"):
+        return _step("maybe", literal=text[1:].encode())
+    name, _, kind = text.partition(":")
     if name not in columns:
-        raise ValueError(f"{place!r}: no such column")
+        raise ValueError(f"{text!r}: no such column")
     column = columns.index(name)
     required = _REQUIRED if name in ("dev", "ino") else 0
     if kind in _NUMBERS:

@@ -194,7 +194,7 @@ def _type(event: Event, fields: str) -> list[Do]:
     return [Do(What.CHOICE, "status", number(event, fields), choices=types), Do(What.CONSTANT, "nr_blocks", value=1)]
 
 
-def _found(event: Event, fields: str) -> list[Do]:
+def _not_found(event: Event, fields: str) -> list[Do]:
     """Return the steps for an extent that was not found.
 
     The kernel then prints nothing, but the record has stale values.
@@ -210,7 +210,7 @@ def _child(event: Event, fields: str) -> list[Do]:
 _SPECIAL: dict[str, Callable[[Event, str], list[Do]]] = {
     "status": _status,
     "type": _type,
-    "found": _found,
+    "found": _not_found,
     "bdi": lambda event, fields: [Do(What.DEVICE, "dev", text(event, fields))],
     "child": _child,
 }

@@ -77,15 +77,15 @@ class Records:
 
 def records(layout: Layout, pages: bytes) -> Records:
     """Return the records of whole pages."""
-    room = len(pages) // 4  # a record is never shorter
-    start, size, ts = (np.empty(room, np.uint64) for _ in range(3))
+    capacity = len(pages) // 4  # a record is never shorter
+    start, size, ts = (np.empty(capacity, np.uint64) for _ in range(3))
     totals = CTotals()
     count = _library().ftrace_records(
         ctypes.byref(CLayout.of(layout)),
         pages,
         len(pages),
         *(column.ctypes.data for column in (start, size, ts)),
-        room,
+        capacity,
         ctypes.byref(totals),
     )
     return Records(start[:count], size[:count], ts[:count], totals.lost, totals.broken)

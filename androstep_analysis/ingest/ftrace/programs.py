@@ -246,20 +246,20 @@ class Code:
             self._fields.extend(c_field(field) for field in step.fields)
         elif step.choices:
             value, count = len(self._choices), len(step.choices)
-            self._choices.extend(_CChoice(number, self._stands(step, stands)) for number, stands in step.choices)
+            self._choices.extend(_CChoice(number, self._choice_value(step, target)) for number, target in step.choices)
         op = _COp(step.what, columns.index(step.column), count, 0, value)
         op.field, op.other = c_field(step.field), c_field(step.other)
         return op
 
-    def _stands(self, step: Do, stands: int | str) -> int:
-        if isinstance(stands, int):
-            return stands
-        return ord(stands) if step.what == What.FLAGS else self._index[stands]
+    def _choice_value(self, step: Do, target: int | str) -> int:
+        if isinstance(target, int):
+            return target
+        return ord(target) if step.what == What.FLAGS else self._index[target]
 
 
 def _names_in(wanted: Mapping[int, Rows]) -> list[str]:
     steps = [step for rows in wanted.values() for _, steps in rows for step in steps]
-    chosen = [stands for step in steps if step.what != What.FLAGS for _, stands in step.choices]
+    chosen = [target for step in steps if step.what != What.FLAGS for _, target in step.choices]
     return [name for name in (*(step.value for step in steps), *chosen) if isinstance(name, str)]
 
 

@@ -91,8 +91,8 @@ class _Dump(binary.Recording):
         layout = pages.layout(self.header_page, self.big_endian, self.page_bytes, self.long_bytes)
         return [binary.Stream(cpu, layout, partial(self._pages, file)) for cpu, file in sorted(self.files.items())]
 
-    def _pages(self, file: Source, room: int) -> Iterator[bytes]:
-        return file.pieces(max(room // self.page_bytes, 1) * self.page_bytes)
+    def _pages(self, file: Source, piece_bytes: int) -> Iterator[bytes]:
+        return file.pieces(max(piece_bytes // self.page_bytes, 1) * self.page_bytes)
 
 
 def _dump(source: Source) -> _Dump:

@@ -17,7 +17,7 @@ from androstep_analysis.ingest.ftrace.tracedat_file import CPUSTAT, Container, o
 from androstep_analysis.ingest.source import Source, load
 
 _OPTIONS, _TABLE = b"options  \0", b"flyrecord\0"
-_PLACE = struct.Struct("<QQ")
+_LOCATION = struct.Struct("<QQ")
 _SIZE = struct.Struct("<Q")
 _OPTION = struct.Struct("<HI")
 _NAME = re.compile(r"segment-([0-9]{20})\.dat", re.ASCII)
@@ -66,15 +66,15 @@ def join(segments: Sequence[Path], out: Path, *, is_whole: bool) -> None:
     """
     opened = [_opened(path) for path in segments]
     page_bytes, nr_cpus = opened[-1].page_bytes, len(opened[-1].buffers[0].cpus)
-    head, tail = _around_places(opened[-1], is_whole)
-    begin = len(head) + nr_cpus * _PLACE.size + len(tail)
+    head, tail = _around_locations(opened[-1], is_whole)
+    begin = len(head) + nr_cpus * _LOCATION.size + len(tail)
     offset = first = -(-begin // page_bytes) * page_bytes
     blocks = [_blocks(opened, cpu) for cpu in range(nr_cpus)]
     with out.open("wb") as file:
         file.write(head)
         for of_cpu in blocks:
             size = sum(size for _, _, size in of_cpu)
-            file.write(_PLACE.pack(offset, size))
+            file.write(_LOCATION.pack(offset, size))
             offset += size
         file.write(tail + bytes(first - begin))
         for source, start, size in itertools.chain.from_iterable(blocks):
@@ -89,27 +89,27 @@ def _opened(path: Path) -> Container:
     return container
 
 
-def _around_places(container: Container, is_whole: bool) -> tuple[bytes, bytes]:
+def _around_locations(container: Container, is_whole: bool) -> tuple[bytes, bytes]:
     """Return the bytes before and after the table with the locations of each CPU's pages."""
     data = container.source.read(0, min(offset for _, offset, _ in container.buffers[0].cpus))
-    places = data.rindex(_TABLE) + len(_TABLE)
-    options = data.rindex(_OPTIONS, 0, places) + len(_OPTIONS)
-    kept = data[options:places] if is_whole else b"".join(_without_statistics(data[options:places]))
-    end = places + len(container.buffers[0].cpus) * _PLACE.size
+    table_at = data.rindex(_TABLE) + len(_TABLE)
+    options = data.rindex(_OPTIONS, 0, table_at) + len(_OPTIONS)
+    chosen = data[options:table_at] if is_whole else b"".join(_without_statistics(data[options:table_at]))
+    end = table_at + len(container.buffers[0].cpus) * _LOCATION.size
     (clock_bytes,) = _SIZE.unpack_from(data, end)
-    return data[:options] + kept, data[end : end + _SIZE.size + clock_bytes]
+    return data[:options] + chosen, data[end : end + _SIZE.size + clock_bytes]
 
 
 def _without_statistics(options: bytes) -> Iterator[bytes]:
     """Yield the options and their terminator, except the options with counters of a CPU."""
-    place = 0
-    while options[place : place + 2] != b"\0\0":
-        kind, size = _OPTION.unpack_from(options, place)
-        end = place + _OPTION.size + size
+    position = 0
+    while options[position : position + 2] != b"\0\0":
+        kind, size = _OPTION.unpack_from(options, position)
+        end = position + _OPTION.size + size
         if kind != CPUSTAT:
-            yield options[place:end]
-        place = end
-    yield options[place:]
+            yield options[position:end]
+        position = end
+    yield options[position:]
 
 
 def _blocks(containers: Sequence[Container], cpu: int) -> list[tuple[Source, int, int]]:

@@ -52,24 +52,24 @@ class _Part:
 
 def _parts(page: Source) -> Iterator[_Part]:
     for start, end in _PARTS:
-        place = 0
-        while (begin := _search(page, start, place)) is not None:
+        position = 0
+        while (begin := _search(page, start, position)) is not None:
             stop = _search(page, end, begin[1])
             yield _Part(page.part(begin[1], None if stop is None else stop[0]), stop is not None)
             if stop is None:
                 break
-            place = stop[1]
+            position = stop[1]
 
 
-def _search(page: Source, pattern: re.Pattern[bytes], place: int) -> tuple[int, int] | None:
-    """Return begin and end of the first match of `pattern` from `place` on."""
+def _search(page: Source, pattern: re.Pattern[bytes], position: int) -> tuple[int, int] | None:
+    """Return begin and end of the first match of `pattern` from `position` on."""
     while True:
-        data = page.read(place, PIECE_BYTES)
+        data = page.read(position, PIECE_BYTES)
         is_last = len(data) < PIECE_BYTES
         match = pattern.search(data)
         # A match in the last bytes of a piece might extend into the next piece.
         if match is not None and (is_last or match.start() < len(data) - _LONGEST):
-            return place + match.start(), place + match.end()
+            return position + match.start(), position + match.end()
         if is_last:
             return None
-        place += len(data) - _LONGEST
+        position += len(data) - _LONGEST

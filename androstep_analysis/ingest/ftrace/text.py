@@ -124,7 +124,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
     reader = lines.Reader(
         trace.handle, spool, ("block_events", "fs_events", "commands", importance.TABLE), trace.names, True, calls
     )
-    torn = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
+    truncated = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
     totals = reader.totals
     lost_events, lost = _lost(totals)
     first_ns, last_ns = totals.span
@@ -138,7 +138,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
         lost_events=lost_events,
         jumps=totals.setback_times,
         losses=(
-            *torn,
+            *truncated,
             *clock.set_back(totals),
             *lost,
             *totals.refused[lines.LINES].losses("trace events"),

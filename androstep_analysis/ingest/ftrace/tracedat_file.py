@@ -111,12 +111,12 @@ class Container(Recording):
                 streams.append(binary.Stream(cpu, layout, pages))
         return streams
 
-    def _pages(self, page_bytes: int, offset: int, size: int, room: int) -> Iterator[bytes]:
-        step = max(room // page_bytes, 1) * page_bytes
+    def _pages(self, page_bytes: int, offset: int, size: int, piece_bytes: int) -> Iterator[bytes]:
+        step = max(piece_bytes // page_bytes, 1) * page_bytes
         for start in range(0, size, step):
             yield self.source.read(offset + start, min(step, size - start))
 
-    def _unpacked_pages(self, cpu: int, offset: int, size: int, _room: int) -> Iterator[bytes]:
+    def _unpacked_pages(self, cpu: int, offset: int, size: int, _piece_bytes: int) -> Iterator[bytes]:
         """Yield the pages of one CPU chunk by chunk.
 
         The size in the tables of the file excludes the number of chunks.
@@ -214,7 +214,7 @@ def _read_headers(container: Container, words: _Words) -> None:
     _read_formats(container, words)
     words.skip(words.number(4))  # addresses of the kernel's functions
     words.skip(words.number(4))  # formats of trace_printk
-    container.cmdlines_at = words.place
+    container.cmdlines_at = words.position
     container.cmdlines = words.blob(8)
     cpus = words.number(4)
     _read_tables(container, words, "", cpus)
@@ -257,17 +257,17 @@ def _read_sections(container: Container, words: _Words) -> None:
             f"{container.source.name}: compressed with {printable(container.compression)[:20]}; zstd, zlib or none was "
             "expected; convert it with trace-cmd convert --compression none"
         )
-    place = words.number(8)
+    position = words.number(8)
     seen: set[int] = set()
     try:
-        while place and place not in seen:
-            seen.add(place)
-            place = _read_options(container, _section(container, place))
+        while position and position not in seen:
+            seen.add(position)
+            position = _read_options(container, _section(container, position))
     except _Damage as damage:
         message = f"its list of sections is damaged: {damage}; sections were searched for, and CPUs are unknown"
         container.lose("torn", message)
         container.buffers.clear()
-        _search_sections(container, words.place)
+        _search_sections(container, words.position)
 
 
 def _read_options(container: Container, words: _Words) -> int:
@@ -305,28 +305,28 @@ def _read_buffer(container: Container, words: _Words) -> None:
         container.clock = binary.clock_in_use(clock)  # each instance has its own
 
 
-def _search_sections(container: Container, place: int) -> None:
-    """Read all sections from `place` on.
+def _search_sections(container: Container, position: int) -> None:
+    """Read all sections from `position` on.
 
     A damaged file may lack the last list of options, which trace-cmd writes at the end.
     """
-    words = _Words(container.source, place, container.big_endian)
+    words = _Words(container.source, position, container.big_endian)
     while words.left() >= _SECTION_BYTES:
-        place = words.place
+        position = words.position
         kind, flags, _, size = words.number(2), words.number(2), words.number(4), words.number(8)
         if kind == _BUFFER:
-            container.buffers.append(_buffer_at(container, words.place, size, bool(flags & _COMPRESSED)))
+            container.buffers.append(_buffer_at(container, words.position, size, bool(flags & _COMPRESSED)))
         elif kind in _SECTIONS and kind not in container.sections:
             container.sections.add(kind)
-            _SECTIONS[kind](container, _section(container, place))
+            _SECTIONS[kind](container, _section(container, position))
         words.skip(size)
 
 
-def _buffer_at(container: Container, place: int, size: int, is_compressed: bool) -> Buffer:
+def _buffer_at(container: Container, position: int, size: int, is_compressed: bool) -> Buffer:
     """Return the pages in a section without its table of CPUs. They begin at a multiple of the page size."""
     page = container.page_bytes
-    end = min(place + size, container.source.size) if size else container.source.size
-    start = -(-place // page) * page
+    end = min(position + size, container.source.size) if size else container.source.size
+    start = -(-position // page) * page
     places = []
     while start < end:
         places.append((UNKNOWN_CPU, start, end - start))
@@ -338,7 +338,7 @@ def _buffer_at(container: Container, place: int, size: int, is_compressed: bool)
                 break
             packed, _ = words.number(4), words.number(4)
             words.skip(packed)
-        start = -(-words.place // page) * page
+        start = -(-words.position // page) * page
     return Buffer("", page, places, is_compressed)
 
 
@@ -430,9 +430,9 @@ class _Damage(Exception):
 class _Words:
     """Consecutive numbers and strings, up to byte `end`."""
 
-    def __init__(self, data: Source | bytes, place: int, big_endian: bool, end: int | None = None) -> None:
+    def __init__(self, data: Source | bytes, position: int, big_endian: bool, end: int | None = None) -> None:
         size = len(data) if isinstance(data, bytes) else data.size
-        self.place = place
+        self.position = position
         self.big_endian = big_endian
         self._data = data
         self._end = size if end is None else min(end, size)
@@ -440,20 +440,20 @@ class _Words:
         self._window_at = 0
 
     def left(self) -> int:
-        return max(self._end - self.place, 0)
+        return max(self._end - self.position, 0)
 
     def take(self, size: int) -> bytes:
         if size > self.left():
-            raise _Damage(f"{size} bytes were expected at byte {self.place}, and there are {self.left()}")
+            raise _Damage(f"{size} bytes were expected at byte {self.position}, and there are {self.left()}")
         if size > _LARGEST_BLOB:
-            raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at byte {self.place}, not {size}")
+            raise _Damage(f"at most {_LARGEST_BLOB} bytes were expected at byte {self.position}, not {size}")
         taken = self._peek(size)
-        self.place += size
+        self.position += size
         return taken
 
     def skip(self, size: int) -> None:
         """Skip `size` bytes, at most to the end."""
-        self.place += min(size, self.left())
+        self.position += min(size, self.left())
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big" if self.big_endian else "little")
@@ -463,8 +463,8 @@ class _Words:
         raw = self._peek(min(_LONGEST_NAME, self.left()))
         end = raw.find(b"\0")
         if end < 0:
-            raise _Damage(f"the end of a name was expected after byte {self.place}")
-        self.place += end + 1
+            raise _Damage(f"the end of a name was expected after byte {self.position}")
+        self.position += end + 1
         return raw[:end].decode(errors="backslashreplace")
 
     def blob(self, size: int) -> str:
@@ -477,14 +477,14 @@ class _Words:
 
     def expect(self, word: bytes) -> None:
         if self.take(len(word)) != word:
-            raise _Damage(f"{word[:-1].decode()} was expected at byte {self.place - len(word)}")
+            raise _Damage(f"{word[:-1].decode()} was expected at byte {self.position - len(word)}")
 
     def _peek(self, size: int) -> bytes:
         if isinstance(self._data, bytes):
-            return self._data[self.place : self.place + size]
-        start = self.place - self._window_at
+            return self._data[self.position : self.position + size]
+        start = self.position - self._window_at
         if start < 0 or start + size > len(self._window):
-            self._window, self._window_at, start = self._data.read(self.place, max(size, _WINDOW)), self.place, 0
+            self._window, self._window_at, start = self._data.read(self.position, max(size, _WINDOW)), self.position, 0
         return self._window[start : start + size]
 
 

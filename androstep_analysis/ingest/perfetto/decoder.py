@@ -162,13 +162,13 @@ class Decoder:
 
     def _declare(self, actions: Mapping[str, str]) -> None:
         for target, name in enumerate(TABLES, 1):
-            for place, column in enumerate(schema.table(name).columns):
+            for index, column in enumerate(schema.table(name).columns):
                 slot = _library().perfetto_slot(column.name.encode())
                 if slot >= 0:
-                    _library().perfetto_column(self._handle, target, slot, place)
+                    _library().perfetto_column(self._handle, target, slot, index)
         for slot, column_name in (("kernel_dev", "dev"), ("bdi", "dev")):
-            place = [column.name for column in schema.table("fs_events").columns].index(column_name)
-            _library().perfetto_column(self._handle, TABLES.index("fs_events") + 1, _slot(slot), place)
+            index = [column.name for column in schema.table("fs_events").columns].index(column_name)
+            _library().perfetto_column(self._handle, TABLES.index("fs_events") + 1, _slot(slot), index)
         for event, action in actions.items():
             code = schema.table("block_events").column("action").values.index(action)
             roles = fields.block_roles(event)
@@ -252,21 +252,21 @@ class Decoder:
     def _decode(self, data: bytes, flags: int, full: Callable[[], None], other: Callable[[Packet], None]) -> int:
         """Return how many bytes of `data` were consumed."""
         start = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
-        place, used, status = 0, ctypes.c_size_t(), _FULL
+        position, used, status = 0, ctypes.c_size_t(), _FULL
         while status != _DONE:
             status = _library().perfetto_decode(
-                self._handle, start + place, len(data) - place, flags, self._output, used
+                self._handle, start + position, len(data) - position, flags, self._output, used
             )
             self._gather_tasks()
-            for packet in self._packets(memoryview(data)[place:]):
+            for packet in self._packets(memoryview(data)[position:]):
                 if packet.number in (_DEFLATE, _ZSTD):
                     self._read(self._inflated(packet), _IS_INNER, full, other)
                 else:
                     other(packet)
-            place += used.value
+            position += used.value
             if status == _FULL:
                 full()
-        return place
+        return position
 
     def _packets(self, data: memoryview) -> list[Packet]:
         notes = self._notes[: self._output.nr_notes]

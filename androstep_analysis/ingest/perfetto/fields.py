@@ -274,7 +274,7 @@ _EVENT_FIELDS = {
 
 
 def _numbered(runs: _Runs) -> dict[int, str]:
-    return {first + place: name for first, names in runs.items() for place, name in enumerate(names.split())}
+    return {first + index: name for first, names in runs.items() for index, name in enumerate(names.split())}
 
 
 EVENTS = _numbered(_EVENT_NAMES)

@@ -37,42 +37,42 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
 
 def walk(message: memoryview) -> Iterator[tuple[int, Value, int]]:
     """Yield the fields as `fields` does, each with its end offset."""
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
+    position = 0
+    while position < len(message):
+        key, position = _varint(message, position)
         number, kind = key >> 3, key & 7
-        if place < 0 or not number:
+        if position < 0 or not number:
             return
         value: Value
         if kind == 0:
-            value, place = _varint(message, place)
-            if place < 0:
+            value, position = _varint(message, position)
+            if position < 0:
                 return
         elif kind in (1, 5):
-            value = int.from_bytes(message[place : place + (8 if kind == 1 else 4)], "little")
-            place += 8 if kind == 1 else 4
+            value = int.from_bytes(message[position : position + (8 if kind == 1 else 4)], "little")
+            position += 8 if kind == 1 else 4
         elif kind == 2:
-            length, place = _varint(message, place)
-            if place < 0:
+            length, position = _varint(message, position)
+            if position < 0:
                 return
-            value = message[place : place + length]
-            place += length
+            value = message[position : position + length]
+            position += length
         else:
             return
-        if place > len(message):
+        if position > len(message):
             return
-        yield number, value, place
+        yield number, value, position
 
 
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """Return the number at `place` and its end offset, -1 if it is truncated."""
+def _varint(message: memoryview, position: int) -> tuple[int, int]:
+    """Return the number at `position` and its end offset, -1 if it is truncated."""
     value = shift = 0
-    while place < len(message) and shift < 70:
-        byte = message[place]
-        place += 1
+    while position < len(message) and shift < 70:
+        byte = message[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & (1 << 64) - 1, place
+            return value & (1 << 64) - 1, position
         shift += 7
     return 0, -1
 
@@ -250,7 +250,7 @@ class Samples:
 
     def take(self) -> pl.DataFrame:
         """Return the rows so far and clear them."""
-        return _taken(self.rows, "samples", ("ts_ns", "scope", "instance", "counter", "value", "unit"))
+        return _cleared(self.rows, "samples", ("ts_ns", "scope", "instance", "counter", "value", "unit"))
 
 
 @dataclass
@@ -268,14 +268,14 @@ class Readings:
 
     def take(self) -> pl.DataFrame:
         """Return the rows so far and clear them."""
-        return _taken(self.rows, "importance", ("ts_ns", "event", "task", "oom_score_adj"))
+        return _cleared(self.rows, "importance", ("ts_ns", "event", "task", "oom_score_adj"))
 
 
 _MOST_SCORE = 1000
 """OOM_SCORE_ADJ_MAX (include/uapi/linux/oom.h)."""
 
 
-def _taken(rows: list[Any], table: str, names: Sequence[str]) -> pl.DataFrame:
+def _cleared(rows: list[Any], table: str, names: Sequence[str]) -> pl.DataFrame:
     """Return rows with these columns as a table, and clear the list."""
     types = schema.table(table).polars
     frame = pl.DataFrame(rows, schema={name: types[name] for name in names}, orient="row")
@@ -291,15 +291,15 @@ def _counters(number: int, value: Value) -> Iterator[tuple[str, str | None, str,
     elif number == 2 and (counter := VMSTAT.get(_number(singles.get(1, 0)))):
         yield "system", None, f"vmstat.{counter}", _number(singles.get(2, 0)), "count"
     elif number == 3:
-        for place, time in _CPU_TIMES.items():
-            if place in singles:
-                yield "cpu", str(_number(singles.get(1, 0))), f"stat.{time}", _number(singles[place]), "ns"
+        for field_number, time in _CPU_TIMES.items():
+            if field_number in singles:
+                yield "cpu", str(_number(singles.get(1, 0))), f"stat.{time}", _number(singles[field_number]), "ns"
     elif number in _TOTALS:
         yield "system", None, f"stat.{_TOTALS[number]}", _number(value), "count"
     elif number == 13:
-        for place, (name, unit) in _DISK.items():
-            if place in singles:
-                yield "device", _text(singles.get(1, 0)), f"diskstats.{name}", _number(singles[place]), unit
+        for field_number, (name, unit) in _DISK.items():
+            if field_number in singles:
+                yield "device", _text(singles.get(1, 0)), f"diskstats.{name}", _number(singles[field_number]), unit
     elif number == 14 and (counter := _PRESSURE.get(_number(singles.get(1, 0)))):
         yield "system", None, f"pressure.{counter}", _number(singles.get(2, 0)), "ns"
 
@@ -331,8 +331,8 @@ class Recorder:
         for number, value in entries:
             if number == 2:
                 of = _singles(value)
-                for place, name in _LOST.items():
-                    self.cpus[_number(of.get(1, 0))][phase, name] = _number(of.get(place, 0))
+                for field_number, name in _LOST.items():
+                    self.cpus[_number(of.get(1, 0))][phase, name] = _number(of.get(field_number, 0))
             elif number in (6, 7):
                 self.refused.add(_text(value).split("/")[-1])
 

@@ -47,11 +47,11 @@ _NO_EVENTS = ("ftrace_events", "compressed_packets", "zstd_compressed_packets")
 
 def sniff(head: bytes) -> bool:
     """Return whether `head` begins with packets that have only known fields of the right kind."""
-    place = nr_fields = 0
+    position = nr_fields = 0
     for _ in range(_SNIFFED_PACKETS):
-        length, start = _length(head, place)
+        length, start = _length(head, position)
         if start < 0:
-            return nr_fields > 0 and place == len(head)
+            return nr_fields > 0 and position == len(head)
         packet = memoryview(head[start : start + length])
         entries = list(walk(packet))
         if any(number not in (_NUMBERS if isinstance(value, int) else _MESSAGES) for number, value, _ in entries):
@@ -61,17 +61,17 @@ def sniff(head: bytes) -> bool:
             return nr_fields > 0 or (len(head) > _SHORTEST and _begins_message(packet))
         if (entries and entries[-1][2] < length) or (not entries and length):
             return False
-        place = start + length
+        position = start + length
     return nr_fields > 0
 
 
-def _length(head: bytes, place: int) -> tuple[int, int]:
-    """Return the length of the packet at `place` and the offset of its fields; -1 if there is none."""
+def _length(head: bytes, position: int) -> tuple[int, int]:
+    """Return the length of the packet at `position` and the offset of its fields; -1 if there is none."""
     length = 0
-    for shift, byte in enumerate(head[place + 1 : place + 6]):
+    for shift, byte in enumerate(head[position + 1 : position + 6]):
         length |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:
-            return length, place + 2 + shift if head[place] == _PACKET_KEY else -1
+            return length, position + 2 + shift if head[position] == _PACKET_KEY else -1
     return 0, -1
 
 
@@ -197,14 +197,14 @@ class _SecondPass:
     def flush(self) -> None:
         """Pass all settled rows to the spool."""
         settled_ns = self.decoder.totals.settled_ns
-        self._give(settled_ns)
+        self._append_rows(settled_ns)
         for name in ("block_events", "fs_events", "commands", "importance"):
             self._spool.settle(name, settled_ns)
         self._inner.settle("call_events", settled_ns)
 
     def finish(self) -> tuple[Loss, ...]:
         """Pass the remaining rows to the spool, and return the losses of system calls."""
-        self._give(None)
+        self._append_rows(None)
         for table, reader in self._readers.values():
             if reader.rows:
                 self._spool.append(table, reader.take())
@@ -227,7 +227,7 @@ class _SecondPass:
     def _widen(self, first_ns: int, last_ns: int) -> None:
         self.span = (min(first_ns, *self.span), max(last_ns, *self.span)) if self.span else (first_ns, last_ns)
 
-    def _give(self, until_ns: int | None) -> None:
+    def _append_rows(self, until_ns: int | None) -> None:
         for name in self.decoder.tables:
             # A counter event yields many rows, which may fill their table before anything is settled. Frames have
             # another clock than events.

@@ -222,7 +222,7 @@ KERNEL_NAMES_32 = {"sendfile64", "fadvise64_64"}
 OPENING = ("open", "openat", "openat2", "creat", "open_by_handle_at")
 """Calls that return a descriptor of the file that the kernel opens during the call."""
 
-MAKING = ("clone", "clone3", "fork", "vfork")
+CREATING_TASKS = ("clone", "clone3", "fork", "vfork")
 """Calls that create a task. The task starts when the call returns."""
 
 FLAGS_BY_TASK = ("clone3",)
@@ -237,7 +237,7 @@ PAIRING = ("pipe", "pipe2", "socketpair")
 RECEIVING = ("recvmsg", "recvmmsg")
 """Calls that may receive descriptors."""
 
-OTHERS = (*MAKING, *PAIRING)
+OTHERS = (*CREATING_TASKS, *PAIRING)
 """Calls that are known only in part, since their arguments are not all described."""
 
 COMMANDS = {

@@ -49,7 +49,7 @@ _CALLS = (
 """enum file_op, by number. The last two are accesses to mapped memory, derived from page faults."""
 
 _SEEKS = (0, 1)
-_AT_PLACE = (2, 3, 6, 7, 12, 13)
+_WITH_OFFSET = (2, 3, 6, 7, 12, 13)
 _STREAMS = (4, 5)
 _MAPS = (6, 7)
 _OPEN = 8
@@ -153,18 +153,18 @@ def _counts(head: bytes, layout: _Layout) -> tuple[int, int] | None:
         return None
     header = np.frombuffer(head, layout.header, 1)[0]
     files, operations = int(header["files"]), int(header["operations"])
-    is_sound = 0 < files < 1 << 24 and 0 < operations < 1 << 31
+    is_plausible = 0 < files < 1 << 24 and 0 < operations < 1 << 31
     return (
         (files, operations)
-        if is_sound and ("version" not in (layout.header.names or ()) or header["version"] == 2)
+        if is_plausible and ("version" not in (layout.header.names or ()) or header["version"] == 2)
         else None
     )
 
 
 def _rows(data: bytes, start: int, dtype: np.dtype[np.void], count: int) -> npt.NDArray[np.void]:
     """Return up to `count` rows, as many as `data` holds."""
-    there = max(0, min(count, (len(data) - start) // dtype.itemsize))
-    return np.frombuffer(data, dtype, there, start) if there else np.empty(0, dtype)
+    available = max(0, min(count, (len(data) - start) // dtype.itemsize))
+    return np.frombuffer(data, dtype, available, start) if available else np.empty(0, dtype)
 
 
 def read(source: Source, spool: Spool) -> Staging:
@@ -241,10 +241,10 @@ def _files(files: npt.NDArray[np.void], source: Source, names: list[str]) -> pl.
     """Return number, path and size of each file in a workload."""
     stem = _WORKLOAD.sub("", source.path.name)
     numbers = files["file"].astype(np.int64).tolist()
-    places = files["name"].astype(np.int64).tolist() if "name" in (files.dtype.names or ()) else [-1] * len(files)
+    name_indexes = files["name"].astype(np.int64).tolist() if "name" in (files.dtype.names or ()) else [-1] * len(files)
     paths = [
-        names[place] if 0 <= place < len(names) else f"{stem}/ioshark.{number}"
-        for number, place in zip(numbers, places, strict=True)
+        names[index] if 0 <= index < len(names) else f"{stem}/ioshark.{number}"
+        for number, index in zip(numbers, name_indexes, strict=True)
     ]
     sizes = files["size"].astype(np.uint64).view(np.int64)
     return pl.DataFrame(
@@ -276,8 +276,8 @@ def _table(operations: npt.NDArray[np.void], lines: npt.NDArray[np.int64], files
         ts_ns=pl.col("us") * _US_NS,
         call=number.replace_strict(dict(enumerate(_CALLS)), return_dtype=pl.String),
         state=pl.lit("whole", schema.enum("syscalls", "state")),
-        offset_bytes=pl.when(number.is_in(_SEEKS + _AT_PLACE)).then("first"),
-        bytes=pl.when(number.is_in(_AT_PLACE)).then("second").when(number.is_in(_STREAMS)).then("first"),
+        offset_bytes=pl.when(number.is_in(_SEEKS + _WITH_OFFSET)).then("first"),
+        bytes=pl.when(number.is_in(_WITH_OFFSET)).then("second").when(number.is_in(_STREAMS)).then("first"),
         request=request,
         flags=pl.when(number == _OPEN).then(_open_flags(low)),
         mode=pl.when((number == _OPEN) & (high < 1 << 16)).then(high).cast(pl.Int32),

@@ -255,5 +255,5 @@ def names(machine: str) -> list[str | None]:
     Unused numbers are None. The list is empty for other machines.
     """
     runs = _NAMES.get(machine, {})
-    by_number = {first + place: name for first, run in runs.items() for place, name in enumerate(run.split())}
+    by_number = {first + offset: name for first, run in runs.items() for offset, name in enumerate(run.split())}
     return [by_number.get(number) for number in range(max(by_number, default=-1) + 1)]

@@ -37,8 +37,8 @@ def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, comman
     except those that exec closes.
     """
     inherited = listed.filter(pl.col("pid").eq_missing(recorder), (pl.col("flags").fill_null(0) & _CLOEXEC) == 0)
-    others = listed.filter(pl.col("pid").ne_missing(recorder), pl.col("pid").ne_missing(command))
-    descriptors = pl.concat([inherited.with_columns(pid=pl.lit(command, pl.Int32)), others]).drop_nulls(
+    own = listed.filter(pl.col("pid").ne_missing(recorder), pl.col("pid").ne_missing(command))
+    descriptors = pl.concat([inherited.with_columns(pid=pl.lit(command, pl.Int32)), own]).drop_nulls(
         ["pid", "fd", "path"]
     )
     is_file = pl.col("fd") >= 0
@@ -49,14 +49,16 @@ def rows(listed: pl.DataFrame, machine: str | None, recorder: int | None, comman
         "pid", "mode", "dev", "ino", call=pl.lit("openat"), result=pl.col("fd"), result_path=path, flags=flags
     )
     is_alone = ((pl.col("mode") & _TYPE_BITS) == stat.S_IFREG) & ~pl.struct("dev", "ino").is_duplicated()
-    moved = descriptors.filter(is_file, pl.col("position") > 0, is_alone).select(
+    positions = descriptors.filter(is_file, pl.col("position") > 0, is_alone).select(
         "pid", "fd", call=pl.lit("lseek"), result=pl.col("position"), request=pl.lit("SEEK_SET")
     )
-    stood = descriptors.filter(pl.col("fd") == _WORKING_DIRECTORY).select(
+    working_directories = descriptors.filter(pl.col("fd") == _WORKING_DIRECTORY).select(
         "pid", "path", call=pl.lit("chdir"), result=pl.lit(0, pl.Int64)
     )
     types = schema.table("syscalls").polars
-    parts = [part.cast({name: types[name] for name in part.columns}) for part in (opened, moved, stood)]
+    parts = [
+        part.cast({name: types[name] for name in part.columns}) for part in (opened, positions, working_directories)
+    ]
     all_rows = pl.concat(parts, how="diagonal").with_columns(
         tid=pl.col("pid"), state=pl.lit("resumed").cast(types["state"])
     )

@@ -213,7 +213,7 @@ class _Knowledge:
             (ctypes.c_uint32 * max(len(numbers), 1))(*numbers),
         )
         devs = (ctypes.c_uint32 * max(len(mounts), 1))(*mounts)
-        texts = [self.names.add(place.rstrip("/").encode()) for place in mounts.values()]
+        texts = [self.names.add(mount_point.rstrip("/").encode()) for mount_point in mounts.values()]
         points = (ctypes.c_uint32 * max(len(mounts), 1))(*texts)
         self._mount_arrays = (devs, points)
         self.c = _CKnowledge(
@@ -232,7 +232,7 @@ class _Knowledge:
     def _call(self, number: int, name: str) -> _Call:
         first = len(self._steps)
         self._steps += self._arguments(name)
-        flags = _OPENS * (name in arguments.OPENING) | _MAKES * (name in arguments.MAKING)
+        flags = _OPENS * (name in arguments.OPENING) | _MAKES * (name in arguments.CREATING_TASKS)
         flags |= _NO_RETURN * (name in arguments.NEVER_RETURNING)
         flags |= _FLAGS_BY_TASK * (name in arguments.FLAGS_BY_TASK)
         flags |= _PAIR * (name in arguments.PAIRING) | _RECEIVES * (name in arguments.RECEIVING)

@@ -38,10 +38,10 @@ from androstep_analysis.ingest.staging import Staging
 
 _CALLS: Final = {"R": "read", "W": "write", "O": "open", "S": "fsync", "F": "fsync", "G": "getattr", "C": "commit"}
 
-_OF_FILES: Final = ("TIME", "COMM", "PID", "T", "BYTES", "OFF_KB", "LAT(ms)", "FILENAME")
-_OF_VFS: Final = ("TIME(s)", "COMM", "TID", "D", "BYTES", "LAT(ms)", "FILENAME")
-_OLD_OF_VFS: Final = ("TIME(s)", "COMM", "PID", "D", "BYTES", "LAT(ms)", "FILENAME")
-_HEADERS: Final = [" ".join(names) for names in (_OF_FILES, _OF_VFS, _OLD_OF_VFS)]
+_FILE_COLUMNS: Final = ("TIME", "COMM", "PID", "T", "BYTES", "OFF_KB", "LAT(ms)", "FILENAME")
+_VFS_COLUMNS: Final = ("TIME(s)", "COMM", "TID", "D", "BYTES", "LAT(ms)", "FILENAME")
+_OLD_VFS_COLUMNS: Final = ("TIME(s)", "COMM", "PID", "D", "BYTES", "LAT(ms)", "FILENAME")
+_HEADERS: Final = [" ".join(names) for names in (_FILE_COLUMNS, _VFS_COLUMNS, _OLD_VFS_COLUMNS)]
 _CSV: Final = re.compile(r"ENDTIME_([un])s,TASK,PID,TYPE,BYTES,OFFSET_b,LATENCY_us,FILE")
 
 _COMM: Final = r"(?P<comm>\S(?:.*?\S)??)"
@@ -80,9 +80,9 @@ def _kind(head: bytes) -> str | None:
     """Return the pattern for the rows of a list with this head; None if it is not such a list."""
     for line in head.decode(errors="replace").splitlines()[:_HEAD_LINES]:
         names = tuple(line.split())
-        if names == _OF_FILES or re.match(_FILE_ROW, line):
+        if names == _FILE_COLUMNS or re.match(_FILE_ROW, line):
             return _FILE_ROW
-        if names in (_OF_VFS, _OLD_OF_VFS) or re.match(_VFS_ROW, line):
+        if names in (_VFS_COLUMNS, _OLD_VFS_COLUMNS) or re.match(_VFS_ROW, line):
             return _VFS_ROW
         if _CSV.fullmatch(line.strip()):
             return _CSV_ROW
@@ -139,14 +139,14 @@ class _List:
     def _refuse(self, texts: pl.Series) -> None:
         """Count the lines that are neither calls nor messages of the tools."""
         names = texts.str.strip_chars().str.replace_all(r"\s+", " ")
-        is_beside = names.is_in(_HEADERS) | names.str.contains(_CSV.pattern)
+        is_message = names.is_in(_HEADERS) | names.str.contains(_CSV.pattern)
         for pattern in (lines.NOTE, lines.LOST):
-            is_beside |= texts.str.contains(pattern.pattern.decode())
+            is_message |= texts.str.contains(pattern.pattern.decode())
         self._headers += names.filter(names.is_in(_HEADERS)).len()
-        strange = texts.filter(~is_beside)
-        self._unreadable += strange.len()
-        if strange.len() and not self._first_unreadable:
-            self._first_unreadable = strange[0][:_QUOTED]
+        unreadable = texts.filter(~is_message)
+        self._unreadable += unreadable.len()
+        if unreadable.len() and not self._first_unreadable:
+            self._first_unreadable = unreadable[0][:_QUOTED]
 
     def _calls(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return columns of table `syscalls`."""

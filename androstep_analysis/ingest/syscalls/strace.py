@@ -175,21 +175,21 @@ class _Log:
             _native().strace_free(handle)
 
     def _decode(self, source: Source, handle: int) -> None:
-        place, size = 0, PIECE_BYTES
-        while place < source.size:
-            piece = source.read(place, size)
-            is_last = place + len(piece) >= source.size
+        position, size = 0, PIECE_BYTES
+        while position < source.size:
+            piece = source.read(position, size)
+            is_last = position + len(piece) >= source.size
             start, done = np.frombuffer(piece, np.uint8).ctypes.data, 0
             while True:
                 done += _native().strace_decode(handle, start + done, len(piece) - done, is_last, self._table.pointer)
                 if done == len(piece) or self._table.capacity - self._table.rows >= _ROWS_OF_A_LINE:
                     break
                 self._flush(handle)
-            place += done
+            position += done
             size = PIECE_BYTES
             if not done and (len(piece) >= LINE_BYTES or not piece):
                 self._counts["overlong"] += 1
-                place = _next_line(source, place + len(piece))
+                position = _next_line(source, position + len(piece))
             elif not done:
                 size = 2 * len(piece)
 
@@ -281,14 +281,14 @@ def _without(rows: pa.Table, left_out: npt.NDArray[np.int64]) -> pa.Table:
     return pa.concat_tables([rows.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)])
 
 
-def _next_line(source: Source, place: int) -> int:
-    """Return the offset of the next line after `place`."""
-    while piece := source.read(place, PIECE_BYTES):
+def _next_line(source: Source, position: int) -> int:
+    """Return the offset of the next line after `position`."""
+    while piece := source.read(position, PIECE_BYTES):
         newline = piece.find(b"\n")
         if newline >= 0:
-            return place + newline + 1
-        place += len(piece)
-    return place
+            return position + newline + 1
+        position += len(piece)
+    return position
 
 
 def _clock(head: bytes) -> str:
@@ -325,20 +325,20 @@ def _table(threads: pl.DataFrame) -> pl.DataFrame:
     merged = threads.group_by("tid").agg(
         pl.col("kind").max(), pl.col("parent").drop_nulls().first(), pl.col("comm").drop_nulls().first()
     )
-    makers = {tid: (kind, parent) for tid, kind, parent, _ in merged.rows()}
-    pids = [_process(tid, makers) for tid in merged["tid"].to_list()]
+    parents = {tid: (kind, parent) for tid, kind, parent, _ in merged.rows()}
+    pids = [_process(tid, parents) for tid in merged["tid"].to_list()]
     table = merged.select("tid", "comm", tasks.kind(pl.col("comm").fill_null(""))).with_columns(
         pid=pl.Series(pids, dtype=pl.Int32)
     )
     return schema.complete(table.sort("tid"), "tasks")
 
 
-def _process(tid: int, makers: dict[int, tuple[int, int | None]]) -> int | None:
+def _process(tid: int, parents: dict[int, tuple[int, int | None]]) -> int | None:
     """Return the process of thread `tid`; None if the log does not contain it."""
     seen = set()
     while tid not in seen:
         seen.add(tid)
-        kind, parent = makers.get(tid, (0, None))
+        kind, parent = parents.get(tid, (0, None))
         if kind == _PROCESS:
             return tid
         if kind != _THREAD or parent is None:
