@@ -65,7 +65,7 @@ class Capture:
     def __reduce__(self) -> tuple[Callable[..., Capture], tuple[Any, ...]]:
         if self.opened_by is None:
             raise TypeError(
-                f"{self.title}: only a whole capture is pickled, by its path; cut it where it is opened again"
+                f"{self.title}: only a whole capture can be pickled (by its path); call window() after unpickling"
             )
         return self.opened_by
 

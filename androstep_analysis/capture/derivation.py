@@ -215,10 +215,10 @@ def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
     if image.device is not None:
         dev = units.parse_dev(image.device)
         if dev not in seen["part_dev"]:
-            raise InputError(f"{image.path}: said to be of device {image.device}, but the trace has {listed}")
+            raise InputError(f"{image.path}: stated to be of device {image.device}, but the trace has {listed}")
         return dev
     if seen.height != 1:
-        raise InputError(f"{image.path}: whose image is it? The trace has {listed}; name one with --device MAJ:MIN")
+        raise InputError(f"{image.path}: ambiguous device, as the trace has {listed}; name one with --device MAJ:MIN")
     return int(seen["part_dev"][0])
 
 
@@ -241,7 +241,7 @@ def _losses_of_names(names: entries.Entries | None, files: pl.LazyFrame) -> list
     if names is None:
         return []
     count = contradicted(files.collect())
-    message = f"{count} files have other names by the trace's events than by fanotify; they are given none"
+    message = f"{count} files have different names in the trace's events and from fanotify; neither name is used"
     return [*names.losses, *([Loss("contradicted", count, message, ())] if count else [])]
 
 

@@ -16,21 +16,21 @@ def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events
     if not counts["count"]:
         return "There are no requests."
     if not counts["issued"] and not counts["completed"]:
-        return f"Numbers are of all requests seen, {_amount(counts, '')}: no issue and no completion is recorded."
-    said = f"Numbers are of the requests that reached a device, {_amount(counts, '')}."
+        return f"All numbers count the requests seen, {_amount(counts, '')}. No issues or completions are recorded."
+    said = f"All numbers count the requests that reached a device, {_amount(counts, '')}."
     open_, unissued = counts["count"] - counts["completed"], counts["count"] - counts["issued"]
     if not counts["completed"]:
-        said += " No completion is recorded, so no time that a device took."
+        said += " No completions are recorded, so that device times are unknown."
     elif open_:
         share = quantities.per_cent(counts["completed"] / counts["count"])
         said += (
-            f" {_amount(counts, 'completed')} of them ({share}) completed within the recording, and times"
-            f" are of those; of {open_:,} no completion is recorded{_why(losses, lost_events, 'ended')}."
+            f" {_amount(counts, 'completed')} of them ({share}) completed within the recording, and times count only"
+            f" these. No completion is recorded for {open_:,}{_why(losses, lost_events, 'ended')}."
         )
     if counts["issued"] and unissued:
-        said += f" Of {unissued:,} no issue is recorded{_why(losses, lost_events, 'began')}."
+        said += f" No issue is recorded for {unissued:,}{_why(losses, lost_events, 'began')}."
     if counts["queued"]:
-        said += f" In no number: {_amount(counts, 'queued')} queued, of which neither issue nor completion is recorded."
+        said += f" Not counted: {_amount(counts, 'queued')} queued, without a recorded issue or completion."
     return said
 
 
@@ -49,8 +49,8 @@ def is_whole(counts: Mapping[str, int]) -> bool:
 def _why(losses: Sequence[Loss], lost_events: int, edge: str) -> str:
     """Return the reason for missing issues or completions, as far as the losses show it."""
     if lost_events or any(loss.kind in _OF_EVENTS for loss in losses):
-        return " (it may be in what was lost)"
-    return f" (no file tells of a loss: they were under way when the recording {edge}, or it leaves such events out)"
+        return " (it may be among the lost events)"
+    return f" (no loss is recorded: they were in flight when the recording {edge}, or such events were not recorded)"
 
 
 def _amount(counts: Mapping[str, int], part: str) -> str:

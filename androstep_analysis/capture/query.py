@@ -33,14 +33,14 @@ def answer(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
     _refuse_files(query)
     first = _FIRST.match(query)
     if first is None or first[1].lower() not in _QUERIES:
-        raise InputError(f"the query has to begin with one of {', '.join(_QUERIES)}: tables are asked, not changed")
+        raise InputError(f"the query must begin with one of {', '.join(_QUERIES)}; it can only read tables")
     try:
         asked = {name: table.with_columns(cs.enum().cast(pl.String)) for name, table in tables.items()}
         with pl.SQLContext(asked) as context:
             found = context.execute(query).with_columns(cs.decimal().cast(pl.Float64))
             return found.collect(engine="streaming")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError(f"the query has no answer: {_reason(error)}; {_there_are(query, tables)}") from None
+        raise InputError(f"the query failed: {_reason(error)}; {_there_are(query, tables)}") from None
 
 
 def _refuse_files(query: str) -> None:
@@ -51,7 +51,7 @@ def _refuse_files(query: str) -> None:
     """
     for word in _READING.findall(query):
         if word.lower() not in {column.name for name in schema.names() for column in schema.table(name).columns}:
-            raise InputError(f"{word}: a query is answered from the capture's tables and reads no file; leave it out")
+            raise InputError(f"{word}: a query cannot read files; use only the capture's tables")
 
 
 def _reason(error: Exception) -> str:

@@ -68,11 +68,11 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
 def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
     """Return the losses that the recorder counted in addition to those visible in its files."""
     if described.lost_events is None:
-        message = "iotrace was killed; nobody knows how many events were lost"
+        message = "iotrace was killed; the number of lost events is unknown"
         warnings.warn(message, LossWarning, stacklevel=4)
         return (Loss("uncounted", 1, message),)
     more = described.lost_events - staging.lost_events
-    message = f"{more} more events were lost than the trace itself shows, by the recorder's count"
+    message = f"the recorder counted {more} more lost events than its trace shows"
     return (Loss("missing", more, message),) if more > 0 else ()
 
 

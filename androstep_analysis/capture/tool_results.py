@@ -92,8 +92,8 @@ def _in_clock(results: Results, clock: str, realtime_offset_ns: int | None) -> d
         shift = results.realtime_offset_ns - realtime_offset_ns
     else:
         raise InputError(
-            f"the trace's clock is {clock} and that of the results {results.clock}, and nothing tells how they lie to "
-            "each other; ingest them apart"
+            f"the trace's clock is {clock} and that of the results {results.clock}, and their offset is unknown; "
+            "ingest them separately"
         )
     times = ("ts_ns", "end_ns")
     return {

@@ -58,4 +58,4 @@ def plain(answer: Any) -> Any:
         return [plain(value) for value in answer]
     if answer is None or isinstance(answer, bool | int):
         return answer
-    raise TypeError(f"{type(answer).__name__} has no JSON")
+    raise TypeError(f"{type(answer).__name__} cannot be written as JSON")

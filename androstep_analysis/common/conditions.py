@@ -63,9 +63,9 @@ def parse(text: str) -> Condition:
     """Parse a condition; raise `InputError` if `text` is not one."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise InputError(f"{text!r} is no condition; write COLUMN=VALUE, or one of != >= <= > < between them")
+        raise InputError(f"{text!r} is not a condition; write COLUMN=VALUE, or != >= <= > < in place of =")
     if not text.isascii() and text != text.encode(errors="replace").decode():
-        raise InputError(f"{text!r} is no UTF-8, and the texts of tables are")
+        raise InputError(f"{text!r} is not valid UTF-8; write the value in UTF-8")
     return Condition(*match.groups())
 
 

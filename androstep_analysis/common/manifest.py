@@ -134,7 +134,7 @@ def read(directory: Path) -> Manifest:
         raise InputError(f"{directory}: no such directory; give one that `androstep ingest` made")
     if not files.is_regular(path):
         raise InputError(
-            f"{directory}: a directory without {FILE_NAME} is no capture; make one with `androstep ingest`"
+            f"{directory}: a directory without {FILE_NAME} is not a capture; make one with `androstep ingest`"
         )
     try:
         raw = json.loads(files.read_text(path))
@@ -183,7 +183,7 @@ def _source(row: dict[str, Any]) -> Source:
     if not re.fullmatch("[0-9a-f]{64}", source.sha256):
         raise ValueError(f"source {source.path!r} has no sha256 of 64 hex digits")
     if b"\0" in os.fsencode(source.path):
-        raise ValueError(f"source {source.path!r} has a NUL byte, which no path has")
+        raise ValueError(f"source {source.path!r} has a NUL byte, which is invalid in a path")
     _integer(source.bytes)
     _optional(units.parse_dev, source.dev)
     return source
@@ -198,13 +198,13 @@ def _extents(names: Iterable[str]) -> tuple[str, ...]:
 
 def _events(names: Any) -> tuple[str, ...]:
     if type(names) is not list or any(type(name) is not str for name in names):
-        raise TypeError(f"events {names!r} are no list of names")
+        raise TypeError(f"events {names!r} is not a list of names")
     return tuple(names)
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
@@ -219,10 +219,10 @@ def _device(row: dict[str, Any]) -> dict[str, Any]:
 def _mount(row: dict[str, Any]) -> dict[str, Any]:
     units.parse_dev(row["dev"])
     if type(row["path"]) is not str:
-        raise TypeError(f"mount path {row['path']!r} is no text")
+        raise TypeError(f"mount path {row['path']!r} is not a string")
     size = row.get("block_bytes")
     if size is not None and (type(size) is not int or not 512 <= size <= 1 << 30):
-        raise TypeError(f"block size {size!r} is no number of bytes")
+        raise TypeError(f"block size {size!r} is not a valid number of bytes")
     return dict(row)
 
 
@@ -235,7 +235,7 @@ def _fact(name: str, value: Any) -> Any:
 
 def _integer(value: Any) -> int:
     if type(value) is not int or abs(value) >= 1 << 63:
-        raise TypeError(f"{value!r} is no 64-bit integer")
+        raise TypeError(f"{value!r} is not a 64-bit integer")
     return value
 
 
@@ -276,7 +276,7 @@ def locate(source: Source, directory: Path) -> Path:
         return path
     inside = (directory / path).resolve()
     if not inside.is_relative_to(directory.resolve()):
-        raise InputError(f"{directory / FILE_NAME}: source {source.path!r} lies outside of the capture")
+        raise InputError(f"{directory / FILE_NAME}: source {source.path!r} is outside of the capture")
     return inside
 
 

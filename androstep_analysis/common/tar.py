@@ -54,7 +54,7 @@ class Tar:
         while (member := self._tar.next()) is not None:
             self._tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps every member
             if member.offset <= last:
-                raise tarfile.ReadError("a size less than nothing")
+                raise tarfile.ReadError("a negative size")
             last = member.offset
             yield member
 

@@ -42,7 +42,7 @@ def parse_dev(text: str) -> int:
     """Return the `dev` column value of ``MAJ:MIN`` or ``MAJ,MIN``; `ValueError` for other text."""
     match = re.fullmatch(r"([0-9]{1,4})[:,]([0-9]{1,7})", text)
     if match is None or int(match[1]) >= 1 << 12 or int(match[2]) >= 1 << MINOR_BITS:
-        raise ValueError(f"{text!r} is no device number; write MAJOR:MINOR, for example 259:13")
+        raise ValueError(f"{text!r} is not a device number; write MAJOR:MINOR, for example 259:13")
     return dev(int(match[1]), int(match[2]))
 
 

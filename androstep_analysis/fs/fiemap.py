@@ -196,9 +196,12 @@ def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
     reasons = {
         "unallocated": (has(UNKNOWN | DELALLOC) | sector.is_null(), "are dirty in memory and had no blocks yet"),
         "inline": (has(INLINE), "lie in the inodes, whose sectors are shared with other files"),
-        "encoded": (encoded, "are compressed: how many sectors they take is not told"),
+        "encoded": (encoded, "are compressed, so that the number of their sectors is unknown"),
         "shared": (has(SHARED | NOT_ALIGNED | TAIL), "share their blocks with other files"),
-        "unowned": (pl.col("mode").is_null(), "belong to files that changed hands or whose record is lost"),
+        "unowned": (
+            pl.col("mode").is_null(),
+            "belong to inodes that were reused during the listing, or whose record is lost",
+        ),
     }
     reason = pl.coalesce(*(pl.when(holds).then(pl.lit(name)) for name, (holds, _) in reasons.items()))
     sorted_out = rows.with_columns(reason=reason)
@@ -210,7 +213,7 @@ def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
         if name in counts
     ]
     if overlapping:
-        message = f"{overlapping} extents lie where others do, or changed hands meanwhile; they are not in the map"
+        message = f"{overlapping} extents overlap others (blocks reused during the listing); they are not in the map"
         losses.append(Loss("overlapping", overlapping, message))
     return clear, tuple(losses)
 

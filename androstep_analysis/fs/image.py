@@ -71,7 +71,7 @@ class Image:
         """Yield a loss if the file is shorter than its filesystem of `nr_bytes`."""
         missing = nr_bytes - self.nr_bytes
         if missing > 0:
-            message = f"the image ends {missing} bytes before its filesystem; they were read as zeros"
+            message = f"the image is {missing} bytes shorter than its filesystem; these were read as zeros"
             yield Loss("torn", missing, message)
 
 
@@ -172,13 +172,13 @@ def _unpack(source: Path, compression: str, target: Path) -> None:
                     room -= len(chunk)
                     if room < 0:
                         raise InputError(
-                            f"{source}: unpacks to more than {target.parent} has room for; let TMPDIR name a "
+                            f"{source}: unpacks to more than the free space in {target.parent}; set TMPDIR to a "
                             "directory on a larger disk"
                         )
                     out.write(chunk)
         except (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException) as error:
             raise InputError(
-                f"{source}: the {compression} data end or break after {out.tell()} unpacked bytes, where the rest of"
-                f" the image was expected ({error}); copy the file again"
+                f"{source}: the {compression} data are truncated or damaged after {out.tell()} unpacked bytes"
+                f" ({error}); copy the file again"
             ) from error
         out.truncate()

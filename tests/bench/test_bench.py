@@ -849,7 +849,7 @@ BLKPARSE = """\
 
 def test_results_beside_a_trace(recorded: Path, tmp_path: Path) -> None:
     trace, result = written(tmp_path, BLKPARSE, "trace.txt"), written(tmp_path, OF_FILES)
-    with pytest.raises(InputError, match="nothing tells how they lie to each other; ingest them apart"):
+    with pytest.raises(InputError, match="their offset is unknown; ingest them separately"):
         androstep.create([trace, recorded], tmp_path / "no")
     assert not (tmp_path / "no").exists()
     both = androstep.create([trace, result], tmp_path / "both")

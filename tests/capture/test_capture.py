@@ -136,24 +136,24 @@ DISK = {"dev": "8:0", "name": "sda", "parent": None, "start_sector": 0, "nr_sect
         (top(sources=[{}]), "not a manifest"),
         (top(facts={"device": {"a": "b"}}), "fact 'device' is .*, not of type str"),
         (top(facts={"sdk": "34"}), "fact 'sdk' is '34', not of type int"),
-        (top(lost_events="many"), "'many' is no 64-bit integer"),
-        (top(realtime_offset_ns=10**30), "is no 64-bit integer"),
-        (top(realtime_offset_ns=1.5), "is no 64-bit integer"),
+        (top(lost_events="many"), "'many' is not a 64-bit integer"),
+        (top(realtime_offset_ns=10**30), "is not a 64-bit integer"),
+        (top(realtime_offset_ns=1.5), "is not a 64-bit integer"),
         (top(devices=[{"dev": "8:0"}]), "start_sector"),
-        (top(devices=[{**DISK, "dev": "sda"}]), "'sda' is no device number"),
-        (top(devices=[{**DISK, "dev": "9999999:0"}]), "'9999999:0' is no device number"),
-        (top(devices=[{**DISK, "parent": "disk"}]), "'disk' is no device number"),
-        (top(devices=[{**DISK, "nr_sectors": None}]), "is no 64-bit integer"),
+        (top(devices=[{**DISK, "dev": "sda"}]), "'sda' is not a device number"),
+        (top(devices=[{**DISK, "dev": "9999999:0"}]), "'9999999:0' is not a device number"),
+        (top(devices=[{**DISK, "parent": "disk"}]), "'disk' is not a device number"),
+        (top(devices=[{**DISK, "nr_sectors": None}]), "is not a 64-bit integer"),
         (top(mounts=[7]), "not a manifest"),
-        (top(events="ext4_free_inode"), "no list of names"),
-        (top(events=[7]), "no list of names"),
+        (top(events="ext4_free_inode"), "not a list of names"),
+        (top(events=[7]), "not a list of names"),
         (source(role="picture"), "has role 'picture', not one of trace"),
         (source(path=7), "not a manifest"),
         (source(path="raw/a\0b"), "NUL"),
         (source(path="raw/\ud800"), "surrogates not allowed"),
-        (source(bytes="3"), "'3' is no 64-bit integer"),
+        (source(bytes="3"), "'3' is not a 64-bit integer"),
         (source(sha256="0"), "no sha256 of 64 hex digits"),
-        (source(dev="first"), "'first' is no device number"),
+        (source(dev="first"), "'first' is not a device number"),
         (source(colour="red"), "colour"),
     ],
 )
@@ -170,7 +170,7 @@ def test_invalid_json_is_refused(small: Path, content: bytes) -> None:
 
 
 def test_no_manifest(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a directory without capture\.json is no capture"):
+    with pytest.raises(InputError, match=r"a directory without capture\.json is not a capture"):
         capture.open(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         capture.open(tmp_path / "missing")
@@ -199,7 +199,7 @@ def test_a_copied_source_is_inside_the_capture(small: Path, path: str) -> None:
     (small / "raw/link").symlink_to(outside)
     (small / "raw/up").symlink_to(small.parent)
     shutil.rmtree(small / "tables")
-    with pytest.raises(InputError, match="lies outside of the capture"):
+    with pytest.raises(InputError, match="is outside of the capture"):
         capture.open(edited(small, source(path=path)))
 
 
@@ -438,9 +438,9 @@ def test_a_killed_ingest_leaves_nothing(tmp_path: Path, number: signal.Signals) 
 def test_an_image_needs_a_device_if_there_are_several(tmp_path: Path) -> None:
     trace, image = tmp_path / "trace.txt", DEMO / "raw/after.img.zst"
     trace.write_text(TWO_DISKS)
-    with pytest.raises(InputError, match=r"whose image is it\? The trace has 8:.* name one with --device MAJ:MIN"):
+    with pytest.raises(InputError, match=r"ambiguous device, as the trace has 8:.* name one with --device MAJ:MIN"):
         capture.create([trace], tmp_path / "out", capture.Description(image_after=image))
-    with pytest.raises(InputError, match=r"said to be of device 9:9, but the trace has .*8:0"):
+    with pytest.raises(InputError, match=r"stated to be of device 9:9, but the trace has .*8:0"):
         capture.create([trace], tmp_path / "out", capture.Description(image_after=image, device="9:9"))
     made_of = capture.create([trace], tmp_path / "out", capture.Description(image_after=image, device="8:16"))
     assert {s.role: s.dev for s in made_of.manifest.sources} == {"trace": None, "image_after": "8:16"}

@@ -155,8 +155,8 @@ def test_the_version_is_that_of_the_package(androstep: Androstep) -> None:
         ("summary", "required: PATH"),
         ("summary x --compat biosnoop", "invalid choice"),
         ("ingest x", "required: -o"),
-        ("ingest x -o y --image-after z --device 8", "'8' is no device number; write MAJOR:MINOR"),
-        ("ingest x -o y --image-after z --device sda", "'sda' is no device number"),
+        ("ingest x -o y --image-after z --device 8", "'8' is not a device number; write MAJOR:MINOR"),
+        ("ingest x -o y --image-after z --device sda", "'sda' is not a device number"),
         ("tables x pages", "invalid choice"),
         ("tables x io -o io.txt", "must end in .parquet or .csv"),
         ("tables {demo} -o io.csv", "name it before -o"),
@@ -246,7 +246,7 @@ def test_missing_results_are_a_missing_file(androstep: Androstep, tmp_path: Path
 
 def test_directories_that_are_no_capture(androstep: Androstep, demo: Path, tmp_path: Path) -> None:
     for command in ("summary", "doctor"):
-        assert "a directory without capture.json is no capture" in androstep(command, tmp_path).sentence
+        assert "a directory without capture.json is not a capture" in androstep(command, tmp_path).sentence
         (demo / "capture.json").write_text("{")
         assert "capture.json: not valid JSON" in androstep(command, demo).sentence
         (demo / "capture.json").write_text('{"androstep": 9}')
@@ -317,9 +317,9 @@ def test_ingest_does_not_touch_what_is_there(androstep: Androstep, demo: Path) -
 @pytest.mark.prove
 def test_images_that_do_not_fit(androstep: Androstep, tmp_path: Path) -> None:
     trace, image, out = DEMO / "raw/trace.dat.zst", DEMO / "raw/after.img.zst", tmp_path / "out"
-    assert "begins no filesystem" in androstep("ingest", trace, "--image-after", trace, "-o", out).sentence
+    assert "is not the start of a filesystem" in androstep("ingest", trace, "--image-after", trace, "-o", out).sentence
     wrong = androstep("ingest", trace, "--image-after", image, "--device", "9:9", "-o", out)
-    assert re.search(r"said to be of device 9:9, but the trace has 7:0 \(\d+ requests\)", wrong.sentence)
+    assert re.search(r"stated to be of device 9:9, but the trace has 7:0 \(\d+ requests\)", wrong.sentence)
     two = tmp_path / "two.txt"
     two.write_text("  8,0 0 1 0.000000001 1 D W 8 + 8 [a]\n  8,16 0 2 0.000000002 1 D W 8 + 8 [a]\n")
     whose = androstep("ingest", two, "--image-after", image, "-o", out).sentence
@@ -497,8 +497,8 @@ def test_lookup_against_debugfs(androstep: Androstep, image: Path) -> None:
         ("{image} @{directory}/words", "words: 'two' is no sector number"),
         ("{directory}/missing 1", "missing: no such file; give a filesystem image"),
         ("{directory} 1", "neither a file nor a block device"),
-        ("{directory}/words 1", "begins no filesystem that can be read"),
-        ("{directory}/words.zst 1", "/words.zst: byte 0 begins no filesystem that can be read"),
+        ("{directory}/words 1", "is not the start of a filesystem that can be read"),
+        ("{directory}/words.zst 1", "/words.zst: byte 0 is not the start of a filesystem that can be read"),
         ("{directory}/cut.zst 1", "copy the file again"),
     ],
 )

@@ -122,7 +122,7 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli.main([*asked, "-o", str(tmp_path / "answer.parquet")]) == 0
     assert pl.read_parquet(tmp_path / "answer.parquet")["bytes"].sum() == 71_864_320
     assert cli.main([*asked[:2], "select path from nowhere"]) == 1
-    assert capsys.readouterr().err.startswith("androstep: the query has no answer: relation 'nowhere'")
+    assert capsys.readouterr().err.startswith("androstep: the query failed: relation 'nowhere'")
 
 
 def test_every_table_can_be_made_by_its_ddl() -> None:

@@ -161,5 +161,5 @@ def test_a_capture_is_pickled_by_its_path(captures: Path) -> None:
     opened = androstep.open(captures / "mail" / "0")
     again = pickle.loads(pickle.dumps(opened))
     assert again.facts == opened.facts and again.io.collect().equals(opened.io.collect())
-    with pytest.raises(TypeError, match="only a whole capture is pickled"):
+    with pytest.raises(TypeError, match="only a whole capture can be pickled"):
         pickle.dumps(opened.window(0, 1))

@@ -337,7 +337,7 @@ def test_a_recorder_killed_without_counters_is_told(tmp_path: Path, loop: str) -
     raw = tmp_path / "x" / "raw"
     text = (raw / "recording.json").read_text()
     (raw / "recording.json").write_text(text.replace('"lost_events": 0', '"lost_events": null'))
-    with pytest.warns(LossWarning, match="nobody knows how many"):
+    with pytest.warns(LossWarning, match="the number of lost events is unknown"):
         assert capture.create([raw], tmp_path / "capture").lost_events == 0
 
 

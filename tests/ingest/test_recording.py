@@ -237,7 +237,7 @@ def test_a_recording_that_was_killed_lost_nobody_knows_what(copied: Path, tmp_pa
     told = json.loads((copied / "recording.json").read_text())
     (copied / "recording.json").write_text(json.dumps(told | {"lost_events": None}))
     for read in (lambda: androstep_analysis.open(copied), lambda: capture.create([copied], tmp_path / "made")):
-        with pytest.warns(LossWarning, match="nobody knows how many"):
+        with pytest.warns(LossWarning, match="the number of lost events is unknown"):
             opened = read()
         assert [loss.kind for loss in opened.losses] == ["uncounted"] and "1 uncounted" in str(opened)
 

@@ -179,5 +179,5 @@ def test_what_json_has_nothing_for() -> None:
         "lone": "\\ud800",
         "none": [None, None],
     }
-    with pytest.raises(TypeError, match="set has no JSON"):
+    with pytest.raises(TypeError, match="set cannot be written as JSON"):
         to_json({1})

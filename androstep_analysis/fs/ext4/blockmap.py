@@ -84,8 +84,8 @@ def _damage(damaged: np.ndarray) -> Iterator[Loss]:
         yield Loss(
             "damaged",
             int(damaged.size),
-            f"the block map of {damaged.size} inodes (first: {damaged[0]}) is damaged and was read as far as it makes"
-            " sense; their other blocks are unknown",
+            f"the block map of {damaged.size} inodes (first: {damaged[0]}) is damaged and was read up to the damage;"
+            " their other blocks are unknown",
         )
 
 

@@ -141,10 +141,10 @@ def _journal(log: Log, image: Image, superblock: Superblock, filesystem: Filesys
 def _losses(log: Log, stopped: bool) -> tuple[Loss, ...]:
     losses = []
     if log.nr_damaged:
-        message = f"{log.nr_damaged} blocks of the journal have a wrong checksum or make no sense and were left out"
+        message = f"{log.nr_damaged} blocks of the journal have a wrong checksum or are invalid; they were left out"
         losses.append(Loss("damaged", log.nr_damaged, message))
     if stopped:
-        losses.append(Loss("unreadable", 1, "the journal claims more than any journal holds and was read in part"))
+        losses.append(Loss("unreadable", 1, "the journal is larger than any valid one and was read only in part"))
     return tuple(losses)
 
 

@@ -262,8 +262,8 @@ def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
             yield Loss(
                 "unreadable",
                 int(bad.size),
-                f"the {what} of {bad.size} block groups (first: {bad[0]}) lies outside of the filesystem;"
-                " what it tells of them is unknown",
+                f"the {what} of {bad.size} block groups (first: {bad[0]}) is outside of the filesystem;"
+                " its contents are unknown",
             )
 
 

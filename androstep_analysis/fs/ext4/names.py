@@ -121,8 +121,8 @@ def _losses(damaged: list[int], dangling: int) -> Iterator[Loss]:
         yield Loss(
             "unreadable",
             len(damaged),
-            f"{len(damaged)} directories (first: inode {damaged[0]}) are damaged or nested without end;"
-            " what they hold there has no path",
+            f"{len(damaged)} directories (first: inode {damaged[0]}) are damaged or nested too deeply;"
+            " files in them may have no path",
         )
     yield from pieces.dangling(dangling)
 

@@ -182,7 +182,7 @@ def _shared(superblock: Superblock, claims: np.ndarray) -> tuple[np.ndarray, np.
 
 def _shared_losses(start: np.ndarray, end: np.ndarray) -> Iterator[Loss]:
     if count := int((end - start).sum()):
-        yield Loss("shared", count, f"{count} blocks are of several files each: which of them is read there is unknown")
+        yield Loss("shared", count, f"{count} blocks are shared by several files; requests to them have no file")
 
 
 def _unowned(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str | None = None) -> np.ndarray:

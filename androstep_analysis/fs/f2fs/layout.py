@@ -228,13 +228,13 @@ def read_superblock(image: Image) -> tuple[Superblock, list[Loss]]:
     superblock = first or second
     if superblock is None:
         raise InputError(
-            f"{image.path}: byte {image.offset_bytes + SUPERBLOCK_BYTE} holds no F2FS superblock, nor does the block"
-            " behind it; give an image of a whole filesystem, and its offset where it is a partition of a disk"
+            f"{image.path}: byte {image.offset_bytes + SUPERBLOCK_BYTE} holds no F2FS superblock, nor does the next"
+            " block; give an image of a whole filesystem, and its offset if it is a partition of a disk"
         )
     if superblock.nr_devices > 1:
         raise InputError(
-            f"{image.path}: the superblock spreads this F2FS over {superblock.nr_devices} devices, and an image holds"
-            " one; record such a filesystem with tracepoints or extmap"
+            f"{image.path}: this F2FS spans {superblock.nr_devices} devices, and an image holds only one; record such"
+            " a filesystem with tracepoints or extmap"
         )
     losses = []
     if first is None or second is None:
@@ -242,7 +242,9 @@ def read_superblock(image: Image) -> tuple[Superblock, list[Loss]]:
     unknown = superblock.features & ~KNOWN_FEATURES
     if unknown:
         losses.append(
-            Loss("unsupported", unknown.bit_count(), f"features {unknown:#x} are not known; the map may be incomplete")
+            Loss(
+                "unsupported", unknown.bit_count(), f"features {unknown:#x} are unsupported; the map may be incomplete"
+            )
         )
     return superblock, losses
 
@@ -257,7 +259,7 @@ def read_checkpoint(image: Image, superblock: Superblock) -> tuple[Checkpoint, l
     if not packs:
         raise InputError(
             f"{image.path}: neither checkpoint (blocks {superblock.checkpoint} and"
-            f" {superblock.checkpoint + BLOCKS_PER_SEGMENT}) is sound; give an image that holds the whole filesystem"
+            f" {superblock.checkpoint + BLOCKS_PER_SEGMENT}) is valid; give an image of the whole filesystem"
         )
     pack, raw = max(packs, key=lambda one: int.from_bytes(one[1][:8], "little"))
     return _decode(image, superblock, pack, raw)
@@ -341,7 +343,7 @@ def _version_bitmaps(
         if len(bits) * 8 < blocks:
             raise InputError(
                 f"{image.path}: the checkpoint has version bits for {len(bits) * 8} blocks of a table that has"
-                f" {blocks}; the image is damaged beyond reading, give another copy"
+                f" {blocks}; the image is too damaged to read, give another copy"
             )
         maps.append(np.unpackbits(bits, count=blocks))
     return maps[0], maps[1]

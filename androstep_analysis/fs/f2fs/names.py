@@ -186,8 +186,8 @@ def _losses(damaged: np.ndarray, dangling: int, deep: int) -> Iterator[Loss]:
         yield Loss(
             "unreadable",
             int(damaged.size),
-            f"{damaged.size} directories (first: inode {damaged[0]}) are damaged; what they hold there has no path",
+            f"{damaged.size} directories (first: inode {damaged[0]}) are damaged; files in them may have no path",
         )
     if deep:
-        yield Loss("unreadable", deep, f"{deep} directories are nested without end; what they hold has no path")
+        yield Loss("unreadable", deep, f"{deep} directories are nested too deeply; files in them have no path")
     yield from pieces.dangling(dangling)

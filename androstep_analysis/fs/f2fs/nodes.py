@@ -404,6 +404,6 @@ def damage(damaged: np.ndarray) -> Iterator[Loss]:
         yield Loss(
             "damaged",
             int(damaged.size),
-            f"{damaged.size} inodes (first: {damaged[0]}) have nodes or addresses that make no sense; what they hold"
-            " there is unknown",
+            f"{damaged.size} inodes (first: {damaged[0]}) have invalid nodes or addresses; the blocks below these are"
+            " unknown",
         )

@@ -120,7 +120,7 @@ def _image_losses(
             "unsynced",
             1,
             "the image was taken while mounted or after a crash: changes since the last checkpoint are not in the map,"
-            f" but for {newer.nr_inodes} inodes that fsync wrote (unmount or sync before copying)",
+            f" except {newer.nr_inodes} inodes that fsync wrote (unmount or sync before copying)",
         )
     if checkpoint.flags & layout.CP_ERROR:
         yield Loss("damaged", 1, "the kernel found this filesystem damaged (checkpoint flag `error`)")
@@ -131,7 +131,7 @@ def _map_losses(
 ) -> Iterator[Loss]:
     quarrel, doubt = (int((end - start).sum()) for start, end in (disputed, doubted))
     if quarrel:
-        yield Loss("damaged", quarrel, f"{quarrel} blocks are claimed more than once; whose they are is unknown")
+        yield Loss("damaged", quarrel, f"{quarrel} blocks are claimed more than once; their owner is unknown")
     if doubt:
         yield Loss(
             "damaged", doubt, f"{doubt} blocks that inodes claim are free by the segment table; they are unknown"

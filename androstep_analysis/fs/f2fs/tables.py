@@ -64,7 +64,7 @@ def _misplaced(nodes: np.ndarray) -> Iterator[Loss]:
             "damaged",
             int(nodes.size),
             f"{nodes.size} nodes (first: {nodes['nid'][0]}) have addresses outside of the main area, or of another"
-            " node; what hangs on them is unknown",
+            " node; the blocks below them are unknown",
         )
 
 
@@ -101,5 +101,5 @@ def read_sit(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
     is_valid = journal["segment"] < superblock.nr_segments
     valid_map[journal["segment"][is_valid]] = journal["entry"]["valid_map"][is_valid]
     bad = int((~is_valid).sum())
-    losses = [Loss("damaged", bad, f"{bad} entries of the SIT journal name segments that are not")] if bad else []
+    losses = [Loss("damaged", bad, f"{bad} entries of the SIT journal name segments that do not exist")] if bad else []
     return Segments(superblock, valid_map[: superblock.nr_segments]), losses

@@ -309,7 +309,7 @@ def _first_bytes(image: Image, tree: _Tree) -> pl.DataFrame:
 def _losses(image: Image, volume: Volume, chains: Chains, tree: _Tree, used: np.ndarray) -> Iterator[Loss]:
     yield from image.cut(volume.nr_bytes)
     if volume.kind == "exfat" and not layout.boot_checksum_holds(image, volume):
-        yield Loss("damaged", 1, "the checksum of the boot record is wrong; what it says was used all the same")
+        yield Loss("damaged", 1, "the checksum of the boot record is wrong; its values were used anyway")
     if volume.is_dirty:
         yield Loss(
             "unsynced",
@@ -322,14 +322,14 @@ def _losses(image: Image, volume: Volume, chains: Chains, tree: _Tree, used: np.
             "damaged",
             len(tree.damaged_chains),
             f"the clusters of {len(tree.damaged_chains)} files (first: {tree.damaged_chains[0]}) are fewer than their"
-            " size, or lead out of the volume, in a circle or into another file; they were read up to there",
+            " size, or lead out of the volume, into a loop or into another file; they were read up to that point",
         )
     if tree.broken_directories:
         yield Loss(
             "unreadable",
             len(tree.broken_directories),
-            f"{len(tree.broken_directories)} directories (first: {tree.broken_directories[0]}) are cut, too large or"
-            " nested without end; what they hold there has no path",
+            f"{len(tree.broken_directories)} directories (first: {tree.broken_directories[0]}) are truncated, too large"
+            " or nested too deeply; files in them may have no path",
         )
     if tree.nr_broken_entries:
         yield Loss(

@@ -123,14 +123,13 @@ def _losses(tree: Tree) -> Iterator[Loss]:
         yield Loss(
             "unreadable",
             len(tree.unread),
-            f"{len(tree.unread)} directories (first: {tree.unread[0]}) are damaged or nested without end; what they"
-            " hold there has no path",
+            f"{len(tree.unread)} directories (first: {tree.unread[0]}) are damaged or nested too deeply; files in them"
+            " may have no path",
         )
     if tree.torn:
         yield Loss(
             "damaged",
             len(tree.torn),
-            f"the blocks of {len(tree.torn)} files (first: {tree.torn[0]}) are not all told, or lie outside of the"
-            " filesystem",
+            f"some blocks of {len(tree.torn)} files (first: {tree.torn[0]}) are unknown, or outside of the filesystem",
         )
     yield from pieces.dangling(tree.nr_dangling)
