@@ -77,7 +77,7 @@ static int open_streams(struct bench_worker *worker, struct file_worker *own)
                                          state->payload_seed, RNG_PAYLOAD, (uint32_t)worker->index))
         return bench_fail(worker, errno, "no memory for the payload");
     own->appended = job->file.access == ACCESS_APPEND && file_is_shared(job) ? &state->appended : NULL;
-    own->witness = &state->witnesses[worker->index];
+    own->checker = &state->checkers[worker->index];
     return 0;
 }
 
@@ -198,7 +198,7 @@ bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffe
     step->record = take(stream, own->appended);
     step->offset = (int64_t)step->record * job->file.record;
     if (step->write) {
-        witness_begin(own->witness, step->record, buffer, own->record);
+        checker_begin(own->checker, step->record, buffer, own->record);
         if (job->file.mode.after != AFTER_NONE)
             plan_sync(&job->file, own, step);
     }
@@ -213,7 +213,7 @@ void file_count(struct bench_worker *worker, struct file_worker *own, const stru
     int64_t bytes = worker->job->file.record;
 
     if (step->write)
-        witness_end(own->witness, step->record, step->offset + bytes);
+        checker_end(own->checker, step->record, step->offset + bytes);
     if (step->sync)
         bench_count(worker, PART_SYNC, done_ns, end_ns, 0);
     bench_count(worker, step->write ? PART_WRITE : PART_READ, step->start_ns, done_ns, bytes);

@@ -14,8 +14,8 @@
 
 #include "common/payload.h"
 #include "iobench/bench.h"
+#include "iobench/checker.h"
 #include "iobench/order.h"
-#include "iobench/witness.h"
 
 /* State of a run. Lies in memory shared between processes, except for the constant records of the orders. */
 struct file_state {
@@ -23,7 +23,7 @@ struct file_state {
     uint64_t payload_seed;
     uint64_t appended; /* records of this file handed out so far */
     bool read_again;   /* a record was read a second time */
-    struct witness witnesses[];
+    struct checker checkers[];
 };
 
 /* A worker's part of an order. */
@@ -44,7 +44,7 @@ struct file_worker {
     struct file_stream reads, writes;
     struct rng choices; /* between read and write */
     struct payload payload;
-    struct witness *witness;
+    struct checker *checker;
     uint64_t *appended;          /* counter of appended records of the file; NULL: no append */
     uint64_t capacity;           /* most records that this worker may append */
     int64_t unsynced, low, high; /* writes since the last sync, and their range */

@@ -44,7 +44,7 @@ static uint64_t nr_samples(const struct bench_job *job)
 /* Return the size of the state, followed by the sampled hashes of all workers and their slots. */
 static size_t state_bytes(const struct bench_job *job)
 {
-    size_t of_worker = sizeof(struct witness) + nr_samples(job) * sizeof(struct witness_slot);
+    size_t of_worker = sizeof(struct checker) + nr_samples(job) * sizeof(struct checker_slot);
 
     return sizeof(struct file_state) + (size_t)job->threads * of_worker;
 }
@@ -81,16 +81,16 @@ static int make_state(struct bench_run *run)
     const struct bench_job *job = run->job;
     struct file_state *state =
         mmap(NULL, state_bytes(job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct witness_slot *slots;
+    struct checker_slot *slots;
 
     if (state == MAP_FAILED)
         return print_error("no memory for %" PRId64 " workers (%s)", job->threads, strerror(errno));
     run->state = state;
     /* A kept file has the data of an earlier run with this seed: writing the same again would change nothing. */
     state->payload_seed = job->keep ? (uint64_t)clock_now(CLOCK_REALTIME) : job->seed;
-    slots = (struct witness_slot *)&state->witnesses[job->threads];
+    slots = (struct checker_slot *)&state->checkers[job->threads];
     for (int64_t worker = 0; worker < job->threads; worker++)
-        witness_make(&state->witnesses[worker], file_records(job), slots + (uint64_t)worker * nr_samples(job),
+        checker_make(&state->checkers[worker], file_records(job), slots + (uint64_t)worker * nr_samples(job),
                      nr_samples(job));
     if (file_is_shared(job) && ((file_reads(job) && file_order(job, RNG_READS, 0, &state->reads)) ||
                                 (file_writes(job) && file_order(job, RNG_WRITES, 0, &state->writes))))
@@ -223,8 +223,8 @@ static int64_t expected_end(const struct bench_run *run, int32_t number)
     if (run->job->file.layout != LAYOUT_EMPTY)
         return run->job->file.size;
     for (int32_t worker = number; worker <= last; worker++)
-        if (state->witnesses[worker].end > end)
-            end = state->witnesses[worker].end;
+        if (state->checkers[worker].end > end)
+            end = state->checkers[worker].end;
     return end;
 }
 
@@ -250,7 +250,7 @@ static int verify_worker(struct bench_run *run, int32_t worker)
 
     if (file < 0)
         return -1;
-    result = witness_look(&state->witnesses[worker], file, (size_t)run->job->file.record, &wrong);
+    result = checker_verify(&state->checkers[worker], file, (size_t)run->job->file.record, &wrong);
     if (result)
         print_error("the data of worker %" PRId32 " cannot be read for verification (%s)", worker, strerror(errno));
     else if (wrong != UINT64_MAX)

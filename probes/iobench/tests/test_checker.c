@@ -1,6 +1,6 @@
 /* Sampled records: missing data is detected, and nothing is claimed if the content is unknown. */
 #define _GNU_SOURCE
-#include "iobench/witness.h"
+#include "iobench/checker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,17 +39,17 @@ static void put(int file, uint64_t record, unsigned char with, size_t bytes)
         abort();
 }
 
-static void play(struct witness *witness, int file, uint64_t record, const char *what)
+static void play(struct checker *checker, int file, uint64_t record, const char *what)
 {
     unsigned char with = 'a';
 
     for (; *what; what++)
         switch (*what) {
         case 'b':
-            witness_begin(witness, record, filled(++with), RECORD);
+            checker_begin(checker, record, filled(++with), RECORD);
             break;
         case 'e':
-            witness_end(witness, record, (int64_t)(record + 1) * RECORD);
+            checker_end(checker, record, (int64_t)(record + 1) * RECORD);
             break;
         default:
             put(file, record, *what == 'o' ? '-' : with, *what == 't' ? RECORD / 2 : RECORD);
@@ -58,28 +58,28 @@ static void play(struct witness *witness, int file, uint64_t record, const char 
 
 static void check_case(int file, const char *what, bool found)
 {
-    struct witness_slot slots[SLOTS] = {0};
-    struct witness witness = {0};
+    struct checker_slot slots[SLOTS] = {0};
+    struct checker checker = {0};
     uint64_t wrong;
 
-    witness_make(&witness, RECORDS, slots, SLOTS);
+    checker_make(&checker, RECORDS, slots, SLOTS);
     for (uint64_t record = 0; record < RECORDS; record++)
         put(file, record, '-', RECORD);
-    play(&witness, file, 7, what);
-    tap_ok(!witness_look(&witness, file, RECORD, &wrong) && wrong == (found ? 7 : NONE), "\"%s\"", what);
-    tap_ok(witness.end == (strchr(what, 'e') ? 8 * RECORD : 0), "\"%s\": the end of what was written", what);
+    play(&checker, file, 7, what);
+    tap_ok(!checker_verify(&checker, file, RECORD, &wrong) && wrong == (found ? 7 : NONE), "\"%s\"", what);
+    tap_ok(checker.end == (strchr(what, 'e') ? 8 * RECORD : 0), "\"%s\": the end of what was written", what);
 }
 
 /* For any number of records some are sampled, and never more than there are slots. */
 static void check_samples(uint64_t nr_records, unsigned nr_slots, unsigned least)
 {
-    struct witness_slot slots[SLOTS] = {0};
-    struct witness witness = {0};
+    struct checker_slot slots[SLOTS] = {0};
+    struct checker checker = {0};
     unsigned sampled = 0;
 
-    witness_make(&witness, nr_records, slots, nr_slots);
+    checker_make(&checker, nr_records, slots, nr_slots);
     for (uint64_t record = 0; record < nr_records; record++)
-        witness_begin(&witness, record, filled('x'), RECORD);
+        checker_begin(&checker, record, filled('x'), RECORD);
     for (unsigned slot = 0; slot < SLOTS; slot++)
         sampled += slots[slot].sure;
     tap_ok(sampled >= least && sampled <= nr_slots, "%u of %llu records for %u slots", sampled,
