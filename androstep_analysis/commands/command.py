@@ -66,7 +66,7 @@ def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> N
         *([] if is_alone else ["--format"]),
         metavar="TITLE",
         dest="format",
-        help="open the trace as this format, as 'blkparse text', if it is not recognised (docs/formats.md)",
+        help="open the trace as this format, as 'blkparse text', if another one is detected (docs/formats.md)",
     )
 
 

@@ -104,7 +104,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--gate",
         metavar="LIMIT",
         type=_limit,
-        help="fail if the second side may be more than 5%% higher ('<+5%%') or lower ('>-5%%')",
+        help="allow the second side to be at most 5%% higher ('<+5%%') or lower ('>-5%%')",
     )
     command.add_argument(
         "--correction",

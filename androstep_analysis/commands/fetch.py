@@ -16,7 +16,7 @@ def add(command: argparse.ArgumentParser) -> None:
         command,
         run,
         """
-        Without NAME it lists the available datasets. A downloaded dataset is checked like `androstep verify` does. Set
+        Without NAME it lists the available datasets. A downloaded dataset is checked as with `androstep verify`. Set
         ANDROSTEP_DATASETS to a directory or address to search first, ANDROSTEP_DATASETS_CACHE to the directory for
         downloads, and ANDROSTEP_OFFLINE=1 to use no network (docs/datasets.md).
 

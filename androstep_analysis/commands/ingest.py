@@ -50,7 +50,7 @@ def add(command: argparse.ArgumentParser) -> None:
         f" {', '.join(manifest.EXTENTS)} (default: all)",
     )
     command.add_argument(
-        "--device", metavar="MAJ:MIN", type=block_device, help="device of the images, if the trace has several"
+        "--device", metavar="MAJ:MIN", type=block_device, help="device of the images, if the trace has several devices"
     )
     command.add_argument(
         "--csv-columns",

@@ -53,7 +53,7 @@ example: androstep measure mycapture volume --by app,file --where path=*.db* --t
         help="one row for each value of these dimensions, as app,file",
     )
     add_where(command)
-    command.add_argument("--window", metavar="TIME", type=duration, help="also one row for each window of time, as 10s")
+    command.add_argument("--window", metavar="TIME", type=duration, help="one row for each window of time, as 10s")
     command.add_argument(
         "--sort",
         metavar="COLUMN",

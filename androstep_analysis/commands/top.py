@@ -33,8 +33,8 @@ def add(command: argparse.ArgumentParser) -> None:
         synchronous writes, time in the device. They are attributed like those of `androstep record`. Needs root on the
         device, and leaves no files on it.
 
-        Keys: a, p, f, t and d rank apps, processes, files, block types and devices; s changes the order; q or Ctrl-C
-        quits.
+        Keys: a, p, f, t and d rank apps, processes, files, block types and devices; s changes the order; space pauses;
+        q or Ctrl-C quits.
 
         example: androstep top --on usb --by file
         """,

@@ -84,7 +84,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--mode",
         choices=["as-fast", "as-recorded"],
         default="as-fast",
-        help="issue requests as fast as possible or at the recorded times, as `androstep replay` (default: as-fast)",
+        help="issue requests as fast as possible, or at the recorded times (default: as-fast)",
     )
     command.add_argument("--device", metavar="MAJ:MIN", type=block_device, help="use only the requests of this device")
     command.add_argument(

@@ -1,4 +1,4 @@
-"""The report in a real browser: tables are sorted, searched and paged, time is zoomed, and no name does anything."""
+"""The report in a real browser: tables are sorted, searched and paged, time is zoomed, and names are harmless."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def many() -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with a table of `many`."""
+    """Write a page with a table of `many`."""
     columns = {"path": Column("File"), "app": Column("App", pick=True), "bytes": Column("Bytes", cells.size)}
     path = tmp_path_factory.mktemp("large") / "page.html"
     part = Part("files", "Which files?", [cells.table(many(), columns, "Files")])
@@ -77,7 +77,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Opened:
-    """A page in a browser, and everything that it complained of or asked for meanwhile."""
+    """A page in a browser, with its console errors and its network requests."""
 
     def __init__(self, browser: Browser, path: Path, **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options})
@@ -241,7 +241,7 @@ def test_pointing_at_a_mark_names_its_file(browser: Browser, demo: Path) -> None
         part = ((largest["complete_ns"] - first) / span + 0.005) / 1.01
         opened.page.mouse.move(box["x"] + 74 + part * (box["width"] - 84), box["y"] + 60)
         expect(rate.locator(".told")).to_contain_text("read ")
-        opened.page.get_by_label("What is shown of each request").select_option(label="How long")
+        opened.page.get_by_label("Vertical axis of the requests").select_option(label="How long")
         assert any("ms" in label for label in labels(chart))
 
 

@@ -1,10 +1,10 @@
 "use strict";
-/* Tables that sort, filter, search and turn pages, and the figures over time. All of it is read from the JSON that
-   stands in the page, and put into it as text: no name can become markup. */
+/* Sorting, filtering, search and paging of tables, and the figures over time. The data is JSON embedded in the page. It
+   is inserted as text only, so no name can become markup. */
 
 const PAGE = 25; // rows, as in cells.py
 const MARGIN = {left: 74, right: 10, top: 12, bottom: 26};
-const NEAR = 24; // pixels within which a mark is pointed at
+const NEAR = 24; // the pointer selects a mark within this many pixels
 
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
@@ -43,7 +43,7 @@ function activate(sheet) {
     const compare = new Intl.Collator("en", {numeric: true}).compare;
     state.order.sort((one, other) => {
       const a = key(column, one), b = key(column, other);
-      if (a === null || b === null) return (a === null) - (b === null) || one - other; // unknown stands last
+      if (a === null || b === null) return (a === null) - (b === null) || one - other; // unknown values come last
       const apart = typeof a === "number" ? a - b : compare(a, b);
       return sign * apart || one - other;
     });
@@ -79,7 +79,7 @@ function activate(sheet) {
       return make("tr", {}, ...cells);
     });
     table.tBodies[0].replaceChildren(...rows);
-    if (!status) return; // so few rows need neither search nor pages
+    if (!status) return; // few rows need neither search nor pages
     const last = Math.min(first + PAGE, state.shown.length);
     const count = (number) => number.toLocaleString("en");
     const rest = state.shown.length < height ? ` (${count(height)} in all)` : "";
@@ -133,7 +133,7 @@ const scaled = (value, units, base) => {
   return `${Number(value.toPrecision(6)).toLocaleString("en", {maximumFractionDigits: 3})} ${units[place]}`;
 };
 const bytes = (value) => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-const LONG = [[3.6e12, 2, "h"], [6e10, 10, "min"]]; // units of long times, from how many of them on
+const LONG = [[3.6e12, 2, "h"], [6e10, 10, "min"]]; // units of long times: ns, minimum number of units, name
 const time = (ns) => {
   const unit = LONG.find(([length, least]) => Math.abs(ns) >= least * length);
   return unit ? `${Number((ns / unit[0]).toPrecision(6)).toLocaleString("en")} ${unit[2]}` : scaled(ns, ["ns", "µs", "ms", "s"], 1000);
@@ -154,7 +154,7 @@ function decades(low, high, base) {
   return found.filter((_, place) => place % Math.ceil(found.length / 6) === 0);
 }
 
-/* The time axis is one for all figures: what is chosen in one is shown in all. */
+/* The time axis is shared: zooming in one figure zooms all figures. */
 class Axis {
   constructor(span) {
     this.whole = [-span * 0.005, span * 1.005];
@@ -232,7 +232,7 @@ class Chart {
     this.svg.addEventListener("pointerleave", () => { if (start === null) { this.over(); this.told.textContent = ""; } });
     this.svg.addEventListener("dblclick", () => this.axis.show(...this.axis.whole));
     this.svg.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey) return; // the page scrolls
+      if (!event.ctrlKey) return; // without Ctrl the wheel scrolls the page
       event.preventDefault();
       this.axis.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.timeAt(at(event)));
     }, {passive: false});
@@ -265,7 +265,7 @@ class Chart {
     this.svg.append(...marks);
   }
 
-  /* The axes: `marks` are [value, its height in pixels, its name]. */
+  /* Draw the axes. `marks` are [value, y position in pixels, label]. */
   frame(marks) {
     const {width, height} = this.inner();
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
@@ -347,7 +347,7 @@ class Requests extends Chart {
     super(place, data, axis);
     const {requests} = data;
     if (!requests.exact) return;
-    const select = make("select", {"aria-label": "What is shown of each request"},
+    const select = make("select", {"aria-label": "Vertical axis of the requests"},
       ...["sector", "bytes", "took"].map((value, place) => make("option", {value}, ["Where", "How large", "How long"][place])));
     select.addEventListener("change", () => { this.shown = select.value; this.draw(); });
     place.querySelector(".controls").prepend(select);
@@ -421,7 +421,7 @@ if (timeline) {
   const data = JSON.parse(timeline.textContent);
   const axis = new Axis(data.span || 1);
   document.querySelectorAll(".chart").forEach((place) => new {rate: Rate, requests: Requests}[place.dataset.chart](place, data, axis));
-  /* A link #t=BEGIN,END, in nanoseconds from the start, shows that time in the figures, with some before and after. */
+  /* A link #t=BEGIN,END (nanoseconds since the start) zooms the figures to that time, with a margin. */
   const follow = (fragment) => {
     const [, begin, end] = /^#t=(\d+),(\d+)$/.exec(fragment) || [];
     if (begin === undefined) return;
