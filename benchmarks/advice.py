@@ -40,12 +40,12 @@ FINDINGS: dict[str, tuple[str, str, Callable[[Capture], int]]] = {
 def advice(repeats: int = 3) -> Iterator[Row]:
     """Record workloads of tests/present/traits.py: 30 transactions of SQLite, and reads of 1 MiB by 4 KiB."""
     probe("iotrace")
-    for trigger, (mended, column, count) in FINDINGS.items():
+    for trigger, (workload, column, count) in FINDINGS.items():
         predicted, saved = [], []
         for _ in range(repeats):
             with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
                 before = recorded(Path(one), trigger, bad=True)
-                after = recorded(Path(other), mended, bad=mended != trigger)
+                after = recorded(Path(other), workload, bad=workload != trigger)
                 predicted.append(androstep.advise(before).filter(trigger=trigger, status="found")[column][0])
                 saved.append(count(before) - count(after))
         what = {"saved_times": "syncs", "saved_requests": "requests"}[column]

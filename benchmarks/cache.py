@@ -55,10 +55,10 @@ def _samples(title: str, capture: Capture) -> Iterator[Row]:
     """Yield the miss ratio of a sample of the blocks, at the cache size with the largest error."""
     whole = _misses(capture, "lru")
     # Skip cache sizes at which every request misses, or only the first of each block.
-    telling = [at for at, ratio in enumerate(whole) if whole[-1] < ratio < 1] or [0]
+    informative = [at for at, ratio in enumerate(whole) if whole[-1] < ratio < 1] or [0]
     for share in SAMPLES:
         sampled = _misses(capture, "lru", share)
-        worst = max(telling, key=lambda at: abs(sampled[at] - whole[at]))
+        worst = max(informative, key=lambda at: abs(sampled[at] - whole[at]))
         what = f"LRU, {100 * share:g} % of the blocks of {title}: miss ratio, where furthest off"
         yield compared(what, sampled[worst], "all blocks", whole[worst])
 

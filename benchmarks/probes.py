@@ -43,7 +43,7 @@ RECORDED = {
 }
 """The recorded workloads: options of iotrace and of iobench."""
 
-BESIDE_FIO = {
+COMPARED_WITH_FIO = {
     "cached random reads": ("--rw=randread", "--cache=warm"),
     "cached random reads, mmap": ("--rw=randread", "--mode=mmap", "--cache=warm"),
     "buffered writes": ("--rw=write",),
@@ -181,7 +181,7 @@ def iobench(seconds: float = 1.0) -> Iterator[Row]:
     """
     with _filesystem() as mounted, tempfile.TemporaryDirectory(dir="/dev/shm") as name, _one_cpu():
         results, job = Path(name) / "run.rec", Path(name) / "job.fio"
-        for what, words in BESIDE_FIO.items():
+        for what, words in COMPARED_WITH_FIO.items():
             limits = ("--size=32m", f"--runtime={seconds * 1000:.0f}ms", "-q")
             work: Command = (probe("iobench"), "file", "-p", mounted.top, *words, *limits)
             job.write_text(write_fio_job.write(runs.described([str(word) for word in work[1:]]) or []))

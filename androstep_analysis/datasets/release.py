@@ -65,7 +65,7 @@ def release(
     _refuse_doubled(opened)
     out.parent.mkdir(parents=True, exist_ok=True)
     with capture.staged_directory(out) as directory:
-        told = [
+        provenance = [
             _capture(found, directory, hidden, shift_times)
             for _, found in tqdm(opened, desc="releasing captures", disable=None, delay=2, leave=False)
         ]
@@ -73,7 +73,7 @@ def release(
             for path, found in opened:
                 _keep_raw(path, found, directory)
         _refuse_collisions(directory)
-        _documents(directory, described, sorted(told, key=lambda row: row["capture_id"]), hidden, shift_times)
+        _documents(directory, described, sorted(provenance, key=lambda row: row["capture_id"]), hidden, shift_times)
         _seal(directory, described)
         if hidden is not None:
             _refuse_survivors(directory, hidden.originals.difference(allow))
@@ -165,7 +165,7 @@ def _refuse_collisions(directory: Path) -> None:
 def _documents(
     directory: Path,
     described: Description,
-    told: Sequence[dict[str, Any]],
+    captures: Sequence[dict[str, Any]],
     hidden: Anonymiser | None,
     shift_times: bool,
 ) -> None:
@@ -181,12 +181,12 @@ def _documents(
         "made_by": {name: version(name) for name in ("androstep", "polars", "pyarrow")},
         "derivation_code_sha256": cache.code_token(),
         "times_moved": shift_times,
-        "captures": told,
+        "captures": captures,
     }
     _write_json(directory / "provenance.json", provenance)
     if hidden is not None:
         _write_json(directory / ANONYMISATION, hidden.record())
-    text = documents.description(len(told), hidden is not None)
+    text = documents.description(len(captures), hidden is not None)
     about = {
         "name": described.name,
         "description": text,
@@ -249,11 +249,11 @@ def _refuse_survivors(directory: Path, originals: Collection[str]) -> None:
     why = "the release was not made, because a name would have stayed in it"
     for sentence in survivors.unlike_anonymised(directory):
         raise InputError(f"{why}: {sentence}")
-    if found := list(itertools.islice(survivors.survivors(directory, originals), _TOLD)):
+    if found := list(itertools.islice(survivors.survivors(directory, originals), _SHOWN_SURVIVORS)):
         raise InputError(f"{why}: {'; '.join(found)}; {ALLOWING}")
 
 
-_TOLD = 5
+_SHOWN_SURVIVORS = 5
 """Limit of surviving names in an error message."""
 
 ALLOWING = "exclude a name that occurs there by chance with --allow NAME"

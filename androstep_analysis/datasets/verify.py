@@ -161,7 +161,7 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
     notes, problems = [], []
     parts = [PurePosixPath(name) for name in listed if name.startswith(f"{parquet.DIRECTORY}/")]
     problems += [f"{part}: of no table that {MANIFEST} tells of" for part in parts if part.parts[1] not in stated]
-    for name, told in stated.items():
+    for name, entry in stated.items():
         if f"schemas/{name}.json" not in listed:
             problems.append(f"schemas/{name}.json: missing; fetch the release again")
             continue
@@ -174,8 +174,8 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
         rows = 0
         for part in (part for part in parts if part.parts[1] == name):
             rows += _rows(root / part, expected, problems, str(part))
-        if (rows, own.version) != (told["rows"], told["version"]):
-            problems.append(f"table {name}: {rows} rows of version {own.version}, and {told} was expected")
+        if (rows, own.version) != (entry["rows"], entry["version"]):
+            problems.append(f"table {name}: {rows} rows of version {own.version}, and {entry} was expected")
     return notes, problems
 
 

@@ -22,7 +22,7 @@ from androstep_analysis.replay import program as programs
 from androstep_analysis.replay.read import PROBE as IOREPLAY
 from androstep_analysis.replay.read import has_no_run
 
-_COMPLAINED = 1
+_FAILED = 1
 """Exit status of a probe that printed an error message."""
 
 
@@ -174,7 +174,7 @@ def replay(
             record = place / ("replay.rec" if repeats == 1 else f"replay-{number}.rec")
             of = f" {number + 1}/{repeats}" if repeats > 1 else ""
             status = probe.record(IOREPLAY, options, record, runner, of=of)
-            if record.exists() and not (status == _COMPLAINED and has_no_run(record)):
+            if record.exists() and not (status == _FAILED and has_no_run(record)):
                 records.append(record)
             if status:
                 break

@@ -117,12 +117,12 @@ def browser(profile: Path, environment: Mapping[str, str]) -> Iterator[int]:
         start_new_session=True,
     )
     try:
-        told, deadline = profile / "DevToolsActivePort", time.monotonic() + _START_S
-        while not (told.exists() and "\n" in told.read_text()):
+        port_file, deadline = profile / "DevToolsActivePort", time.monotonic() + _START_S
+        while not (port_file.exists() and "\n" in port_file.read_text()):
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"{CHROMIUM}: did not start; install chromium")
             time.sleep(0.05)
-        yield int(told.read_text().split("\n")[0])
+        yield int(port_file.read_text().split("\n")[0])
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -100,8 +100,8 @@ class Environment:
             )
             is_ready = self._is_ready()
         if not is_ready:
-            complaint = self._holder.communicate()[1].decode()
-            pytest.skip(f"no mount namespace for a phone: {complaint.strip()}")
+            error_text = self._holder.communicate()[1].decode()
+            pytest.skip(f"no mount namespace for a phone: {error_text.strip()}")
         self.root = Path(f"/proc/{self._holder.pid}/root")
         self.root_fd = os.open(self.root, os.O_PATH)
         self._namespace = _namespace(self._holder.pid)

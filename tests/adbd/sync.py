@@ -118,29 +118,29 @@ class _Service:
         if not comma or not mode.isdigit():
             self.fail("missing , in ID_SEND")
             return
-        complaint = self._link(path) if stat.S_ISLNK(int(mode)) else self._take(path, int(mode))
-        if complaint is None:
+        error_text = self._link(path) if stat.S_ISLNK(int(mode)) else self._take(path, int(mode))
+        if error_text is None:
             self.stream.write(_REQUEST.pack(b"OKAY", 0))
         else:
-            self.fail(complaint)
+            self.fail(error_text)
 
     def _take(self, path: str, mode: int) -> str | None:
         """Write the data; return the error, if any, after all data has arrived."""
         inside, root = _inside(path), self.phone.root_fd
-        complaint, file = None, None
+        error_text, file = None, None
         try:
             _remove(inside, root)
             _make_parents(inside, root)
             file = os.open(inside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=root)
         except OSError as error:
-            complaint = f"couldn't create file: {error.strerror}"
+            error_text = f"couldn't create file: {error.strerror}"
         so_far = 0
         try:
             for data in self._data():
                 passing = self.phone.corrupted("push", so_far, data)
                 broken = self.phone.breaks("push", so_far, len(data))
-                if complaint is None and file is not None:
-                    complaint = _write(file, passing if broken is None else passing[: broken.after])
+                if error_text is None and file is not None:
+                    error_text = _write(file, passing if broken is None else passing[: broken.after])
                 if broken is not None:
                     self.phone.snap(broken)
                     raise Lost("cut")
@@ -149,14 +149,14 @@ class _Service:
                 os.fchmod(file, mode & 0o777)
                 os.utime(file, (self._modified, self._modified))
         except Lost:
-            complaint = "lost"
+            error_text = "lost"
             raise
         finally:
             if file is not None:
                 os.close(file)
-                if complaint is not None and self.phone.is_reachable():
+                if error_text is not None and self.phone.is_reachable():
                     _remove(inside, root)
-        return complaint
+        return error_text
 
     def _link(self, path: str) -> str | None:
         target = b"".join(self._data()).rstrip(b"\0")

@@ -59,10 +59,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def registry(directory: Path, archive: Path, **changes: object) -> Path:
     """Write a registry with dataset `mine` in this archive."""
-    told = {"version": "1.0.0", "about": "mine", "licence": "CC0-1.0", "citation": "me", "file": FILE}
-    told |= {"bytes": archive.stat().st_size, "sha256": sha256(archive), "unpacked_bytes": 10_000_000, "urls": []}
+    entry = {"version": "1.0.0", "about": "mine", "licence": "CC0-1.0", "citation": "me", "file": FILE}
+    entry |= {"bytes": archive.stat().st_size, "sha256": sha256(archive), "unpacked_bytes": 10_000_000, "urls": []}
     path = directory / "registry.json"
-    path.write_text(json.dumps({"datasets": {"mine": told | changes}}))
+    path.write_text(json.dumps({"datasets": {"mine": entry | changes}}))
     return path
 
 
@@ -112,9 +112,9 @@ def test_an_unknown_name_is_refused() -> None:
 def test_a_dataset_of_the_repository_that_is_not_there_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"version": "1", "about": "a", "licence": "l", "citation": "c", "place": "datasets/absent"}
+    entry = {"version": "1", "about": "a", "licence": "l", "citation": "c", "place": "datasets/absent"}
     path = tmp_path / "registry.json"
-    path.write_text(json.dumps({"datasets": {"absent": told}}))
+    path.write_text(json.dumps({"datasets": {"absent": entry}}))
     with pytest.raises(InputError, match=r"directory datasets/absent of AndroStep's repository, which is not here"):
         datasets.fetch("absent", registry=path)
     (tmp_path / "absent").mkdir()
@@ -187,8 +187,8 @@ def test_offline_it_says_which_file_to_put_where(
     path = registry(tmp_path, mirror / FILE, urls=[f"{address}/{FILE}"])
     with pytest.raises(InputError) as caught:
         datasets.fetch("mine", registry=path)
-    told = str(caught.value)
-    assert all(word in told for word in (FILE, sha256(mirror / FILE), str(cache), OFFLINE, MIRROR))
+    message = str(caught.value)
+    assert all(word in message for word in (FILE, sha256(mirror / FILE), str(cache), OFFLINE, MIRROR))
     assert asked == []
     cache.mkdir(exist_ok=True)
     shutil.copy(mirror / FILE, cache)

@@ -194,14 +194,14 @@ def test_sequence_numbers_count_the_events_of_a_cpu(monkeypatch: pytest.MonkeyPa
 def for_blktrace(events: pl.DataFrame) -> Capture:
     """Return the events as far as blktrace can represent them: from time 0, with the flags that it has bits for."""
     last = pl.col("comm").forward_fill().over("tid")
-    told = events.with_columns(
+    representable = events.with_columns(
         pl.col("ts_ns") - events["ts_ns"].min(),
         pl.col("rwbs").replace("FF", "FN"),
         sector=pl.when(pl.col("sector").is_null()).then(0).otherwise("sector"),
         comm=pl.when(pl.col("comm").is_null()).then(last).otherwise("comm"),
     )
     tables = {name: schema.empty(name) for name in derivation.TABLES}
-    return made.of_tables(tables | {"block_events": told})
+    return made.of_tables(tables | {"block_events": representable})
 
 
 def printed_by_blkparse(path: Path) -> str:

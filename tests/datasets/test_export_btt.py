@@ -39,10 +39,10 @@ def exported(opened: Capture) -> str:
 def averages(text: str) -> list[str]:
     """Return the lines of our tables without medians of seeks, because btt's depend on the shape of its tree."""
     sections = re.split(r"^={20} (.+) ={20}\n", text.split("\n# Total System")[0] + "\n", flags=re.MULTILINE)[1:]
-    told = dict(zip(sections[::2], sections[1::2], strict=True))
-    lines = [line for title, table in told.items() if title not in LEFT_OUT for line in [title, *table.split("\n")]]
-    told_alike = [_MEDIAN.sub(r"\1 | ", line) for line in lines if line]
-    return [_without_first(line, below) for line, below in zip(told_alike, [*told_alike[1:], ""], strict=True)]
+    tables = dict(zip(sections[::2], sections[1::2], strict=True))
+    lines = [line for title, table in tables.items() if title not in LEFT_OUT for line in [title, *table.split("\n")]]
+    comparable = [_MEDIAN.sub(r"\1 | ", line) for line in lines if line]
+    return [_without_first(line, below) for line, below in zip(comparable, [*comparable[1:], ""], strict=True)]
 
 
 def _without_first(line: str, below: str) -> str:

@@ -53,8 +53,8 @@ def expected(opened: Capture, block_bytes: int, objects: str, op: str | None) ->
 
 
 def check(opened: Capture, path: Path, **options: Any) -> None:
-    told = {"block_bytes": 4096, "objects": "blocks", "op": None, **options}
-    found, wanted = records(opened, path, **options), expected(opened, **told)
+    arguments = {"block_bytes": 4096, "objects": "blocks", "op": None, **options}
+    found, wanted = records(opened, path, **options), expected(opened, **arguments)
     assert found["time"].tolist() == [row[0] for row in wanted]
     assert found["bytes"].tolist() == [row[2] for row in wanted]
     assert found["next"].tolist() == [row[3] for row in wanted]

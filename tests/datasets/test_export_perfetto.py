@@ -97,8 +97,8 @@ def check(opened: Capture, trace: Trace) -> None:
             assert below == (one.arguments["path"],)
     requests = of(trace, "requests")
     columns = schema.table("requests").polars.names()
-    told = [{name: one.arguments[name] for name in columns if name in one.arguments} for one in requests]
-    assert told == reached
+    arguments = [{name: one.arguments[name] for name in columns if name in one.arguments} for one in requests]
+    assert arguments == reached
     by_request: dict[int, list[Slice]] = {}
     for one in pieces:
         by_request.setdefault(one.arguments["request_id"], []).append(one)

@@ -110,16 +110,16 @@ def test_schemas_and_definitions_are_those_of_the_library(plain: Path) -> None:
 
 
 def test_provenance_tells_sources_and_derivation(plain: Path, sources: list[Path]) -> None:
-    told = json.loads((plain / "provenance.json").read_text("utf-8"))
-    assert told["made_by"]["polars"] == pl.__version__
-    by_id = {row["capture_id"]: row for row in told["captures"]}
+    provenance = json.loads((plain / "provenance.json").read_text("utf-8"))
+    assert provenance["made_by"]["polars"] == pl.__version__
+    by_id = {row["capture_id"]: row for row in provenance["captures"]}
     for found in map(androstep.open, sources):
         row = by_id[found.manifest.capture_id]
         assert {s["sha256"] for s in row["sources"]} == {s.sha256 for s in found.manifest.sources}
         assert row["derivation_key"] == derivation_key(found.manifest)
         assert row["rows"]["captures"] == 1
     about = json.loads((CAPTURES[0] / "tables/about.json").read_text("utf-8"))
-    assert about["key"] in {row["derivation_key"] for row in told["captures"]}, "as the cache of the capture says"
+    assert about["key"] in {row["derivation_key"] for row in provenance["captures"]}, "as the cache of the capture says"
 
 
 def test_the_summary_is_that_of_the_captures(plain: Path) -> None:
@@ -173,14 +173,14 @@ def test_four_readers_agree(release: str, request: pytest.FixtureRequest) -> Non
     directory = request.getfixturevalue(release)
     stated = json.loads((directory / "manifest.json").read_text("utf-8"))["tables"]
     assert len(stated) >= 12
-    for name, told in stated.items():
+    for name, entry in stated.items():
         place = str(directory / "tables" / name)
         glob = f"{place}/**/*.parquet"
         by_polars = pl.scan_parquet(glob, hive_partitioning=True, try_parse_hive_dates=False).collect()
         by_arrow = pa.dataset.dataset(place, partitioning="hive").to_table()
         by_pandas = pd.read_parquet(place, dtype_backend="numpy_nullable")
         by_duckdb = duckdb.sql(f"from read_parquet('{glob}', hive_partitioning = true)")
-        assert by_polars.height == by_arrow.num_rows == len(by_pandas) == by_duckdb.shape[0] == told["rows"]
+        assert by_polars.height == by_arrow.num_rows == len(by_pandas) == by_duckdb.shape[0] == entry["rows"]
         columns = set(by_polars.columns)
         assert columns == set(by_arrow.column_names) == set(by_pandas.columns) == set(by_duckdb.columns)
         assert columns >= {"capture_id", *parquet.PARTITIONS}
@@ -201,11 +201,11 @@ def test_croissant_metadata_are_valid_and_load_records(plain: Path, hidden: Path
         dataset = mlcroissant.Dataset(jsonld=str(directory / "croissant.json"))
         assert not dataset.metadata.ctx.issues.errors
         assert not dataset.metadata.ctx.issues.warnings
-        told = json.loads((directory / "croissant.json").read_text("utf-8"))
-        assert told["conformsTo"] == "http://mlcommons.org/croissant/1.1"
+        metadata = json.loads((directory / "croissant.json").read_text("utf-8"))
+        assert metadata["conformsTo"] == "http://mlcommons.org/croissant/1.1"
         assert dataset.metadata.name == {"en": DESCRIBED.name} or dataset.metadata.name == DESCRIBED.name
         released = datasets.tables(directory)
-        assert {record["@id"] for record in told["recordSet"]} == set(released)
+        assert {record["@id"] for record in metadata["recordSet"]} == set(released)
         for name in ("captures", "files", "replay_runs"):
             frame = released[name].collect()
             records = list(dataset.records(name))
@@ -214,7 +214,7 @@ def test_croissant_metadata_are_valid_and_load_records(plain: Path, hidden: Path
             assert ids == frame["capture_id"].sort().to_list()
         paths = {record["files/path"].decode() for record in dataset.records("files") if record["files/path"]}
         assert paths == set(released["files"].collect()["path"].drop_nulls())
-        for file in told["distribution"]:
+        for file in metadata["distribution"]:
             if file["@type"] == "cr:FileObject":
                 assert manifest.sha256(directory / file["contentUrl"]) == file["sha256"]
 
@@ -240,21 +240,21 @@ CFF = {
 
 def check_citation(text: str) -> dict[str, Any]:
     """Check a CITATION.cff by the rules of its format and return it."""
-    told: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
-    assert {"authors", "cff-version", "message", "title"} <= told.keys() <= CFF.keys() | {"authors"}
-    assert all(re.fullmatch(form, told[key]) for key, form in CFF.items() if key in told)
-    assert len(told["authors"]) >= 1
-    assert len({json.dumps(author) for author in told["authors"]}) == len(told["authors"])
-    for author in told["authors"]:
+    citation: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
+    assert {"authors", "cff-version", "message", "title"} <= citation.keys() <= CFF.keys() | {"authors"}
+    assert all(re.fullmatch(form, citation[key]) for key, form in CFF.items() if key in citation)
+    assert len(citation["authors"]) >= 1
+    assert len({json.dumps(author) for author in citation["authors"]}) == len(citation["authors"])
+    for author in citation["authors"]:
         assert author.keys() in ({"name"}, {"family-names", "given-names"})
         assert all(author.values())
-    return told
+    return citation
 
 
 def test_the_citation_is_as_its_format_says(plain: Path) -> None:
-    told = check_citation((plain / "CITATION.cff").read_text("utf-8"))
-    assert told["authors"] == [{"family-names": "Doe", "given-names": "Jane"}, {"name": 'The "Lab": #1'}]
-    assert (told["title"], told["version"], told["license"]) == (DESCRIBED.name, "2.1.0", "CC-BY-4.0")
+    citation = check_citation((plain / "CITATION.cff").read_text("utf-8"))
+    assert citation["authors"] == [{"family-names": "Doe", "given-names": "Jane"}, {"name": 'The "Lab": #1'}]
+    assert (citation["title"], citation["version"], citation["license"]) == (DESCRIBED.name, "2.1.0", "CC-BY-4.0")
     assert "SPDX-License-Identifier: CC-BY-4.0\n" in (plain / "LICENSE").read_text("utf-8")
 
 
@@ -353,8 +353,8 @@ def test_times_begin_at_0_and_intervals_stay(plain: Path, hidden: Path) -> None:
     ]
     assert waits[0] == waits[1]
     assert datasets.tables(hidden)["bench_runs"].select(pl.col("realtime_ns").min()).collect().item() == 0
-    told = json.loads((hidden / "provenance.json").read_text("utf-8"))
-    assert {row["realtime_offset_ns"] for row in told["captures"]} == {None}
+    provenance = json.loads((hidden / "provenance.json").read_text("utf-8"))
+    assert {row["realtime_offset_ns"] for row in provenance["captures"]} == {None}
 
 
 def test_a_name_that_would_stay_is_named_and_nothing_is_made(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def test_a_type_of_filesystem_is_kept_where_everyone_has_it(table: str) -> None:
 
 
 def test_digests_by_name_lose_name_and_digest() -> None:
-    told = json.loads(Anonymiser(KEY).value(json.dumps({"alice.json": "1" * 64}), "digests"))
-    assert told == {f"{expected('alice')}.json": hmac.new(KEY, b"1" * 64, hashlib.sha256).hexdigest()}
+    replaced = json.loads(Anonymiser(KEY).value(json.dumps({"alice.json": "1" * 64}), "digests"))
+    assert replaced == {f"{expected('alice')}.json": hmac.new(KEY, b"1" * 64, hashlib.sha256).hexdigest()}
 
 
 def test_a_name_has_one_hash_in_all_tables() -> None:

@@ -88,10 +88,10 @@ def test_one_extra_file_is_found(release: Path, name: str) -> None:
 def test_names_that_collide_elsewhere_are_found(release: Path) -> None:
     for name in ("readme.md", "é", "e\u0301", "Tables"):
         (release / name).write_text("")
-    told = " ".join(problems(release))
-    assert "readme.md: the same name as README.md" in told
-    assert "é: the same name as e\u0301" in told
-    assert "tables: the same name as Tables" in told
+    message = " ".join(problems(release))
+    assert "readme.md: the same name as README.md" in message
+    assert "é: the same name as e\u0301" in message
+    assert "tables: the same name as Tables" in message
 
 
 def link(release: Path) -> str:
@@ -124,20 +124,20 @@ def test_links_and_pipes_are_found_and_not_opened(release: Path, spoil: Callable
 
 
 def change_manifest(
-    release: Path, change: Callable[[dict], object] = lambda told: None, *, reseal: bool = False
+    release: Path, change: Callable[[dict], object] = lambda manifest: None, *, reseal: bool = False
 ) -> None:
     """Change the manifest and recompute the sums, like an attacker.
 
     With `reseal` the manifest also lists the files as they are now.
     """
     path = release / "manifest.json"
-    told = json.loads(path.read_text("utf-8"))
+    manifest = json.loads(path.read_text("utf-8"))
     if reseal:
-        for row in told["files"]:
+        for row in manifest["files"]:
             row |= {"bytes": (release / row["path"]).stat().st_size, "sha256": sha256(release / row["path"])}
-    listed = [dict(row) for row in told["files"]]
-    change(told)
-    path.write_text(json.dumps(told))
+    listed = [dict(row) for row in manifest["files"]]
+    change(manifest)
+    path.write_text(json.dumps(manifest))
     (release / "SHA256SUMS").write_text(sums(listed, sha256(path)))
 
 
@@ -248,8 +248,8 @@ def sealed(release: Path) -> None:
         {"path": path.relative_to(release).as_posix(), "bytes": path.stat().st_size, "sha256": sha256(path)}
         for path in paths
     ]
-    told = json.loads((release / MANIFEST).read_text())
-    (release / MANIFEST).write_text(json.dumps(told | {"files": files}))
+    manifest = json.loads((release / MANIFEST).read_text())
+    (release / MANIFEST).write_text(json.dumps(manifest | {"files": files}))
     (release / SUMS).write_text(sums(files, sha256(release / MANIFEST)))
 
 

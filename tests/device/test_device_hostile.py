@@ -137,7 +137,7 @@ except DeviceError as error:
 """
 
 
-def told_in_memory(address: str, doing: str, place: Path) -> tuple[int, str]:
+def memory_growth(address: str, doing: str, place: Path) -> tuple[int, str]:
     """Run a program that talks to a device; return its growth in bytes and its final message."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, address, doing],
@@ -156,7 +156,7 @@ def told_in_memory(address: str, doing: str, place: Path) -> tuple[int, str]:
 def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) -> None:
     """An answer exists in a few copies at most."""
     with hostile(*LIES[lie]) as address:
-        grown, sentence = told_in_memory(address, "run", tmp_path)
+        grown, sentence = memory_growth(address, "run", tmp_path)
     assert sentence.startswith(f"{address}: ")
     assert "\n" not in sentence
     assert grown < 6 * MOST_ANSWER_BYTES
@@ -167,7 +167,7 @@ def test_what_a_device_sends_does_not_fill_the_memory(tmp_path: Path, lie: str) 
 def test_a_refusal_of_a_push_is_bounded(tmp_path: Path, size: int) -> None:
     said = packet(WRTE, 1, 1, b"FAIL" + struct.pack("<I", size))
     with hostile(lambda: itertools.chain(opened(packet(OKAY, 1, 1), said), itertools.repeat(FULL))) as address:
-        grown, sentence = told_in_memory(address, "push", tmp_path)
+        grown, sentence = memory_growth(address, "push", tmp_path)
     assert sentence.startswith(f"{address}: ")
     assert grown < 6 * MOST_ANSWER_BYTES
 

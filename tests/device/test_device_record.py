@@ -153,9 +153,9 @@ def test_of_a_device_that_is_only_read_the_files_are_facts(
     raw = tmp_path / "capture" / "raw"
     assert set(read(capture.create([raw], tmp_path / "silent"))["map_source"]) == {"fiemap"}
     # For an untraced device, such as another partition, the absence of events proves nothing.
-    told = json.loads((raw / "recording.json").read_text())
-    devices = [row | {"traced": False} for row in told["devices"]]
-    (raw / "recording.json").write_text(json.dumps(told | {"devices": devices}))
+    described = json.loads((raw / "recording.json").read_text())
+    devices = [row | {"traced": False} for row in described["devices"]]
+    (raw / "recording.json").write_text(json.dumps(described | {"devices": devices}))
     assert set(read(capture.create([raw], tmp_path / "untraced"))["map_source"]) == {"inferred"}
 
 

@@ -11,7 +11,7 @@ EVENTS = ["writeback/writeback_dirty_folio", "iomap/iomap_dio_rw_begin", "f2fs/f
 OF_F2FS = ["f2fs/f2fs_lookup_end", "f2fs/f2fs_datawrite_start"]
 
 
-def told(**answers: list[str]) -> dict[str, tuple[bool, str, str]]:
+def named_findings(**answers: list[str]) -> dict[str, tuple[bool, str, str]]:
     """Return for names, owners and direct I/O: whether it will be known, by what, and why not."""
     known = {
         "mounted": ["/sys/kernel/tracing"],
@@ -29,10 +29,10 @@ def told(**answers: list[str]) -> dict[str, tuple[bool, str, str]]:
 
 
 def test_a_kernel_without_kprobes_tells_names_by_fanotify() -> None:
-    answers = told()
+    answers = named_findings()
     assert answers["names"] == (True, "known: names of files deleted during the recording (by fanotify)", "")
     assert [ok for ok, _, _ in answers.values()] == [True, True, True]
-    assert told(probes=["/sys/kernel/tracing"])["names"][1].endswith("(by kprobes and fanotify)")
+    assert named_findings(probes=["/sys/kernel/tracing"])["names"][1].endswith("(by kprobes and fanotify)")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_kernel_without_kprobes_tells_names_by_fanotify() -> None:
     [{"release": ["5.10.107-android13-4"]}, {"release": ["5.16.0"]}, {"fanotify": []}, {"release": []}],
 )
 def test_why_names_will_not_be_known(answers: dict[str, list[str]]) -> None:
-    ok, what, why = told(**answers)["names"]
+    ok, what, why = named_findings(**answers)["names"]
     assert not ok and what == "not known: names of files deleted during the recording"
     assert "CONFIG_FANOTIFY and Linux 5.17" in why and "CONFIG_KPROBE_EVENTS" in why
     assert why.endswith(
@@ -50,20 +50,20 @@ def test_why_names_will_not_be_known(answers: dict[str, list[str]]) -> None:
 
 def test_f2fs_tells_names_itself() -> None:
     old = {"release": ["5.10.1"], "filesystems": ["f2fs /data"]}
-    assert told(**old, telling=EVENTS + OF_F2FS)["names"][1].endswith("(by F2FS's events)")
-    assert not told(**old)["names"][0]
+    assert named_findings(**old, telling=EVENTS + OF_F2FS)["names"][1].endswith("(by F2FS's events)")
+    assert not named_findings(**old)["names"][0]
 
 
 def test_direct_io_needs_events_of_the_filesystem_or_kprobes() -> None:
-    assert told(filesystems=["f2fs /data"])["direct"][0]
-    ok, _, why = told(filesystems=["exfat /data", "ext4 /"])["direct"]
+    assert named_findings(filesystems=["f2fs /data"])["direct"][0]
+    ok, _, why = named_findings(filesystems=["exfat /data", "ext4 /"])["direct"]
     assert not ok and why.startswith("exfat has no events of it here")
-    assert told(filesystems=["exfat /data"], probes=["/sys/kernel/tracing"])["direct"][0]
-    assert not told(telling=["writeback/writeback_dirty_folio"])["direct"][0]
+    assert named_findings(filesystems=["exfat /data"], probes=["/sys/kernel/tracing"])["direct"][0]
+    assert not named_findings(telling=["writeback/writeback_dirty_folio"])["direct"][0]
 
 
 def test_owners_need_events_of_dirty_pages() -> None:
-    assert not told(telling=[])["owners"][0]
+    assert not named_findings(telling=[])["owners"][0]
 
 
 def test_what_nobody_has_looked_at_is_not_said_to_be_missing() -> None:

@@ -331,14 +331,16 @@ OF_BLOCK_LAYER = "^block_(bio|rq|io|split|plug|unplug|getrq)"
 def _renumbered(case: Case, dev: int, block_dev: int | None = None) -> Case:
     """Return the case on device `dev`, of which the block layer and writeback know only the disk `block_dev`."""
     of_block = pl.col("event").str.contains(OF_BLOCK_LAYER)
-    told, disk = case.trace, dev if block_dev is None else block_dev
+    renumbered, disk = case.trace, dev if block_dev is None else block_dev
     for name in ("dev", "s_dev"):
-        known = told.field(name)
-        rows = told.events.select(is_block=of_block).with_columns(known.alias("dev"))
+        known = renumbered.field(name)
+        rows = renumbered.events.select(is_block=of_block).with_columns(known.alias("dev"))
         target = pl.when("is_block").then(disk).otherwise(dev)
-        told = told.with_field(name, rows.select(pl.when(pl.col("dev").is_not_null()).then(target)).to_series())
-    told = told.with_text("name", case.mounts[0]["dev"], _told(disk))
-    return replace(case, trace=told, mounts=({**case.mounts[0], "dev": _told(dev)},))
+        renumbered = renumbered.with_field(
+            name, rows.select(pl.when(pl.col("dev").is_not_null()).then(target)).to_series()
+        )
+    renumbered = renumbered.with_text("name", case.mounts[0]["dev"], _dev_text(disk))
+    return replace(case, trace=renumbered, mounts=({**case.mounts[0], "dev": _dev_text(dev)},))
 
 
 @situation("devices renumbered")
@@ -361,11 +363,17 @@ def _on_partition(case: Case) -> Case:
     moved = _renumbered(case, PARTITION, DISK)
     is_block = moved.trace.events["event"].str.contains(OF_BLOCK_LAYER)
     shift = moved.trace.events.select(pl.when(is_block).then(FIRST_SECTOR)).to_series()
-    told = moved.trace.with_field("sector", moved.trace.field("sector") + shift)
+    on_disk = moved.trace.with_field("sector", moved.trace.field("sector") + shift)
     size = _image(case).stat().st_size // 512
-    disk = {"dev": _told(DISK), "name": "sda", "parent": None, "start_sector": None, "nr_sectors": size + FIRST_SECTOR}
-    part = {"dev": _told(PARTITION), "name": "sda1", "parent": _told(DISK), "start_sector": FIRST_SECTOR}
-    return replace(moved, trace=told, shift=FIRST_SECTOR, devices=(disk, {**part, "nr_sectors": size}))
+    disk = {
+        "dev": _dev_text(DISK),
+        "name": "sda",
+        "parent": None,
+        "start_sector": None,
+        "nr_sectors": size + FIRST_SECTOR,
+    }
+    part = {"dev": _dev_text(PARTITION), "name": "sda1", "parent": _dev_text(DISK), "start_sector": FIRST_SECTOR}
+    return replace(moved, trace=on_disk, shift=FIRST_SECTOR, devices=(disk, {**part, "nr_sectors": size}))
 
 
 # --- several files -----------------------------------------------------------------------------------------------
@@ -391,7 +399,7 @@ def _image(case: Case) -> Path:
     return case.after
 
 
-def _told(dev: int) -> str:
+def _dev_text(dev: int) -> str:
     return f"{dev >> 20}:{dev & (1 << 20) - 1}"
 
 

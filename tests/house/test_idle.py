@@ -65,8 +65,8 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
         for place in places:
             (datasets / name / place).mkdir(parents=True)
             (datasets / name / place / "old.xz").write_bytes(b"old")
-        told = {"places": {place: {"recorded": "then"} for place in places}, "host": "old", "app": "kept"}
-        (datasets / name / "recorded.json").write_text(json.dumps(told))
+        recorded = {"places": {place: {"recorded": "then"} for place in places}, "host": "old", "app": "kept"}
+        (datasets / name / "recorded.json").write_text(json.dumps(recorded))
     (datasets / "replay" / "app.strace.xz").write_bytes(b"app")
     monkeypatch.setattr(idle, "DATASETS", datasets)
     monkeypatch.setattr(idle, "STAGE", stage)

@@ -9,7 +9,7 @@ from support.site import dead, far, read
 
 
 @pytest.mark.parametrize(
-    ("body", "complaints"),
+    ("body", "problems"),
     [
         ('<a href="b.html#there">', []),
         ('<a href="b.html">', []),
@@ -20,10 +20,10 @@ from support.site import dead, far, read
         ('<img src="gone.png">', ["a.html: gone.png"]),
     ],
 )
-def test_what_is_dead_is_found(tmp_path: Path, body: str, complaints: list[str]) -> None:
+def test_what_is_dead_is_found(tmp_path: Path, body: str, problems: list[str]) -> None:
     (tmp_path / "a.html").write_text(body)
     (tmp_path / "b.html").write_text('<h1 id="there">')
-    assert dead(read(tmp_path)) == complaints
+    assert dead(read(tmp_path)) == problems
 
 
 def test_what_is_far_is_found(tmp_path: Path) -> None:

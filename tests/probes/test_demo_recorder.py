@@ -61,7 +61,7 @@ def manifest(capture: Path) -> dict[str, Any]:
     return parsed
 
 
-def told(capture: Path) -> dict[str, Any]:
+def recording(capture: Path) -> dict[str, Any]:
     parsed: dict[str, Any] = json.loads((capture / "raw/recording.json").read_text(encoding="utf-8"))
     return parsed
 
@@ -80,13 +80,13 @@ def check_manifest(capture: Path) -> None:
     }
     assert {path: (size, digest) for path, (_, size, digest) in stated.items()} == found
     assert {path: role for path, (role, _, _) in stated.items()} == ROLES
-    assert manifest(capture)["lost_events"] == told(capture)["lost_events"] == 0
+    assert manifest(capture)["lost_events"] == recording(capture)["lost_events"] == 0
 
 
 def check_trace(capture: Path) -> None:
     """Check that no event is lost or of another device, and that every app has its threads and process."""
     trace = ingest.read(capture / "raw/trace.dat.zst")
-    assert sum(trace.events.values()) == sum(cpu["events"] for cpu in told(capture)["cpus"])
+    assert sum(trace.events.values()) == sum(cpu["events"] for cpu in recording(capture)["cpus"])
     assert (trace.lost_events, trace.losses) == (0, ())
 
     names = {(comm, pid) for comm, pid in trace.tasks.select("comm", "pid").iter_rows()}
@@ -111,8 +111,8 @@ def check_privacy(capture: Path, scratch: Path) -> None:
     for name in ("before.rec.zst", "after.rec.zst"):
         listing = record.read(capture / "raw" / name)
         assert set(listing.tables["task"]["cmdline"]) == {"/iotrace -o /recording --device /data"}
-    assert [mount["path"] for mount in told(capture)["mounts"]] == ["/data"]
-    assert told(capture)["facts"]["device"] == "demo"
+    assert [mount["path"] for mount in recording(capture)["mounts"]] == ["/data"]
+    assert recording(capture)["facts"]["device"] == "demo"
 
 
 def check_images(capture: Path, scratch: Path) -> None:
@@ -253,7 +253,7 @@ def test_recording(tmp_path: Path, tracefs: Path) -> None:
         bystander.kill()
     assert (recorder.returncode, errors) == (0, "")
     assert left_behind(recorder.pid) == []
-    assert not (tracefs / "instances" / told(tmp_path / "capture")["instance"]).exists()
+    assert not (tracefs / "instances" / recording(tmp_path / "capture")["instance"]).exists()
 
     check_manifest(tmp_path / "capture")
     check_trace(tmp_path / "capture")

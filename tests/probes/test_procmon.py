@@ -93,16 +93,16 @@ os._exit(0)
 
 
 def test_what_a_command_used_is_what_the_kernel_told_the_command(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    records = sampled(tmp_path / "x.rec", "--", sys.executable, "-S", "-c", WORKER, tmp_path / "data", told)
-    pid, seconds, faults, *words = told.read_text().split()
+    output = tmp_path / "told"
+    records = sampled(tmp_path / "x.rec", "--", sys.executable, "-S", "-c", WORKER, tmp_path / "data", output)
+    pid, seconds, faults, *words = output.read_text().split()
     io = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     of = {"pid": int(pid)}
     used = (last(records, "stat.utime", **of) + last(records, "stat.stime", **of)) / 1e9
     assert -0.03 < used - float(seconds) < 0.3  # ticks of 10 ms, each rounded down, and the exit
     assert last(records, "stat.majflt", **of) >= int(faults)
     # The last write of the process is the text with its earlier writes.
-    assert last(records, "io.wchar", **of) == io["wchar:"] + told.stat().st_size
+    assert last(records, "io.wchar", **of) == io["wchar:"] + output.stat().st_size
     assert last(records, "io.syscw", **of) == io["syscw:"] + 1
     assert last(records, "io.write_bytes", **of) >= io["write_bytes:"]
     assert readings(records, "io.wchar", **of)["value"][0] == 0  # it began while procmon was running
@@ -211,8 +211,8 @@ def test_ticks_are_where_they_should_be_or_counted(tmp_path: Path) -> None:
     assert (steps % 10_000_000 == 0).all()
     assert (steps // 10_000_000 - 1).to_list() == grid["missed"][1:].to_list()
     assert (grid["late_ns"] >= 0).all() and ticks["missed"].max() >= 20
-    told = {loss.kind: loss.count for loss in records.losses}
-    assert told["missed"] == ticks["missed"].sum()
+    losses = {loss.kind: loss.count for loss in records.losses}
+    assert losses["missed"] == ticks["missed"].sum()
     assert (ticks["cpu_ns"].diff().drop_nulls() >= 0).all()
 
 
@@ -331,12 +331,12 @@ def test_without_descriptors_processes_have_not_ended(tmp_path: Path) -> None:
 
 
 def test_a_signal_ends_the_command_too(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    with running(tmp_path / "x.rec", "--", "sh", "-c", 'echo $$ > "$0"; exec sleep 1000', told) as process:
-        wait_for(lambda: told.exists() and told.read_text().endswith("\n"))
+    pid_file = tmp_path / "told"
+    with running(tmp_path / "x.rec", "--", "sh", "-c", 'echo $$ > "$0"; exec sleep 1000', pid_file) as process:
+        wait_for(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-    assert not Path(f"/proc/{int(told.read_text())}").exists()
+    assert not Path(f"/proc/{int(pid_file.read_text())}").exists()
     assert record.read(tmp_path / "x.rec").complete
 
 
@@ -351,28 +351,28 @@ def test_time_ends_the_command_and_progress_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 def test_time_ends_also_between_ticks_and_a_command_that_will_not_is_waited_for(tmp_path: Path) -> None:
-    told, ready = tmp_path / "told", tmp_path / "ready"
+    output, ready = tmp_path / "told", tmp_path / "ready"
     sampled(tmp_path / "a.rec", "--hz", "1", "--time", "200ms")
     script = 'trap "sleep 1; echo ended > $0" TERM; echo > "$1"; while [ ! -e "$0" ]; do sleep 0.1; done'
     for time_ms in (500, 5000, 50_000):
         done = built.run(
             built.program("procmon"), "-q", "-o", tmp_path / "b.rec", "--time", f"{time_ms}ms", "--hz", "100", "--",
-            "sh", "-c", script, told, ready,
+            "sh", "-c", script, output, ready,
         )  # fmt: skip
         if ready.exists():  # otherwise the time was over before the shell had set its trap
             break
-    assert told.read_text() == "ended\n" and done.stderr == b""
+    assert output.read_text() == "ended\n" and done.stderr == b""
     assert record.read(tmp_path / "b.rec").complete
 
 
 def test_the_command_has_what_procmon_had(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    output = tmp_path / "told"
     script = 'echo "$(ulimit -n) $(grep -c . /proc/self/status) $(grep ^SigBlk /proc/self/status)" > "$0"; exit 3'
     program = built.program("procmon")
-    done = built.run(program, "-q", "-o", tmp_path / "x.rec", "--", "sh", "-c", script, told)
+    done = built.run(program, "-q", "-o", tmp_path / "x.rec", "--", "sh", "-c", script, output)
     assert b"sh: ended with status 3" in done.stderr
-    assert told.read_text().split()[0] == str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    assert int(told.read_text().split()[-1], 16) == 0
+    assert output.read_text().split()[0] == str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    assert int(output.read_text().split()[-1], 16) == 0
 
 
 # --- other processes, other users ------------------------------------------------------------------------------------
@@ -465,10 +465,10 @@ def test_a_process_that_is_renamed_begins_anew_where_it_was(tmp_path: Path) -> N
 
 
 def test_processes_that_come_and_go_end_nothing(tmp_path: Path) -> None:
-    told, script = tmp_path / "told", 'echo $$ > "$0"; for i in $(seq 300); do /bin/true; done'
-    records = sampled(tmp_path / "x.rec", "--hz", "200", "--groups", "process,cpu", "--", "sh", "-c", script, told)
+    pid_file, script = tmp_path / "told", 'echo $$ > "$0"; for i in $(seq 300); do /bin/true; done'
+    records = sampled(tmp_path / "x.rec", "--hz", "200", "--groups", "process,cpu", "--", "sh", "-c", script, pid_file)
     assert records.complete and last(records, "stat.processes") - readings(records, "stat.processes")["value"][0] >= 300
-    ended = readings(records, "stat.cutime", pid=int(told.read_text()))["value"].to_list()
+    ended = readings(records, "stat.cutime", pid=int(pid_file.read_text()))["value"].to_list()
     assert ended == sorted(ended)
 
 
@@ -487,8 +487,8 @@ def test_what_only_root_may_read_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.rec"
     path.write_bytes(done.stdout)
     records = record.read(path)
-    told = {loss.kind: loss.count for loss in records.losses}
-    assert told["denied"] >= 1 and last(records, "stat.utime", pid=1) >= 0
+    losses = {loss.kind: loss.count for loss in records.losses}
+    assert losses["denied"] >= 1 and last(records, "stat.utime", pid=1) >= 0
     assert readings(records, "io.rchar", pid=1).is_empty()
 
 

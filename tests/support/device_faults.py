@@ -200,8 +200,8 @@ def outcome(fault: Fault, operation: str, place: Path) -> Outcome:
                 assert not (place / "back").exists() and not (place / "capture").exists()
         left = _left(fake) if fake.is_reachable() else "gone"
     _forget_instance(said.getvalue(), place)
-    told = [line.removeprefix("androstep: ") for line in said.getvalue().splitlines() if line.strip()]
-    sentences = [*told, *(str(warning.message) for warning in warned), *sentences]
+    notices = [line.removeprefix("androstep: ") for line in said.getvalue().splitlines() if line.strip()]
+    sentences = [*notices, *(str(warning.message) for warning in warned), *sentences]
     shown = [_without_places(one, fake.address, place) for one in sentences if not re.search(_ASIDE, one)]
     return Outcome("; ".join(shown), kept, left)
 

@@ -60,7 +60,7 @@ def named(name: str, requests: Iterable[dict[str, Any]], **facts: Any) -> Captur
 def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
     """Make a capture of these tables."""
     times = tables["requests"].select(pl.col("queue_ns", "issue_ns", "complete_ns")).unpivot()["value"].drop_nulls()
-    told = {
+    facts = {
         "format": "made",
         "events": {},
         "first_ns": times.min(),
@@ -77,4 +77,4 @@ def of_tables(tables: dict[str, pl.DataFrame], **about: Any) -> Capture:
         **dict.fromkeys(tool_results.KINDS),
     }
     source = Source("made", "trace", 0, "0" * 64)
-    return Capture("made", Manifest(sources=(source,)), {n: t.lazy() for n, t in tables.items()}, told | about)
+    return Capture("made", Manifest(sources=(source,)), {n: t.lazy() for n, t in tables.items()}, facts | about)

@@ -28,8 +28,8 @@ class Line(NamedTuple):
 
 def expected(name: str) -> dict[str, Any]:
     """Return the oracle's values for a script."""
-    told: dict[str, Any] = json.loads(corpus.path("androstep/oracle_mobigen.json").read_text())[name]
-    return told
+    values: dict[str, Any] = json.loads(corpus.path("androstep/oracle_mobigen.json").read_text())[name]
+    return values
 
 
 def lines(name: str) -> list[Line]:

@@ -27,6 +27,6 @@ def all_owned(
     owners = owner.Owners(
         *(events, tasks, block_bytes, lost, recorded), page_bytes=page_bytes, devices=devices, sharing=sharing
     )
-    pieces, outs = owners.prepared(pieces)
-    decided = pl.concat(owners.turns(events, [outs.sort("ts_ns", maintain_order=True)]))
+    pieces, writebacks = owners.prepared(pieces)
+    decided = pl.concat(owners.turns(events, [writebacks.sort("ts_ns", maintain_order=True)]))
     return owners.owned(pieces, decided if decided.height else None)

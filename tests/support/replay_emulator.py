@@ -190,10 +190,10 @@ def tree(top: Path) -> dict[str, tuple[str, int | str, int]]:
     for path in sorted(top.rglob("*")):
         about = path.lstat()
         if stat.S_ISLNK(about.st_mode):
-            told: tuple[str, int | str, int] = ("link", str(path.readlink()), about.st_nlink)
+            entry: tuple[str, int | str, int] = ("link", str(path.readlink()), about.st_nlink)
         elif stat.S_ISDIR(about.st_mode):
-            told = ("directory", 0, 0)
+            entry = ("directory", 0, 0)
         else:
-            told = ("file", about.st_size, about.st_nlink)
-        found[str(path.relative_to(top))] = told
+            entry = ("file", about.st_size, about.st_nlink)
+        found[str(path.relative_to(top))] = entry
     return found

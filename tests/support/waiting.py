@@ -47,9 +47,9 @@ def capture(labels: tuple[str, str, str] = LABELS, package: str = APP, *, has_re
     tables |= {"steps": made.table("steps", steps), "gui_states": made.table("gui_states", states)}
     if has_requests:
         tables |= _storage(package)
-    told: dict[str, Any] = {"first_ns": 0, "last_ns": 30_000 * MS}
+    span: dict[str, Any] = {"first_ns": 0, "last_ns": 30_000 * MS}
     about = {"workloads": ["w"], "steps": 3, "completed": 3}
-    return made.of_tables(tables, steps=about, gui={"snapshots": len(states), "states": 4}, **told)
+    return made.of_tables(tables, steps=about, gui={"snapshots": len(states), "states": 4}, **span)
 
 
 def _storage(package: str) -> dict[str, Any]:

@@ -138,12 +138,12 @@ def _overhead(sums: Sums, devices: Sequence[int]) -> Iterator[str]:
     rule = "---------- | --------- --------- --------- --------- ---------"
     yield f"{'DEV':>10} | " + " ".join(f"{step:>9}" for step in _OVERHEAD)
     yield rule
-    told = [dev for dev in devices if not _is_mapped(dev) and _total(sums, dev, "Q2C")]
-    for dev in told:
+    shown = [dev for dev in devices if not _is_mapped(dev) and _total(sums, dev, "Q2C")]
+    for dev in shown:
         yield _shares(_name(dev), sums, [dev])
-    if any(_count(sums, dev, step) > 0 for dev in told for step in _OVERHEAD):
+    if any(_count(sums, dev, step) > 0 for dev in shown for step in _OVERHEAD):
         yield rule
-        yield _shares("Overall", sums, told)
+        yield _shares("Overall", sums, shown)
 
 
 def _shares(title: str, sums: Sums, devices: Sequence[int]) -> str:
@@ -168,13 +168,13 @@ def _merges(sums: Sums, devices: Sequence[int]) -> Iterator[str]:
     rule = "---------- | -------- -------- ------- | -------- -------- -------- --------"
     yield header
     yield rule
-    told = [dev for dev in devices if _queued(sums, dev) and _count(sums, dev, "D2D seek")]
+    shown = [dev for dev in devices if _queued(sums, dev) and _count(sums, dev, "D2D seek")]
     none = {"n": 0, "min": 0, "max": 0, "total": 0}
-    blocks = [sums.get((dev, bio_steps.BLOCKS), none) for dev in told]
-    rows = [(_queued(sums, dev), _count(sums, dev, "D2D seek")) for dev in told]
-    for dev, (queued, issued), of in zip(told, rows, blocks, strict=True):
+    blocks = [sums.get((dev, bio_steps.BLOCKS), none) for dev in shown]
+    rows = [(_queued(sums, dev), _count(sums, dev, "D2D seek")) for dev in shown]
+    for dev, (queued, issued), of in zip(shown, rows, blocks, strict=True):
         yield _merged(_name(dev), queued, issued, (of["min"], of["max"], of["total"]))
-    if len(told) > 1:
+    if len(shown) > 1:
         whole = (min(of["min"] for of in blocks), max(of["max"] for of in blocks), sum(of["total"] for of in blocks))
         yield rule
         yield header
@@ -193,16 +193,16 @@ def _seeks(distances: Distances, devices: Sequence[int], step: str) -> Iterator[
     row = "{:>10} | {:>15} {:>15} {:>15} | {:<15}".format
     yield row("DEV", *columns)
     yield rule
-    told = {dev: distances[dev, step] for dev in devices if (dev, step) in distances}
-    counts = {dev: sum(n for _, n in of) for dev, of in told.items()}
-    sectors = {dev: float(sum(distance * n for distance, n in of)) for dev, of in told.items()}
-    medians = {dev: _median(of) for dev, of in told.items()}
-    modes = {dev: _modes(of) for dev, of in told.items()}
-    for dev in told:
+    by_device = {dev: distances[dev, step] for dev in devices if (dev, step) in distances}
+    counts = {dev: sum(n for _, n in of) for dev, of in by_device.items()}
+    sectors = {dev: float(sum(distance * n for distance, n in of)) for dev, of in by_device.items()}
+    medians = {dev: _median(of) for dev, of in by_device.items()}
+    modes = {dev: _modes(of) for dev, of in by_device.items()}
+    for dev in by_device:
         yield from _seek_lines(_name(dev), counts[dev], sectors[dev] / counts[dev], medians[dev], modes[dev])
-    if told:
+    if by_device:
         whole = sum(counts.values())
-        median = sum(medians[dev] * counts[dev] for dev in told) // whole
+        median = sum(medians[dev] * counts[dev] for dev in by_device) // whole
         yield rule
         yield row("Overall", *columns)
         yield from _overall(whole, sum(sectors.values()) / whole, median, list(modes.values()))
@@ -264,11 +264,11 @@ def _active(sums: Sums, devices: Sequence[int]) -> Iterator[str]:
     rule = "---------- | -------------"
     yield f"{'DEV':>10} | {'Avg Reqs @ Q':>13}"
     yield rule
-    told = [dev for dev in devices if not _is_mapped(dev) and _queued(sums, dev) > 0]
-    for dev in told:
+    shown = [dev for dev in devices if not _is_mapped(dev) and _queued(sums, dev) > 0]
+    for dev in shown:
         yield f"{_name(dev):>10} | {_total(sums, dev, bio_steps.ACTIVE) / _queued(sums, dev):13.1f}"
-    if len(told) > 1:
-        whole = sum(_total(sums, dev, bio_steps.ACTIVE) for dev in told) / sum(_queued(sums, dev) for dev in told)
+    if len(shown) > 1:
+        whole = sum(_total(sums, dev, bio_steps.ACTIVE) for dev in shown) / sum(_queued(sums, dev) for dev in shown)
         yield rule
         yield f"{'Overall':>10} | {'Avgs Reqs @ Q':>13}"
         yield f"{'Average':>10} | {whole:13.1f}"

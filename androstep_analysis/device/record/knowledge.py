@@ -62,7 +62,7 @@ def findings(answers: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     yield _finding(
         owners, "owners of what is written back", "events of pages that become dirty", "this kernel has none"
     )
-    silent = sorted(name for name in types if not _tells_direct(name, events))
+    silent = sorted(name for name in types if not _has_direct_events(name, events))
     why = (
         f"{', '.join(silent)} has no events of it here, and probes need CONFIG_KPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF"
     )
@@ -78,8 +78,8 @@ def _names(answers: Mapping[str, Sequence[str]], has_probes: bool, has_f2fs: boo
         "probes need CONFIG_KPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF, fanotify CONFIG_FANOTIFY and Linux "
         f"{'.'.join(map(str, _FANOTIFY))}, and this is {release}"
     )
-    told = " and ".join(name for name, is_there in by.items() if is_there)
-    return _finding(bool(told), "names of files deleted during the recording", told, why)
+    sources = " and ".join(name for name, is_there in by.items() if is_there)
+    return _finding(bool(sources), "names of files deleted during the recording", sources, why)
 
 
 def _finding(ok: bool, what: str, by: str, why: str) -> Finding:
@@ -98,5 +98,5 @@ def _filesystems(lines: Sequence[str]) -> set[str]:
     return of_data or {fs_type for fs_type, _ in rows}
 
 
-def _tells_direct(fs_type: str, events: set[str]) -> bool:
+def _has_direct_events(fs_type: str, events: set[str]) -> bool:
     return any(fs_type.startswith(prefix) and not events.isdisjoint(names) for prefix, names in _DIRECT.items())

@@ -42,7 +42,7 @@ MEMORY = ("/dev/shm", "/dev")  # /dev is a tmpfs on every Android
 """Directories in memory to record into. On storage, a recording would record its own writes."""
 
 _FILES = ("recording.json", "trace.dat", "before.rec", "after.rec", "names.rec", "samples.rec")
-_BESIDE = ("after.rec", "names.rec", "samples.rec")
+_OPTIONAL_FILES = ("after.rec", "names.rec", "samples.rec")
 """Optional files: a capture can be made without them."""
 
 _WITHOUT_FILES = "block"
@@ -109,7 +109,7 @@ class Recording:
     def __enter__(self) -> Self:
         capture.refuse_existing(self.out)
         if self._preset != _WITHOUT_FILES:
-            self._foretell()
+            self._show_limits()
         for directory in unfetched(self.device):
             if not left.is_at_work(about(self.device, directory).get("recorder")):
                 notify(fetch_later(self.device, directory))
@@ -169,7 +169,7 @@ class Recording:
         self._start(IOTRACE, ["-o", f"{directory}/recording", *self._options, *command])
         self._until_recording()
 
-    def _foretell(self) -> None:
+    def _show_limits(self) -> None:
         """Print what the recording can and cannot report on this kernel, and why."""
         for finding in knowledge.examine(self.device):
             why = f" ({finding.advice})" if finding.advice else ""
@@ -202,14 +202,14 @@ class Recording:
         listing = quoted([f"{self._directory}/recording/before.rec"])
         # A command starts after the listing and is also a child of iotrace.
         alone = "true" if self._command else f'! grep -qs "^PPid:[[:space:]]*{job.pid()}$" /proc/[0-9]*/status'
-        complaints: list[str] = []
+        messages: list[str] = []
         while True:
-            complaints += job.poll()
+            messages += job.poll()
             is_listed = self.device.holds(f"[ -e {listing} ] && {alone}", root=True)
             if job.status and not is_listed:
-                raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(complaints) or job.status}")
+                raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(messages) or job.status}")
             if job.status == 0 or is_listed:
-                for line in complaints:
+                for line in messages:
                     notify(line)
                 return
             time.sleep(_BEGIN_S)
@@ -262,11 +262,11 @@ def unfetched(device: Session) -> list[str]:
 
 def _traced(known: Facts, there: Path) -> str | None:
     """Return the mount point of a recorded filesystem: /data if it was recorded."""
-    told = recording.known(there)
-    traced = {row["dev"] for row in told.devices if row.get("traced") is not False}
+    described = recording.known(there)
+    traced = {row["dev"] for row in described.devices if row.get("traced") is not False}
     if known.data is not None and known.data.dev in traced:
         return known.data.path
-    return next((str(mount["path"]) for mount in told.mounts if mount["dev"] in traced), None)
+    return next((str(mount["path"]) for mount in described.mounts if mount["dev"] in traced), None)
 
 
 def _copied(device: Session, directory: str, out: Path) -> Path:
@@ -289,7 +289,7 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
     for name in (name for name in listed if name in _FILES or segments.is_one(name)):
         device.pull(f"{directory}/recording/{name}", there / name, root=True)
     _join_segments(there)
-    for name in _BESIDE:
+    for name in _OPTIONAL_FILES:
         _drop_if_empty(there / name)
     device.remove(directory, root=True)
     return there

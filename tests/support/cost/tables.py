@@ -77,17 +77,21 @@ def piece(draw: random.Random) -> Row:
 def recording(seed: int) -> dict[str, pl.DataFrame]:
     """Draw tables of pieces and events with distinct times."""
     draw = random.Random(seed)
-    told = events(draw)
+    fs_events = events(draw)
     pieces = [piece(draw) for _ in range(draw.randrange(1, 60))]
-    times = sorted(draw.sample(range(1000), len(told) + len(pieces)))
+    times = sorted(draw.sample(range(1000), len(fs_events) + len(pieces)))
     at = iter(times)
-    order = [*((row, True) for row in told), *((row, False) for row in pieces)]
+    order = [*((row, True) for row in fs_events), *((row, False) for row in pieces)]
     kinds = [is_event for _, is_event in order]
     draw.shuffle(kinds)
-    by_kind = {True: iter(told), False: iter(pieces)}
+    by_kind = {True: iter(fs_events), False: iter(pieces)}
     for is_event in kinds:
         row, time = next(by_kind[is_event]), next(at)
         row["ts_ns"] = row["queue_ns"] = row["issue_ns"] = time
     for number, row in enumerate(pieces):
         row |= {"request_id": number, "piece": 0, "bytes": row["nr_sectors"] * 512, "nr_bios": 0, "matched": "full"}
-    return {"requests": table("requests", pieces), "io": table("io", pieces), "fs_events": table("fs_events", told)}
+    return {
+        "requests": table("requests", pieces),
+        "io": table("io", pieces),
+        "fs_events": table("fs_events", fs_events),
+    }

@@ -120,15 +120,15 @@ def _names(operation: Operation) -> Iterator[Use]:
 def births(operations: list[Operation]) -> set[tuple[int, int]]:
     """Return the (later, earlier) pairs of different threads on files whose first operation created them."""
     found: set[tuple[int, int]] = set()
-    makers: dict[int, int | None] = {}
+    creators: dict[int, int | None] = {}
     for number, operation in enumerate(operations):
         file, call = operation["file"], operation["call"]
         if file is None:
             continue
-        makes = call in NAMERS or (call == "open" and bool((operation["flags"] or 0) & O_CREAT))
-        maker = makers.setdefault(file, number if makes and not operation["failed"] else None)
-        if maker is not None and operations[maker]["thread"] != operation["thread"]:
-            found.add((number, maker))
+        creates = call in NAMERS or (call == "open" and bool((operation["flags"] or 0) & O_CREAT))
+        creator = creators.setdefault(file, number if creates and not operation["failed"] else None)
+        if creator is not None and operations[creator]["thread"] != operation["thread"]:
+            found.add((number, creator))
     return found
 
 
@@ -155,8 +155,12 @@ def required(operations: list[Operation], tells: list[bool]) -> set[tuple[int, i
                 for other, what, later_how in uses[later]
                 if (kind, which) == (other, what) and conflict(how, later_how)
             }
-            is_told = "name" in kinds and tells[earlier] and tells[later]
-            if "descriptor" in kinds or is_told or (kinds and end(operations, earlier) <= operations[later]["ts_ns"]):
+            is_observed = "name" in kinds and tells[earlier] and tells[later]
+            if (
+                "descriptor" in kinds
+                or is_observed
+                or (kinds and end(operations, earlier) <= operations[later]["ts_ns"])
+            ):
                 found.add((later, earlier))
     return found
 

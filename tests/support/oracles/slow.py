@@ -74,15 +74,15 @@ class Oracle:
         ]
         layers[2][1].extend(self._commits(row["dev"], end))
         times = {begin, end} | {time for _, spans in layers for span in spans for time in span if begin < time < end}
-        edges, told = sorted(times), []
+        edges, stages = sorted(times), []
         for first, last in pairwise(edges):
             under_way = [name for name, spans in layers if any(a <= first and last <= b for a, b in spans)]
             name = under_way[0] if under_way else "rest"
-            if told and told[-1][0] == name:
-                told[-1] = (name, told[-1][1] + last - first)
+            if stages and stages[-1][0] == name:
+                stages[-1] = (name, stages[-1][1] + last - first)
             else:
-                told.append((name, last - first))
-        return told
+                stages.append((name, last - first))
+        return stages
 
     def work(self, call: Row, disks: set[int]) -> tuple[set[int], set[int]]:
         """Return the requests of a call, and the writes to its journal."""
