@@ -398,7 +398,7 @@ def test_a_filesystem_on_several_devices_is_refused(crashed: Path) -> None:
         for device in range(2):
             raw[superblock + 2201 + 68 * device] = ord("/")
     crashed.write_bytes(raw)
-    with pytest.raises(InputError, match="over 2 devices"):
+    with pytest.raises(InputError, match="spans 2 devices"):
         read(crashed)
 
 

@@ -120,7 +120,7 @@ def test_an_empty_table_has_no_row_to_miss() -> None:
         (["op=write", "bytes=4k"], "each matches some rows, and no row matches all of them"),
         (["op"], "write COLUMN=VALUE"),
         (["=read"], "write COLUMN=VALUE"),
-        (["path=\udcff"], "is no UTF-8"),
+        (["path=\udcff"], "is not valid UTF-8"),
     ],
 )
 def test_what_is_refused(stated: list[str], said: str) -> None:
