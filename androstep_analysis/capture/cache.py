@@ -74,10 +74,10 @@ def canonical_json(value: Any) -> str:
 def directory_of(capture: Path) -> Path:
     """Return the directory for a capture's tables: inside a capture that this user owns, else in the user's cache."""
     capture = capture.resolve()
-    inside = capture / TABLES
-    is_own = files.is_own_directory(capture) and (not os.path.lexists(inside) or files.is_own_directory(inside))
-    if is_own and os.access(inside if inside.exists() else capture, os.W_OK):
-        return inside
+    tables = capture / TABLES
+    is_own = files.is_own_directory(capture) and (not os.path.lexists(tables) or files.is_own_directory(tables))
+    if is_own and os.access(tables if tables.exists() else capture, os.W_OK):
+        return tables
     return files.cache_directory() / TABLES / hashlib.sha256(os.fsencode(capture)).hexdigest()[:32]
 
 
@@ -85,43 +85,43 @@ def directory_of(capture: Path) -> Path:
 def scratch(directory: Path) -> Iterator[Path | None]:
     """Provide a temporary directory for new tables of `directory`, or None if nothing can be written there."""
     with contextlib.ExitStack() as stack:
-        place = None
+        path = None
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
             made = Scratch(directory, "tables")
             stack.callback(made.remove)
-            place = made.path
-        yield place
+            path = made.path
+        yield path
 
 
 def store(
     tables: Mapping[str, pl.LazyFrame],
     about: dict[str, Any],
-    place: Path,
+    staged: Path,
     directory: Path,
     table_key: str,
     added_to: Collection[str] = (),
 ) -> dict[str, pl.LazyFrame]:
     """Store the tables atomically as ``directory/<name>.parquet`` and return scans of the files.
 
-    `place` is a `scratch` of the directory. A table that an `ingest.Spool` has already written there as
+    `staged` is a `scratch` of the directory. A table that an `ingest.Spool` has already written there as
     ``<name>.parquet`` is moved. It is written again only if it is in `added_to`, the tables with rows that did not go
     through the spool.
     """
     for name, table in tables.items():
-        path = place / f"{name}.parquet"
+        path = staged / f"{name}.parquet"
         if name in added_to or not path.exists():
-            whole = path.with_suffix(".new")  # The table may still read its rows from `path`.
-            table.sink_parquet(whole, compression="zstd")
-            whole.replace(path)
-    (place / ABOUT).write_text(json.dumps({"key": table_key, "about": about}), encoding="utf-8")
+            complete = path.with_suffix(".new")  # The table may still read its rows from `path`.
+            table.sink_parquet(complete, compression="zstd")
+            complete.replace(path)
+    (staged / ABOUT).write_text(json.dumps({"key": table_key, "about": about}), encoding="utf-8")
     names = [*(f"{name}.parquet" for name in tables), ABOUT]
-    sums = "".join(f"{sha256(place / name)}  {name}\n" for name in names)
-    (place / SUMS).write_text(sums, encoding="utf-8")
-    (place / SEAL).write_text(_seal(sums), encoding="utf-8")
+    sums = "".join(f"{sha256(staged / name)}  {name}\n" for name in names)
+    (staged / SUMS).write_text(sums, encoding="utf-8")
+    (staged / SEAL).write_text(_seal(sums), encoding="utf-8")
     with _locked(directory, fcntl.LOCK_EX):  # Another process may store the same tables, not identical byte for byte.
         for name in (*names, SUMS, SEAL):
-            (place / name).replace(directory / name)
+            (staged / name).replace(directory / name)
     return {name: pl.scan_parquet(directory / f"{name}.parquet", glob=False) for name in tables}
 
 
@@ -225,10 +225,10 @@ def _own_key() -> bytes:
         path = files.cache_directory() / "key"
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with new_directory("key", path.parent) as place, contextlib.suppress(FileExistsError):
-                (place / "key").write_bytes(secrets.token_bytes(32))
-                (place / "key").chmod(0o600)
-                path.hardlink_to(place / "key")
+            with new_directory("key", path.parent) as directory, contextlib.suppress(FileExistsError):
+                (directory / "key").write_bytes(secrets.token_bytes(32))
+                (directory / "key").chmod(0o600)
+                path.hardlink_to(directory / "key")
         return files.read_bytes(path)
     except (OSError, RuntimeError):  # For example, there is no home directory.
         return _KEY_OF_PROCESS

@@ -14,7 +14,7 @@ import polars as pl
 from androstep_analysis import ingest, measures
 from androstep_analysis.capture import cache, population, tool_results
 from androstep_analysis.capture import query as sql
-from androstep_analysis.capture.derivation import OF_WITNESSES, Image, Witnesses, derive
+from androstep_analysis.capture.derivation import EVIDENCE_TABLES, Image, Witnesses, derive
 from androstep_analysis.common import losses, manifest, schema
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.manifest import Manifest
@@ -314,7 +314,7 @@ class Capture:
         >>> capture.sql("select op, count(*) as requests from requests group by op order by op").rows()
         [('discard', 208), ('flush', 1195), ('read', 817), ('write', 2335)]
         """
-        return sql.answer(query, self.tables)
+        return sql.run(query, self.tables)
 
     def window(self, start_ns: int, end_ns: int) -> Capture:
         """Return the part of the capture in the interval ``[start_ns, end_ns)``.
@@ -434,7 +434,7 @@ class Capture:
             realtime_offset_ns=self.about["realtime_offset_ns"],
             realtime_moved_ns=self.manifest.realtime_moved_ns,
             lost_events=self.lost_events,
-            losses=tuple(loss for loss in self.losses if loss.tables != OF_WITNESSES),
+            losses=tuple(loss for loss in self.losses if loss.tables != EVIDENCE_TABLES),
             jumps=self.jumps,
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
             facts=self.manifest.facts,

@@ -25,7 +25,7 @@ from androstep_analysis.link.requests import Device, incomplete, layers
 from androstep_analysis.link.requests import link as link_requests
 from androstep_analysis.measures.tables import coverage, population
 
-OF_WITNESSES = ("extents", "files")
+EVIDENCE_TABLES = ("extents", "files")
 """The tables that a loss of an image or a listing can affect."""
 
 TABLES = (*staging.TABLES, "tasks", "requests", "extents", "files", "io")
@@ -167,10 +167,10 @@ def _about(
         for part in (snapshots.after, snapshots.before, snapshots.listed_after, snapshots.listed_before)
         if part is not None
     ]
-    witness_losses: list[Loss] = [loss for part in parts for loss in part.losses]
-    witness_losses += [loss for read in listings if read is not None for loss in read.losses]
-    witness_losses += snapshots.journal.losses if snapshots.journal is not None else ()
-    lost = [*recorded.losses, *(replace(loss, tables=OF_WITNESSES) for loss in witness_losses)]
+    evidence_losses: list[Loss] = [loss for part in parts for loss in part.losses]
+    evidence_losses += [loss for read in listings if read is not None for loss in read.losses]
+    evidence_losses += snapshots.journal.losses if snapshots.journal is not None else ()
+    lost = [*recorded.losses, *(replace(loss, tables=EVIDENCE_TABLES) for loss in evidence_losses)]
     lost += _losses_of_names(snapshots.names, tables["files"])
     return {
         "format": recorded.format,
@@ -268,11 +268,11 @@ def _with_listed_tasks(recorded: Staging, listings: Sequence[Records | None]) ->
             offsets = {"mono": read.header["monotonic_offset_ns"], "boot": 0}
             parts.append(tasks.listed(read.tables["task"], offsets.get(recorded.clock)))
             scores.append(tasks.importance(read.tables["task"], offsets.get(recorded.clock)))
-    known = replace(recorded, tasks=pl.concat(parts).unique(maintain_order=True))
+    combined = replace(recorded, tasks=pl.concat(parts).unique(maintain_order=True))
     if not any(rows.height for rows in scores):
-        return known
+        return combined
     listed = pl.concat(scores).sort("ts_ns", maintain_order=True)
-    return known.with_tables(importance=recorded.importance.merge_sorted(listed.lazy(), "ts_ns"))
+    return combined.with_tables(importance=recorded.importance.merge_sorted(listed.lazy(), "ts_ns"))
 
 
 def _device(row: dict[str, Any]) -> Device:

@@ -147,8 +147,8 @@ def create(
         raw = directory / "raw"
         raw.mkdir()
         results_by_role = results_of(described, in_place)
-        with cache.scratch(directory / cache.TABLES) as place:
-            spool = ingest.Spool(place)
+        with cache.scratch(directory / cache.TABLES) as scratch_directory:
+            spool = ingest.Spool(scratch_directory)
             staging = staging_of(described, in_place, results_by_role, spool)
             described = replace(
                 described,
@@ -163,7 +163,7 @@ def create(
                 lost_events=None if described.lost_events is None else staging.lost_events,
             )
             manifest.write(described, directory)
-            store(staging, results_by_role, described, directory, directory / cache.TABLES, spool, place)
+            store(staging, results_by_role, described, directory, directory / cache.TABLES, spool, scratch_directory)
     return _open_directory(out)
 
 
@@ -180,24 +180,24 @@ def _open_directory(directory: Path) -> Capture:
     except UnicodeEncodeError:  # polars accepts only UTF-8 paths.
         raise InputError(f"{directory}: the path of a capture must be UTF-8; rename the directory") from None
     own = cache.directory_of(directory)
-    places = dict.fromkeys((directory / cache.TABLES, own))
-    stored = next(filter(None, (cache.load(names(described), place, key(described)) for place in places)), None)
+    directories = dict.fromkeys((directory / cache.TABLES, own))
+    stored = next(filter(None, (cache.load(names(described), path, key(described)) for path in directories)), None)
     if stored is None:
         find = functools.partial(manifest.verify, directory=directory)
         results_by_role = results_of(described, find)
-        with cache.scratch(own) as place:
-            spool = ingest.Spool(place)
+        with cache.scratch(own) as scratch_directory:
+            spool = ingest.Spool(scratch_directory)
             staging = staging_of(described, find, results_by_role, spool)
-            stored = store(staging, results_by_role, described, directory, own, spool, place)
+            stored = store(staging, results_by_role, described, directory, own, spool, scratch_directory)
     return Capture(directory.name, described, *stored)
 
 
-def _keep(source: Source, raw: Path, number: int) -> Source:
+def _keep(source: Source, raw: Path, index: int) -> Source:
     """Copy a source into `raw/` under its own name, with its index as prefix if that name exists."""
     path = Path(source.path)
     name = path.name
     while (raw / name).exists():
-        name = f"{number}-{name}"
+        name = f"{index}-{name}"
     digest = manifest.sha256(path, copy_to=raw / name)
     return replace(source, path=f"raw/{name}", bytes=(raw / name).stat().st_size, sha256=digest)
 

@@ -17,21 +17,21 @@ def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events
         return "There are no requests."
     if not counts["issued"] and not counts["completed"]:
         return f"All numbers count the requests seen, {_amount(counts, '')}. No issues or completions are recorded."
-    said = f"All numbers count the requests that reached a device, {_amount(counts, '')}."
-    open_, unissued = counts["count"] - counts["completed"], counts["count"] - counts["issued"]
+    text = f"All numbers count the requests that reached a device, {_amount(counts, '')}."
+    incomplete, unissued = counts["count"] - counts["completed"], counts["count"] - counts["issued"]
     if not counts["completed"]:
-        said += " No completions are recorded, so that device times are unknown."
-    elif open_:
+        text += " No completions are recorded, so that device times are unknown."
+    elif incomplete:
         share = quantities.per_cent(counts["completed"] / counts["count"])
-        said += (
+        text += (
             f" {_amount(counts, 'completed')} of them ({share}) completed within the recording, and times count only"
-            f" these. No completion is recorded for {open_:,}{_why(losses, lost_events, 'ended')}."
+            f" these. No completion is recorded for {incomplete:,}{_why(losses, lost_events, 'ended')}."
         )
     if counts["issued"] and unissued:
-        said += f" No issue is recorded for {unissued:,}{_why(losses, lost_events, 'began')}."
+        text += f" No issue is recorded for {unissued:,}{_why(losses, lost_events, 'began')}."
     if counts["queued"]:
-        said += f" Not counted: {_amount(counts, 'queued')} queued, without a recorded issue or completion."
-    return said
+        text += f" Not counted: {_amount(counts, 'queued')} queued, without a recorded issue or completion."
+    return text
 
 
 def brief(counts: Mapping[str, int]) -> str:

@@ -25,7 +25,7 @@ _FIRST: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(\w*)", re.DOTALL)
 _QUERIES: Final = ("select", "with", "from", "values", "show", "explain")
 
 
-def answer(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
+def run(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
     """Run a query over these tables; `InputError` if it fails, is not a query, or reads a file.
 
     Enum columns are cast to text, so that they compare and sort alphabetically. Decimals in the result become floats.
@@ -35,12 +35,12 @@ def answer(query: str, tables: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
     if first is None or first[1].lower() not in _QUERIES:
         raise InputError(f"the query must begin with one of {', '.join(_QUERIES)}; it can only read tables")
     try:
-        asked = {name: table.with_columns(cs.enum().cast(pl.String)) for name, table in tables.items()}
-        with pl.SQLContext(asked) as context:
-            found = context.execute(query).with_columns(cs.decimal().cast(pl.Float64))
-            return found.collect(engine="streaming")
+        readable = {name: table.with_columns(cs.enum().cast(pl.String)) for name, table in tables.items()}
+        with pl.SQLContext(readable) as context:
+            result = context.execute(query).with_columns(cs.decimal().cast(pl.Float64))
+            return result.collect(engine="streaming")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError(f"the query failed: {_reason(error)}; {_there_are(query, tables)}") from None
+        raise InputError(f"the query failed: {_reason(error)}; {_existing(query, tables)}") from None
 
 
 def _refuse_files(query: str) -> None:
@@ -59,7 +59,7 @@ def _reason(error: Exception) -> str:
     return re.split(r"\n|; valid columns", str(error), maxsplit=1)[0].strip().rstrip(".")
 
 
-def _there_are(query: str, tables: Mapping[str, pl.LazyFrame]) -> str:
+def _existing(query: str, tables: Mapping[str, pl.LazyFrame]) -> str:
     """List the columns of the tables that the query names, or the tables if it names none."""
     named = [name for name in tables if re.search(rf"\b{name}\b", query)]
     columns = (f"{name} has {', '.join(tables[name].collect_schema().names())}" for name in named)

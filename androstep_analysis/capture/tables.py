@@ -71,9 +71,9 @@ def _uncounted(described: Manifest, staging: Staging) -> tuple[Loss, ...]:
         message = "iotrace was killed; the number of lost events is unknown"
         warnings.warn(message, LossWarning, stacklevel=4)
         return (Loss("uncounted", 1, message),)
-    more = described.lost_events - staging.lost_events
-    message = f"the recorder counted {more} more lost events than its trace shows"
-    return (Loss("missing", more, message),) if more > 0 else ()
+    uncounted = described.lost_events - staging.lost_events
+    message = f"the recorder counted {uncounted} more lost events than its trace shows"
+    return (Loss("missing", uncounted, message),) if uncounted > 0 else ()
 
 
 def facts_of(staging: Staging, described: Manifest) -> dict[str, Any]:
@@ -142,16 +142,16 @@ def store(
     results_by_role: Mapping[str, Results],
     described: Manifest,
     directory: Path,
-    kept_in: Path,
+    table_directory: Path,
     spool: ingest.Spool,
-    place: Path | None,
+    scratch_directory: Path | None,
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
-    """Derive the tables of the capture in `directory` and store them in `kept_in`.
+    """Derive the tables of the capture in `directory` and store them in `table_directory`.
 
-    `place` is the directory of `spool`. If it is None, nothing can be written, and the tables are not stored.
+    `scratch_directory` is the directory of `spool`, or None if nothing can be written. In that case nothing is stored.
     """
     witnesses = witnesses_of(described, functools.partial(manifest.verify, directory=directory))
     tables, about = derived(staging, results_by_role, witnesses, spool)
-    if place is None:
+    if scratch_directory is None:
         return tables, about
-    return cache.store(tables, about, place, kept_in, key(described), ADDED_TO), about
+    return cache.store(tables, about, scratch_directory, table_directory, key(described), ADDED_TO), about

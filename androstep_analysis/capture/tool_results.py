@@ -49,11 +49,11 @@ def add(
     about = about | dict.fromkeys(KINDS)
     for role, results in results_by_role.items():
         timed = _in_clock(results, about["clock"], about["realtime_offset_ns"]) if about["events"] else results.tables
-        lost = [losses.as_json(replace(loss, tables=KINDS[role].tables)) for loss in results.losses]
+        losses_of_role = [losses.as_json(replace(loss, tables=KINDS[role].tables)) for loss in results.losses]
         tables = tables | {name: table.lazy() for name, table in timed.items()}
         about = about | {
             role: KINDS[role].told(timed[KINDS[role].tables[0]]),
-            "losses": about["losses"] + lost,
+            "losses": about["losses"] + losses_of_role,
             "rows": about["rows"] | {name: table.height for name, table in timed.items()},
         }
     return tables, about

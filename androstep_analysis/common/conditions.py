@@ -35,11 +35,11 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 MOST_NAMED: Final = 8
 """Maximum number of values that an error message lists."""
 
-_WRITTEN: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(!=|>=|<=|=|>|<)(.*)", re.DOTALL)
+_CONDITION: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(!=|>=|<=|=|>|<)(.*)", re.DOTALL)
 
 _NUMBER: Final = re.compile(r"(-?[0-9]{1,19}(?:\.[0-9]{1,18})?)([A-Za-zµ]*)")
 
-_COMPARED: Final[Mapping[str, Callable[[pl.Expr, float], pl.Expr]]] = {
+_COMPARISONS: Final[Mapping[str, Callable[[pl.Expr, float], pl.Expr]]] = {
     "=": lambda values, limit: values == limit,
     ">=": lambda values, limit: values >= limit,
     "<=": lambda values, limit: values <= limit,
@@ -61,7 +61,7 @@ class Condition(NamedTuple):
 
 def parse(text: str) -> Condition:
     """Parse a condition; raise `InputError` if `text` is not one."""
-    match = _WRITTEN.fullmatch(text)
+    match = _CONDITION.fullmatch(text)
     if match is None:
         raise InputError(f"{text!r} is not a condition; write COLUMN=VALUE, or != >= <= > < in place of =")
     if not text.isascii() and text != text.encode(errors="replace").decode():
@@ -90,24 +90,24 @@ def matching(
         If a column does not exist, if a value is not valid for its column, or if no row of a non-empty table matches.
         The message lists the columns or values that exist.
     """
-    stated = [parse(one) if isinstance(one, str) else one for one in conditions]
+    parsed = [parse(one) if isinstance(one, str) else one for one in conditions]
     named = {**{name: pl.col(name) for name in table.collect_schema().names()}, **(columns or {})}
-    tests = [holds(table, condition, named) for condition in stated]
-    kept = table.filter(tests) if tests else table
-    if tests and not _has_rows(kept) and _has_rows(table):
-        raise InputError(_unmatched(table, stated, tests, named))
-    return kept
+    tests = [holds(table, condition, named) for condition in parsed]
+    selected = table.filter(tests) if tests else table
+    if tests and not _has_rows(selected) and _has_rows(table):
+        raise InputError(_unmatched(table, parsed, tests, named))
+    return selected
 
 
 def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
     """Raise `InputError`, listing all columns, for a condition on a column that does not exist."""
-    there = list(dict.fromkeys(columns))
+    existing = list(dict.fromkeys(columns))
     for condition in conditions:
-        if condition.column not in there:
-            close = difflib.get_close_matches(condition.column, there, 1)
-            meant = f" (did you mean {close[0]}?)" if close else ""
+        if condition.column not in existing:
+            similar = difflib.get_close_matches(condition.column, existing, 1)
+            hint = f" (did you mean {similar[0]}?)" if similar else ""
             raise InputError(
-                f"where {condition}: there is no column {condition.column}{meant}; there are {', '.join(there)}"
+                f"where {condition}: there is no column {condition.column}{hint}; there are {', '.join(existing)}"
             )
 
 
@@ -136,12 +136,12 @@ def holds(table: pl.DataFrame | pl.LazyFrame, condition: Condition, named: Mappi
     values = named[condition.column]
     name, dtype = next(iter(table.lazy().select(values).collect_schema().items()))
     if not condition.value and condition.operator in ("=", "!="):
-        found = values.is_null()
+        test = values.is_null()
     elif isinstance(dtype, pl.List):
-        found = values.list.eval(_holds(condition, pl.element(), name, dtype.inner)).list.any().fill_null(False)
+        test = values.list.eval(_holds(condition, pl.element(), name, dtype.inner)).list.any().fill_null(False)
     else:
-        found = _holds(condition, values, name, dtype)
-    return ~found if condition.operator == "!=" else found
+        test = _holds(condition, values, name, dtype)
+    return ~test if condition.operator == "!=" else test
 
 
 def _holds(condition: Condition, values: pl.Expr, name: str, dtype: Any) -> pl.Expr:
@@ -177,14 +177,14 @@ def _only_equal(condition: Condition, kind: str) -> None:
 def _compared(condition: Condition, values: pl.Expr, name: str, dtype: Any, how: str, text: str) -> pl.Expr:
     limit = _number(condition, name, text)
     if dtype.is_float():
-        return _COMPARED[how](values, float(limit)).fill_null(False)
+        return _COMPARISONS[how](values, float(limit)).fill_null(False)
     # Compare integers with integers: as floats both would be rounded.
     whole = math.floor(limit) if how in (">", "<=") else math.ceil(limit)
     if how == "=" and whole != limit:
         return values.is_null() & values.is_not_null()
     if not -(1 << 63) <= whole < 1 << 63:
         raise InputError(f"where {condition}: {text} is too large")
-    return _COMPARED[how](values, whole).fill_null(False)
+    return _COMPARISONS[how](values, whole).fill_null(False)
 
 
 def _number(condition: Condition, name: str, text: str) -> Fraction:
@@ -255,20 +255,20 @@ def _unmatched(
 def _values(table: pl.DataFrame | pl.LazyFrame, condition: Condition, values: pl.Expr) -> str:
     """Describe the values in the column of a condition: their range, or the most frequent ones."""
     column = values.alias("value")
-    found = table.lazy().select(column).filter(pl.col("value").is_not_null())
-    found = found.explode("value") if isinstance(found.collect_schema()["value"], pl.List) else found
-    name, dtype = values.meta.output_name(), found.collect_schema()["value"]
+    rows = table.lazy().select(column).filter(pl.col("value").is_not_null())
+    rows = rows.explode("value") if isinstance(rows.collect_schema()["value"], pl.List) else rows
+    name, dtype = values.meta.output_name(), rows.collect_schema()["value"]
     if dtype.is_numeric() and _unit(name) != "dev":
-        least, most = found.select(pl.col("value").min(), pl.col("value").max().alias("most")).collect().row(0)
+        least, most = rows.select(pl.col("value").min(), pl.col("value").max().alias("most")).collect().row(0)
         if least is None:
             return f"{condition.column} has no values"
         first, last = (quantities.in_unit(value, _unit(name)) for value in (least, most))
         return f"{condition.column} is {first} to {last}"
-    counts = found.group_by("value").agg(n=pl.len()).sort("n", "value", descending=[True, False]).collect()
+    counts = rows.group_by("value").agg(n=pl.len()).sort("n", "value", descending=[True, False]).collect()
     texts = [units.format_dev(value) if _unit(name) == "dev" else str(value) for value in counts["value"]]
     if not texts:
         return f"{condition.column} has no values"
-    close = difflib.get_close_matches(condition.value, texts, 3)
-    shown = list(dict.fromkeys([*close, *texts]))[:MOST_NAMED]
-    more = len(texts) - len(shown)
-    return f"{condition.column} is {', '.join(shown)}{f' and {more:,} more' if more else ''}"
+    similar = difflib.get_close_matches(condition.value, texts, 3)
+    listed = list(dict.fromkeys([*similar, *texts]))[:MOST_NAMED]
+    nr_more = len(texts) - len(listed)
+    return f"{condition.column} is {', '.join(listed)}{f' and {nr_more:,} more' if nr_more else ''}"

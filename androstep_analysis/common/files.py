@@ -28,18 +28,18 @@ def replacing(path: Path) -> Iterator[Path]:
     - The new file is created in a scratch directory next to `path`. If this process is killed, the next run removes it.
     """
     try:
-        before = path.lstat()
+        previous = path.lstat()
     except FileNotFoundError:
-        before = None
-    if before is not None and stat.S_ISDIR(before.st_mode):
+        previous = None
+    if previous is not None and stat.S_ISDIR(previous.st_mode):
         raise IsADirectoryError(21, "Is a directory", str(path))
     if path.exists() and not path.is_file():
         yield path
         return
-    with scratch.directory("output", path.parent) as place:
-        new = place / "new"
+    with scratch.directory("output", path.parent) as directory:
+        new = directory / "new"
         yield new
-        new.chmod(stat.S_IMODE(before.st_mode) if before is not None and path.is_file() else 0o666 & ~_umask())
+        new.chmod(stat.S_IMODE(previous.st_mode) if previous is not None and path.is_file() else 0o666 & ~_umask())
         new.replace(path)
 
 

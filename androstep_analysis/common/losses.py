@@ -57,16 +57,16 @@ class Losses:
         `begin`, `end` (Int64, ns) and `dev` have equal lengths. A null time means no limit, a null device any device.
         """
         first, last = begin.fill_null(_ALWAYS).to_numpy(), end.fill_null(_NEVER).to_numpy()
-        hurt = np.zeros(len(first), np.bool_)
-        for one in {loss.dev for loss in self._losses} | {None}:
-            spans = self.spans(*tables, dev=one) if one is not None else self._of_any_device(tables)
+        may_miss = np.zeros(len(first), np.bool_)
+        for device in {loss.dev for loss in self._losses} | {None}:
+            spans = self.spans(*tables, dev=device) if device is not None else self._of_any_device(tables)
             starts = np.array([_ALWAYS if start is None else start for start, _ in spans], np.int64)
             ends = np.array([_NEVER if end is None else end for _, end in spans], np.int64)
-            found = np.searchsorted(starts, last, "right") > np.searchsorted(ends, first, "left")
-            if one is not None:
-                found &= (dev == one).fill_null(True).to_numpy()
-            hurt |= found
-        return pl.Series(hurt)
+            overlaps = np.searchsorted(starts, last, "right") > np.searchsorted(ends, first, "left")
+            if device is not None:
+                overlaps &= (dev == device).fill_null(True).to_numpy()
+            may_miss |= overlaps
+        return pl.Series(may_miss)
 
     def _of_any_device(self, tables: Sequence[str]) -> tuple[Span, ...]:
         return Losses(loss for loss in self._losses if loss.dev is None).spans(*tables)
@@ -74,9 +74,9 @@ class Losses:
 
 def merged(spans: Iterable[Span], most: int | None = None) -> tuple[Span, ...]:
     """Sort the spans and merge those that overlap or touch; with `most`, also merge the last ones down to that many."""
-    known = sorted((_ALWAYS if begin is None else begin, _NEVER if end is None else end) for begin, end in spans)
+    ordered = sorted((_ALWAYS if begin is None else begin, _NEVER if end is None else end) for begin, end in spans)
     joined: list[tuple[int, int]] = []
-    for begin, end in known:
+    for begin, end in ordered:
         if joined and (begin <= joined[-1][1] or len(joined) == most):
             begin, end = joined[-1][0], max(end, joined.pop()[1])
         joined.append((begin, end))

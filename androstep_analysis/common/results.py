@@ -86,32 +86,34 @@ def read(kind: Kind, paths: Sequence[str | os.PathLike[str]], *, of_folder: bool
     parts: list[Results] = []
     damaged: list[Loss] = []
     for path in map(Path, paths):
-        found_there = _files(kind, path)
-        for file in found_there:
+        files_there = _files(kind, path)
+        for file in files_there:
             try:
                 parts.append(kind.read_file(file))
             except InputError as error:
-                if not of_folder and len(found_there) == 1:
+                if not of_folder and len(files_there) == 1:
                     raise
                 damaged.append(Loss("unreadable", 1, str(error)))
     if not parts:
         nothing = f"no file with results was given; name one, or a capture of `{kind.command}`"
         raise InputError(damaged[0].message if damaged else nothing)
-    found = together(kind, parts)
-    found = replace(found, losses=(*damaged, *found.losses))
-    if found.losses:
-        warnings.warn("; ".join(loss.message for loss in found.losses), LossWarning, stacklevel=3)
-    return found
+    combined = together(kind, parts)
+    combined = replace(combined, losses=(*damaged, *combined.losses))
+    if combined.losses:
+        warnings.warn("; ".join(loss.message for loss in combined.losses), LossWarning, stacklevel=3)
+    return combined
 
 
 def together(kind: Kind, parts: Sequence[Results]) -> Results:
     """Combine the results of several files; the clock is ``unknown`` if they differ in it."""
     tables = {name: pl.concat([part.tables[name] for part in parts]) for name in kind.tables}
     runs = tables[kind.tables[0]]
-    doubled = runs.filter(pl.struct(kind.key).is_duplicated())
-    if not doubled.is_empty():
+    duplicates = runs.filter(pl.struct(kind.key).is_duplicated())
+    if not duplicates.is_empty():
         name = kind.key[0]
-        raise InputError(f"{name.removesuffix('_id')} {doubled[name][0]} is in two of the files; give each result once")
+        raise InputError(
+            f"{name.removesuffix('_id')} {duplicates[name][0]} is in two of the files; give each result once"
+        )
     clocks = {part.clock for part in parts}
     return Results(
         format=", ".join(dict.fromkeys(part.format for part in parts)),
@@ -152,10 +154,10 @@ def _files(kind: Kind, path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     if not (path / manifest.FILE_NAME).exists():
-        found = files(kind, path)
-        if not found:
+        matching = files(kind, path)
+        if not matching:
             raise InputError(f"{path}: no {kind.noun} in it, and no capture; make one with `{kind.command}`")
-        return found
+        return matching
     described = manifest.read(path)
     sources = [manifest.verify(source, path) for source in described.of_role(kind.role)]
     if not sources:

@@ -21,15 +21,15 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Scratch:
-    """A new directory `path` in `place` with mode 0700; its name begins with a dot and `about`.
+    """A new directory `path` in `parent` with mode 0700; its name begins with a dot and `about`.
 
     Creating it removes leftover directories with the same parent and name. Raises `OSError` if it cannot be created.
     """
 
-    def __init__(self, place: Path, about: str) -> None:
+    def __init__(self, parent: Path, about: str) -> None:
         prefix = f".{about}.{_MARK}"
-        _sweep(place, prefix)
-        self.path, self._descriptor = _locked(place, prefix)
+        _sweep(parent, prefix)
+        self.path, self._descriptor = _locked(parent, prefix)
 
     def remove(self) -> None:
         """Remove the directory, unless it was renamed, and release its lock."""
@@ -38,19 +38,19 @@ class Scratch:
 
 
 @contextlib.contextmanager
-def directory(about: str, place: Path | None = None) -> Iterator[Path]:
+def directory(about: str, parent: Path | None = None) -> Iterator[Path]:
     """Provide a `Scratch` as a context manager, by default in the system's temporary directory."""
-    scratch = Scratch(place or Path(tempfile.gettempdir()), about)
+    scratch = Scratch(parent or Path(tempfile.gettempdir()), about)
     try:
         yield scratch.path
     finally:
         scratch.remove()
 
 
-def _locked(place: Path, prefix: str) -> tuple[Path, int]:
+def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
     """Create a directory and lock it; retry if another process removed it before it was locked."""
     while True:
-        path = place / f"{prefix}{secrets.token_hex(8)}"
+        path = parent / f"{prefix}{secrets.token_hex(8)}"
         path.mkdir(mode=0o700)
         try:
             descriptor = os.open(path, _FLAGS)
@@ -63,15 +63,15 @@ def _locked(place: Path, prefix: str) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def _sweep(place: Path, prefix: str) -> None:
+def _sweep(parent: Path, prefix: str) -> None:
     """Remove this user's directories of processes that have ended."""
     named = re.compile(re.escape(prefix) + "[0-9a-f]{16}", re.ASCII)
     try:
-        with os.scandir(place) as entries:
-            found = [entry.path for entry in entries if named.fullmatch(entry.name)]
+        with os.scandir(parent) as entries:
+            leftovers = [entry.path for entry in entries if named.fullmatch(entry.name)]
     except OSError:
         return
-    for path in found:
+    for path in leftovers:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, _FLAGS)
             try:

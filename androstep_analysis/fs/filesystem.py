@@ -107,13 +107,13 @@ class Filesystem:
         a decompressed temporary one is removed at the end of its ``with`` statement.
         """
         requested = pl.DataFrame({"ino": pl.Series(list(inos), dtype=pl.Int64)})
-        places = requested.unique().join(self.first_bytes, on="ino").sort("offset_bytes")
+        locations = requested.unique().join(self.first_bytes, on="ino").sort("offset_bytes")
         with self.image.open("rb") as file:
             contents = [
                 os.pread(file.fileno(), length, offset)
-                for offset, length in zip(places["offset_bytes"], places["nr_bytes"], strict=True)
+                for offset, length in zip(locations["offset_bytes"], locations["nr_bytes"], strict=True)
             ]
-        heads = places.select("ino", head=pl.Series(contents, dtype=pl.Binary))
+        heads = locations.select("ino", head=pl.Series(contents, dtype=pl.Binary))
         return requested.join(heads, on="ino", how="left", maintain_order="left")
 
 

@@ -29,7 +29,7 @@ MOST_GIB = 256
 MOST = "ANDROSTEP_MAX_IMAGE_GIB"
 """The environment variable that raises this limit."""
 
-_KEPT_FREE_BYTES = 1 << 30
+_RESERVED_BYTES = 1 << 30
 """Space on the temporary file's disk that is left free for other programs."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -67,7 +67,7 @@ class Image:
         )
         return np.frombuffer(raw, np.uint8).reshape(len(numbers), block_bytes)
 
-    def cut(self, nr_bytes: int) -> Iterator[Loss]:
+    def truncation(self, nr_bytes: int) -> Iterator[Loss]:
         """Yield a loss if the file is shorter than its filesystem of `nr_bytes`."""
         missing = nr_bytes - self.nr_bytes
         if missing > 0:
@@ -156,7 +156,7 @@ def _stream(path: Path, compression: str) -> contextlib.AbstractContextManager[I
 def _unpack(source: Path, compression: str, target: Path) -> None:
     zeros = bytes(_CHUNK_BYTES)
     limit = limit_of(MOST, MOST_GIB) << 30
-    room = shutil.disk_usage(target.parent).free - _KEPT_FREE_BYTES
+    free_bytes = shutil.disk_usage(target.parent).free - _RESERVED_BYTES
     with target.open("wb") as out:
         try:
             with _stream(source, compression) as stream:
@@ -169,8 +169,8 @@ def _unpack(source: Path, compression: str, target: Path) -> None:
                     if chunk == zeros:
                         out.seek(_CHUNK_BYTES, 1)
                         continue
-                    room -= len(chunk)
-                    if room < 0:
+                    free_bytes -= len(chunk)
+                    if free_bytes < 0:
                         raise InputError(
                             f"{source}: unpacks to more than the free space in {target.parent}; set TMPDIR to a "
                             "directory on a larger disk"

@@ -52,7 +52,7 @@ def first_wins(pieces: np.ndarray) -> np.ndarray:
     return first
 
 
-def of_nobody(pieces: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+def without_inode(pieces: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Clear the inode, but not the kind, of the parts of pieces within the runs; both must be sorted and disjoint."""
     first, last, index = runs.intersect(pieces["start"], pieces["end"], start, end)
     parts = pieces[index]
@@ -60,12 +60,12 @@ def of_nobody(pieces: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndar
     return first_wins(np.concatenate([parts, pieces]))
 
 
-def underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
+def fill_gaps(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
     """Fill the gaps of `upper` with `lower`; both and the result are sorted and disjoint."""
     start, end, index = runs.intersect(lower["start"], lower["end"], *runs.gaps(upper["start"], upper["end"], total))
-    shown = lower[index]
-    shown["start"], shown["end"] = start, end
-    both = np.concatenate([upper, shown])
+    visible = lower[index]
+    visible["start"], visible["end"] = start, end
+    both = np.concatenate([upper, visible])
     ordered: np.ndarray = both[np.argsort(both["start"], kind="stable")]
     return ordered
 
@@ -73,13 +73,13 @@ def underlaid(upper: np.ndarray, lower: np.ndarray, total: int) -> np.ndarray:
 def joined(pieces: np.ndarray) -> np.ndarray:
     """Merge adjacent pieces of one kind and inode if they are also adjacent in the file."""
     before, after = pieces[:-1], pieces[1:]
-    goes_on = np.where(
+    continues = np.where(
         before["logical"] >= 0,
         after["logical"] == before["logical"] + (before["end"] - before["start"]),
         after["logical"] < 0,
     )
     adjoin = before["end"] == after["start"]
-    same = adjoin & (before["kind"] == after["kind"]) & (before["ino"] == after["ino"]) & goes_on
+    same = adjoin & (before["kind"] == after["kind"]) & (before["ino"] == after["ino"]) & continues
     first = np.flatnonzero(np.concatenate([np.ones(min(len(pieces), 1), dtype=bool), ~same]))
     whole: np.ndarray = pieces[first]
     whole["end"] = pieces["end"][np.append(first[1:], len(pieces)) - 1] if len(pieces) else whole["end"]
@@ -189,9 +189,9 @@ def first_bytes(heads: Iterable[np.ndarray], offset_bytes: int) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def inline_heads(inodes: np.ndarray, places: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """Return the heads of files with inline content: up to `room` bytes at byte offsets `places`."""
-    return _heads(inodes["ino"], places, np.minimum(inodes["size_bytes"], room))
+def inline_heads(inodes: np.ndarray, offsets: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+    """Return the heads of files with inline content: up to `capacity` bytes at each of `offsets`."""
+    return _heads(inodes["ino"], offsets, np.minimum(inodes["size_bytes"], capacity))
 
 
 def mapped_heads(inodes: np.ndarray, begins: np.ndarray, block_bytes: int) -> np.ndarray:
@@ -202,9 +202,9 @@ def mapped_heads(inodes: np.ndarray, begins: np.ndarray, block_bytes: int) -> np
     return _heads(inodes["ino"], starts * block_bytes, inodes["size_bytes"])
 
 
-def _heads(ino: np.ndarray, places: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _heads(ino: np.ndarray, offsets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     heads = np.empty(len(ino), HEAD)
-    heads["ino"], heads["offset_bytes"], heads["nr_bytes"] = ino, places, np.minimum(lengths, HEAD_BYTES)
+    heads["ino"], heads["offset_bytes"], heads["nr_bytes"] = ino, offsets, np.minimum(lengths, HEAD_BYTES)
     return heads
 
 
@@ -227,5 +227,5 @@ def nameless(files: np.ndarray, names: pl.DataFrame) -> Iterator[Loss]:
 
 def has_type(inodes: np.ndarray, kind: int) -> np.ndarray:
     """Return a bool array of the inodes (field `mode`) with this file type (`stat.S_IFREG`, …)."""
-    answer: np.ndarray = (inodes["mode"] & stat.S_IFMT(0o177777)) == kind
-    return answer
+    mask: np.ndarray = (inodes["mode"] & stat.S_IFMT(0o177777)) == kind
+    return mask

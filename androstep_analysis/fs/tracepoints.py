@@ -111,15 +111,18 @@ def on_disks(fs_events: pl.LazyFrame, requests: pl.LazyFrame) -> dict[int, list[
     These are the filesystems on its partitions. A device-mapper device has a number of its own. A filesystem with
     events but no requests may be on any disk with partitions, and is added to each of these.
     """
-    places = requests.select("dev", "part_dev").unique().collect(engine="streaming")
-    called = devices(fs_events, pl.col("event").is_in(DIRTIED))
+    devices_of_disks = requests.select("dev", "part_dev").unique().collect(engine="streaming")
+    reported = devices(fs_events, pl.col("event").is_in(DIRTIED))
     part = pl.col("part_dev")
-    unplaced = sorted({*devices(fs_events, is_own())} - {*places["part_dev"]})
+    unplaced = sorted({*devices(fs_events, is_own())} - {*devices_of_disks["part_dev"]})
     # Requests to the whole disk are reads of the partition table, unless the disk has no partition with requests: a
     # filesystem on the whole disk leaves no space for partitions.
-    is_part = pl.when(part == pl.col("dev")).then(pl.len().over("dev") == 1).otherwise(~part.is_in(called))
-    parts = places.filter(is_part).sort("part_dev").group_by("dev").agg("part_dev")
-    return {disk: found if found == [disk] else [*found, *unplaced] for disk, found in parts.iter_rows()}
+    is_part = pl.when(part == pl.col("dev")).then(pl.len().over("dev") == 1).otherwise(~part.is_in(reported))
+    parts = devices_of_disks.filter(is_part).sort("part_dev").group_by("dev").agg("part_dev")
+    return {
+        disk: parts_of_disk if parts_of_disk == [disk] else [*parts_of_disk, *unplaced]
+        for disk, parts_of_disk in parts.iter_rows()
+    }
 
 
 def sharing(disks: Mapping[int, list[int]]) -> set[int]:
@@ -189,11 +192,11 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
             is_change=pl.col("nr_blocks") > 0,
             turn=(~(is_page | is_lookup)).cum_sum().over("dev", "ino"),
         ).with_row_index("row")
-        others = rows.filter(~(is_page | is_lookup | is_handle))
+        other_events = rows.filter(~(is_page | is_lookup | is_handle))
         is_followed = ~event.shift(-1).over("tid").is_in(PATHS).fill_null(False)
         kept = [
-            others.filter(~is_open | is_followed)["row"],
-            others.filter(is_open).unique(_SAME_PATH, keep="first")["row"],
+            other_events.filter(~is_open | is_followed)["row"],
+            other_events.filter(is_open).unique(_SAME_PATH, keep="first")["row"],
             rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
             rows.filter(is_lookup).unique(["dev", "ino", "tid", *_MAPPING, "turn"], keep="first")["row"],
             rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
@@ -300,9 +303,13 @@ def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
 def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
     """Return the devices without events of creation and deletion, on which an inode number may have been reused."""
     event = pl.col("event")
-    tells = event.is_in([*BIRTHS, *DELETIONS]) | is_recorded([*BIRTHS, *DELETIONS], recorded)
-    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(has_events=is_own().any(), tells=tells.any())
-    return by_device.filter(pl.col("has_events") & ~pl.col("tells")).collect()["dev"].to_list()
+    shows_lifetimes = event.is_in([*BIRTHS, *DELETIONS]) | is_recorded([*BIRTHS, *DELETIONS], recorded)
+    by_device = (
+        fs_events.drop_nulls("dev")
+        .group_by("dev")
+        .agg(has_events=is_own().any(), shows_lifetimes=shows_lifetimes.any())
+    )
+    return by_device.filter(pl.col("has_events") & ~pl.col("shows_lifetimes")).collect()["dev"].to_list()
 
 
 def _ends() -> pl.Expr:
@@ -334,8 +341,8 @@ def maps_completely(
         return True
     own = fs_events.filter((pl.col("dev") == dev) & is_own()).select(pl.col("event").unique().cast(pl.String)).collect()
     names = {fs_type, *(event.partition("_")[0] for event in own["event"])}
-    told = {*recorded, *own["event"]}
-    return any(all(told.intersection(group) for group in COMPLETE[name]) for name in names & COMPLETE.keys())
+    available = {*recorded, *own["event"]}
+    return any(all(available.intersection(group) for group in COMPLETE[name]) for name in names & COMPLETE.keys())
 
 
 def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
@@ -354,7 +361,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     typed = with_kinds(fs_events, fs_types or {}).filter(pl.col("dev").is_not_null())
     is_named = pl.col("name").is_not_null() | event.is_in([*DIRECT, *STORES])
     is_page = event.is_in([*DIRTIED, CACHED]) | ((event == "bio_page") & (pl.col("bio_dev") == pl.col("dev")))
-    told = typed.filter(pl.col("ino").is_not_null()).select(
+    selected = typed.filter(pl.col("ino").is_not_null()).select(
         "ts_ns",
         *(*_KEY, "mode", "fs_type"),
         first_ns=ts_ns,
@@ -364,7 +371,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
         has_pages=event.is_in([*WRITES, *DIRECT]) | (is_page & pages_are_files()),
         is_opened=is_named,
     )
-    table = _joined(pl.concat(_joined(events) for events in batches(told, _BATCH))).sort(_KEY)
+    table = _merged(pl.concat(_merged(events) for events in batches(selected, _BATCH))).sort(_KEY)
     table = table.join(_parents(typed, table), on=_KEY, how="left", maintain_order="left")
     # If neither creations nor deletions are recorded, one inode number may have been a file and later a directory.
     is_one = (pl.col("incarnation") == 0) | _begins_ns().is_not_null()
@@ -374,10 +381,10 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
     ).select(*_KEY, "first_ns", "created_ns", "deleted_ns", "end_ns", "block_type", "subtype")
 
 
-def _joined(told: pl.DataFrame) -> pl.DataFrame:
+def _merged(rows: pl.DataFrame) -> pl.DataFrame:
     """Merge the rows of each inode and incarnation, which are in order of time, into one."""
     first, last = (pl.col("first_ns", "created_ns", "deleted_ns"), pl.col("gone_ns", "mode"))
-    return told.group_by(_KEY).agg(
+    return rows.group_by(_KEY).agg(
         first.drop_nulls().first(),
         last.drop_nulls().last(),
         pl.col("fs_type").first(),
@@ -457,8 +464,8 @@ def statements(
     recorded : collection of str
         The events that the recorder enabled, as in `numbered`.
     """
-    told = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
-    events = fs_events.filter(told).select(_OF_EXTENTS).collect().with_row_index("order")
+    is_statement = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
+    events = fs_events.filter(is_statement).select(_OF_EXTENTS).collect().with_row_index("order")
     held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
     of_ext4 = tracepoints_ext4.mappings(events, recorded).join(held, on=_KEY, how="left", maintain_order="left")
     of_f2fs = tracepoints_f2fs.mappings(events, recorded).join(
@@ -512,8 +519,8 @@ def doubts(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> pl.DataFr
 
     There are rows only for devices without events of reading the map (`tracepoints_ext4.CACHED`). See `statements`.
     """
-    told = pl.col("event").is_in([tracepoints_ext4.CACHED, tracepoints_ext4.LOOKUP])
-    events = fs_events.filter(told).select("event", *_KEY, "ts_ns", "nr_blocks").collect()
+    is_relevant = pl.col("event").is_in([tracepoints_ext4.CACHED, tracepoints_ext4.LOOKUP])
+    events = fs_events.filter(is_relevant).select("event", *_KEY, "ts_ns", "nr_blocks").collect()
     is_silent = ~has(recorded, tracepoints_ext4.CACHED)
     misses = events.filter(is_silent & tracepoints_ext4.is_miss())
     return misses.group_by(_KEY).agg(doubt_ns=pl.col("ts_ns").min())

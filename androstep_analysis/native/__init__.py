@@ -120,12 +120,12 @@ class Strings:
         text = np.empty(self.nr_bytes, np.uint8)
         offsets = np.empty(len(self) + 1, np.int32)
         library().strings_copy(self.handle, text.ctypes.data, offsets.ctypes.data)
-        places, letters = pa.py_buffer(offsets.data), pa.py_buffer(text.data)
-        array = pa.StringArray.from_buffers(len(self), places, letters)
+        offset_buffer, text_buffer = pa.py_buffer(offsets.data), pa.py_buffer(text.data)
+        array = pa.StringArray.from_buffers(len(self), offset_buffer, text_buffer)
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
-            raw = pa.BinaryArray.from_buffers(pa.binary(), len(self), [None, places, letters]).to_pylist()
+            raw = pa.BinaryArray.from_buffers(pa.binary(), len(self), [None, offset_buffer, text_buffer]).to_pylist()
             return pa.array([(value or b"").decode(errors="backslashreplace") for value in raw], pa.string())
         return array
 
@@ -142,12 +142,12 @@ class Table:
         self.strings = Strings() if strings is None else strings
         self._c = _CTable(0, capacity, len(self.columns), self.strings.handle)
         self._values: list[npt.NDArray[np.generic]] = []
-        for number, column in enumerate(self.columns):
+        for index, column in enumerate(self.columns):
             kind, dtype, none = _KINDS[column.dtype]
             values = np.full(capacity, none, dtype)
             self._values.append(values)
-            self._c.values[number] = values.ctypes.data
-            self._c.kinds[number] = kind
+            self._c.values[index] = values.ctypes.data
+            self._c.kinds[index] = kind
 
     @property
     def pointer(self) -> ctypes._Pointer[_CTable] | object:
@@ -173,12 +173,12 @@ class Table:
         """Remove all rows, but not the strings."""
         self.keep(np.empty(0, np.int64))
 
-    def keep(self, kept: npt.NDArray[np.int64]) -> None:
+    def keep(self, rows: npt.NDArray[np.int64]) -> None:
         """Remove all rows except those with these ascending indices. The strings stay."""
         for column, values in zip(self.columns, self._values, strict=True):
-            values[: len(kept)] = values[kept]
-            values[len(kept) : self.rows] = _KINDS[column.dtype][2]
-        self._c.rows = len(kept)
+            values[: len(rows)] = values[rows]
+            values[len(rows) : self.rows] = _KINDS[column.dtype][2]
+        self._c.rows = len(rows)
 
     def fill(self, frame: pl.DataFrame) -> None:
         """Replace all rows by those of `frame`, which has the table's columns and at most `capacity` rows."""
@@ -189,15 +189,15 @@ class Table:
             if column.dtype == "enum":
                 series = series.to_physical()
             elif column.dtype == "string":
-                words = series.unique().drop_nulls()
-                numbers = [self.strings.add(word.encode()) for word in words]
-                series = series.replace_strict(words, numbers, default=None, return_dtype=pl.UInt32)
+                distinct = series.unique().drop_nulls()
+                indices = [self.strings.add(word.encode()) for word in distinct]
+                series = series.replace_strict(distinct, indices, default=None, return_dtype=pl.UInt32)
             values[: frame.height] = series.cast(pl.Int64).fill_null(none).to_numpy().astype(dtype)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
         """Return a view of one column in its C encoding, in which null is a sentinel (core/table.h: NO_...)."""
-        number = next(number for number, column in enumerate(self.columns) if column.name == name)
-        return self._values[number][: self.rows]
+        index = next(index for index, column in enumerate(self.columns) if column.name == name)
+        return self._values[index][: self.rows]
 
     def arrow(self, order: npt.NDArray[np.int64] | None = None) -> pa.Table:
         """Copy the rows into an Arrow table for `Spool.append`, with strings and enums dictionary-encoded (int32).
@@ -205,28 +205,28 @@ class Table:
         `order` holds the indices of the rows to copy, in the order of the result; without it all rows are copied.
         """
         texts = self.strings.array()
-        arrays = [self._array(number, texts, order) for number in range(len(self.columns))]
+        arrays = [self._array(index, texts, order) for index in range(len(self.columns))]
         return pa.table(arrays, names=[column.name for column in self.columns])
 
-    def _array(self, number: int, texts: pa.StringArray, order: npt.NDArray[np.int64] | None) -> pa.Array[Any]:
+    def _array(self, index: int, texts: pa.StringArray, order: npt.NDArray[np.int64] | None) -> pa.Array[Any]:
         """Copy a column into an Arrow array.
 
         The buffers come from malloc, which reuses freed pages. Faulting in new pages would cost more than the copy.
         """
-        column, rows = self.columns[number], self.rows if order is None else len(order)
+        column, rows = self.columns[index], self.rows if order is None else len(order)
         dtype = _DICTIONARY if column.dtype in _TEXTS else column.arrow
-        if not library().table_present(self.pointer, number):
+        if not library().table_present(self.pointer, index):
             return _nulls(dtype, self.capacity).slice(0, rows)
         plain = pa.int32() if column.dtype in _TEXTS else column.arrow
         pool = pa.system_memory_pool()  # Arrow's default pool returns freed memory to the kernel at once.
         values = pa.allocate_buffer(-(-rows * plain.bit_width // 8), memory_pool=pool)
         bits = pa.allocate_buffer(-(-rows // 8), memory_pool=pool)
-        numbers = None if order is None else order.ctypes.data
-        present = library().table_copy(self.pointer, number, numbers, rows, values.address, bits.address)
+        indices = None if order is None else order.ctypes.data
+        present = library().table_copy(self.pointer, index, indices, rows, values.address, bits.address)
         array: Any = pa.Array.from_buffers(plain, rows, [None if present == rows else bits, values], rows - present)
         if column.dtype in _TEXTS:
-            words = texts if column.dtype == "string" else _texts(column.values)
-            array = pa.DictionaryArray.from_arrays(array, words, safe=False)
+            categories = texts if column.dtype == "string" else _texts(column.values)
+            array = pa.DictionaryArray.from_arrays(array, categories, safe=False)
         copied: pa.Array[Any] = array
         return copied
 

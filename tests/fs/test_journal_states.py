@@ -59,7 +59,7 @@ def spans(*copies: tuple[int, list[tuple[int, int, int]]]) -> list[tuple[int, in
     for column, values in zip(("state", "start", "length", "logical"), zip(*runs, strict=True), strict=True):
         claimed[column] = values
     claimed["use"] = CONTENT
-    found = journal_states._merged(journal_states._until_denied(claimed, states, BLOCKS), states)
+    found = journal_states._merged(journal_states._until_change(claimed, states, BLOCKS), states)
     names = ["start", "length", "logical", "from_order", "to_order"]
     return sorted(tuple(int(value) for value in row) for row in found[names].tolist())
 

@@ -116,14 +116,14 @@ def _extent_claims(
     sound = (magic == _NODE_MAGIC) & (entries <= capacity) & (capacity >= 2) & (capacity <= 4)
     sound &= ~((depth > 0) & (entries == 0))
     table = roots[:, _NODE_HEADER_BYTES:].copy().view(_ENTRY)
-    there = np.arange(table.shape[1]) < entries[:, None]
+    is_used = np.arange(table.shape[1]) < entries[:, None]
     lengths, _ = _extent_length(table)
     begins, ends = table["logical"].astype(np.int64), table["logical"].astype(np.int64) + lengths
     before = np.concatenate([np.zeros((len(inos), 1), np.int64), ends[:, :-1]], axis=1)
-    ordered = (~there | ((begins >= before) & (lengths > 0))).all(axis=1)
+    ordered = (~is_used | ((begins >= before) & (lengths > 0))).all(axis=1)
 
     flat = sound & ordered & (depth == 0)
-    row, column = np.nonzero(there & flat[:, None])
+    row, column = np.nonzero(is_used & flat[:, None])
     parts = [_leaf_claims(table[row, column], inos[row])]
     damaged = [inos[~sound & roots.any(axis=1)]]
     for i in np.flatnonzero(sound & ~flat).tolist():

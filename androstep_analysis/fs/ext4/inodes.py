@@ -81,8 +81,8 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
         count = superblock.inodes_per_group - int(groups.unused_inodes[group])
         if count <= 0:
             continue
-        place = int(groups.inode_table[group]) * superblock.block_bytes
-        table = np.frombuffer(image.read(place, count * superblock.inode_bytes), dtype=layout)
+        offset = int(groups.inode_table[group]) * superblock.block_bytes
+        table = np.frombuffer(image.read(offset, count * superblock.inode_bytes), dtype=layout)
         ino = group * superblock.inodes_per_group + np.arange(1, count + 1)
         nameable = (ino == ROOT_INODE) | (ino >= superblock.first_inode)
         pointed = table[nameable & ((table["flags"] & (EXTENTS_FLAG | INLINE_DATA_FLAG)) == 0)]
@@ -93,7 +93,7 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
         if in_use.size:
             part = narrow(table[in_use], superblock)
             part["ino"] = ino[in_use]
-            part["offset_bytes"] = place + in_use * superblock.inode_bytes
+            part["offset_bytes"] = offset + in_use * superblock.inode_bytes
             parts.append(part)
             block_maps.append(table["block_map"][in_use])
     return np.concatenate(parts), np.concatenate(block_maps), pointed_bytes
@@ -155,5 +155,5 @@ def maps_blocks(inodes: np.ndarray, block_maps: np.ndarray) -> np.ndarray:
         (size_lo >= BLOCK_MAP_BYTES) | ((size_lo > 4) & ~second_word),
     )
     live = (inodes["links"] > 0) & (inodes["deleted"] == 0) & ((inodes["flags"] & INLINE_DATA_FLAG) == 0)
-    answer: np.ndarray = live & (regular | directory | (symlink & long_symlink))
-    return answer
+    has_map: np.ndarray = live & (regular | directory | (symlink & long_symlink))
+    return has_map

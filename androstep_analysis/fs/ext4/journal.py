@@ -127,13 +127,13 @@ def _journal(log: Log, image: Image, superblock: Superblock, filesystem: Filesys
     names = journal_names.read_names(log, states, claimed, owner, filesystem)
     dev = int(filesystem.extents["dev"][0])
     first_inos = journal_states.table_inos(superblock, groups, log.copies["target"])
-    lives = _lives(states)
+    file_index = _file_indices(states)
     return Journal(
         commits=_commits(log),
         blocks=_blocks(log, superblock, filesystem, states, claimed, owner, first_inos),
         extents=_extents(log, superblock, states, claimed, dev),
-        files=_files(states, lives, names, dev),
-        times=_times(states, lives),
+        files=_files(states, file_index, names, dev),
+        times=_times(states, file_index),
         losses=_losses(log, stopped or not is_complete),
     )
 
@@ -238,24 +238,24 @@ def _extents(log: Log, superblock: Superblock, states: np.ndarray, claimed: np.n
     return table.hstack(times)
 
 
-def _lives(states: np.ndarray) -> np.ndarray:
+def _file_indices(states: np.ndarray) -> np.ndarray:
     """Return the index of the file of each state; files are distinct pairs of inode and generation."""
     pairs = np.stack([states["ino"], states["generation"].astype(np.int64)], axis=1)
-    _, lives = np.unique(pairs, axis=0, return_inverse=True)
-    answer: np.ndarray = lives.reshape(-1)
-    return answer
+    _, file_index = np.unique(pairs, axis=0, return_inverse=True)
+    flat: np.ndarray = file_index.reshape(-1)
+    return flat
 
 
-def _last_states(states: np.ndarray, lives: np.ndarray) -> np.ndarray:
+def _last_states(states: np.ndarray, file_index: np.ndarray) -> np.ndarray:
     """Return for each file the last state with links, or else its last state."""
-    order = np.lexsort((states["order"], states["links"] > 0, lives))
-    _, count = np.unique(lives, return_counts=True)
+    order = np.lexsort((states["order"], states["links"] > 0, file_index))
+    _, count = np.unique(file_index, return_counts=True)
     return np.array(states[order[np.cumsum(count) - 1]])
 
 
-def _files(states: np.ndarray, lives: np.ndarray, names: pl.DataFrame, dev: int) -> pl.DataFrame:
+def _files(states: np.ndarray, file_index: np.ndarray, names: pl.DataFrame, dev: int) -> pl.DataFrame:
     """Build table `files`. For `pieces.files`, which joins names by inode number, the file's index replaces it."""
-    last = _last_states(states, lives)
+    last = _last_states(states, file_index)
     identity = pl.DataFrame({"ino": last["ino"], "generation": last["generation"].astype(np.int64)})
     numbered = identity.with_row_index("file").cast({"file": pl.Int64})
     by_file = names.join(numbered, on=["ino", "generation"]).select("path", "encrypted", ino="file")
@@ -264,11 +264,13 @@ def _files(states: np.ndarray, lives: np.ndarray, names: pl.DataFrame, dev: int)
     return table.with_columns(identity["ino"]).sort("ino", "generation")
 
 
-def _times(states: np.ndarray, lives: np.ndarray) -> pl.DataFrame:
+def _times(states: np.ndarray, file_index: np.ndarray) -> pl.DataFrame:
     created = pl.Series(states["created_ns"]).set(pl.Series(~states["has_created"]), None)
     generation = states["generation"].astype(np.int64)
-    rows = pl.DataFrame({"life": lives, "ino": states["ino"], "generation": generation, "created_epoch_ns": created})
-    return rows.unique("life", keep="first", maintain_order=True).drop("life").sort("ino", "generation")
+    rows = pl.DataFrame(
+        {"file": file_index, "ino": states["ino"], "generation": generation, "created_epoch_ns": created}
+    )
+    return rows.unique("file", keep="first", maintain_order=True).drop("file").sort("ino", "generation")
 
 
 def _blocks(

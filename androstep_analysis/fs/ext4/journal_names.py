@@ -80,24 +80,24 @@ def _generations(log: Log, states: np.ndarray, filesystem: Filesystem, entries: 
     if that file was created before that time.
     """
     ino, order = entries["ino"].to_numpy(), entries["order"].to_numpy()
-    answer = np.full(len(ino), -1, dtype=np.int64)
+    generations = np.full(len(ino), -1, dtype=np.int64)
     if not len(states):
-        return answer
+        return generations
     step = len(log.committed) + 1
     after = np.searchsorted(states["ino"] * step + states["order"], ino * step + order, side="right")
 
     def alive(row: np.ndarray) -> np.ndarray:
         same = (states["ino"][row] == ino) & (states["segment"][row] == log.committed["segment"][order])
-        answer: np.ndarray = same & (states["links"][row] > 0)
-        return answer
+        is_alive: np.ndarray = same & (states["links"][row] > 0)
+        return is_alive
 
     following = np.minimum(after, len(states) - 1)
     was_there = states["has_created"][following] & _created_before(states["created_ns"][following], log, order)
     is_next = (after < len(states)) & alive(following) & was_there
-    answer[is_next] = states["generation"][following][is_next]
+    generations[is_next] = states["generation"][following][is_next]
     latest = np.maximum(after - 1, 0)
     is_latest = (after > 0) & alive(latest)
-    answer[is_latest] = states["generation"][latest][is_latest]
+    generations[is_latest] = states["generation"][latest][is_latest]
 
     times = filesystem.times.sort("ino")
     unlogged = ~np.isin(ino, states["ino"])
@@ -106,8 +106,8 @@ def _generations(log: Log, states: np.ndarray, filesystem: Filesystem, entries: 
         at = np.minimum(np.searchsorted(inos, ino), times.height - 1)
         created = times["created_epoch_ns"].fill_null(np.iinfo(np.int64).max).to_numpy()[at]
         in_image = unlogged & (inos[at] == ino) & _created_before(created, log, order)
-        answer[in_image] = times["generation"].to_numpy()[at][in_image]
-    return answer
+        generations[in_image] = times["generation"].to_numpy()[at][in_image]
+    return generations
 
 
 def _created_before(created_ns: np.ndarray, log: Log, order: np.ndarray) -> np.ndarray:

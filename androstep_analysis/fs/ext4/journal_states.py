@@ -195,7 +195,7 @@ def read_claimed(
     by_ino = np.lexsort((states["order"], states["ino"]))
     states = _dated(states[by_ino], log)
     claimed["state"] = np.argsort(by_ino)[claimed["state"]]
-    dated = _until_denied(_disjoint(claimed, superblock), states, superblock)
+    dated = _until_change(_disjoint(claimed, superblock), states, superblock)
     return states, _without_moves(_merged(dated, states), superblock), reads[0] > _MAX_NODE_READS
 
 
@@ -272,7 +272,7 @@ def _part(claimed: np.ndarray, inside: np.ndarray, length: np.ndarray, index: np
     return part
 
 
-def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superblock) -> np.ndarray:
+def _until_change(claimed: np.ndarray, states: np.ndarray, superblock: Superblock) -> np.ndarray:
     """Set the times of the claims, split into parts that the inode's next state repeats and parts that it lacks."""
     state = claimed["state"]
     line = state * superblock.nr_blocks + claimed["start"]
@@ -281,11 +281,11 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
     same_file = states["next_order"][state] != NEVER
     for name in ("generation", "segment"):
         same_file &= states[name][following] == states[name][state]
-    may_go_on = np.flatnonzero(same_file)
-    shifted, shifted_end = line[may_go_on] + superblock.nr_blocks, line_end[may_go_on] + superblock.nr_blocks
+    may_continue = np.flatnonzero(same_file)
+    shifted, shifted_end = line[may_continue] + superblock.nr_blocks, line_end[may_continue] + superblock.nr_blocks
     start, end, index = runs.intersect(shifted, shifted_end, line, line_end)
     below = np.searchsorted(line, start, side="right") - 1
-    mine = may_go_on[index]
+    mine = may_continue[index]
     inside = start - shifted[index]
     repeated = _part(claimed, inside, end - start, mine)
     logical = np.where(claimed["logical"][below] >= 0, claimed["logical"][below] + start - line[below], -1)
@@ -298,13 +298,13 @@ def _until_denied(claimed: np.ndarray, states: np.ndarray, superblock: Superbloc
     start, end, repeated = start - superblock.nr_blocks, end - superblock.nr_blocks, repeated[follows]
 
     gap_start, gap_end = runs.gaps(start, end, (len(states) + 1) * superblock.nr_blocks)
-    left_start, left_end, left = runs.intersect(line, line_end, gap_start, gap_end)
-    denied = _part(claimed, left_start - line[left], left_end - left_start, left)
+    left_start, left_end, remaining = runs.intersect(line, line_end, gap_start, gap_end)
+    ended = _part(claimed, left_start - line[remaining], left_end - left_start, remaining)
 
     repeated["to_order"] = states["from_order"][np.minimum(repeated["state"] + 1, len(states) - 1)]
-    denied["to_order"] = np.minimum(states["next_order"], states["end_order"])[denied["state"]]
+    ended["to_order"] = np.minimum(states["next_order"], states["end_order"])[ended["state"]]
     moved["to_order"] = states["from_order"][np.minimum(moved["state"] + 1, len(states) - 1)]
-    both = np.concatenate([repeated, moved, denied])
+    both = np.concatenate([repeated, moved, ended])
     both["first_order"] = states["order"][both["state"]]
     both["next_order"] = states["next_order"][both["state"]]
     return both
@@ -344,18 +344,20 @@ def _without_moves(claimed: np.ndarray, superblock: Superblock) -> np.ndarray:
     Such a block was not freed. The new file owns it from the commit of that transaction, and the old file until the
     previous commit.
     """
-    is_lost = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
-    is_got = claimed["from_order"] < claimed["first_order"]
-    shared = _shared(_line(claimed[is_lost], "to_order", superblock), _line(claimed[is_got], "first_order", superblock))
+    is_released = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
+    is_acquired = claimed["from_order"] < claimed["first_order"]
+    shared = _shared(
+        _line(claimed[is_released], "to_order", superblock), _line(claimed[is_acquired], "first_order", superblock)
+    )
     if not len(shared[0]):
         return claimed
-    got, others = _cut(claimed, is_got, _line(claimed, "first_order", superblock), shared)
-    got["from_order"] = got["first_order"]
-    claimed = np.concatenate([others, got])
-    is_lost = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
-    lost, others = _cut(claimed, is_lost, _line(claimed, "to_order", superblock), shared)
-    lost["to_order"] -= 1
-    return np.concatenate([others, lost])
+    acquired, remaining = _split(claimed, is_acquired, _line(claimed, "first_order", superblock), shared)
+    acquired["from_order"] = acquired["first_order"]
+    claimed = np.concatenate([remaining, acquired])
+    is_released = (claimed["to_order"] == claimed["next_order"]) & (claimed["to_order"] != NEVER)
+    released, remaining = _split(claimed, is_released, _line(claimed, "to_order", superblock), shared)
+    released["to_order"] -= 1
+    return np.concatenate([remaining, released])
 
 
 Runs = tuple[np.ndarray, np.ndarray]
@@ -373,15 +375,15 @@ def _shared(some: Runs, others: Runs) -> Runs:
     return start, end
 
 
-def _cut(claimed: np.ndarray, is_meant: np.ndarray, line: Runs, shared: Runs) -> Runs:
+def _split(claimed: np.ndarray, is_selected: np.ndarray, line: Runs, shared: Runs) -> Runs:
     """Return the parts of the selected claims within `shared`, and all remaining parts and claims."""
-    meant = np.flatnonzero(is_meant)
-    starts, ends = line[0][meant], line[1][meant]
+    selected = np.flatnonzero(is_selected)
+    starts, ends = line[0][selected], line[1][selected]
     rest = runs.gaps(*shared, int(max(ends.max(), shared[1].max())) + 1)
     parts = []
     for start, end, index in (runs.intersect(starts, ends, *shared), runs.intersect(starts, ends, *rest)):
-        parts.append(_part(claimed, start - starts[index], end - start, meant[index]))
-    return parts[0], np.concatenate([claimed[~is_meant], parts[1]])
+        parts.append(_part(claimed, start - starts[index], end - start, selected[index]))
+    return parts[0], np.concatenate([claimed[~is_selected], parts[1]])
 
 
 def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -389,7 +391,7 @@ def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
 
     The second value is false if there are more than `_MAX_PAIRS` pairs, of which the rest is not compared.
     """
-    answer = np.full(len(copies), -1, dtype=np.int64)
+    row_of_copy = np.full(len(copies), -1, dtype=np.int64)
     by_target = np.argsort(copies["target"], kind="stable")
     targets = copies["target"][by_target]
     first = np.searchsorted(targets, claimed["start"])
@@ -403,8 +405,8 @@ def owners(claimed: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, bool]:
         copy = by_target[np.repeat(first[some], count[some]) + nth]
         order = copies["order"][copy]
         held = (claimed["first_order"][row] <= order) & (order < claimed["next_order"][row])
-        answer[copy[held]] = row[held]
-    return answer, nr_rows == len(claimed)
+        row_of_copy[copy[held]] = row[held]
+    return row_of_copy, nr_rows == len(claimed)
 
 
 _ROWS_AT_ONCE = 1 << 14

@@ -158,7 +158,7 @@ class _Walk:
                 self.damaged.append(ino)
                 continue
             encrypted = encrypted or ino in self._encrypted
-            number = len(self.prefixes)
+            index = len(self.prefixes)
             self.prefixes.append(prefix)
             self.encrypted.append(encrypted)
             if filesystem is None or ino in self._direct:
@@ -169,7 +169,7 @@ class _Walk:
                 if raw_name in (b".", b".."):
                     continue
                 name = raw_name.decode("utf-8", "backslashreplace")
-                self.entry_directory.append(number)
+                self.entry_directory.append(index)
                 self.entry_inode.append(child)
                 self.entry_name.append(name)
                 if child in self._blocks and child not in seen:

@@ -89,13 +89,13 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 
     mapped = _owned(image, superblock, inodes, claims)
     if shared[0].size:
-        mapped = pieces.of_nobody(mapped, *shared)
+        mapped = pieces.without_inode(mapped, *shared)
     for lower in (
         _static(superblock, groups),
         _unowned(*layout.free_space(image, superblock, groups), "free"),
         pieces.areas([(0, superblock.nr_blocks, _KIND["unknown", None])]),
     ):
-        mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
+        mapped = pieces.fill_gaps(mapped, lower, superblock.nr_blocks)
     extents = pieces.extents(pieces.joined(mapped), _CLASSES, superblock.block_bytes, inodes, dev=dev, source=source)
     version, commits = _committed(image, superblock, extents)
     return Filesystem(
@@ -140,7 +140,7 @@ def _fs_type(superblock: Superblock) -> str:
 
 
 def _image_losses(image: Image, superblock: Superblock) -> Iterator[Loss]:
-    yield from image.cut(superblock.nr_blocks * superblock.block_bytes)
+    yield from image.truncation(superblock.nr_blocks * superblock.block_bytes)
     if superblock.incompat & layout.INCOMPAT_RECOVER:
         yield Loss(
             "unsynced",
@@ -160,8 +160,8 @@ def _are_files(superblock: Superblock, inodes: np.ndarray) -> np.ndarray:
     alive = (inodes["links"] == 0) | (inodes["deleted"] == 0)
     numbered = (inodes["ino"] == ROOT_INODE) | (inodes["ino"] >= superblock.first_inode)
     own = np.isin(inodes["ino"], list(_system_inodes(superblock))) | ((inodes["flags"] & EA_INODE_FLAG) != 0)
-    answer: np.ndarray = alive & numbered & ~own
-    return answer
+    is_file: np.ndarray = alive & numbered & ~own
+    return is_file
 
 
 def _first_claims(claims: np.ndarray) -> np.ndarray:
@@ -192,7 +192,7 @@ def _unowned(start: np.ndarray, end: np.ndarray, block_type: str, subtype: str |
 def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
     """Convert claims to pieces; the kind of a block depends on its inode and on the use by the inode."""
     content_kind = np.full(len(inodes), _KIND["data", None], dtype=np.uint8)
-    for which, kind in (
+    for selected, kind in (
         (has_type(inodes, stat.S_IFLNK), ("data", "symlink")),
         (has_type(inodes, stat.S_IFDIR), ("directory", None)),
         ((inodes["flags"] & EA_INODE_FLAG) != 0, ("metadata", "xattr")),
@@ -201,7 +201,7 @@ def _owned(image: Image, superblock: Superblock, inodes: np.ndarray, claims: np.
         (np.isin(inodes["ino"], list(superblock.quota_inodes)), ("metadata", "quota")),
         (inodes["ino"] == RESIZE_INODE, ("metadata", "reserved_gdt")),
     ):
-        content_kind[which] = _KIND[kind]
+        content_kind[selected] = _KIND[kind]
     owned = np.empty(len(claims), dtype=PIECE)
     owned["start"], owned["end"] = claims["start"], claims["start"] + claims["length"]
     owned["ino"], owned["logical"] = claims["ino"], claims["logical"]
@@ -221,8 +221,8 @@ def _mark_resize_inode(image: Image, inodes: np.ndarray, owned: np.ndarray) -> N
     mine = owned["ino"] == RESIZE_INODE
     owned["kind"][mine] = _KIND["metadata", "reserved_gdt"]
     owned["logical"][mine] = -1
-    for place in inodes["offset_bytes"][inodes["ino"] == RESIZE_INODE].tolist():
-        double = int.from_bytes(image.read(place + BLOCK_MAP_BYTE + 13 * 4, 4), "little")
+    for offset in inodes["offset_bytes"][inodes["ino"] == RESIZE_INODE].tolist():
+        double = int.from_bytes(image.read(offset + BLOCK_MAP_BYTE + 13 * 4, 4), "little")
         owned["kind"][mine & (owned["start"] == double)] = _KIND["metadata", "resize_inode"]
 
 
@@ -240,10 +240,10 @@ def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims
     files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0)]
     inline = files[(files["flags"] & INLINE_DATA_FLAG) != 0]
     mapped = files[(files["flags"] & INLINE_DATA_FLAG) == 0]
-    places = inline["offset_bytes"] + BLOCK_MAP_BYTE
+    offsets = inline["offset_bytes"] + BLOCK_MAP_BYTE
     begins = claims[(claims["use"] == CONTENT) & (claims["logical"] == 0)]
     parts = (
-        pieces.inline_heads(inline, places, np.full(len(inline), BLOCK_MAP_BYTES)),
+        pieces.inline_heads(inline, offsets, np.full(len(inline), BLOCK_MAP_BYTES)),
         pieces.mapped_heads(mapped, begins, superblock.block_bytes),
     )
     return pieces.first_bytes(parts, image.offset_bytes)

@@ -367,10 +367,12 @@ def _journals(
     losses: list[Loss] = []
     tables = []
     for name, journal, dtype in (("NAT", nat, _NAT_JOURNAL_ENTRY), ("SIT", sit, _SIT_JOURNAL_ENTRY)):
-        count, room = int.from_bytes(journal[:2], "little"), (length - 2) // dtype.itemsize
-        if count > room:
+        count, capacity = int.from_bytes(journal[:2], "little"), (length - 2) // dtype.itemsize
+        if count > capacity:
             losses.append(
-                Loss("damaged", count, f"the {name} journal claims {count} entries and has room for {room}: ignored")
+                Loss(
+                    "damaged", count, f"the {name} journal claims {count} entries and has room for {capacity}: ignored"
+                )
             )
             count = 0
         tables.append(np.frombuffer(journal, dtype=dtype, count=count, offset=2))

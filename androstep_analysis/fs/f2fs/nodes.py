@@ -146,8 +146,8 @@ def read_nodes(image: Image, superblock: Superblock, nat: np.ndarray, newer: np.
 def _pair(ino: np.ndarray, offset: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return which (ino, offset) pairs are in `places` (bool array)."""
     bits = 30
-    answer: np.ndarray = np.isin(ino << bits | offset, places["ino"] << bits | places["offset"])
-    return answer
+    is_listed: np.ndarray = np.isin(ino << bits | offset, places["ino"] << bits | places["offset"])
+    return is_listed
 
 
 # -- inodes -----------------------------------------------------------------------------------------------------------
@@ -167,44 +167,44 @@ def _read_inodes(
         sound = (footer["nid"] == some["nid"]) & (footer["ino"] == some["nid"])
         damaged.append(some["nid"][~sound])
         some, raw = some[sound], raw[sound]
-        _renew(image, superblock, some, raw, newer)
+        _apply_newer(image, superblock, some, raw, newer)
         part, content, bad = _decode(superblock, some["nid"], some["block"], raw)
         inodes.append(part)
         claims.append(content)
         damaged.append(bad)
-    made = newer[~np.isin(newer["ino"], table["nid"])]
-    raw = image.blocks(made["block"], superblock.block_bytes).copy()
+    created = newer[~np.isin(newer["ino"], table["nid"])]
+    raw = image.blocks(created["block"], superblock.block_bytes).copy()
     raw[:, -FOOTER_BYTES - 4 * _NODE_IDS : -FOOTER_BYTES] = 0
     raw[:, 76:80] = 0  # i_xattr_nid
-    part, content, bad = _decode(superblock, made["ino"], made["block"], raw)
+    part, content, bad = _decode(superblock, created["ino"], created["block"], raw)
     every = np.concatenate([*inodes, part])
     return every[np.argsort(every["ino"])], np.concatenate([*claims, content]), np.concatenate([*damaged, bad])
 
 
-def _renew(image: Image, superblock: Superblock, table: np.ndarray, raw: np.ndarray, newer: np.ndarray) -> None:
+def _apply_newer(image: Image, superblock: Superblock, table: np.ndarray, raw: np.ndarray, newer: np.ndarray) -> None:
     """Apply newer inodes to older ones as roll-forward recovery does: everything except links and node ids."""
     row = np.flatnonzero(np.isin(table["nid"], newer["ino"]))
     if not row.size:
         return
-    place = newer["block"][np.searchsorted(newer["ino"], table["nid"][row])]
-    fresh = image.blocks(place, superblock.block_bytes)
+    block = newer["block"][np.searchsorted(newer["ino"], table["nid"][row])]
+    fresh = image.blocks(block, superblock.block_bytes)
     preserved = ((12, 16), (76, 80), (superblock.block_bytes - FOOTER_BYTES - 4 * _NODE_IDS, superblock.block_bytes))
     old = raw[row]
     raw[row] = fresh
     for start, end in preserved:
         raw[row, start:end] = old[:, start:end]
-    table["block"][row] = place
+    table["block"][row] = block
 
 
 def _decode(
     superblock: Superblock, inos: np.ndarray, blocks: np.ndarray, raw: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (inodes, claims, numbers of damaged inodes) from blocks with one inode each."""
-    room = slots(superblock)
+    nr_slots = slots(superblock)
     fields = {
         **_FIELDS,
-        "slots": (("<u4", room), ADDRESSES_BYTE),
-        "node_ids": (("<u4", _NODE_IDS), ADDRESSES_BYTE + 4 * room),
+        "slots": (("<u4", nr_slots), ADDRESSES_BYTE),
+        "node_ids": (("<u4", _NODE_IDS), ADDRESSES_BYTE + 4 * nr_slots),
     }
     table = raw.view(record_dtype(fields, superblock.block_bytes)).reshape(-1)
     inodes = np.zeros(len(table), INODE)
@@ -276,15 +276,15 @@ def _addresses(
     Row i belongs to `inodes[i]`, and its first slot is file block `logical[i]`.
     """
     column = np.arange(table.shape[1])
-    there = (column >= first[:, None]) & (column < (first + count)[:, None])
-    row, slot = np.nonzero(there & (table != NULL_ADDRESS) & (table != NEW_ADDRESS))
+    in_range = (column >= first[:, None]) & (column < (first + count)[:, None])
+    row, slot = np.nonzero(in_range & (table != NULL_ADDRESS) & (table != NEW_ADDRESS))
     block = table[row, slot].astype(np.int64)
-    head = (block == COMPRESS_ADDRESS) & (inodes["cluster"][row] > 1)
+    is_cluster_head = (block == COMPRESS_ADDRESS) & (inodes["cluster"][row] > 1)
     inside = superblock.in_main(block)
     begin = np.broadcast_to(np.asarray(logical, np.int64), len(inodes))
-    number = begin[row] + slot - first[row]
-    claims = _pieces(block, CONTENT, inodes["ino"][row], number)
-    return joined(claims[inside]), inodes["ino"][row[~inside & ~head]]
+    file_block = begin[row] + slot - first[row]
+    claims = _pieces(block, CONTENT, inodes["ino"][row], file_block)
+    return joined(claims[inside]), inodes["ino"][row[~inside & ~is_cluster_head]]
 
 
 # -- the other nodes --------------------------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ _KIND = {both: number for number, both in enumerate(_CLASSES)}
 
 def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
     """Return whether the image has a plausible F2FS superblock, or a copy of it."""
-    places = (offset_bytes + place + layout.SUPERBLOCK_BYTE for place in (0, *layout.BLOCK_SIZES))
-    return any(Superblock.parse(peek(path, place, layout.SUPERBLOCK_BYTES)) is not None for place in places)
+    offsets = (offset_bytes + offset + layout.SUPERBLOCK_BYTE for offset in (0, *layout.BLOCK_SIZES))
+    return any(Superblock.parse(peek(path, offset, layout.SUPERBLOCK_BYTES)) is not None for offset in offsets)
 
 
 def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> Filesystem:
@@ -61,10 +61,10 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 
 
 def _read(image: Image, dev: int, source: str) -> Filesystem:
-    superblock, doubts = layout.read_superblock(image)
-    checkpoint, odd = layout.read_checkpoint(image, superblock)
-    nat, misplaced = tables.read_nat(image, superblock, checkpoint)
-    segments, foreign = tables.read_sit(image, superblock, checkpoint)
+    superblock, superblock_losses = layout.read_superblock(image)
+    checkpoint, checkpoint_losses = layout.read_checkpoint(image, superblock)
+    nat, nat_losses = tables.read_nat(image, superblock, checkpoint)
+    segments, sit_losses = tables.read_sit(image, superblock, checkpoint)
     newer = recovery.read(image, superblock, checkpoint, nat)
     nodes = read_nodes(image, superblock, nat, newer.places)
     claims, disputed = _undisputed(nodes.claims)
@@ -83,7 +83,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         pieces.unowned(*free, _KIND["free", None]),
         pieces.areas([(0, superblock.nr_blocks, _KIND["unknown", None])]),
     ):
-        mapped = pieces.underlaid(mapped, lower, superblock.nr_blocks)
+        mapped = pieces.fill_gaps(mapped, lower, superblock.nr_blocks)
     return Filesystem(
         fs_type="f2fs",
         image=image.path,
@@ -98,10 +98,10 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
         first_bytes=_first_bytes(image, superblock, files, claims),
         losses=(
             *_image_losses(image, superblock, checkpoint, newer),
-            *doubts,
-            *odd,
-            *misplaced,
-            *foreign,
+            *superblock_losses,
+            *checkpoint_losses,
+            *nat_losses,
+            *sit_losses,
             *damage(nodes.damaged),
             *_map_losses(mapped, disputed, doubted),
             *unnamed,
@@ -114,7 +114,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
 def _image_losses(
     image: Image, superblock: Superblock, checkpoint: Checkpoint, newer: recovery.Newer
 ) -> Iterator[Loss]:
-    yield from image.cut(superblock.nr_blocks * superblock.block_bytes)
+    yield from image.truncation(superblock.nr_blocks * superblock.block_bytes)
     if not checkpoint.flags & layout.CP_UMOUNT or newer.places.size:
         yield Loss(
             "unsynced",
@@ -129,15 +129,17 @@ def _image_losses(
 def _map_losses(
     mapped: np.ndarray, disputed: tuple[np.ndarray, np.ndarray], doubted: tuple[np.ndarray, np.ndarray]
 ) -> Iterator[Loss]:
-    quarrel, doubt = (int((end - start).sum()) for start, end in (disputed, doubted))
-    if quarrel:
-        yield Loss("damaged", quarrel, f"{quarrel} blocks are claimed more than once; their owner is unknown")
-    if doubt:
+    nr_disputed, nr_doubted = (int((end - start).sum()) for start, end in (disputed, doubted))
+    if nr_disputed:
+        yield Loss("damaged", nr_disputed, f"{nr_disputed} blocks are claimed more than once; their owner is unknown")
+    if nr_doubted:
         yield Loss(
-            "damaged", doubt, f"{doubt} blocks that inodes claim are free by the segment table; they are unknown"
+            "damaged",
+            nr_doubted,
+            f"{nr_doubted} blocks that inodes claim are free by the segment table; they are unknown",
         )
     unknown = mapped[mapped["kind"] == _KIND["unknown", None]]
-    orphaned = int((unknown["end"] - unknown["start"]).sum()) - quarrel - doubt
+    orphaned = int((unknown["end"] - unknown["start"]).sum()) - nr_disputed - nr_doubted
     if orphaned > 0:
         yield Loss("unowned", orphaned, f"{orphaned} blocks are in use and no inode holds them; they are unknown")
 
@@ -167,12 +169,12 @@ def _undisputed(claims: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.nd
 def _owned(superblock: Superblock, inodes: np.ndarray, claims: np.ndarray) -> np.ndarray:
     """Convert claims to pieces; the kind of content depends on the inode."""
     content = np.full(len(inodes), _KIND["data", None], dtype=np.uint8)
-    for which, kind in (
+    for selected, kind in (
         (has_type(inodes, stat.S_IFLNK), ("data", "symlink")),
         (has_type(inodes, stat.S_IFDIR), ("directory", None)),
         (np.isin(inodes["ino"], list(superblock.quota_inodes)), ("metadata", "quota")),
     ):
-        content[which] = _KIND[kind]
+        content[selected] = _KIND[kind]
     owned = claims.copy()
     of_content = content[np.searchsorted(inodes["ino"], claims["ino"])]
     owned["kind"] = np.where(claims["kind"] == CONTENT, of_content, _KIND["metadata", "node"])
@@ -202,10 +204,10 @@ def _first_bytes(image: Image, superblock: Superblock, files: np.ndarray, claims
     files = files[has_type(files, stat.S_IFREG) & (files["size_bytes"] > 0) & (files["cluster"] == 1)]
     inline = files[((files["inline"] & INLINE_DATA) != 0) & (files["nr_slots"] > 1)]
     # The first slot is reserved (DEF_INLINE_RESERVED_SIZE).
-    places = inline["block"] * superblock.block_bytes + ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1)
+    offsets = inline["block"] * superblock.block_bytes + ADDRESSES_BYTE + 4 * (inline["first_slot"] + 1)
     begins = claims[(claims["kind"] == CONTENT) & (claims["logical"] == 0)]
     parts = (
-        pieces.inline_heads(inline, places, 4 * (inline["nr_slots"] - 1)),
+        pieces.inline_heads(inline, offsets, 4 * (inline["nr_slots"] - 1)),
         pieces.mapped_heads(files, begins, superblock.block_bytes),
     )
     return pieces.first_bytes(parts, image.offset_bytes)

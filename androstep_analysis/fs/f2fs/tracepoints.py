@@ -55,8 +55,8 @@ def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
       `doubt_ns` is then the time of the statement, which is a fact only for its own operation.
     """
     kind = pl.col("status")
-    is_told = pl.all_horizontal(has(recorded, *group) for group in COMPLETE) | (kind == "META").fill_null(False)
-    events = events.with_columns(doubt_ns=pl.when(~is_told).then("ts_ns"))
+    is_complete = pl.all_horizontal(has(recorded, *group) for group in COMPLETE) | (kind == "META").fill_null(False)
+    events = events.with_columns(doubt_ns=pl.when(~is_complete).then("ts_ns"))
     mapped = (pl.col("event") == MAPS) & (pl.col("error").fill_null(0) == 0)
     rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped) & _fits("block")).with_columns(
         nr_blocks=pl.when(_is_counted()).then(1).otherwise("nr_blocks")

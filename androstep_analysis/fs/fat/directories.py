@@ -61,7 +61,7 @@ def fat_entries(raw: bytes, is_fat32: bool) -> tuple[list[Entry], int]:
             long_name.add(raw[at : at + ENTRY_BYTES])
             continue
         name = long_name.of(raw[at : at + 11])
-        broken += long_name.is_there and name is None
+        broken += long_name.has_parts and name is None
         long_name = _LongName()
         if attributes & _VOLUME or raw[at : at + 11] in (b".          ", b"..         "):
             continue
@@ -78,7 +78,7 @@ class _LongName:
     """The parts of a long name, which precede the short name, the last part first."""
 
     def __init__(self) -> None:
-        self.is_there = False
+        self.has_parts = False
         self._left = 0
         self._checksum = -1
         self._parts: list[bytes] = []
@@ -92,13 +92,13 @@ class _LongName:
             self._left = -1
         if not 0 < self._left <= _MAX_LONG_ENTRIES:
             self._left = -1
-        self.is_there = True
+        self.has_parts = True
         self._left -= 1
         self._parts.insert(0, raw[1:11] + raw[14:26] + raw[28:32])
 
     def of(self, short: bytes) -> str | None:
         """Return the name if it is complete and belongs to the short name."""
-        if not self.is_there or self._left != 0 or self._checksum != _checksum_of(short):
+        if not self.has_parts or self._left != 0 or self._checksum != _checksum_of(short):
             return None
         return _text(b"".join(self._parts)) or None
 

@@ -99,7 +99,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     nr_sectors = sectors(volume.nr_bytes)
     map_ = pieces.first_wins(np.array(tree.pieces, dtype=PIECE))
     for lower in (_static(volume), _free(volume, used), pieces.areas([(0, nr_sectors, _KIND["unknown", None])])):
-        map_ = pieces.underlaid(map_, lower, nr_sectors)
+        map_ = pieces.fill_gaps(map_, lower, nr_sectors)
     no_generation = pl.lit(None, pl.Int64).alias("generation")
     extents = pieces.extents(pieces.joined(map_), _CLASSES, SECTOR_BYTES, inodes, dev=dev, source=source)
     names = pl.DataFrame(
@@ -158,33 +158,33 @@ class _Tree:
         """Read the whole tree."""
         volume = self.volume
         if volume.root_bytes:
-            places = [(volume.root_offset, volume.root_bytes)]
-            self._add_pieces(places, _KIND["directory", None], ROOT_INODE)
+            locations = [(volume.root_offset, volume.root_bytes)]
+            self._add_pieces(locations, _KIND["directory", None], ROOT_INODE)
         else:
             runs, is_sound = self.chains.follow(volume.root_cluster)
             if not is_sound:
                 self.damaged_chains.append("/")
-            places = self._claimed(runs, _KIND["directory", None], ROOT_INODE)
+            locations = self._claimed(runs, _KIND["directory", None], ROOT_INODE)
         self._add_file(ROOT_INODE, "directory", 0, "/")
-        pending = [("/", places)]
+        pending = [("/", locations)]
         characters = 0
-        for prefix, places in pending:
+        for prefix, locations in pending:
             if characters > _MAX_PATH_CHARACTERS:
                 self.broken_directories.append(prefix)
                 continue
-            for entry, position in self._entries(prefix, places):
+            for entry, position in self._entries(prefix, locations):
                 path = f"{prefix}{entry.name}"
                 characters += len(path)
                 below = self._add_entry(entry, position // ENTRY_BYTES, path)
                 if entry.kind == "directory" and below:
                     pending.append((f"{path}/", below))
 
-    def _entries(self, prefix: str, places: list[tuple[int, int]]) -> Iterator[tuple[Entry, int]]:
-        """Yield the entries of a directory located at `places`, each with its offset in the volume."""
+    def _entries(self, prefix: str, locations: list[tuple[int, int]]) -> Iterator[tuple[Entry, int]]:
+        """Yield the entries of a directory at `locations`, each with its offset in the volume."""
         left = _MAX_DIRECTORY_BYTES[self.volume.kind]
         parts = []
         starts = [0]
-        for offset, length in places:
+        for offset, length in locations:
             part = self.image.read(offset, max(min(length, left, self.image.nr_bytes - offset), 0))
             parts.append(part)
             starts.append(starts[-1] + len(part))
@@ -200,7 +200,7 @@ class _Tree:
         self.nr_broken_entries += broken
         for entry in entries:
             part_number = bisect_right(starts, entry.at) - 1
-            yield entry, places[part_number][0] + entry.at - starts[part_number]
+            yield entry, locations[part_number][0] + entry.at - starts[part_number]
 
     def _add_entry(self, entry: Entry, ino: int, path: str) -> list[tuple[int, int]]:
         """Add the file or table of an entry; return the locations of its content as (offset, length)."""
@@ -209,18 +209,20 @@ class _Tree:
             self.damaged_chains.append(path)
         kind = _KIND_OF_ENTRY[entry.kind]
         is_file = entry.kind in _MODES
-        places = self._claimed(runs, kind, ino if is_file else 0)
+        locations = self._claimed(runs, kind, ino if is_file else 0)
         if entry.kind == "bitmap":
-            self.bitmap = places
+            self.bitmap = locations
         if not is_file:
             return []
-        self._add_file(ino, entry.kind, entry.size_bytes if entry.kind == "file" else sum(n for _, n in places), path)
+        self._add_file(
+            ino, entry.kind, entry.size_bytes if entry.kind == "file" else sum(n for _, n in locations), path
+        )
         if entry.created_ns is not None:
             self.created_ns[ino] = entry.created_ns
-        begins_there = places and runs[0][0] == entry.first_cluster
+        begins_there = locations and runs[0][0] == entry.first_cluster
         if entry.kind == "file" and begins_there and entry.valid_bytes:
-            self.heads.append((ino, places[0][0], min(entry.valid_bytes, HEAD_BYTES, places[0][1])))
-        return places
+            self.heads.append((ino, locations[0][0], min(entry.valid_bytes, HEAD_BYTES, locations[0][1])))
+        return locations
 
     def _runs(self, entry: Entry) -> tuple[list[tuple[int, int]], bool]:
         wanted = -(-entry.size_bytes // self.volume.cluster_bytes)
@@ -233,13 +235,13 @@ class _Tree:
 
     def _claimed(self, runs: list[tuple[int, int]], kind: int, ino: int) -> list[tuple[int, int]]:
         size = self.volume.cluster_bytes
-        places = [(self.volume.offset(first), count * size) for first, count in runs]
-        self._add_pieces(places, kind, ino)
-        return places
+        locations = [(self.volume.offset(first), count * size) for first, count in runs]
+        self._add_pieces(locations, kind, ino)
+        return locations
 
-    def _add_pieces(self, places: list[tuple[int, int]], kind: int, ino: int) -> None:
+    def _add_pieces(self, locations: list[tuple[int, int]], kind: int, ino: int) -> None:
         logical = 0
-        for offset, length in places:
+        for offset, length in locations:
             start, count = sectors(offset), sectors(length)
             self.pieces.append((start, start + count, kind, ino, logical if ino else -1))
             logical += count
@@ -293,12 +295,12 @@ def _times(inodes: np.ndarray, tree: _Tree) -> pl.DataFrame:
     """Return DataFrame(ino, generation, created_epoch_ns, changed_epoch_ns), all Int64; see the module's docstring."""
     inos = inodes["ino"].tolist()
     created = pl.Series([tree.created_ns.get(ino) for ino in inos], dtype=pl.Int64)
-    nothing = pl.lit(None, pl.Int64)
+    null = pl.lit(None, pl.Int64)
     return pl.DataFrame({"ino": inodes["ino"], "created_epoch_ns": created}).select(
         "ino",
-        nothing.alias("generation"),
+        null.alias("generation"),
         "created_epoch_ns",
-        nothing.alias("changed_epoch_ns"),
+        null.alias("changed_epoch_ns"),
     )
 
 
@@ -307,7 +309,7 @@ def _first_bytes(image: Image, tree: _Tree) -> pl.DataFrame:
 
 
 def _losses(image: Image, volume: Volume, chains: Chains, tree: _Tree, used: np.ndarray) -> Iterator[Loss]:
-    yield from image.cut(volume.nr_bytes)
+    yield from image.truncation(volume.nr_bytes)
     if volume.kind == "exfat" and not layout.boot_checksum_holds(image, volume):
         yield Loss("damaged", 1, "the checksum of the boot record is wrong; its values were used anyway")
     if volume.is_dirty:

@@ -31,8 +31,8 @@ def sniff(path: str | Path, offset_bytes: int = 0) -> bool:
 
 
 def _kind(path: str | Path, offset_bytes: int) -> Kind | None:
-    def has(place: int, signature: bytes) -> bool:
-        return peek(path, offset_bytes + place, len(signature)) == signature
+    def has(offset: int, signature: bytes) -> bool:
+        return peek(path, offset_bytes + offset, len(signature)) == signature
 
     return next((kind for kind in KINDS if any(has(*one) for one in kind.signatures)), None)
 
@@ -75,7 +75,7 @@ def _filesystem(image: Image, volume: pytsk3.FS_Info, kind: Kind, tree: Tree, de
     fixed = pieces.areas((begin % nr_sectors, end % nr_sectors, fixed_class) for begin, end, fixed_class in kind.fixed)
     all_ = pieces.areas([(0, nr_sectors, CLASS["unknown", None])])
     for lower in (fixed, _free(image, volume, kind), all_):
-        map_ = pieces.underlaid(map_, lower, nr_sectors)
+        map_ = pieces.fill_gaps(map_, lower, nr_sectors)
     names = tree.names()
     first_runs = runs[(runs["logical"] == 0) & (runs["kind"] == DATA)]
     has_sequence = bool(volume.info.flags & pytsk3.TSK_FS_INFO_FLAG_HAVE_SEQ)
@@ -92,7 +92,7 @@ def _filesystem(image: Image, volume: pytsk3.FS_Info, kind: Kind, tree: Tree, de
         files=pieces.files(files, names, dev=dev, source=source).with_columns(numbering),
         times=_times(files).with_columns(numbering),
         first_bytes=pieces.first_bytes([pieces.mapped_heads(files, first_runs, SECTOR_BYTES)], image.offset_bytes),
-        losses=(*image.cut(nr_sectors * SECTOR_BYTES), *_losses(tree)),
+        losses=(*image.truncation(nr_sectors * SECTOR_BYTES), *_losses(tree)),
     )
 
 
@@ -126,10 +126,11 @@ def _losses(tree: Tree) -> Iterator[Loss]:
             f"{len(tree.unread)} directories (first: {tree.unread[0]}) are damaged or nested too deeply; files in them"
             " may have no path",
         )
-    if tree.torn:
+    if tree.incomplete:
         yield Loss(
             "damaged",
-            len(tree.torn),
-            f"some blocks of {len(tree.torn)} files (first: {tree.torn[0]}) are unknown, or outside of the filesystem",
+            len(tree.incomplete),
+            f"some blocks of {len(tree.incomplete)} files (first: {tree.incomplete[0]}) are unknown, or outside of the"
+            " filesystem",
         )
     yield from pieces.dangling(tree.nr_dangling)

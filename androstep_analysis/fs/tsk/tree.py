@@ -48,14 +48,14 @@ class _Directory(NamedTuple):
 class Tree:
     """The directory tree from the root down, parents before children. Each directory is visited only once.
 
-    `unread` lists the paths of unreadable directories, and `torn` those of files with unreadable runs. Raises `OSError`
-    if there is no root, or if the block size is not a multiple of the sector size.
+    `unread` lists the paths of unreadable directories, and `incomplete` those of files with unreadable runs. Raises
+    `OSError` if there is no root, or if the block size is not a multiple of the sector size.
     """
 
     filesystem: pytsk3.FS_Info
     kind: Kind
     unread: list[str] = field(default_factory=list)
-    torn: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
     nr_dangling: int = 0
 
     def __post_init__(self) -> None:
@@ -98,13 +98,13 @@ class Tree:
                 continue
             try:
                 for entry in self.filesystem.open_dir(inode=directory.number):
-                    below = self._enter(entry, directory, seen)
-                    if below is not None:
-                        pending.append(below)
+                    subdirectory = self._add_entry(entry, directory, seen)
+                    if subdirectory is not None:
+                        pending.append(subdirectory)
             except OSError:
                 self.unread.append(directory.prefix)
 
-    def _enter(self, entry: pytsk3.File, directory: _Directory, seen: set[int]) -> _Directory | None:
+    def _add_entry(self, entry: pytsk3.File, directory: _Directory, seen: set[int]) -> _Directory | None:
         """Add the file of a directory entry; return it if it is a directory not seen before."""
         name, meta = entry.info.name, entry.info.meta
         if name.flags != pytsk3.TSK_FS_NAME_FLAG_ALLOC or name.name in (b".", b".."):
@@ -151,7 +151,7 @@ class Tree:
         except OSError:
             is_whole = False
         if not is_whole:
-            self.torn.append(path)
+            self.incomplete.append(path)
 
     def _add_runs(self, attribute: pytsk3.Attribute, number: int, content: int) -> bool:
         """Add the runs of an attribute; return whether all are known and inside of the filesystem.
