@@ -34,8 +34,8 @@ KEPT = (
 )
 SLAIN = "PHONE: {} was killed, as when memory is short; run it again"
 SAMPLES_CUT = (
-    "PHONE: procmon did not end well: …; …/samples.rec: the file has no end: it was cut, or the probe killed; "
-    "what came later, and what it lost, is unknown…"
+    "PHONE: procmon did not end well: …; …/samples.rec: the file has no trailer: it was truncated, or the probe was "
+    "killed; later records and losses are unknown…"
 )
 WHOLE = {
     "push": "copied",

@@ -136,7 +136,7 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
     config = (phone.top / "config").read_text()
     assert "duration_ms: 5000\n" in config and "write_into_file: true" in config
     shown = re.sub(r"\s+", " ", terminal.summary(made))
-    assert "1 events were asked for and could not be recorded: ext4_load_inode" in shown
+    assert "1 requested events could not be recorded: ext4_load_inode" in shown
     assert "who (no block_bio_queue): use `androstep record` with root" in shown
 
 
