@@ -80,7 +80,7 @@ def read(text: str, origin: bytes) -> Results:
             message = f"{len(strange)} lines of AndroBench are unknown: “{printable(strange[0].strip()[:60])}”"
             losses.append(Loss("unreadable", len(strange), message))
     if not found:
-        raise InputError("AndroBench measured nothing that is in it")
+        raise InputError("no results of AndroBench; give history.db, its rows or the text of the screen")
     runs = [run | {"run_id": name} for (run, _), name in zip(found, names(origin), strict=False)]
     return foreign("AndroBench results", runs, [[part] for _, part in found], tuple(losses))
 
@@ -99,7 +99,7 @@ def _rows_of_database(data: bytes) -> Iterator[dict[str, Any]]:
             for row in rows.fetchmany(_MOST_ROWS):
                 yield dict(zip(columns, row, strict=True))
         except sqlite3.Error as error:
-            raise InputError(f"a damaged database ({printable(str(error))}); copy history.db once more") from None
+            raise InputError(f"a damaged database ({printable(str(error))}); copy history.db again") from None
 
 
 def _rows_of_text(text: str) -> Iterator[dict[str, Any]]:

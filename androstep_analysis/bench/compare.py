@@ -79,9 +79,9 @@ def compare(
 def _values(tables: Mapping[str, pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
     """Return a row for each configuration and metric, with the list of its valid values, which may be empty."""
     runs = tables["bench_runs"]
-    places = [name for name in MACHINE if name not in by]
-    several = runs.group_by(by).agg(pl.col(name).n_unique() for name in places)
-    if mixed := [name for name in places if several[name].max() not in (None, 1)]:
+    machine_columns = [name for name in MACHINE if name not in by]
+    several = runs.group_by(by).agg(pl.col(name).n_unique() for name in machine_columns)
+    if mixed := [name for name in machine_columns if several[name].max() not in (None, 1)]:
         raise ValueError(f"one side holds results of several {', '.join(mixed)}: keep one of each, or compare by it")
     found = measures(tables)
     values = found.group_by("metric", *by).agg(values=pl.col("value").filter("valid"))

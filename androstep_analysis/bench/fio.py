@@ -57,7 +57,7 @@ def read(text: str, origin: bytes) -> Results:
     Raises `ValueError`, `TypeError` or `LookupError` if the text is not from fio, and `InputError` for terse output.
     """
     if _is_terse(origin):
-        raise InputError("fio's terse lines do not tell which test they are of; run it with --output-format=json")
+        raise InputError("fio's terse output lacks the test; run it with --output-format=json")
     start = text.find("{")
     if '"fio version"' in text and start >= 0:
         return _read_json(text[start:], origin)
@@ -82,7 +82,7 @@ def _read_text(text: str, origin: bytes) -> Results:
         setup = setups.get(key)
         test = None if setup is None else TESTS.get(setup[3])
         if setup is None or test is None:
-            losses.append(Loss("unknown", 1, f"job {key[0]!r} is no test of reads or writes that is known"))
+            losses.append(Loss("unknown", 1, f"job {key[0]!r} is not a known test of reads or writes"))
             continue
         jobs = [_text_job(result, block, setup) for result, block in blocks]
         configured = {
@@ -199,7 +199,7 @@ def _read_json(text: str, origin: bytes) -> Results:
         options = {**document.get("global options", {}), **jobs[0].get("job options", {})}
         test = TESTS.get(options.get("rw", options.get("readwrite", "read")).partition(":")[0])
         if test is None:
-            losses.append(Loss("unknown", 1, f"job {name!r} is no test of reads or writes that is known"))
+            losses.append(Loss("unknown", 1, f"job {name!r} is not a known test of reads or writes"))
             continue
         found = [_json_job(job, options) for job in jobs]
         known = {"run_id": run_id, "tool_version": version, "test": test, "device": device}

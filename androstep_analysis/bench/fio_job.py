@@ -68,8 +68,8 @@ def options(path: Path) -> dict[str, list[str]]:
     for number, (title, values) in enumerate(jobs, 1):
         if number > 1 and "stonewall" not in values:
             raise InputError(
-                f"{path}: fio runs [{printable(title)}] beside the job before it; iobench runs one after the other: say"
-                " stonewall in it, or numjobs in one job"
+                f"{path}: fio runs [{printable(title)}] together with the previous job; iobench runs jobs one after"
+                " another: add stonewall to it, or use numjobs in one job"
             )
         name = re.sub(r"[^A-Za-z0-9_-]", "_", title) or "job"
         made[name if name not in made else f"{name}-{number}"] = list(_Job(path, values).words())
@@ -93,7 +93,7 @@ def _jobs(path: Path, lines: list[str]) -> Iterator[tuple[str, dict[str, _Value]
             continue
         name, equals, text = (part.strip() for part in line.partition("="))
         if "${" in text or name.startswith("include "):
-            raise InputError(f"{path}: line {number}: {printable(line)}: write what it stands for")
+            raise InputError(f"{path}: line {number}: {printable(line)}: cannot be expanded; write the values out")
         name = _ALIASES.get(name, name)
         values[name] = _Value(text if equals else "1", number)
     if title is not None:
@@ -198,6 +198,9 @@ class _Job:
         return known[value.text] if value.text in known else self._refuse(name, value, known)
 
     def _refuse(self, name: str, value: _Value, known: Mapping[str, str] | tuple[()] = (), why: str = "") -> NoReturn:
-        there = f"; it has {', '.join(dict.fromkeys(known))}" if known else ""
-        said = why or f": iobench cannot do that{there}; leave it out, or run fio and compare its output (--compare)"
-        raise InputError(f"{self._path}: line {value.line}: {printable(name)}={printable(value.text)}{said}")
+        known_values = f"; it has {', '.join(dict.fromkeys(known))}" if known else ""
+        explanation = (
+            why
+            or f": iobench cannot do that{known_values}; leave it out, or run fio and compare its output (--compare)"
+        )
+        raise InputError(f"{self._path}: line {value.line}: {printable(name)}={printable(value.text)}{explanation}")

@@ -87,7 +87,7 @@ def read(text: str, origin: bytes) -> Results:
             shown = printable(strange[0].strip()[:60])
             losses.append(Loss("unreadable", len(strange), f"{len(strange)} lines of IOzone are unknown: “{shown}”"))
     if not runs:
-        raise InputError("no rate of IOzone is in it; give its whole output")
+        raise InputError("no rates of IOzone; give its whole output")
     runs = [run | {"run_id": name} for run, name in zip(runs, names(origin), strict=False)]
     return foreign("IOzone text", runs, parts, tuple(losses))
 

@@ -156,11 +156,11 @@ def telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
 
     Columns that are determined by earlier ones are left out.
     """
-    told = ["test"]
+    names = ["test"]
     for name in dims:
-        if name not in told and table.select(told).n_unique() < table.select(*told, name).n_unique():
-            told.append(name)
-    return told
+        if name not in names and table.select(names).n_unique() < table.select(*names, name).n_unique():
+            names.append(name)
+    return names
 
 
 def _latencies(whole: pl.DataFrame) -> pl.DataFrame:

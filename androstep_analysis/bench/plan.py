@@ -124,19 +124,19 @@ def plan(words: Sequence[str]) -> Plan:
     checked.
     """
     options = list(_options(words))
-    given = {option.name: option.value for option in options}
-    if given.keys() & {"help", "version", "describe"}:
+    by_name = {option.name: option.value for option in options}
+    if by_name.keys() & {"help", "version", "describe"}:
         return Plan([Run(list(words))], is_question=True)
-    if "g" in given:
-        raise InputError(f"-g {given['g']}: iobench replays nothing; that is the work of `androstep replay`")
-    output = given.get("output") or "human"
+    if "g" in by_name:
+        raise InputError(f"-g {by_name['g']}: iobench does not replay; use `androstep replay`")
+    output = by_name.get("output") or "human"
     if output not in ("human", "mobibench"):
         raise InputError(f"--output {output}: expected one of human|mobibench")
-    logs = {letter: _log(letter, given[letter] or "") for letter in ("L", "k") if letter in given}
+    logs = {letter: _log(letter, by_name[letter] or "") for letter in ("L", "k") if letter in by_name}
     common = [option for option in options if option.name not in ("sweep", "output", "to-fio", "L", "k")]
     common += [_long("log-ops")] if "L" in logs else []
-    common += [_long("interval", "1000")] if "k" in logs and "interval" not in given else []
-    sweeps = [_sweep(option.value or "", given) for option in options if option.name == "sweep"]
+    common += [_long("interval", "1000")] if "k" in logs and "interval" not in by_name else []
+    sweeps = [_sweep(option.value or "", by_name) for option in options if option.name == "sweep"]
     names = [name for name, _ in sweeps]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"--sweep {twice} is there twice: give all values at once")
@@ -147,7 +147,7 @@ def plan(words: Sequence[str]) -> Plan:
         swept = [_long(name, value) for name, value in zip(names, values, strict=True)]
         of_run = _words([*common, *swept])
         runs.append(Run([*of_run, f"--point={len(runs)}"] if runs else of_run, tuple(s.words[0][2:] for s in swept)))
-    return Plan(runs, output == "mobibench", logs.get("L"), logs.get("k"), "to-fio" in given)
+    return Plan(runs, output == "mobibench", logs.get("L"), logs.get("k"), "to-fio" in by_name)
 
 
 def _options(words: Sequence[str]) -> Iterator[_Option]:
@@ -181,17 +181,17 @@ def _log(letter: str, value: str) -> Path:
 # -- sweeps -----------------------------------------------------------------------------------------------------------
 
 
-def _sweep(text: str, given: dict[str, str | None]) -> tuple[str, list[str]]:
+def _sweep(text: str, by_name: dict[str, str | None]) -> tuple[str, list[str]]:
     """Return the option and the values of ``NAME=V1,V2`` or ``NAME=LOW..HIGH``."""
     name, equals, values = text.partition("=")
     if not equals:
         raise InputError(f"--sweep {text}: expected NAME=V1,V2,... or NAME=LOW..HIGH")
     if name in _FLAGS or len(name) < 2:
-        raise InputError(f"--sweep {text}: {name} is no option that takes a value")
+        raise InputError(f"--sweep {text}: {name} is not an option with a value")
     if name in _NOT_SWEPT:
-        raise InputError(f"--sweep {name}: this is the same for all measurements")
-    if name in given:
-        raise InputError(f"--{name} is swept: do not give it alone as well")
+        raise InputError(f"--sweep {name}: this option is the same for all runs and cannot be swept")
+    if name in by_name:
+        raise InputError(f"--{name} is swept; do not also give it by itself")
     if ".." in values and "/" not in values and "," not in values:
         low, _, high = values.partition("..")
         return name, list(_doubling(name, low, high))
@@ -224,14 +224,14 @@ def _size(text: str) -> int | None:
 
 def _words(options: Sequence[_Option]) -> list[str]:
     """Return the words for iobench from all options of a run."""
-    given = {option.name: option.value for option in options}
+    by_name = {option.name: option.value for option in options}
     for letter, name in (("f", "size"), ("r", "bs"), ("i", "thinktime")):
-        if letter in given and name in given:
+        if letter in by_name and name in by_name:
             raise InputError(f"--{name} and -{letter}: give one of them")
-    return [word for option in options for word in _translated(option, given)]
+    return [word for option in options for word in _translated(option, by_name)]
 
 
-def _translated(option: _Option, given: dict[str, str | None]) -> Sequence[str]:
+def _translated(option: _Option, by_name: dict[str, str | None]) -> Sequence[str]:
     """Return an option in iobench's form."""
     value = option.value or ""
     if (words := _NUMBERED.get(option.name)) and value.isascii() and value.isdigit() and value == str(int(value)):
@@ -240,7 +240,7 @@ def _translated(option: _Option, given: dict[str, str | None]) -> Sequence[str]:
         return (f"--{option.name}={words[int(value)]}",)
     match option.name:
         case "f":
-            return (f"--size={_of_each_file(_number(option), given)}",)
+            return (f"--size={_of_each_file(_number(option), by_name)}",)
         case "r":
             return (f"--bs={_number(option) * 1024}",)
         case "i":
@@ -258,12 +258,12 @@ def _number(option: _Option) -> int:
     return int(value)
 
 
-def _of_each_file(all_kb: int, given: dict[str, str | None]) -> int:
+def _of_each_file(all_kb: int, by_name: dict[str, str | None]) -> int:
     """Return the bytes of each file. Mobibench states the KB of all files together."""
-    threads, record = (_size(given.get(name) or default) for name, default in (("numjobs", "1"), ("bs", "4k")))
-    if "r" in given:
-        record = (_size(given["r"] or "") or 0) * 1024
-    files = 1 if "shared" in given or "filename" in given else threads
+    threads, record = (_size(by_name.get(name) or default) for name, default in (("numjobs", "1"), ("bs", "4k")))
+    if "r" in by_name:
+        record = (_size(by_name["r"] or "") or 0) * 1024
+    files = 1 if "shared" in by_name or "filename" in by_name else threads
     if not files or not record:  # iobench reports the error
         return all_kb * 1024
     if all_kb * 1024 % (files * record):

@@ -119,7 +119,7 @@ def read_file(path: Path) -> Results:
     format = _format_of(source.head)
     if format is None:
         known = ", ".join(format.title for format in FORMATS)
-        raise InputError(f"{source.name}: no results of a benchmark that is known; known are {known}")
+        raise InputError(f"{source.name}: not results of a known benchmark; known are {known}")
     return format.read(source)
 
 
@@ -142,7 +142,7 @@ def _read_archive(archive: Archive) -> Results:
     return replace(found, losses=(*losses, *found.losses))
 
 
-def _told(runs: pl.DataFrame) -> dict[str, Any]:
+def _runs_summary(runs: pl.DataFrame) -> dict[str, Any]:
     return {
         "tests": sorted(runs["test"].cast(pl.String).unique()),
         "runs": runs.height,
@@ -159,5 +159,5 @@ KIND = Kind(
     facts={"kernel": "kernel", "fs_type": "fs_type", "storage_model": "device_model", "workload": "command"},
     sniff=sniff,
     read_file=read_file,
-    told=_told,
+    told=_runs_summary,
 )

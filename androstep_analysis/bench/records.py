@@ -51,7 +51,7 @@ def read(source: Source) -> Results:
     )
     if "steady_from_ns" not in runs.columns:  # iobench recorded it until version 0.3
         runs = runs.with_columns(steady_from_ns=pl.Series(_steady_starts(runs, tables["bench_window"]), dtype=pl.Int64))
-    results, torn = _results(runs, tables["bench_result"], tables["bench_histogram"])
+    results, losses = _results(runs, tables["bench_result"], tables["bench_histogram"])
     logged = tables.get("bench_op")
     found = {
         "bench_runs": fit(_judged(runs, results), "bench_runs"),
@@ -62,7 +62,7 @@ def read(source: Source) -> Results:
     return Results(
         format="iobench records",
         tables=found,
-        losses=(*records.losses, *torn),
+        losses=(*records.losses, *losses),
         clock="boot",
         monotonic_offset_ns=records.header.get("monotonic_offset_ns"),
         realtime_offset_ns=records.header.get("realtime_offset_ns"),
@@ -96,7 +96,7 @@ def _results(
     sound = pl.col("hist_count").list.sum() == pl.col("ops")
     joined = joined.with_columns(pl.when(sound).then(pl.col(name)).alias(name) for name in whole.columns[len(_PART) :])
     known = joined.join(runs.select(*_RUN, *_FROM_RUN), on=_RUN, how="inner", maintain_order="left")
-    return known, _torn(known["hist_count"].null_count(), joined.height - known.height)
+    return known, _losses_of(known["hist_count"].null_count(), joined.height - known.height)
 
 
 STEADY_WINDOWS: Final = 5
@@ -109,17 +109,19 @@ def _steady_starts(runs: pl.DataFrame, windows: pl.DataFrame) -> Iterator[int | 
     operation.
     """
     for run in runs.iter_rows(named=True):
-        mine = windows.filter(point=run["point"], repeat=run["repeat"])
-        starts = mine["ts_ns"].unique().sort()
+        windows_of_run = windows.filter(point=run["point"], repeat=run["repeat"])
+        starts = windows_of_run["ts_ns"].unique().sort()
         interval_ns = run["interval_ns"]
         if len(starts) < STEADY_WINDOWS:
             yield None
             continue
         first_ns = starts[1] - interval_ns
         whole = (run["ts_ns"] + run["duration_ns"] - first_ns) // interval_ns
-        number = ((mine["ts_ns"] - first_ns) // interval_ns).clip(lower_bound=0)
-        kept = (number < whole).to_numpy()
-        ops = np.bincount(number.to_numpy()[kept], weights=mine["ops"].to_numpy()[kept], minlength=whole)
+        number = ((windows_of_run["ts_ns"] - first_ns) // interval_ns).clip(lower_bound=0)
+        is_whole = (number < whole).to_numpy()
+        ops = np.bincount(
+            number.to_numpy()[is_whole], weights=windows_of_run["ops"].to_numpy()[is_whole], minlength=whole
+        )
         steady = first_steady(ops.astype(np.int64))
         yield None if steady is None else steady * interval_ns
 
@@ -138,9 +140,9 @@ def first_steady(ops: np.ndarray) -> int | None:
         return None
     groups = np.lib.stride_tricks.sliding_window_view(ops, STEADY_WINDOWS)
     total = groups.sum(axis=1)
-    places = np.arange(STEADY_WINDOWS) - STEADY_WINDOWS // 2
+    positions = np.arange(STEADY_WINDOWS) - STEADY_WINDOWS // 2
     # The line goes through the mean and rises by moment / spread from window to window.
-    moment, spread = np.abs(groups @ places), int((places**2).sum())
+    moment, spread = np.abs(groups @ positions), int((positions**2).sum())
     is_level = np.ptp(groups, axis=1) * STEADY_WINDOWS * 100 <= 20 * total
     is_flat = moment * (STEADY_WINDOWS - 1) * STEADY_WINDOWS * 100 <= 10 * total * spread
     found = np.flatnonzero((total > 0) & is_level & is_flat)
@@ -152,12 +154,12 @@ def _named(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return rows.join(runs.select(*_RUN, "run_id"), on=_RUN, how="inner", maintain_order="left")
 
 
-def _torn(histograms: int, orphans: int) -> tuple[Loss, ...]:
+def _losses_of(histograms: int, orphans: int) -> tuple[Loss, ...]:
     losses = []
     if histograms:
-        losses.append(Loss("torn", histograms, f"{histograms} histograms lack operations and are left out"))
+        losses.append(Loss("torn", histograms, f"{histograms} histograms are incomplete and left out"))
     if orphans:
-        losses.append(Loss("torn", orphans, f"{orphans} results are of runs that are not in the file"))
+        losses.append(Loss("torn", orphans, f"{orphans} results belong to runs that are missing in the file"))
     return tuple(losses)
 
 

@@ -101,7 +101,7 @@ def medians(measured: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
     return (
         gathered.with_columns(
             value=pl.col("values").list.median(),
-            rank=pl.Series([place for place, _ in ranks], dtype=pl.Int64),
+            rank=pl.Series([position for position, _ in ranks], dtype=pl.Int64),
             confidence=pl.Series([confidence for _, confidence in ranks], dtype=pl.Float64),
         )
         .with_columns(

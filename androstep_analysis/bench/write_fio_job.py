@@ -101,7 +101,7 @@ Options = Iterator[tuple[str, object]]
 def _job(row: Row, name: str) -> Options:
     """Yield the options of a job whose files begin with `name`."""
     yield from (("group_reporting", 1), ("numjobs", row["threads"]), ("thread", int(not row["processes"])))
-    yield from _place(row, name)
+    yield from _file_options(row, name)
     yield from _access(row)
     if not _filename(row) and not _reads(row):
         yield ("overwrite", int(row["layout"] == "written"))
@@ -116,7 +116,7 @@ def _job(row: Row, name: str) -> Options:
     yield ("randseed", row["seed"] % (1 << 64))
 
 
-def _place(row: Row, name: str) -> Options:
+def _file_options(row: Row, name: str) -> Options:
     path = row["directory"].replace(":", "\\:")  # fio ends a path there
     if _filename(row):
         yield from (("filename", path), ("allow_file_create", 0))

@@ -44,28 +44,28 @@ def latency_log(tables: Tables) -> str:
 
     Every operation of the runs must be logged (`--log-ops`).
     """
-    said = ""
+    text = ""
     for run, whole in _runs(tables):
         logged, parts = (_of(tables[name], run) for name in ("bench_ops", "bench"))
         for thread in range(run["threads"]):
-            mine = logged.filter(thread=thread)
-            said += _head(run)
-            said += "".join(f"{(ns + 500) // 1000}\tusec\n" for ns in mine.filter(part="op")["latency_ns"])
-            if lost := parts.filter(thread=thread)["ops"].sum() - mine.height:
-                said += f"#{lost} more were not logged\n"
-        said += _time(run, whole) if run["valid"] else _invalid(run)  # the next heading begins with a line end
-    return said
+            own = logged.filter(thread=thread)
+            text += _head(run)
+            text += "".join(f"{(ns + 500) // 1000}\tusec\n" for ns in own.filter(part="op")["latency_ns"])
+            if lost := parts.filter(thread=thread)["ops"].sum() - own.height:
+                text += f"#{lost} more were not logged\n"
+        text += _time(run, whole) if run["valid"] else _invalid(run)  # the next heading begins with a line end
+    return text
 
 
 def iops_log(tables: Tables) -> str:
     """Return the text that Mobibench appends to the file of -k: the work of each worker in each second."""
-    said = ""
+    text = ""
     for run, _ in _runs(tables):
         windows = _of(tables["bench_series"], run)
         for thread in range(run["threads"]):
-            said += _head(run) + "".join(f"{line}\n" for line in _seconds(run, windows.filter(thread=thread)))
-        said += "" if run["valid"] else _invalid(run)
-    return said
+            text += _head(run) + "".join(f"{line}\n" for line in _seconds(run, windows.filter(thread=thread)))
+        text += "" if run["valid"] else _invalid(run)
+    return text
 
 
 def _runs(tables: Tables) -> Iterator[tuple[Row, Row]]:
@@ -148,12 +148,12 @@ def _time(run: Row, whole: Row) -> str:
     worked_ns = whole["duration_ns"] - whole["paused_ns"]
     us = (worked_ns + 500) // 1000
     ops, rate = (whole[name] * 1e9 / worked_ns if worked_ns > 0 else 0.0 for name in ("ops", "bytes"))
-    said = f"[TIME] :{us // 1_000_000:8d} sec {us % 1_000_000:06d}us. \t"
+    text = f"[TIME] :{us // 1_000_000:8d} sec {us % 1_000_000:06d}us. \t"
     if run["workload"] == "sqlite":
-        return f"{said}{ops:.2f} Transactions/sec"
-    said += f"{rate:.0f} B/sec, \t{rate / 1024:.2f} KB/sec, \t{rate / 1024 / 1024:.2f} MB/sec."
+        return f"{text}{ops:.2f} Transactions/sec"
+    text += f"{rate:.0f} B/sec, \t{rate / 1024:.2f} KB/sec, \t{rate / 1024 / 1024:.2f} MB/sec."
     is_random = run["test"].startswith("rand")
-    return f"{said} {ops:.2f} IOPS({run['block_bytes'] // 1024}KB) " if is_random else said
+    return f"{text} {ops:.2f} IOPS({run['block_bytes'] // 1024}KB) " if is_random else text
 
 
 # -- logs -------------------------------------------------------------------------------------------------------------

@@ -305,9 +305,11 @@ def ranking(measured: Table, *, by: Sequence[str] = ("device", "android_release"
                 pl.Series("rank_to", [len(names) - before.count(name) for name in names], pl.Int64),
             ).sort("place", "rank_from", maintain_order=True)
         )
-    places = ("place", "rank_from", "rank_to")
-    ranked = pl.concat(parts) if parts else summary.with_columns(pl.lit(None, pl.Int64).alias(name) for name in places)
-    front = [*keys, *by, *places]
+    rank_columns = ("place", "rank_from", "rank_to")
+    ranked = (
+        pl.concat(parts) if parts else summary.with_columns(pl.lit(None, pl.Int64).alias(name) for name in rank_columns)
+    )
+    front = [*keys, *by, *rank_columns]
     return ranked.select(*front, *(name for name in ranked.columns if name not in front))
 
 
@@ -326,9 +328,9 @@ def _summary(sample: Sample) -> dict[str, float | None]:
     if sample.windows is not None:
         lo, hi = blocks.interval(sample.windows, sample.scale) or (None, None)
         return {"value": sample.value, "lo": lo, "hi": hi, "confidence": None if lo is None else 1 - LEVEL}
-    place, confidence = exact.rank(sample.n)
+    position, confidence = exact.rank(sample.n)
     ordered = sorted(sample.every)
-    lo, hi = (None, None) if sample.n == 1 else (ordered[place - 1], ordered[-place])
+    lo, hi = (None, None) if sample.n == 1 else (ordered[position - 1], ordered[-position])
     return {"value": sample.value, "lo": lo, "hi": hi, "confidence": confidence}
 
 

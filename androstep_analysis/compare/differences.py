@@ -149,8 +149,8 @@ def _of_repeats(row: Row, first: Sequence[float], second: Sequence[float], diffe
 def _of_pairs(row: Row, one: Sample, other: Sample) -> Compared:
     both = [pair for pair in one.pairs if pair in other.pairs]
     first, second = [one.pairs[pair] for pair in both], [other.pairs[pair] for pair in both]
-    alone = len(one.pairs) + len(other.pairs) - 2 * len(both)
-    lonely = f"{alone} of them {'have' if alone > 1 else 'has'} no counterpart" if alone else ""
+    unpaired = len(one.pairs) + len(other.pairs) - 2 * len(both)
+    unpaired_note = f"{unpaired} of them {'have' if unpaired > 1 else 'has'} no counterpart" if unpaired else ""
     row |= {
         **_bounds("difference", exact.paired_difference(first, second)),
         **_bounds("ratio", exact.paired_ratio(first, second)),
@@ -160,7 +160,7 @@ def _of_pairs(row: Row, one: Sample, other: Sample) -> Compared:
         **dict.fromkeys(("n_effective_first", "n_effective_second"), float(len(both))),
         "effect": exact.rank_biserial(first, second) if both else None,
         "repeats": "pairs",
-        "note": "; ".join(part for part in (row["note"], lonely) if part),
+        "note": "; ".join(part for part in (row["note"], unpaired_note) if part),
     }
     if len(both) < 2:
         return Compared(row)

@@ -71,20 +71,20 @@ class Groups:
         known = ("capture", *FACTS)
         for name in (*by, *paired_by):
             if name not in known:
-                raise InputError(f"{name!r} is nothing to compare by; there are {', '.join(known)}")
+                raise InputError(f"cannot compare by {name!r}; choose from {', '.join(known)}")
             if (without := measured.filter(pl.col(name).is_null())).height:
                 raise InputError(
                     f"{without['capture'][0]}: its {name} is not known; add it with `androstep ingest --fact {name}=…`"
                 )
         if shared := sorted(set(by) & set(paired_by)):
-            raise InputError(f"{shared[0]} is what is compared; pair by something else")
+            raise InputError(f"cannot pair by {shared[0]}, which is compared; pair by another fact")
         if not by:
             raise InputError("compare by at least one fact, or by capture")
         text = measured.with_columns(pl.col(name).cast(pl.String) for name in dict.fromkeys((*by, *paired_by)))
         names = text.select(by).unique(maintain_order=True).rows()
         labels = [label(name) for name in names]
         if doubled := next((one for one in labels if labels.count(one) > 1), None):
-            raise InputError(f"two groups would be called {doubled!r}; name one of them otherwise")
+            raise InputError(f"two groups would be called {doubled!r}; rename one of them")
         return cls(text, by, paired_by, names)
 
     def named(self, text: str) -> tuple[str, ...]:

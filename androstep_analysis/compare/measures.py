@@ -81,10 +81,10 @@ def of_release(
     >>> recordings[0].title == capture.facts["capture_id"]
     True
     """
-    places = {path.name: path for path in (Path(directory) / "tables").glob("*") if path.name in schema.names()}
-    if "captures" not in places:
+    directories = {path.name: path for path in (Path(directory) / "tables").glob("*") if path.name in schema.names()}
+    if "captures" not in directories:
         raise InputError(f"{directory}: no dataset with tables/captures in it; give one of `androstep release`")
-    tables = {name: _files(path, part) for name, path in places.items()}
+    tables = {name: _files(path, part) for name, path in directories.items()}
     released = _typed(tables.pop("captures"), "captures").sort("capture_id")
     captures = (released if capture_id is None else released.filter(capture_id=capture_id)).collect()
     return [
@@ -190,7 +190,9 @@ def known(measure: str | Measure, window_ns: int | None) -> Measure:
     if window_ns is not None and chosen.has_repetitions:
         raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
     if window_ns is not None and not chosen.has_windows:
-        raise InputError(f"{chosen.description}: is of a whole recording only; leave the windows out{chosen.instead}")
+        raise InputError(
+            f"{chosen.description}: is computed for whole recordings only; leave the windows out{chosen.instead}"
+        )
     return chosen
 
 
@@ -288,12 +290,12 @@ def measured(
     of_table = [one for one in conditions if one.column in of_rows]
     if windows is not None and any(one.column == "time" for one in of_table):
         raise InputError("where time: windows are of the whole recording; leave out the windows or the time")
-    kept: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
     if of_table:
         tables = where.applied(measure, tables, of_table, first_ns)
         span = where.span(of_table, span)
-        kept = (where.KEPT,) if measure.applied is Applied.AFTER else ()
-    by = (*kept, *by)
+        mask = (where.KEPT,) if measure.applied is Applied.AFTER else ()
+    by = (*mask, *by)
     of = partial(measure.of, recording=recording) if measure.asks_recording else measure.of
     if measure.cuts_time:
         result = of(tables, by, window_ns=windows and windows.length_ns)
@@ -303,7 +305,7 @@ def measured(
         result = of(tables, by)
     else:
         result = of(windows.apart(tables), ("window", *by)).rename({"window": "repeat"})
-    if kept:
+    if mask:
         result = result.filter(where.KEPT).drop(where.KEPT)
     if measure.is_rate:
         seconds = None if span is None or span[1] == span[0] else (span[1] - span[0]) / NS_PER_S
@@ -314,11 +316,11 @@ def measured(
         result = where.of_result(result, of_result, words)
     kind = "repetition" if measure.has_repetitions else "window" if windows is not None else "capture"
     added = {"repeat": pl.Int64, "n": pl.Int64, "weight": pl.Float64, "coverage": pl.Float64}
-    told = {name: recording.facts[name] for name in ("capture_id", *FACTS)}
+    facts = {name: recording.facts[name] for name in ("capture_id", *FACTS)}
     types = schema.table("captures").polars
     table = result.with_columns(
         *(pl.lit(None, dtype).alias(name) for name, dtype in added.items() if name not in result.columns),
-        *(pl.lit(value, types[name]).alias(name) for name, value in told.items()),
+        *(pl.lit(value, types[name]).alias(name) for name, value in facts.items()),
         kind=pl.lit(kind, pl.Enum(KINDS)),
     ).with_columns(pl.col("weight").fill_null(1.0), pl.col("repeat").cast(pl.Int64))
     return Measured(recording.title, recording.facts, table)
@@ -348,11 +350,11 @@ def _rates(result: pl.DataFrame, seconds: float | None) -> pl.DataFrame:
 
 def _everywhere(table: pl.DataFrame, dims: Sequence[str]) -> pl.DataFrame:
     """Add rates of 0 for kinds that only other captures have."""
-    places = table.select("capture", "capture_id", *FACTS, "kind", "repeat", "weight", "coverage").unique()
+    captures = table.select("capture", "capture_id", *FACTS, "kind", "repeat", "weight", "coverage").unique()
     kinds = table.select("metric", "unit", *dims).unique()
     keys = ["capture", "repeat", "metric", *dims]
     known = table.select(*keys, "value", "n", "inferred")
-    every = places.join(kinds, how="cross").join(known, on=keys, how="left", nulls_equal=True)
+    every = captures.join(kinds, how="cross").join(known, on=keys, how="left", nulls_equal=True)
     return every.with_columns(pl.col("value", "n").fill_null(0)).select(table.columns)
 
 
@@ -362,18 +364,18 @@ def _with_zeros(table: pl.DataFrame, dims: Sequence[str], within: Sequence[str])
     A kind is missing if only some captures or windows have it.
     """
     is_share = pl.col("metric").str.ends_with("_ratio")
-    place = ["capture", "repeat"]
-    counted = table.filter(~is_share).select(*place, *dims, "value", "n", "unit", "inferred", of="metric")
+    keys = ["capture", "repeat"]
+    counted = table.filter(~is_share).select(*keys, *dims, "value", "n", "unit", "inferred", of="metric")
     shares = table.filter(is_share).with_columns(of=pl.col("metric").str.strip_suffix("_ratio"))
     both = shares.join(
-        counted.drop("n", "unit", "inferred"), on=[*place, *dims, "of"], nulls_equal=True, suffix="_counted"
+        counted.drop("n", "unit", "inferred"), on=[*keys, *dims, "of"], nulls_equal=True, suffix="_counted"
     )
     # Counts and bytes are integers, and so is their sum. Rounding makes it exact.
     whole = (pl.col("value_counted") / pl.col("value")).round()
-    groups = both.filter(pl.col("value") > 0).group_by(*place, "of", *within).agg(weight=whole.max())
+    groups = both.filter(pl.col("value") > 0).group_by(*keys, "of", *within).agg(weight=whole.max())
     kinds = both.select("of", *dims).unique()
     every = groups.join(kinds, on=["of", *within], nulls_equal=True).join(
-        counted, on=[*place, *dims, "of"], how="left", nulls_equal=True
+        counted, on=[*keys, *dims, "of"], how="left", nulls_equal=True
     )
     every = every.with_columns(pl.col("value", "n").fill_null(0)).join(
         table.unique("capture").select("capture", "capture_id", *FACTS, "kind", "coverage"), on="capture"

@@ -191,7 +191,7 @@ def _adjusted(values: Sequence[float], correction: Correction) -> list[float]:
             adjusted[at] = least
         return adjusted
     most = 0.0
-    for place, at in enumerate(order):
-        most = max(most, min(1.0, values[at] * (len(values) - place)))
+    for index, at in enumerate(order):
+        most = max(most, min(1.0, values[at] * (len(values) - index)))
         adjusted[at] = most
     return adjusted

@@ -68,12 +68,12 @@ def _sentence(row: dict[str, Any], dims: Sequence[str]) -> str:
 
 def verdict(row: dict[str, Any]) -> str:
     """Return the verdict in words, with its note."""
-    said = row["verdict"]
+    text = row["verdict"]
     if row["longer"] is not None:
-        said += f": {row['longer']:.2g} times as long would, if it is what it seems"
-    elif said == "insufficient data":
-        said += _LACKING[row["repeats"]]
-    return f"{said} ({row['note']})" if row["note"] else said
+        text += f": {row['longer']:.2g} times as long would, if it is what it seems"
+    elif text == "insufficient data":
+        text += _LACKING[row["repeats"]]
+    return f"{text} ({row['note']})" if row["note"] else text
 
 
 def counts(compared: pl.DataFrame) -> str:
@@ -113,12 +113,12 @@ def ranks(ranked: pl.DataFrame, by: Sequence[str], emulated: Set[str], worse: Wo
         first = "fastest" if rows["unit"][0] == "ns" or worse == "lower" else "highest"
         names = [label([str(part) for part in group]) for group in rows.select(by).iter_rows()]
         marked = [visible(name) + (MARK if name in emulated else "") for name in names]
-        said = "; ".join(_places(marked, rows.select("rank_from", "rank_to").rows(), first))
-        lines.append(f"{', '.join(part for part in (metric, of) if part)}: {said}")
+        text = "; ".join(_phrases(marked, rows.select("rank_from", "rank_to").rows(), first))
+        lines.append(f"{', '.join(part for part in (metric, of) if part)}: {text}")
     return lines
 
 
-def _places(names: Sequence[str], ranges: Sequence[tuple[int, int]], first: str) -> Iterator[str]:
+def _phrases(names: Sequence[str], ranges: Sequence[tuple[int, int]], first: str) -> Iterator[str]:
     """Yield a phrase for each group in order: its rank, and the groups that cannot be distinguished from it."""
     begin = 0
     while begin < len(names):

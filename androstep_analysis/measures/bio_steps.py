@@ -98,11 +98,11 @@ def steps(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl
     one, other = ("Q2Q all", "Q2Q") if "dev" in by else ("Q2Q", "Q2Q all")
     names = [name for name in TIMES if name != one]
     found = sums(rows(block_events, lost), [*by, "step"]).filter(pl.col("step").is_in(names), pl.col("n") > 0)
-    told = found.with_columns(
+    with_means = found.with_columns(
         pl.col("step").replace({other: "Q2Q"}).cast(pl.Enum([name for name in TIMES if name != "Q2Q all"])),
         mean=pl.col("total") / pl.col("n"),
     )
-    long = told.with_columns(pl.col("min", "max").cast(pl.Float64)).unpivot(
+    long = with_means.with_columns(pl.col("min", "max").cast(pl.Float64)).unpivot(
         ["min", "mean", "max"], index=[*by, "step", "n", "coverage"], variable_name="quantile", value_name="value"
     )
     return ordered(
@@ -203,8 +203,8 @@ class _Steps:
         columns: dict[str, npt.NDArray[Any]] = {
             name: np.ascontiguousarray(batch[name].to_numpy(), dtype) for name, dtype in _COLUMNS.items()
         }
-        given = _CEvents(batch.height, **{name: column.ctypes.data for name, column in columns.items()})
-        count = self._library.bio_steps_add(self._handle, ctypes.byref(given))
+        c_events = _CEvents(batch.height, **{name: column.ctypes.data for name, column in columns.items()})
+        count = self._library.bio_steps_add(self._handle, ctypes.byref(c_events))
         if count < 0:
             raise MemoryError
         found = np.empty(count, _ROW)
@@ -215,4 +215,4 @@ class _Steps:
         return table.with_columns(names, tid=pl.when(pl.col("tid") != _NO_TID).then("tid"))
 
 
-BIO_STEPS: Final = of_events("steps of bios, as of btt", steps, natural=("step", "quantile"))
+BIO_STEPS: Final = of_events("steps of bios, as in btt", steps, natural=("step", "quantile"))

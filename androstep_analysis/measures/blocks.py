@@ -100,9 +100,9 @@ def ranges(
         first_block=first,
         nr_blocks=last - first + 1,
     )
-    kept = [*dict.fromkeys([*columns, KNOWN, "at", "dev", "first_block", "nr_blocks"])]
+    selected = [*dict.fromkeys([*columns, KNOWN, "at", "dev", "first_block", "nr_blocks"])]
     for part in parts(rows, "at"):
-        yield part.sort("at", REQUEST, "sector").select(kept)
+        yield part.sort("at", REQUEST, "sector").select(selected)
 
 
 def bounds(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -112,11 +112,11 @@ def bounds(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     of the ranges that begin there, `known` that of those with KNOWN. The bounds of several parts may be added up, and
     `runs` turns the sum into the covered blocks.
     """
-    size, place = pl.col("nr_blocks"), [*dict.fromkeys([*keys, "dev"])]
-    begins = rows.select(*place, block="first_block", step=1, n=size, known=pl.when(KNOWN).then(size).otherwise(0))
-    ends = rows.select(*place, block=pl.col("first_block") + size, step=-1, n=pl.lit(0, pl.Int64), known=0)
+    size, index = pl.col("nr_blocks"), [*dict.fromkeys([*keys, "dev"])]
+    begins = rows.select(*index, block="first_block", step=1, n=size, known=pl.when(KNOWN).then(size).otherwise(0))
+    ends = rows.select(*index, block=pl.col("first_block") + size, step=-1, n=pl.lit(0, pl.Int64), known=0)
     counts = pl.col("step", "n", "known").cast(pl.Int64)
-    return pl.concat([begins, ends], how="vertical_relaxed").group_by(*place, "block").agg(counts.sum())
+    return pl.concat([begins, ends], how="vertical_relaxed").group_by(*index, "block").agg(counts.sum())
 
 
 def runs(summed_bounds: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -126,11 +126,11 @@ def runs(summed_bounds: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """
     rows = summed_bounds.sort(*dict.fromkeys([*keys, "dev", "block"]))
     # Each range begins and ends in the same group, so the sum is zero at the end of a group.
-    told = rows.with_columns(uses=pl.col("step").cum_sum(), nr_blocks=pl.col("block").shift(-1) - pl.col("block"))
-    return told.filter(pl.col("uses") > 0).drop("step", "n", "known")
+    covered = rows.with_columns(uses=pl.col("step").cum_sum(), nr_blocks=pl.col("block").shift(-1) - pl.col("block"))
+    return covered.filter(pl.col("uses") > 0).drop("step", "n", "known")
 
 
-def places(touched: pl.DataFrame, *names: str) -> list[np.ndarray]:
+def int64_columns(touched: pl.DataFrame, *names: str) -> list[np.ndarray]:
     """Return columns of Int64 as contiguous arrays for C."""
     return [np.ascontiguousarray(touched[name].cast(pl.Int64).to_numpy()) for name in names]
 

@@ -89,7 +89,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     )
     is_gap, is_whole = pl.col("period") == "gap", pl.col("period") != "cut"
     all_bytes = pl.when(pl.col("all_bytes") > 0).then("all_bytes")
-    told = found.with_columns(
+    wide = found.with_columns(
         pl.when(~is_gap).then(pl.col("requests", "bytes")),
         n=pl.when(is_gap).then("periods").otherwise("requests"),
         # Without a whole burst, the time between the cut ones would count as a gap.
@@ -100,7 +100,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
         coverage=pl.col("bytes").filter(is_whole).sum().over(groups) / all_bytes,
     )
     units = {"periods": "count", "requests": "requests", "bytes": "B", "time": "ns"}
-    table = columns_as_rows(told, dimensions, {**units, "time_ratio": "1", "bytes_ratio": "1"})
+    table = columns_as_rows(wide, dimensions, {**units, "time_ratio": "1", "bytes_ratio": "1"})
     return with_inferred(table.filter(pl.col("value").is_not_null()), io)
 
 

@@ -201,24 +201,28 @@ def _faults(
     ``filemap_get_pages``. The last of the two events in the submitting thread decides.
     """
     reads = (tracepoints.READ_CALL, tracepoints.READ)
-    there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
-    if tracepoints.FAULTED not in there or there.isdisjoint(reads):
+    recorded_names = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
+    if tracepoints.FAULTED not in recorded_names or recorded_names.isdisjoint(reads):
         return None
-    asked = fs_events.filter(pl.col("event").cast(pl.String).is_in([*reads, tracepoints.FAULTED]))
-    wanted = asked.select(
+    lookups = fs_events.filter(pl.col("event").cast(pl.String).is_in([*reads, tracepoints.FAULTED]))
+    lookup_times = lookups.select(
         "tid", "dev", "ino", asked_ns="ts_ns", is_fault=pl.col("event").cast(pl.String) == tracepoints.FAULTED
     )
     data = pieces.filter(pl.col("op") == "read", pl.col("block_type") == "data").drop_nulls(["submit_tid", "queue_ns"])
     of_thread = data.select("request_id", "piece", "queue_ns", "part_dev", "submit_tid", of_ino="ino").collect()
-    found = of_thread.sort("queue_ns").join_asof(
-        wanted.drop_nulls("tid").sort("asked_ns").collect(),
+    last_lookups = of_thread.sort("queue_ns").join_asof(
+        lookup_times.drop_nulls("tid").sort("asked_ns").collect(),
         left_on="queue_ns", right_on="asked_ns", by_left="submit_tid", by_right="tid", check_sortedness=False,
     )  # fmt: skip
-    found = found.filter(pl.col("is_fault"), pl.col("of_ino") == pl.col("ino"), pl.col("part_dev") == pl.col("dev"))
-    if lost is not None and found.height:
-        is_lost = lost.between(found["asked_ns"], found["queue_ns"], found["part_dev"], "fs_events")
-        found = found.filter(~is_lost)
-    return found.select("request_id", "piece")
+    last_lookups = last_lookups.filter(
+        pl.col("is_fault"), pl.col("of_ino") == pl.col("ino"), pl.col("part_dev") == pl.col("dev")
+    )
+    if lost is not None and last_lookups.height:
+        is_lost = lost.between(
+            last_lookups["asked_ns"], last_lookups["queue_ns"], last_lookups["part_dev"], "fs_events"
+        )
+        last_lookups = last_lookups.filter(~is_lost)
+    return last_lookups.select("request_id", "piece")
 
 
 _INFERRED: Final = (
@@ -246,7 +250,7 @@ def _share_inferred() -> pl.Expr:
 
 
 CAUSE: Final = Measure(
-    "who moved what, and why: fsync, writeback, journal, read, readahead",
+    "I/O by owner, file and cause: fsync, writeback, journal, read, …",
     ("io", "requests", "fs_events"),
     lambda t, by, recording: causes(t, by=by, recorded=recording.events, lost=recording.losses),
     by=BY,

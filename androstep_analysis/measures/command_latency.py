@@ -146,7 +146,7 @@ def _most(found: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 COMMAND_LATENCY: Final = Measure(
-    "how long commands take on the device, and how many are under way",
+    "latency and queue depth of commands on the device",
     ("commands",),
     lambda t, by, recording: command_latency(t["commands"], by=by, lost=recording.losses),
     by=NAMES,

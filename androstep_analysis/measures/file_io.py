@@ -115,7 +115,7 @@ def _moved(events: pl.DataFrame, page_bytes: int | None) -> pl.DataFrame:
 
 
 FILE_IO: Final = Measure(
-    "bytes of files that processes wrote and had read, by their calls",
+    "bytes of files that processes wrote and read, by their calls",
     ("fs_events", "files", "tasks"),
     lambda t, by, recording: file_io(t, by=by, page_bytes=recording.facts.get("page_bytes")),
     by=NAMES,

@@ -107,7 +107,7 @@ def calls(events: pl.DataFrame, lost: Losses) -> pl.DataFrame:
 
 
 FSYNCS: Final = Measure(
-    "who calls fsync, on which file, and how long it takes",
+    "calls of fsync by process and file, and their latency",
     ("fs_events", "files", "tasks"),
     lambda t, by, recording: fsyncs(t, by=by, lost=recording.losses),
     by=NAMES,

@@ -131,14 +131,14 @@ def block_uses(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BL
     >>> measures.block_uses(capture.requests)["class"].unique().sort().to_list()
     ['read_only', 'rewritten', 'write_once']
     """
-    group, place = [*dict.fromkeys([*by, "dev", "block"])], ["dev", "block"]
+    group, block_keys = [*dict.fromkeys([*by, "dev", "block"])], ["dev", "block"]
     used: pl.DataFrame | None = None
     written: pl.DataFrame | None = None
     for part in ranges(requests, [*dict.fromkeys([*by, "op", REQUEST])], block_bytes):
         found = [bounds(part, by), bounds(_once(part.filter(pl.col("op") == "write")), ())]
         used = summed([found[0]] if used is None else [used, found[0]], group)
-        written = summed([found[1]] if written is None else [written, found[1]], place)
-    assert used is not None and written is not None, "there is one part at least"
+        written = summed([found[1]] if written is None else [written, found[1]], block_keys)
+    assert used is not None and written is not None, "at least one part is expected"
     groups = runs(used, by)
     sizes = _classes(groups, runs(written, ())).with_columns(groups.select(by), n=groups["nr_blocks"])
     sums = sizes.group_by(by).agg(pl.exclude(by).sum()) if by else sizes.sum()

@@ -52,11 +52,11 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     groups = [*by, "step", "op"]
     rows = _with_bytes(requests)
     spans = _spans(rows, by)
-    told = spans.group_by(groups).agg(
+    of_groups = spans.group_by(groups).agg(
         n=pl.len().cast(pl.Int64), bytes=size.sum(), least=span.min(), max=span.max(), mean=span.mean()
     )
     whole = rows.group_by(*by, "op").agg(whole=size.sum())
-    found = told.collect().join(whole.collect(), on=[*by, "op"], nulls_equal=True)
+    found = of_groups.collect().join(whole.collect(), on=[*by, "op"], nulls_equal=True)
     found = found.with_columns(coverage=size / pl.col("whole"))
     middle = quantiles(spans, "span", found.select(*groups, "n", "least"), QUANTILES)
     wide = found.select(*groups, "n", "coverage", pl.col("least", "max", "mean").cast(pl.Float64))

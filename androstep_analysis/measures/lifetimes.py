@@ -14,7 +14,7 @@ import polars as pl
 from androstep_analysis import native
 from androstep_analysis.common import scratch
 from androstep_analysis.common.units import SECTOR_BYTES
-from androstep_analysis.measures.blocks import BLOCK_BYTES, places, ranges, simulated
+from androstep_analysis.measures.blocks import BLOCK_BYTES, int64_columns, ranges, simulated
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import REQUEST
@@ -64,9 +64,9 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
     1.0
     """
     keys = [*by] or [KNOWN]  # KNOWN is always true without groups
-    with scratch.directory("lifetimes") as place:
-        groups, coverage = _ends(requests, by, keys, block_bytes, place)
-        ended = pl.scan_parquet(place / "*.parquet")
+    with scratch.directory("lifetimes") as directory:
+        groups, coverage = _ends(requests, by, keys, block_bytes, directory)
+        ended = pl.scan_parquet(directory / "*.parquet")
         counts = ended.group_by("group", "end").agg(pl.col("n").sum(), least=pl.col("age").min()).collect()
         ages = quantiles(ended, "age", counts, _SHARES, weight="n")
     found = pl.concat(
@@ -94,7 +94,7 @@ def lifetimes(requests: Table, *, by: Sequence[str] = (), block_bytes: int = BLO
 
 
 def _ends(
-    requests: Table, by: Sequence[str], keys: list[str], block_bytes: int, place: Path
+    requests: Table, by: Sequence[str], keys: list[str], block_bytes: int, directory: Path
 ) -> tuple[pl.DataFrame, float | None]:
     """Write files of the writes that ended (group, end, age, n). Return the groups, and the share of known writes.
 
@@ -123,9 +123,9 @@ def _ends(
             )
             blocks, known = blocks + sizes.row(0)[0], known + sizes.row(0)[1]
             _run(handle, rows.with_columns(pl.col("group").fill_null(0)), writes).write_parquet(
-                place / f"{number}.parquet"
+                directory / f"{number}.parquet"
             )
-    assert groups is not None, "there is one part at least"
+    assert groups is not None, "at least one part is expected"
     numbered = groups.with_row_index("group").with_columns(pl.col("group").cast(pl.Int64), n=pl.Series(writes))
     return numbered, known / blocks if by and blocks else None
 
@@ -136,9 +136,12 @@ def _run(handle: int, rows: pl.DataFrame, writes: np.ndarray) -> pl.DataFrame:
     Add the blocks of each group to `writes`.
     """
     library = _library()
-    given = [*places(rows, "dev", "first_block", "nr_blocks", "at", REQUEST, "group"), rows["is_write"].to_numpy()]
-    kept = [np.ascontiguousarray(values) for values in given]
-    of_rows = _Rows(rows.height, *(values.ctypes.data for values in kept))
+    columns = [
+        *int64_columns(rows, "dev", "first_block", "nr_blocks", "at", REQUEST, "group"),
+        rows["is_write"].to_numpy(),
+    ]
+    arrays = [np.ascontiguousarray(values) for values in columns]
+    of_rows = _Rows(rows.height, *(values.ctypes.data for values in arrays))
     if not library.lifetimes_run(handle, ctypes.byref(of_rows), writes.ctypes.data):
         raise MemoryError
     count = ctypes.c_size_t()
@@ -175,7 +178,7 @@ def _library() -> ctypes.CDLL:
 
 
 LIFETIMES: Final = Measure(
-    "how soon what is written is written again",
+    "time until written blocks are written again",
     ("io",),
     lambda t, by: lifetimes(t["io"], by=by),
     has_windows=False,

@@ -109,10 +109,10 @@ def classify(
         if not is_whole:
             edges = (pl.col("time_ns").min(), pl.col("sector").min(), pl.col("end").max())
             whole = part.group_by(one).agg(edges).sort("time_ns", REQUEST)
-        places = whole.select(*stream, "end")
-        places = places if last is None else pl.concat([last, places])
-        ended = places.select(pl.col("end").shift(1).over(list(stream))).tail(whole.height)["end"]
-        last = places.group_by(list(stream)).agg(pl.col("end").last())
+        stream_ends = whole.select(*stream, "end")
+        stream_ends = stream_ends if last is None else pl.concat([last, stream_ends])
+        ended = stream_ends.select(pl.col("end").shift(1).over(list(stream))).tail(whole.height)["end"]
+        last = stream_ends.group_by(list(stream)).agg(pl.col("end").last())
         consecutive, forward = (whole["sector"] == ended).fill_null(False), (whole["sector"] >= ended).fill_null(False)
         classes = whole.with_columns(consecutive=consecutive, forward=forward, random=~consecutive)
         if not is_whole:

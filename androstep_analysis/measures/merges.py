@@ -50,16 +50,16 @@ def merges(block_events: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> p
     sums |= {"seen": any_of.sum(), "known": (any_of & is_known).sum()}
     # A trace without any merge or split may come from a recorder that did not enable these events.
     sums |= {f"has_{name}": of[name].any() for name in ("merged", "splits")}
-    found = (rows.group_by(by).agg(**sums) if by else rows.select(**sums)).collect()
-    has = {name: pl.lit(bool(found[f"has_{name}"].any())) for name in ("merged", "splits")}
-    told = found.with_columns(
+    counts = (rows.group_by(by).agg(**sums) if by else rows.select(**sums)).collect()
+    has = {name: pl.lit(bool(counts[f"has_{name}"].any())) for name in ("merged", "splits")}
+    recorded = counts.with_columns(
         *(pl.when(pl.col(name) > 0).then(name) for name in ("queued", "issued")),
-        *(pl.when(is_told).then(name) for name, is_told in has.items()),
+        *(pl.when(is_recorded).then(name) for name, is_recorded in has.items()),
         n="queued",
         coverage=pl.col("known") / pl.col("seen"),
     ).filter(pl.any_horizontal(pl.col("queued", "issued").is_not_null()))
     queued = pl.col("queued")
-    wide = told.with_columns(
+    wide = recorded.with_columns(
         bios_per_request=queued / pl.col("issued"),
         merge_ratio=pl.col("merged") / queued,
         splits_per_bio=pl.col("splits") / queued,

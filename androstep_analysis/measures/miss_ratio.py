@@ -14,7 +14,7 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, int64_columns, known_touches, of_groups, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import summed
@@ -84,7 +84,7 @@ def miss_ratio(
     True
     """
     if policy not in ("lru", *_SIMULATED):
-        raise InputError(f"policy {policy}: there are lru, {', '.join(_SIMULATED)}")
+        raise InputError(f"unknown policy {policy}; choose one of lru, {', '.join(_SIMULATED)}")
     if not 0 < sample_ratio <= 1:
         raise InputError(f"sample_ratio is {sample_ratio}: give a share of the blocks above 0 and up to 1")
     least = max(1, round(sample_ratio * _HASHES))
@@ -120,7 +120,7 @@ def _counted(part: pl.DataFrame, by: Sequence[str], misses: Misses, least: int) 
 
 def _hashes(touched: pl.DataFrame) -> npt.NDArray[np.uint64]:
     """Return a hash below `_HASHES` for each touch, equal for equal blocks (the mixing function of SplitMix64)."""
-    devs, blocks = (values.view(np.uint64) for values in places(touched, "dev", "block"))
+    devs, blocks = (values.view(np.uint64) for values in int64_columns(touched, "dev", "block"))
     mixed = devs * np.uint64(0x9E3779B97F4A7C15) + blocks
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -150,7 +150,7 @@ def _caches(policy: int, sizes: Mapping[str, float]) -> Iterator[Misses]:
         }
 
         def misses(touched: pl.DataFrame) -> pl.DataFrame:
-            devs, blocks = places(touched, "dev", "block")
+            devs, blocks = int64_columns(touched, "dev", "block")
             found = {name: np.empty(touched.height, np.bool_) for name in caches}
             for name, handle in caches.items():
                 at = (array.ctypes.data for array in (devs, blocks, found[name]))
@@ -176,7 +176,7 @@ def _library() -> ctypes.CDLL:
 
 
 MISS_RATIO: Final = Measure(
-    "what a cache would miss, by its size",
+    "miss ratio of a cache, by its size",
     ("io",),
     lambda t, by: miss_ratio(t["io"], by=by),
     has_windows=False,

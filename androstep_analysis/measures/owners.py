@@ -113,8 +113,8 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
     >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
     1420.0
     """
-    told = states(importance).select("state", owner_pid="pid", told_ns="ts_ns")
-    return as_told(lazy(io), told, "state", ["owner_pid"], lost)
+    changes = states(importance).select("state", owner_pid="pid", told_ns="ts_ns")
+    return as_told(lazy(io), changes, "state", ["owner_pid"], lost)
 
 
 def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
@@ -143,14 +143,14 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
     >>> measures.volume(rows, by=("uid",)).filter(metric="count", op="read", uid=0)["value"].item()
     60.0
     """
-    told = (
+    users = (
         lazy(tasks, ("tasks",))
         .filter(pl.col("uid").is_not_null(), pl.col("comm").is_not_null())
         .select("uid", owner_pid="tid", owner_comm="comm", told_ns=pl.col("valid_from_ns").fill_null(_ALWAYS))
         .sort("told_ns", maintain_order=True)
         .collect()
     )
-    return as_told(lazy(io), told, "uid", ["owner_pid", "owner_comm"])
+    return as_told(lazy(io), users, "uid", ["owner_pid", "owner_comm"])
 
 
 def as_told(

@@ -28,14 +28,14 @@ def in_step(events: pl.LazyFrame, others: pl.DataFrame) -> Iterator[pl.DataFrame
 
     At equal times, rows of `events` come first.
     """
-    taken = 0
+    consumed = 0
     for batch in batches(events):
         if batch.is_empty():
             continue
         end = int(others["ts_ns"].search_sorted(batch["ts_ns"][-1], "left"))
-        yield pl.concat([batch, others[taken:end]]).sort("ts_ns", maintain_order=True)
-        taken = max(taken, end)
-    yield others[taken:]
+        yield pl.concat([batch, others[consumed:end]]).sort("ts_ns", maintain_order=True)
+        consumed = max(consumed, end)
+    yield others[consumed:]
 
 
 def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
@@ -60,13 +60,13 @@ def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
             # The batches of the two readings may differ. Rows of the first reading's batch in which this one ends may
             # still be missing.
             at = bisect_right(ends, seen)
-            ready, held = _cut(held, order, least[at], requests[at])
+            ready, held = _split_ready(held, order, least[at], requests[at])
             if ready.height:
                 yield ready
     yield held
 
 
-def _cut(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _split_ready(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Split the rows into those that are ready and those that must wait.
 
     Rows with `order` or `REQUEST` at or above these values may still come.
@@ -77,9 +77,9 @@ def _cut(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.D
         ready, waiting = rows.filter(is_ready), rows.filter(~is_ready)
         if order == REQUEST:
             break
-        is_torn = (pl.col(REQUEST) >= request) | pl.col(REQUEST).is_in(waiting[REQUEST].implode())
-        torn = ready.filter(is_torn)[order]
-        before, end = end, int(torn.to_numpy().min()) if torn.len() else end
+        is_incomplete = (pl.col(REQUEST) >= request) | pl.col(REQUEST).is_in(waiting[REQUEST].implode())
+        incomplete = ready.filter(is_incomplete)[order]
+        before, end = end, int(incomplete.to_numpy().min()) if incomplete.len() else end
     return ready, waiting
 
 
@@ -142,7 +142,7 @@ def summed(groups: Iterable[pl.DataFrame], dimensions: Sequence[str]) -> pl.Data
         # Adding up many groups is slow. Wait until the waiting rows are as many as the total.
         if sum(map(len, waiting)) >= total.height:
             total, waiting = _added_up([total, *waiting], dimensions), []
-    assert total is not None, "there is one part at least"
+    assert total is not None, "at least one part is expected"
     return _added_up([total, *waiting], dimensions) if waiting else total
 
 

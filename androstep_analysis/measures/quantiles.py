@@ -41,8 +41,8 @@ def quantiles(
             .sort("_value")
             .with_columns(_end=pl.col("_n").cum_sum().over(by))
         )
-        places = {name: _rank(share, pl.col("_n").sum()) for name, share in shares.items()}
-        reached = {name: pl.col("_value").filter(pl.col("_end") > rank).first() for name, rank in places.items()}
+        ranks = {name: _rank(share, pl.col("_n").sum()) for name, share in shares.items()}
+        reached = {name: pl.col("_value").filter(pl.col("_end") > rank).first() for name, rank in ranks.items()}
         found = ordered.group_by(by).agg(**reached)
         return found.collect().unpivot(list(shares), index=by, variable_name="quantile", value_name="value")
     least = int(groups["least"].to_numpy().min())

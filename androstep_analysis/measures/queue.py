@@ -120,8 +120,8 @@ def depth(
     >>> bool((table.filter(metric="time")["value"] <= 10**9).all())
     True
     """
-    told, groups = _times(requests, by, lost, window_ns, span)
-    return _depth_of(told, groups)
+    spent, groups = _times(requests, by, lost, window_ns, span)
+    return _depth_of(spent, groups)
 
 
 def queues(
@@ -195,12 +195,12 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
         ),
         dimensions,
     )
-    told = found.with_columns(
+    wide = found.with_columns(
         n=pl.col("periods"),
         coverage=pl.lit(None, pl.Float64),
         time_ratio=pl.col("time") / pl.col("time").sum().over(groups),
     )
-    return columns_as_rows(told, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
+    return columns_as_rows(wide, dimensions, {"periods": "count", "time": "ns", "time_ratio": "1"})
 
 
 def _times(
@@ -239,12 +239,12 @@ def _sums(
 def _shares(found: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     """Return `_sums` with time_ratio, n and coverage, without rows that have neither time nor requests."""
     whole, time = pl.col("whole").sum().over(groups), pl.col("time").sum().over(groups)
-    told = found.with_columns(
+    with_shares = found.with_columns(
         n=pl.col("issued").sum().over(groups),
         coverage=pl.when(whole > 0).then(time / whole),
         time_ratio=pl.when(time > 0).then(pl.col("time") / time),
     )
-    return told.filter((pl.col("time") > 0) | (pl.col("issued") > 0))
+    return with_shares.filter((pl.col("time") > 0) | (pl.col("issued") > 0))
 
 
 def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
@@ -268,9 +268,9 @@ def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[s
         is_ready = pl.col("ts_ns") <= last if last is not None else pl.lit(True)
         found, carried = _segments(events.filter(is_ready), groups, sums)
         waiting = pl.concat([carried, events.filter(~is_ready)])
-        yield _told(found, bounds, lost)
+        yield _with_is_known(found, bounds, lost)
     if waiting is not None:
-        yield _told(_segments(waiting, groups, sums)[0], bounds, lost)
+        yield _with_is_known(_segments(waiting, groups, sums)[0], bounds, lost)
 
 
 def _events(part: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> pl.DataFrame:
@@ -328,7 +328,7 @@ def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-def _told(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame:
+def _with_is_known(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame:
     """Return the spans with column is_known: whether their depth is known."""
     rows = found.join(bounds, on="dev", how="left", maintain_order="left")
     is_within = (pl.col("begin_ns") >= pl.col("from_ns")).fill_null(True) & (
@@ -385,15 +385,15 @@ def periods(
     Columns are groups, period and time (ns). Columns requests and `sums` (Int64 columns of the table) are the totals of
     the requests issued in the period.
     """
-    kept = ["end_ns", "is_known", "requests", *sums]
+    columns = ["end_ns", "is_known", "requests", *sums]
     carried: pl.DataFrame | None = None
     for part in _depths(requests, groups, lost, sums):
         # A gap begins when all earlier requests are complete. Unknown time counts as a gap of no length that ends a
         # period.
         is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") - pl.col("begin_ns") > gap_ns)
-        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", *kept)
+        cuts = part.filter(is_gap | ~pl.col("is_known")).select(*groups, "begin_ns", *columns)
         cuts = cuts if carried is None else pl.concat([carried, cuts])
-        before = pl.col(kept).shift(1).over(groups).name.prefix("before_")
+        before = pl.col(columns).shift(1).over(groups).name.prefix("before_")
         fresh = cuts.with_columns(before).slice(0 if carried is None else carried.height)
         carried = cuts.group_by(groups, maintain_order=True).last()
         gaps = fresh.filter("is_known").select(
@@ -453,7 +453,7 @@ IDLE: Final = Measure(
     lambda t, by, recording: idle(t["requests"], by=by, lost=recording.lost),
     own=("dev",),
     has_windows=False,
-    instead=", or take depth, whose idle_ratio is of windows",
+    instead=", or use depth, which has idle_ratio for windows",
     asks_recording=True,
     applied=Applied.AFTER,
     natural=("period", "duration_up_to_ns"),

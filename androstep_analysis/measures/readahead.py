@@ -130,13 +130,13 @@ def readahead(
     groups = reads.select(*by, is_sure=is_sure).unique(maintain_order=True).with_row_index("group").collect()
     fs_events = lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",))
     page_bytes = pagesize.proven(page_bytes, fs_events)
-    there = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
-    tells_reads = not there.isdisjoint((tracepoints.READ_CALL, tracepoints.READ))
-    is_told = page_bytes is not None and tells_reads and there.issuperset(EVENTS)
+    recorded_names = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
+    has_reads = not recorded_names.isdisjoint((tracepoints.READ_CALL, tracepoints.READ))
+    has_all_events = page_bytes is not None and has_reads and recorded_names.issuperset(EVENTS)
     sums = _follow(
-        _told(
-            _placed(fs_events, tables["requests"], page_bytes),
-            _KINDS if is_told else {_DIRECT: tracepoints.DIRECT},
+        _event_rows(
+            _on_filesystems(fs_events, tables["requests"], page_bytes),
+            _KINDS if has_all_events else {_DIRECT: tracepoints.DIRECT},
             page_bytes,
         ),
         pl.concat([_reads(reads, tables["requests"], groups, is_sure, by), _gaps(lost or Losses())]),
@@ -146,13 +146,13 @@ def readahead(
     return with_inferred(_tidy(groups, sums, by), reads)
 
 
-def _placed(fs_events: pl.LazyFrame, requests: Table, page_bytes: int | None) -> pl.LazyFrame:
+def _on_filesystems(fs_events: pl.LazyFrame, requests: Table, page_bytes: int | None) -> pl.LazyFrame:
     """Return the events with their filesystem and their pages."""
     disks = tracepoints.on_disks(fs_events, lazy(requests))
     return pagesize.counted(tracepoints.on_filesystems(fs_events, disks), page_bytes)
 
 
-def _told(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_bytes: int | None) -> pl.LazyFrame:
+def _event_rows(fs_events: pl.LazyFrame, kinds: Mapping[int, tuple[str, ...]], page_bytes: int | None) -> pl.LazyFrame:
     """Return the events as rows (`_ROW`), without those that have no valid offset in a file."""
     event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
     kind = pl.coalesce(pl.when(event.is_in(names)).then(pl.lit(number, pl.UInt8)) for number, names in kinds.items())
@@ -284,7 +284,7 @@ def _of_recording(tables: Tables, by: tuple[str, ...], recording: Recording) -> 
 
 
 READAHEAD: Final = Measure(
-    "what was read and never asked for",
+    "bytes that were read and never requested",
     ("io",),
     _of_recording,
     own=("op", "sync", "block_type"),

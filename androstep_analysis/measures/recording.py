@@ -92,12 +92,12 @@ class Recording:
         tables = dict(self.timed)
         if "state" in columns:
             if "importance" not in tables or states(tables["importance"]).is_empty():
-                raise InputError(f"{self.title}: nothing tells which app was in the foreground; {_TELLS_STATE}")
-            told = clock.on_one_axis(tables["importance"], self.jumps)
-            tables["io"] = with_state(tables["io"], told, lost=self.lost_of("importance"))
+                raise InputError(f"{self.title}: cannot tell which app was in the foreground; {_TELLS_STATE}")
+            importance = clock.on_one_axis(tables["importance"], self.jumps)
+            tables["io"] = with_state(tables["io"], importance, lost=self.lost_of("importance"))
         if "uid" in columns:
             if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
-                raise InputError(f"{self.title}: nothing tells the users of processes; {_TELLS_USERS}")
+                raise InputError(f"{self.title}: cannot resolve the users of processes; {_TELLS_USERS}")
             tables["io"] = with_uid(tables["io"], clock.on_one_axis(tables["tasks"], self.jumps))
         return tables
 

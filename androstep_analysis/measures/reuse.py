@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.measures.blocks import BLOCK_BYTES, known_touches, of_groups, places, simulated, touches
+from androstep_analysis.measures.blocks import BLOCK_BYTES, int64_columns, known_touches, of_groups, simulated, touches
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.parts import summed
@@ -87,7 +87,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
 
 def distances(handle: int, touched: pl.DataFrame) -> pl.Series:
     """Return the number of other blocks since the previous touch of each block; -1 for a first touch."""
-    devs, blocks = places(touched, "dev", "block")
+    devs, blocks = int64_columns(touched, "dev", "block")
     found = np.empty(touched.height, np.int64)
     if not _library().distances_run(handle, found.size, devs.ctypes.data, blocks.ctypes.data, found.ctypes.data):
         raise MemoryError

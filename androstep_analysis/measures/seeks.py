@@ -113,7 +113,7 @@ def _step() -> pl.Expr:
 SEEKS_BETWEEN: Final = of_events("distances between requests", seeks)
 
 SEEK_DISTANCES: Final = of_events(
-    "how far forward and backward requests lie",
+    "distances between requests, by size and direction",
     seek_distances,
     within=("step",),
     natural=("step", "distance_up_to_sectors"),

@@ -76,7 +76,7 @@ def sync_cost(
     True
     """
     if strange := [name for name in by if name not in BY]:
-        raise ValueError(f"{', '.join(strange)}: calls of fsync are told by {', '.join(BY)}")
+        raise ValueError(f"{', '.join(strange)}: calls of fsync can be grouped by {', '.join(BY)}")
     known = told(tables, page_bytes, lost, recorded)
     calls = known.causes.named(syncs(known, tables), "named_ns")
     of_pieces = ("at", "part_dev", "time", "part")
@@ -243,7 +243,7 @@ def _of_transactions(rows: pl.DataFrame, transactions: pl.DataFrame) -> pl.DataF
     return pl.concat([found, more.filter(pl.col("time") < pl.col("end_ns")).select(found.columns)])
 
 
-def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -> pl.DataFrame:
+def database_calls(known: Told, syncs: pl.DataFrame, given_databases: Collection[str]) -> pl.DataFrame:
     """Return the writes to files of databases and their syncs, in order of time.
 
     Columns are ts_ns, end_ns, database, kind (journal, wal or none: the database itself), is_sync, offset_bytes,
@@ -251,8 +251,8 @@ def database_calls(known: Told, syncs: pl.DataFrame, told_of: Collection[str]) -
     """
     writers = known.causes.writers
     logs = writers.filter(pl.any_horizontal(pl.col("path").str.ends_with(end) for end in _SUFFIXES.values()))
-    told_type = _database_of(writers.filter(file_type="sqlite_db"))
-    databases = pl.concat([_database_of(logs), told_type, pl.Series(told_of, dtype=pl.String)]).unique()
+    by_type = _database_of(writers.filter(file_type="sqlite_db"))
+    databases = pl.concat([_database_of(logs), by_type, pl.Series(given_databases, dtype=pl.String)]).unique()
     wrote = known.fs_events.filter(pl.col("event").is_in(tracepoints.WRITES))
     writes = wrote.select(*_CALLER, "offset_bytes", "nr_bytes").collect()
     none = {name: pl.lit(None, pl.Int64) for name in ("offset_bytes", "nr_bytes")}
@@ -348,10 +348,10 @@ def transactions(calls: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-SYNC_COST: Final = of_costs("what a call of fsync becomes on the device", ("io", "syscalls"), sync_cost, takes=BY)
+SYNC_COST: Final = of_costs("bytes on the device for each call of fsync", ("io", "syscalls"), sync_cost, takes=BY)
 
 SQLITE_COST: Final = of_costs(
-    "what a transaction of SQLite becomes on the device",
+    "bytes on the device for each transaction of SQLite",
     ("io", "syscalls"),
     lambda t, *, by, **known: sqlite_cost(t, **known),
     takes=(),

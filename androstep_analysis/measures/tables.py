@@ -254,12 +254,14 @@ def coverage(requests: Table, io: Table) -> pl.DataFrame:
     0.9986
     """
     is_mapped = known_type() | (_is_fact() & pl.col("path").is_not_null())
-    is_told = pl.col("block_type").is_not_null() & (pl.col("block_type") != "unknown") | pl.col("path").is_not_null()
+    is_attributed = (
+        pl.col("block_type").is_not_null() & (pl.col("block_type") != "unknown") | pl.col("path").is_not_null()
+    )
     is_owned = (pl.col("owner_count") != 0).fill_null(True) & (pl.col("owner_via") != "inferred")
     known = {
         "matched": ~pl.col("matched").is_in(["no_issue", "no_complete"]),
         "mapped": is_mapped,
-        "inferred": is_told & (pl.col("map_source") == "inferred").fill_null(False),
+        "inferred": is_attributed & (pl.col("map_source") == "inferred").fill_null(False),
         "owned": is_owned,
     }
     # Flushes carry no bytes, so each counts one.

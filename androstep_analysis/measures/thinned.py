@@ -20,5 +20,5 @@ def is_edge(number: str, line: Sequence[str] = ()) -> pl.Expr:
     Within a column, a rising line stays between these two rows. Drawn with them alone it looks the same.
     """
     here = pl.col(number)
-    before, behind = here.shift(1, fill_value=-1), here.shift(-1, fill_value=-1)
-    return (here != before.over(line)) | (here != behind.over(line)) if line else (here != before) | (here != behind)
+    before, after = here.shift(1, fill_value=-1), here.shift(-1, fill_value=-1)
+    return (here != before.over(line)) | (here != after.over(line)) if line else (here != before) | (here != after)

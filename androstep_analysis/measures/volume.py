@@ -189,9 +189,9 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     line, time = ["op", "class"], pl.col("ts_ns")
     rows = _running(requests)
     if columns is not None:
-        place = pl.col("time_ns")
+        position = pl.col("time_ns")
         spans = pl.concat(
-            part.group_by("op", _KIND).agg(least=place.min(), greatest=place.max(), rows=pl.len())
+            part.group_by("op", _KIND).agg(least=position.min(), greatest=position.max(), rows=pl.len())
             for part in classify(requests)
         )
         spans = spans.group_by(line).agg(pl.col("least").min(), pl.col("greatest").max(), pl.col("rows").sum())
@@ -207,8 +207,8 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     table = pl.concat(rows)
     if columns is not None:
         table = table.filter(thinned.is_edge("column", line))
-    told = table.with_columns(metric=pl.lit("cumulative_bytes"), unit=pl.lit("B"), coverage=pl.lit(1.0))
-    return ordered(told, ["ts_ns", "op", "class"])
+    labelled = table.with_columns(metric=pl.lit("cumulative_bytes"), unit=pl.lit("B"), coverage=pl.lit(1.0))
+    return ordered(labelled, ["ts_ns", "op", "class"])
 
 
 _KIND: Final = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
@@ -232,7 +232,7 @@ def _running(requests: Table) -> Iterator[pl.DataFrame]:
 
 
 VOLUME: Final = Measure(
-    "requests and bytes of whatever one asks for",
+    "requests and bytes by any columns",
     ("io",),
     lambda t, by: volume(t["io"], by=by),
     own=("op",),

@@ -45,18 +45,18 @@ def applied(measure: Measure, tables: Tables, stated: Sequence[Condition], first
     """
     name = measure.needs[0]
     own, of_pieces = columns(measure, tables, first_ns), pieces(measure, tables, first_ns)
-    mine = [one for one in stated if one.column in own]
-    theirs = [one for one in stated if one.column in of_pieces]
+    own_conditions = [one for one in stated if one.column in own]
+    piece_conditions = [one for one in stated if one.column in of_pieces]
     rows = tables[name]
-    conditions.matching(rows, mine, own)
-    holds = [conditions.holds(rows, one, own) for one in mine]
-    if theirs:
+    conditions.matching(rows, own_conditions, own)
+    holds = [conditions.holds(rows, one, own) for one in own_conditions]
+    if piece_conditions:
         # A request matches if one of its pieces does.
-        found = conditions.matching(tables["io"], theirs, of_pieces).select(REQUEST, _matches=True).unique()
+        found = conditions.matching(tables["io"], piece_conditions, of_pieces).select(REQUEST, _matches=True).unique()
         rows = rows.join(found, on=REQUEST, how="left", maintain_order="left")
         holds.append(pl.col("_matches").fill_null(False))
     rows = rows.with_columns(pl.all_horizontal(holds).alias(KEPT)).select(pl.exclude("_matches"))
-    if mine and theirs and rows.filter(KEPT).head(1).collect().is_empty():
+    if own_conditions and piece_conditions and rows.filter(KEPT).head(1).collect().is_empty():
         raise InputError(f"where {', '.join(map(str, stated))}: no request matches all of them")
     return {**tables, name: rows if measure.applied is Applied.AFTER else rows.filter(KEPT).drop(KEPT)}
 

@@ -67,8 +67,8 @@ def working_set(
     parts = [_counted(part, keys) for part in _windows(requests, window_ns, by, block_bytes)]
     rows = pl.concat(parts).filter(pl.col("n") > 0)
     size = pl.col("blocks") * block_bytes
-    told = rows.select(*keys, "n", coverage=pl.lit(known_touches(rows, by), pl.Float64), working_set=size)
-    return with_inferred(columns_as_rows(told, keys, {"working_set": "B"}), requests)
+    wide = rows.select(*keys, "n", coverage=pl.lit(known_touches(rows, by), pl.Float64), working_set=size)
+    return with_inferred(columns_as_rows(wide, keys, {"working_set": "B"}), requests)
 
 
 def _counted(sums: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -84,12 +84,12 @@ def _windows(requests: Table, window_ns: int, by: Sequence[str], block_bytes: in
     Parts are in order of time, so only the last window of a part can continue in the next.
     """
     keys = ["ts_ns", *by]
-    place = [*dict.fromkeys([*keys, "dev", "block"])]
+    bound_keys = [*dict.fromkeys([*keys, "dev", "block"])]
     held: pl.DataFrame | None = None
     for part in ranges(requests, by, block_bytes):
         timed = part.filter(pl.col("at") > pl.Int64.min()).with_columns(ts_ns=pl.col("at") // window_ns * window_ns)
         seen = bounds(timed, keys)
-        both = summed([seen] if held is None else [held, seen], place)
+        both = summed([seen] if held is None else [held, seen], bound_keys)
         is_last = pl.col("ts_ns") == pl.col("ts_ns").max()
         yield both.filter(~is_last)
         held = both.filter(is_last)

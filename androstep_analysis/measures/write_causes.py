@@ -49,21 +49,21 @@ def handle_changes(fs_events: pl.LazyFrame) -> pl.DataFrame:
     is_handle = (pl.col("event") == tracepoints.HANDLE) & (pl.col("nr_blocks") > 0)
     is_sync = pl.col("event").is_in([*tracepoints.SYNC_BEGINS, *tracepoints.SYNC_ENDS])
     is_change = tracepoints.is_own("ext4") & pl.col("ino").is_not_null() & ~is_sync
-    told = fs_events.filter(is_handle | is_change).select(
+    rows = fs_events.filter(is_handle | is_change).select(
         "dev", "ts_ns", "tid", "pid", "comm", "ino", "transaction", weight=pl.when(is_handle).then("nr_blocks"),
         file_inferred=pl.lit(True),
     )  # fmt: skip
-    return pl.concat([pl.DataFrame(schema=CHANGE), *_behind_events(told)])
+    return pl.concat([pl.DataFrame(schema=CHANGE), *_with_previous_inode(rows)])
 
 
-def _behind_events(told: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+def _with_previous_inode(changes: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     """Yield the rows with a weight, each with the inode of the previous row of its thread and device.
 
     The inode is null if the previous row has a weight too.
     """
     last = pl.DataFrame(schema=CHANGE)
     thread = ["dev", "tid"]
-    for batch in batches(told):
+    for batch in batches(changes):
         rows = pl.concat([last, batch.cast(pl.Schema(CHANGE))])
         before = rows.with_columns(before=pl.col("ino").shift().over(thread), is_new=pl.int_range(pl.len()))
         new = before.filter(pl.col("is_new") >= last.height, pl.col("weight").is_not_null())
@@ -154,13 +154,13 @@ def within(pieces: pl.DataFrame, weights: pl.DataFrame) -> pl.DataFrame:
     rows = pieces.select("part_dev", "last", before=pl.col("first") - 1).with_row_index("row")
     rows = rows.join(of_devices, on="part_dev", how="left", maintain_order="left")
 
-    def behind(period: str) -> pl.Series:
+    def rows_up_to(period: str) -> pl.Series:
         known = rows.drop_nulls(period).sort(period)
         found = known.join_asof(of_periods, left_on=period, right_on="period", by="part_dev", check_sortedness=False)
         found = found.select("row", behind=pl.coalesce("behind", "begin"))
         return rows.join(found, on="row", how="left", maintain_order="left")["behind"].fill_null(0)
 
-    return pl.DataFrame({"begin": behind("before"), "behind": behind("last")})
+    return pl.DataFrame({"begin": rows_up_to("before"), "behind": rows_up_to("last")})
 
 
 def shared(pieces: pl.DataFrame, weights: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -170,8 +170,8 @@ def shared(pieces: pl.DataFrame, weights: pl.DataFrame, by: Sequence[str]) -> pl
     to the piece: the sum of the first k shares is rounded down. A piece without periods, or without changes in them,
     has no owner.
     """
-    place = ["part_dev", "first", "last"]
-    ranges = pieces.select(place).unique().drop_nulls().with_row_index("range")
+    period_keys = ["part_dev", "first", "last"]
+    ranges = pieces.select(period_keys).unique().drop_nulls().with_row_index("range")
     numbered = ranges.select("range").with_columns(within(ranges, weights)).filter(pl.col("begin") < pl.col("behind"))
     found = numbered.select("range", row=pl.int_ranges("begin", "behind")).explode("row")
     causes = found.select("range").with_columns(weights[found["row"]].select(*by, "weight"))
@@ -180,7 +180,7 @@ def shared(pieces: pl.DataFrame, weights: pl.DataFrame, by: Sequence[str]) -> pl
     causes = causes.sort("range", *by, nulls_last=True).with_columns(
         upto=upto, before=upto - pl.col("weight"), whole=pl.col("weight").sum().over("range")
     )
-    rows = pieces.drop(by, strict=False).join(ranges, on=place, how="left", maintain_order="left")
+    rows = pieces.drop(by, strict=False).join(ranges, on=period_keys, how="left", maintain_order="left")
     rows = rows.join(causes, on="range", how="left", maintain_order="left")
     size = pl.col("bytes").cast(pl.Int128)  # bytes times a weight
     upto, before = (size * pl.col(name) // pl.col("whole") for name in ("upto", "before"))

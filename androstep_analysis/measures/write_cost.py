@@ -76,7 +76,7 @@ def write_cost(
     True
     """
     if strange := [name for name in by if name not in BY]:
-        raise ValueError(f"{', '.join(strange)}: costs are told by {', '.join(BY)}")
+        raise ValueError(f"{', '.join(strange)}: costs can be grouped by {', '.join(BY)}")
     known = told(tables, page_bytes, lost, recorded)
     groups = [*by, "part"]
     cut = shares(known, [name for name in by if name != "dev"])
@@ -102,8 +102,8 @@ def _writes(known: Told, by: Sequence[str]) -> pl.DataFrame:
     rows = buffered.unpivot(
         write_fates.FATES, index=[*BY, "writes"], variable_name="part", value_name="bytes"
     )  # fmt: skip
-    is_told = pl.col("part_dev").is_in(known.causes.writers["dev"].implode())
-    direct = known.pieces.filter(is_told, part="data", owner_via="submitter")
+    has_writers = pl.col("part_dev").is_in(known.causes.writers["dev"].implode())
+    direct = known.pieces.filter(has_writers, part="data", owner_via="submitter")
     is_inferred = is_named(by) & ~is_known(by, direct.columns)
     direct = direct.with_columns(part=pl.lit("out"), writes=pl.lit(1, pl.Int64), inferred=is_inferred)
     rows = rows.with_columns(inferred=pl.lit(False))
@@ -137,4 +137,4 @@ def _summed(parts: Iterable[pl.DataFrame], groups: Sequence[str], metric: str) -
     )
 
 
-WRITE_COST: Final = of_costs("what written bytes become on the device", ("io",), write_cost, takes=BY)
+WRITE_COST: Final = of_costs("bytes on the device for the bytes that processes write", ("io",), write_cost, takes=BY)

@@ -88,11 +88,11 @@ def _library() -> ctypes.CDLL:
 
 
 def follow(
-    fs_events: pl.LazyFrame, outs: pl.DataFrame, unplaced: pl.DataFrame, *, page_bytes: int | None, lost: Losses
+    fs_events: pl.LazyFrame, writebacks: pl.DataFrame, unplaced: pl.DataFrame, *, page_bytes: int | None, lost: Losses
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the outcomes of the bytes that each thread wrote to each file, and the repeated bytes of each of `outs`.
+    """Return the outcomes of the bytes that each thread wrote to each file, and the repeated bytes of each writeback.
 
-    `outs` (ts_ns, dev, ino, begin, end) are writebacks of file data in order of time. A file is identified by device
+    `writebacks` (ts_ns, dev, ino, begin, end) are of file data, in order of time. A file is identified by device
     and inode. `unplaced` (ts_ns, dev) are writes of unknown files. The first table (`WRITERS`) has a row for each
     thread and incarnation of a file: the time of its first write, the number of calls, and the bytes of each outcome in
     `FATES`. These add up to the bytes that it wrote:
@@ -107,36 +107,38 @@ def follow(
     | unknown for kept | The trace of the device has no events of dropped pages. |
     | unknown for all but out | An unplaced block was written in between. |
 
-    The second result is, for each of `outs`, the number of its bytes that had been written back before.
+    The second result is, for each writeback, the number of its bytes that had been written back before.
     """
     handle = _library().fates_new()
     if not handle:
         raise MemoryError
     names = pl.Categorical(pl.Categories.random())
-    keeps_numbers = pl.Series([""], dtype=names)  # Keep a column alive, or polars would number the categories anew.
+    keeps_categories = pl.Series([""], dtype=names)  # Keep a column alive, or polars would number the categories anew.
     try:
-        others = pl.concat([_rows(outs, _OUT), _rows(unplaced, _UNPLACED), _gaps(lost)]).sort(
+        others = pl.concat([_rows(writebacks, _OUT), _rows(unplaced, _UNPLACED), _gaps(lost)]).sort(
             "ts_ns", maintain_order=True
         )
-        repeated = [_take(handle, part) for part in in_step(_told(fs_events, page_bytes, names), others)]
+        repeated = [_take(handle, part) for part in in_step(_event_rows(fs_events, page_bytes, names), others)]
         count = ctypes.c_size_t()
         address = _library().fates_finish(handle, ctypes.byref(count))
         writers = _writers(address, count.value, names)
     finally:
         _library().fates_free(handle)
-    del keeps_numbers
-    telling = tracepoints.devices(fs_events, pl.col("event").is_in([tracepoints.UNCACHED, *tracepoints.INVALIDATED]))
-    is_told = pl.col("dev").is_in(telling)
+    del keeps_categories
+    devices_with_drops = tracepoints.devices(
+        fs_events, pl.col("event").is_in([tracepoints.UNCACHED, *tracepoints.INVALIDATED])
+    )
+    has_drops = pl.col("dev").is_in(devices_with_drops)
     return (
         writers.with_columns(
-            kept=pl.when(is_told).then("kept").otherwise(0),
-            unknown=pl.when(is_told).then("unknown").otherwise(pl.col("unknown") + pl.col("kept")),
+            kept=pl.when(has_drops).then("kept").otherwise(0),
+            unknown=pl.when(has_drops).then("unknown").otherwise(pl.col("unknown") + pl.col("kept")),
         ),
         pl.concat(repeated) if repeated else pl.Series([], dtype=pl.Int64),
     )
 
 
-def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical) -> pl.LazyFrame:
+def _event_rows(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical) -> pl.LazyFrame:
     """Return the events as rows (`_ROW`), without those that have no valid offset in a file."""
     event, offset, length = pl.col("event"), pl.col("offset_bytes"), pl.col("nr_bytes")
     is_cut = event.is_in(tracepoints.INVALIDATED)
@@ -171,8 +173,8 @@ def _told(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categorical
 
 def _rows(of_device: pl.DataFrame, kind: int) -> pl.DataFrame:
     """Return events of the device as rows of a kind (`_ROW`), without a thread. Missing columns get defaults."""
-    nobody = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32"), "kind": kind}
-    values = {**dict.fromkeys(_ROW, 0), **nobody}
+    no_writer = {"tid": _NO_INT32, "pid": _NO_INT32, "comm": native.none("uint32"), "kind": kind}
+    values = {**dict.fromkeys(_ROW, 0), **no_writer}
     return of_device.select(
         (pl.col(name) if name in of_device.columns else pl.lit(values[name])).cast(dtype).alias(name)
         for name, dtype in _ROW.items()

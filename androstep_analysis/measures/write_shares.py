@@ -43,11 +43,13 @@ def told(
 
     lost, fs_events, pieces = lost or Losses(), table("fs_events"), _pieces(tables["requests"], tables["io"])
     files = table("files")
-    outs, unplaced = _outs(pieces, files.select(*inodes.FILE, "valid_from_ns", "valid_to_ns").collect(), fs_events)
+    writebacks, unplaced = _writebacks(
+        pieces, files.select(*inodes.FILE, "valid_from_ns", "valid_to_ns").collect(), fs_events
+    )
     page_bytes = pagesize.proven(page_bytes, fs_events)
     paged = pagesize.counted(fs_events, page_bytes)
-    writers, repeated = write_fates.follow(paged, outs, unplaced, page_bytes=page_bytes, lost=lost)
-    pieces = pieces.join(outs.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
+    writers, repeated = write_fates.follow(paged, writebacks, unplaced, page_bytes=page_bytes, lost=lost)
+    pieces = pieces.join(writebacks.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
     reused = tracepoints.without_lives(fs_events, recorded or ())
     pieces = pieces.with_columns(is_of_one_file=~pl.col("part_dev").is_in(reused))
     return Told(pieces, write_causes.Causes(table("tasks").collect(), files, writers), fs_events, lost)
@@ -92,7 +94,9 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
     )
 
 
-def _outs(pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _writebacks(
+    pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the writebacks of data, and the times of writes of unknown files, as `write_fates.follow` takes both.
 
     - Data, with `at`, is identified by file, else by sector (inode -1). The sector is used for inferred pieces, and for
@@ -215,8 +219,10 @@ def _of_transactions(known: Told) -> list[Together]:
 def _since_before(pieces: pl.DataFrame) -> pl.DataFrame:
     """Split the pieces where the time of the previous write of their sectors (`before_ns`) changes."""
     sectors = pl.int_ranges(pl.col("sector"), pl.col("sector") + pl.col("nr_sectors"))
-    places = pieces.select("at", "dev", "time", sector=sectors).explode("sector").sort("time", maintain_order=True)
-    before = places.select("at", before_ns=pl.col("time").shift().over("dev", "sector"))
+    sector_writes = (
+        pieces.select("at", "dev", "time", sector=sectors).explode("sector").sort("time", maintain_order=True)
+    )
+    before = sector_writes.select("at", before_ns=pl.col("time").shift().over("dev", "sector"))
     cut = before.group_by("at", "before_ns").agg(bytes=pl.len().cast(pl.Int64) * SECTOR_BYTES)
     return pieces.drop("bytes").join(cut, on="at", maintain_order="left").select(*pieces.columns, "before_ns")
 

@@ -46,10 +46,10 @@ def realtime_offset(path: Path) -> int | None:
     """Return CLOCK_REALTIME minus the clock of the snapshots, if the archive has it from `write`."""
     try:
         with zipfile.ZipFile(path) as archive:
-            told = archive.comment.decode("ascii", "replace")
+            comment = archive.comment.decode("ascii", "replace")
     except Exception:  # for a damaged archive, zipfile may raise any exception
         return None
-    found = re.fullmatch(f"{_OFFSET}(-?[0-9]{{1,19}})", told, re.ASCII)
+    found = re.fullmatch(f"{_OFFSET}(-?[0-9]{{1,19}})", comment, re.ASCII)
     return int(found[1]) if found is not None and abs(int(found[1])) < 1 << 63 else None
 
 
@@ -94,7 +94,7 @@ def _within_limits(members: Iterator[tuple[str, bytes]], losses: list[Loss]) -> 
             continue
         total += len(xml)
         if total > _MAX_TOTAL:
-            losses.append(Loss("unread", 1, f"more than {_MAX_TOTAL >> 30} GiB of dumps: the others were not read"))
+            losses.append(Loss("unread", 1, f"more than {_MAX_TOTAL >> 30} GiB of dumps: the rest was not read"))
             break
         if len(xml) > MAX_BYTES:
             oversized += 1
@@ -121,7 +121,7 @@ def _members(path: Path, shown: str, losses: list[Loss]) -> Iterator[tuple[str, 
     except InputError:
         raise
     except Exception as error:  # for a damaged archive, tarfile and zipfile may raise any exception
-        losses.append(Loss("torn", 1, f"what follows could not be read: {printable(str(error))}"))
+        losses.append(Loss("torn", 1, f"the rest of the archive could not be read: {printable(str(error))}"))
 
 
 def _of_directory(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -90,9 +90,9 @@ def parse(xml: bytes, rules: Rules = DEFAULT) -> State:
     try:
         parser.Parse(xml, True)
     except expat.ExpatError as error:
-        raise ValueError(f"no whole XML ({error})") from None
+        raise ValueError(f"incomplete XML ({error})") from None
     if not reader.is_dump:
-        raise ValueError("no element `hierarchy`: uiautomator did not write this")
+        raise ValueError("no element `hierarchy`: not a dump of uiautomator")
     packages = reader.packages.most_common(1)
     return State(frozenset(reader.triples), reader.is_busy, packages[0][0] if packages else None)
 
@@ -112,7 +112,7 @@ class _Reader:
         self._objects = 0
 
     def doctype(self, *_: object) -> None:
-        raise ValueError("a document type, which no dump has")
+        raise ValueError("a document type, which dumps do not have")
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         self._objects += 1
@@ -133,11 +133,11 @@ class _Reader:
         self.is_busy |= name.endswith(self._rules.busy)
         if package:
             self.packages[package] += 1
-        thing = "/".join(self._path)
-        self.triples.add((thing, "class", name))
+        object_path = "/".join(self._path)
+        self.triples.add((object_path, "class", name))
         for key, value in attributes.items():
             if key not in _IDENTITY and key not in self._rules.properties:
-                self.triples.add((thing, key, value))
+                self.triples.add((object_path, key, value))
 
     def end(self, _: str) -> None:
         if self._left_out == len(self._path):

@@ -35,10 +35,10 @@ def covered(start: Int64s, end: Int64s, window_start: Int64s, window_end: Int64s
     before = np.concatenate([[0], np.cumsum(end - start)])
 
     def up_to(time: Int64s) -> Int64s:
-        place = np.searchsorted(start, time, "right")
-        last = np.maximum(place - 1, 0)
-        beyond = np.where(place > 0, np.maximum(end[last] - time, 0), 0)
-        total: Int64s = before[place] - beyond
+        index = np.searchsorted(start, time, "right")
+        last = np.maximum(index - 1, 0)
+        beyond = np.where(index > 0, np.maximum(end[last] - time, 0), 0)
+        total: Int64s = before[index] - beyond
         return total
 
     return up_to(window_end) - up_to(window_start)

@@ -56,15 +56,17 @@ def read_steps(path: Path) -> Results:
     """Return the steps in one file. Raises `InputError` if it is not from `write`."""
     source = load(path)
     try:
-        told = json.loads(source.data)
-        if told[_MARK] != _VERSION:
-            raise InputError(f"{source.name}: steps of version {told[_MARK]!r}, expected {_VERSION}; update androstep")
-        if len(told["steps"]) > MAX_STEPS:
-            raise ValueError(f"{len(told['steps'])} steps")
-        frame = pl.DataFrame(told["steps"], schema=schema.table("steps").polars, strict=True)
-        offset = told["realtime_offset_ns"]
-        if told["clock"] != "boot" or not (offset is None or (type(offset) is int and abs(offset) < 1 << 63)):
-            raise ValueError(f"clock {told['clock']!r} with offset {offset!r}")
+        document = json.loads(source.data)
+        if document[_MARK] != _VERSION:
+            raise InputError(
+                f"{source.name}: steps of version {document[_MARK]!r}, expected {_VERSION}; update androstep"
+            )
+        if len(document["steps"]) > MAX_STEPS:
+            raise ValueError(f"{len(document['steps'])} steps")
+        frame = pl.DataFrame(document["steps"], schema=schema.table("steps").polars, strict=True)
+        offset = document["realtime_offset_ns"]
+        if document["clock"] != "boot" or not (offset is None or (type(offset) is int and abs(offset) < 1 << 63)):
+            raise ValueError(f"clock {document['clock']!r} with offset {offset!r}")
         steps = schema.conform(frame, "steps")
     except InputError:
         raise
@@ -132,7 +134,9 @@ def read_gui(path: Path, rules: gui.Rules = gui.DEFAULT) -> Results:
     snapshots, losses = archive.read(path)
     states, unreadable = gui.states(snapshots, rules)
     if unreadable:
-        what = f"{unreadable} of {len(snapshots)} snapshots of the GUI are no whole dumps: the state is not known then"
+        what = (
+            f"{unreadable} of {len(snapshots)} snapshots of the GUI are incomplete; the state at these times is unknown"
+        )
         losses = (*losses, Loss("unreadable", unreadable, what))
     return Results(
         format="snapshots of a GUI",
@@ -143,7 +147,7 @@ def read_gui(path: Path, rules: gui.Rules = gui.DEFAULT) -> Results:
     )
 
 
-def _told_steps(steps: pl.DataFrame) -> dict[str, Any]:
+def _steps_summary(steps: pl.DataFrame) -> dict[str, Any]:
     return {
         "workloads": sorted(steps["workload"].unique()),
         "steps": steps.height,
@@ -151,7 +155,7 @@ def _told_steps(steps: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _told_gui(states: pl.DataFrame) -> dict[str, Any]:
+def _gui_summary(states: pl.DataFrame) -> dict[str, Any]:
     return {"snapshots": states.height, "states": states["state"].n_unique()}
 
 
@@ -164,7 +168,7 @@ STEPS: Final = Kind(
     facts={"workload": "workload"},
     sniff=_sniff_steps,
     read_file=read_steps,
-    told=_told_steps,
+    told=_steps_summary,
 )
 GUI: Final = Kind(
     role="gui",
@@ -175,5 +179,5 @@ GUI: Final = Kind(
     facts={},
     sniff=_sniff_gui,
     read_file=read_gui,
-    told=_told_gui,
+    told=_gui_summary,
 )

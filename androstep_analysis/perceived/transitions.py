@@ -206,7 +206,7 @@ def transitions(
     """
     if settle_ns < 0:
         raise ValueError(f"settle_ns is {settle_ns}: a time of at least 0 is needed")
-    given = (
+    numbered = (
         lazy(inputs, ())
         .select("label", "ts_ns", "end_ns")
         .sort("ts_ns", "end_ns")
@@ -214,7 +214,7 @@ def transitions(
         .with_columns(next_ns=pl.col("ts_ns").shift(-1).fill_null(_FOREVER))
         .collect()
     )
-    changed = given.join_where(
+    changed = numbered.join_where(
         views.filter(pl.col("from_lo_ns").is_not_null()).select(changed_ns="from_hi_ns"),
         pl.col("changed_ns") > pl.col("ts_ns"),
         pl.col("changed_ns") <= pl.col("next_ns"),
@@ -222,7 +222,7 @@ def transitions(
     changes = changed.group_by("input").agg(first_ns=pl.col("changed_ns").min(), changes=pl.len().cast(pl.Int64))
     quiet = _quiet(views, work)
     settled = (
-        given.join_where(quiet, pl.col("quiet_hi_ns") > pl.col("ts_ns"), pl.col("quiet_hi_ns") <= pl.col("next_ns"))
+        numbered.join_where(quiet, pl.col("quiet_hi_ns") > pl.col("ts_ns"), pl.col("quiet_hi_ns") <= pl.col("next_ns"))
         .filter(~pl.col("busy"), pl.col("quiet_lo_ns") > -_FOREVER)
         .filter(pl.min_horizontal("until_ns", "next_ns") - pl.col("quiet_hi_ns") >= settle_ns)
         .sort("input", "quiet_hi_ns")
@@ -235,7 +235,7 @@ def transitions(
         .group_by("input")
         .agg(later_changes=pl.len().cast(pl.Int64))
     )
-    rows = given.join(changes, on="input", how="left").join(settled, on="input", how="left")
+    rows = numbered.join(changes, on="input", how="left").join(settled, on="input", how="left")
     rows = rows.join(later, on="input", how="left").sort("input")
     is_stable = pl.col("stable_hi_ns").is_not_null()
     earliest = pl.max_horizontal("stable_lo_ns", "ts_ns")

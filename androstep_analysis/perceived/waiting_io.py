@@ -84,9 +84,11 @@ def in_flight(io: Table, windows: Table, *, apps: Collection[str] | None = None)
         if apps is not None:
             chosen["app"] = (timed.filter("mine"), timed.filter("known"))
         for whose, (of_them, known) in chosen.items():
-            told = np.where(every > 0, _bytes_within(known, starts, ends) / np.maximum(every, 1), np.nan)
+            known_share = np.where(every > 0, _bytes_within(known, starts, ends) / np.maximum(every, 1), np.nan)
             parts.append(
-                _measured(waits, of_them, starts, ends, told).with_columns(whose=pl.lit(whose), kind=pl.lit(kind))
+                _measured(waits, of_them, starts, ends, known_share).with_columns(
+                    whose=pl.lit(whose), kind=pl.lit(kind)
+                )
             )
     rows = pl.concat(parts).with_columns(
         pl.col("whose").cast(pl.Enum(["any", "app"])), pl.col("kind").cast(pl.Enum(list(KINDS)))
@@ -270,8 +272,8 @@ def rates(requests: Table, windows: Table, *, start_ns: int, end_ns: int) -> pl.
         .filter(pl.col("done_ns").is_between(start_ns, end_ns, "left"))
         .collect()
     )
-    place = np.searchsorted(starts, rows["done_ns"].to_numpy(), "right")
-    within = (place > 0) & (rows["done_ns"].to_numpy() < np.append(ends, 0)[place - 1])
+    index = np.searchsorted(starts, rows["done_ns"].to_numpy(), "right")
+    within = (index > 0) & (rows["done_ns"].to_numpy() < np.append(ends, 0)[index - 1])
     sums = (
         rows.with_columns(waiting=pl.Series(within, dtype=pl.Boolean))
         .group_by("waiting", "op")
@@ -425,9 +427,9 @@ def alignment(bursts: pl.DataFrame, windows: Table, *, start_ns: int, end_ns: in
 def _windows(windows: Table) -> pl.DataFrame:
     """Return the windows with their index. Raises `ValueError` if one ends before it begins."""
     rows = lazy(windows, ()).select("label", "start_ns", "end_ns").collect()
-    turned = rows.filter(pl.col("end_ns") < pl.col("start_ns"))
-    if turned.height:
-        raise ValueError(f"a window from {turned['start_ns'][0]} to {turned['end_ns'][0]} ends before it begins")
+    inverted = rows.filter(pl.col("end_ns") < pl.col("start_ns"))
+    if inverted.height:
+        raise ValueError(f"a window from {inverted['start_ns'][0]} to {inverted['end_ns'][0]} ends before it begins")
     return rows.select(pl.int_range(pl.len()).cast(pl.Int64).alias("window"), "label", "start_ns", "end_ns")
 
 

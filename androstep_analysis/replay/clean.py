@@ -206,11 +206,11 @@ def clean(
     strings = Strings()
     pids = np.array(sorted(set(processes or ())), np.int32)
     if processes is not None and not len(pids):
-        raise InputError("processes: none is named; leave it out to keep all")
-    given, texts = _input(rows, columns)
-    given.page_bytes = page_bytes or _SMALLEST_PAGE
+        raise InputError("processes is empty; leave it out to keep all")
+    c_input, texts = _input(rows, columns)
+    c_input.page_bytes = page_bytes or _SMALLEST_PAGE
     state = _library().calls_clean(
-        ctypes.byref(given), strings.handle, reasons.ctypes.data, pids.ctypes.data, len(pids), unknown == "files"
+        ctypes.byref(c_input), strings.handle, reasons.ctypes.data, pids.ctypes.data, len(pids), unknown == "files"
     )
     if not state:
         raise MemoryError
@@ -238,7 +238,7 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     if not times.is_sorted():
         raise InputError("syscalls: rows are not in order of time; sort them by ts_ns")
     if rows.height and int(times[-1]) - int(times[0]) >= 1 << 62:
-        raise InputError("syscalls: times are more than 146 years apart; cut the recording")
+        raise InputError("syscalls: times are more than 146 years apart; split the recording")
     return rows
 
 
@@ -313,10 +313,10 @@ def _input(rows: pl.DataFrame, columns: dict[str, npt.NDArray[np.generic]]) -> t
     columns |= {name: _codes(rows[name], texts, _NO_STRING) for name in _PATHS}
     letters = np.frombuffer("".join(texts).encode() or b"\0", np.uint8)
     starts = np.concatenate(([0], texts.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy())).astype(np.int64)
-    given = _CInput(rows=rows.height, nr_texts=len(texts), text=letters.ctypes.data, text_starts=starts.ctypes.data)
+    c_input = _CInput(rows=rows.height, nr_texts=len(texts), text=letters.ctypes.data, text_starts=starts.ctypes.data)
     for name, values in columns.items():
-        setattr(given, name, values.ctypes.data)
-    return given, [letters, starts, columns]
+        setattr(c_input, name, values.ctypes.data)
+    return c_input, [letters, starts, columns]
 
 
 def _tables(state: int, strings: Strings) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, int]:
@@ -349,10 +349,10 @@ def _populated(files: pl.DataFrame) -> pl.DataFrame:
     while True:  # a path below a file cannot be created: two files were seen at its parent path
         directories = once.filter(pl.col("inode_type") == "directory")["path"]
         parent = pl.col("path").str.extract(r"(?s)^(.*)/[^/]*$")
-        kept = once.filter(parent.is_null() | parent.is_in(directories.implode()))
-        if kept.height == once.height:
-            return kept.sort("path")
-        once = kept
+        with_parents = once.filter(parent.is_null() | parent.is_in(directories.implode()))
+        if with_parents.height == once.height:
+            return with_parents.sort("path")
+        once = with_parents
 
 
 def _used(files: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:

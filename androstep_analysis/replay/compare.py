@@ -82,8 +82,8 @@ def over_repetitions(measured: pl.DataFrame) -> pl.DataFrame:
     >>> table.filter(metric="elapsed").select("place", "n", "confidence").row(0)
     ('disk', 6, 0.96875)
     """
-    places = pl.Enum(measured["place"].unique(maintain_order=True))
-    order = [pl.col("metric").cast(pl.Enum(list(UNITS))), pl.col("place").cast(places)]
+    place_enum = pl.Enum(measured["place"].unique(maintain_order=True))
+    order = [pl.col("metric").cast(pl.Enum(list(UNITS))), pl.col("place").cast(place_enum)]
     return medians(measured, ["place", *_DIMS]).sort(*order, *_DIMS, nulls_last=False)
 
 

@@ -167,7 +167,7 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
     texts = np.frombuffer("".join(paths).encode(), np.uint8)
     offsets = np.concatenate(([0], paths.str.len_bytes().cast(pl.Int64).cum_sum().to_numpy()))
     columns = _columns(operations, paths)
-    given = _COperations(
+    c_operations = _COperations(
         operations.height,
         *(columns[name].ctypes.data for name in _COLUMNS),
         operations["thread"].n_unique(),
@@ -175,7 +175,7 @@ def dependencies(operations: pl.DataFrame) -> pl.DataFrame:
         texts.ctypes.data,
         offsets.ctypes.data,
     )
-    orders = _library().dependencies_new(ctypes.byref(given))
+    orders = _library().dependencies_new(ctypes.byref(c_operations))
     if not orders:
         raise MemoryError
     try:

@@ -162,14 +162,14 @@ def _operations(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _parts() -> dict[str, pl.Expr]:
     """Return lateness and its parts: the thread was busy, it waited for other threads, and the rest."""
-    late = lateness()
-    busy = (pl.col("free_ns") - pl.col("due_ns")).clip(0, late)
-    waited = pl.col("waited_ns").clip(0, late - busy)
+    total = lateness()
+    busy = (pl.col("free_ns") - pl.col("due_ns")).clip(0, total)
+    waited = pl.col("waited_ns").clip(0, total - busy)
     return {
-        "lateness": late,
+        "lateness": total,
         "lateness_busy": busy,
         "lateness_waited": waited,
-        "lateness_own": late - busy - waited,
+        "lateness_own": total - busy - waited,
     }
 
 

@@ -51,16 +51,16 @@ def settled(operations: pl.DataFrame, at_start: pl.Series) -> pl.DataFrame:
     doubtful = contested.filter(before != pl.col("was"))["name"].unique()
     if doubtful.is_empty():
         return operations
-    places: dict[int, float] = {}
+    positions: dict[int, float] = {}
     was_there = set(at_start)
     budget = _Budget(_MOST_SEEN + _SEEN_PER_CALL * contested.height)
     for calls in _belonging_together(contested, doubtful):
-        place = -1.0
+        position = -1.0
         there = {name: name in was_there for call in calls for name in call.names}
         for call in _linear(calls, there, budget) or ():
-            place = max(float(call.row), place + _BEHIND)
-            places[call.row] = place
-    placed = operations.with_columns(place=pl.int_range(pl.len()).cast(pl.Float64).replace(places))
+            position = max(float(call.row), position + _BEHIND)
+            positions[call.row] = position
+    placed = operations.with_columns(place=pl.int_range(pl.len()).cast(pl.Float64).replace(positions))
     begin_ns = pl.col("ts_ns").gather(pl.col("place").floor().cast(pl.UInt32))
     late_ns = begin_ns - pl.col("ts_ns")
     return (
@@ -115,25 +115,25 @@ def _of_own_names(rows: pl.DataFrame) -> pl.DataFrame:
     # A rename between two names of one file does nothing.
     is_same = (path == path2) | (pl.col("file") == pl.col("file2")).fill_null(False)
     is_kept = (flags & _EXCHANGE != 0) | is_same
-    there, gone = pl.lit(True), pl.lit(False)
+    exists_now, missing = pl.lit(True), pl.lit(False)
 
-    def told(name: pl.Expr, when: pl.Expr, was: pl.Expr, becomes: pl.Expr) -> pl.DataFrame:
+    def uses(name: pl.Expr, when: pl.Expr, was: pl.Expr, becomes: pl.Expr) -> pl.DataFrame:
         found = rows.filter(when.fill_null(False), name.is_not_null())
         return found.with_columns(name.alias("name"), was.alias("was"), becomes.alias("becomes")).select(_OF_USES)
 
     return pl.concat(
         [
-            told(path, done & finds, there, there),
-            told(path, is_missing & (finds | removes | is_rename), gone, gone),
-            told(path, exists & (makes | is_link | is_rename), there, there),
-            told(path, done & makes, pl.when(is_new).then(gone), there),
-            told(path, done & removes, there, gone),
-            told(path, done & is_rename, there, is_kept),
-            told(path2, done & is_rename & ~is_kept, pl.when(flags & _NOREPLACE != 0).then(gone), there),
-            told(path2, done & is_rename & is_kept, there, there),
-            told(path2, done & is_link, gone, there),
-            told(path2, exists & (is_link | is_rename), there, there),
-            told(path.str.extract(_PARENT), is_missing & makes, gone, gone),
+            uses(path, done & finds, exists_now, exists_now),
+            uses(path, is_missing & (finds | removes | is_rename), missing, missing),
+            uses(path, exists & (makes | is_link | is_rename), exists_now, exists_now),
+            uses(path, done & makes, pl.when(is_new).then(missing), exists_now),
+            uses(path, done & removes, exists_now, missing),
+            uses(path, done & is_rename, exists_now, is_kept),
+            uses(path2, done & is_rename & ~is_kept, pl.when(flags & _NOREPLACE != 0).then(missing), exists_now),
+            uses(path2, done & is_rename & is_kept, exists_now, exists_now),
+            uses(path2, done & is_link, missing, exists_now),
+            uses(path2, exists & (is_link | is_rename), exists_now, exists_now),
+            uses(path.str.extract(_PARENT), is_missing & makes, missing, missing),
         ]
     )
 

@@ -83,8 +83,8 @@ class Program:
         return cls(operations, files, threads, dependencies(operations), duration_ns)
 
     def __repr__(self) -> str:
-        places = "one device" if self.is_device else f"{self.files.height:,} files and directories at the start"
-        counts = f"{self.operations.height:,} operations of {self.threads.height:,} threads, {places}"
+        contents = "one device" if self.is_device else f"{self.files.height:,} files and directories at the start"
+        counts = f"{self.operations.height:,} operations of {self.threads.height:,} threads, {contents}"
         return f"<Program: {counts}, {self.duration_ns / 1e9:.3f} s>"
 
     def hashed(self, salt: bytes) -> Program:
@@ -226,14 +226,14 @@ def read(path: str | Path) -> Program:
     whole = len(data) >= _START.size + _HEADER.size and not source.losses
     _, version, crc = _START.unpack_from(data) if whole else (MAGIC, VERSION, 0)
     if version != VERSION:
-        raise InputError(f"{source.name}: a program of version {version}, not {VERSION}; make it again")
+        raise InputError(f"{source.name}: program version {version}, expected {VERSION}; make it again")
     if not whole or zlib.crc32(memoryview(data)[_START.size :]) != crc:
-        raise InputError(f"{source.name}: the program is cut or damaged; make it again, or get another copy")
+        raise InputError(f"{source.name}: the program is truncated or damaged; make it again, or get another copy")
     try:
         return _program(data)
     except (ValueError, IndexError, pl.exceptions.PolarsError, schema.SchemaError) as error:
         what = printable(str(error).partition("\n")[0])
-        raise InputError(f"{source.name}: a program that contradicts itself ({what}); make it again") from error
+        raise InputError(f"{source.name}: the program is inconsistent ({what}); make it again") from error
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------
@@ -302,12 +302,12 @@ def _stored(table: pl.DataFrame, fields: Sequence[tuple[str, str]], strings: pl.
 def _program(data: bytes) -> Program:
     """Return the program in a file with a correct checksum. Raises various errors for inconsistent contents."""
     duration_ns, is_device, is_hashed, *counts, nr_strings, _, source = _HEADER.unpack_from(data, _START.size)
-    place = _START.size + _HEADER.size
+    offset = _START.size + _HEADER.size
     rows = {}
     for (name, fields), count in zip(_ROWS.items(), counts, strict=True):
-        rows[name] = np.frombuffer(data, np.dtype(list(fields)), count, place)
-        place += rows[name].nbytes
-    *strings, end = data[place:].decode().split("\0")
+        rows[name] = np.frombuffer(data, np.dtype(list(fields)), count, offset)
+        offset += rows[name].nbytes
+    *strings, end = data[offset:].decode().split("\0")
     if len(strings) != nr_strings or end:
         raise ValueError(f"{len(strings)} strings, and {nr_strings} were expected")
     texts = pl.Series(strings, dtype=pl.String)
@@ -359,8 +359,8 @@ def _texts(program: Program) -> pl.Series:
     return pl.concat([column.rename("name") for column in columns]).drop_nulls().unique(maintain_order=True)
 
 
-def _looked_up(table: pl.DataFrame, column: str, given: pl.DataFrame, key: str, value: str) -> pl.DataFrame:
+def _looked_up(table: pl.DataFrame, column: str, mapping: pl.DataFrame, key: str, value: str) -> pl.DataFrame:
     """Return `table` with `column` replaced by the `value` of `given` for the same `key`. Null stays null."""
     keys = table.select(pl.col(column).alias(key))
-    values = keys.join(given.select(key, value), on=key, how="left", maintain_order="left")[value]
+    values = keys.join(mapping.select(key, value), on=key, how="left", maintain_order="left")[value]
     return table.with_columns(values.alias(column))

@@ -71,18 +71,20 @@ def read_file(path: Path) -> Results:
         raise InputError(f"{shown}: a record stream of {probe}, not of {PROBE}; give its --record")
     run = records.tables["replay_run"]
     if run.height != 1:
-        raise InputError(f"{shown}: tells of {run.height} replays, not of one: it was cut or damaged; replay again")
+        raise InputError(
+            f"{shown}: has {run.height} replays instead of one, so it is truncated or damaged; replay again"
+        )
     name = pl.lit(run["run_id"][0], pl.String)
     operations = records.tables["replay_op"].with_columns(run_id=name).sort("operation")
     lost = int(run["done"][0] + run["inserted"][0]) - operations.height
-    torn = (Loss("torn", lost, f"{lost} operations that were done are not in the file"),) if lost > 0 else ()
+    losses = (Loss("torn", lost, f"{lost} completed operations are missing in the file"),) if lost > 0 else ()
     return Results(
         format="ioreplay records",
         tables={
             "replay_runs": results.fit(run, "replay_runs"),
             "replay_ops": results.fit(operations, "replay_ops"),
         },
-        losses=(*records.losses, *torn),
+        losses=(*records.losses, *losses),
         clock="boot",
         monotonic_offset_ns=records.header.get("monotonic_offset_ns"),
         realtime_offset_ns=records.header.get("realtime_offset_ns"),
@@ -95,7 +97,7 @@ def has_no_run(path: Path) -> bool:
     return records.complete and records.tables["replay_run"].is_empty()
 
 
-def _stated(runs: pl.DataFrame) -> dict[str, Any]:
+def _runs_summary(runs: pl.DataFrame) -> dict[str, Any]:
     return {
         "runs": runs.height,
         "fs_types": sorted(runs["fs_type"].fill_null("unknown").unique()),
@@ -112,5 +114,5 @@ KIND = Kind(
     facts={"fs_type": "fs_type"},
     sniff=sniff,
     read_file=read_file,
-    told=_stated,
+    told=_runs_summary,
 )

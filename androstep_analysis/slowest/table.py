@@ -72,7 +72,7 @@ def slow(
     ('write', '.example.mail', 80994064, ['Q2D', 'D2C'])
     """
     if op is not None and op not in OPERATIONS:
-        raise ValueError(f"there is no operation {op!r}; there are {', '.join(OPERATIONS)}")
+        raise ValueError(f"unknown operation {op!r}; choose one of {', '.join(OPERATIONS)}")
     lost = Losses(capture.losses, capture.lost_events)
     requests = operations.requests(capture)
     calls = operations.calls(capture, lost) if op in (None, _CALL) else None
@@ -91,10 +91,10 @@ def slow(
     if not chosen:
         return schema.empty("slow")
     durations = durations.filter(pl.col("op").is_in({row["op"] for row in chosen})).sort("duration_ns")
-    told = zip(chosen, _meanwhile(capture, disks, chosen), strict=True)
+    pairs = zip(chosen, _stages_and_load(capture, disks, chosen), strict=True)
     rows = [
         row | more | _peers(durations, row) | {"at_ns": _at(capture, row), "lost": _is_lost(lost, row)}
-        for row, more in told
+        for row, more in pairs
     ]
     columns = schema.table("slow").polars
     return schema.conform(pl.DataFrame([{name: row.get(name) for name in columns} for row in rows], columns), "slow")
@@ -110,8 +110,8 @@ def _matching(
     """Return the calls and requests that match all conditions."""
     columns = schema.table("slow").polars.names()
     parts = [details.of_requests(capture, requests), *([] if calls is None else [calls])]
-    told = [one.select(name for name in columns if name in one.columns) for one in parts]
-    both = pl.concat(told, how="diagonal_relaxed")
+    tables = [one.select(name for name in columns if name in one.columns) for one in parts]
+    both = pl.concat(tables, how="diagonal_relaxed")
     first_ns = capture.first_ns or 0
     words = {
         "app": pl.col("package"),
@@ -133,7 +133,7 @@ def _waits(capture: Capture, disks: Disks, requests: pl.DataFrame, calls: list[R
 
     If no request is awaited, all requests count.
     """
-    listed = [(call, _place(disks, call)[0]) for call in calls]
+    listed = [(call, _disks_of(disks, call)[0]) for call in calls]
     awaited = requests.filter("is_awaited")
     ranked = awaited if awaited.height or calls else requests
     count = _CANDIDATES + top
@@ -142,7 +142,7 @@ def _waits(capture: Capture, disks: Disks, requests: pl.DataFrame, calls: list[R
         found: list[tuple[Row, frozenset[int]]] = []
         for row in rows:
             if len(found) < top and not any(_is_same(*one, row) for one in (*listed, *found)):
-                found.append((row, _place(disks, row)[0]))
+                found.append((row, _disks_of(disks, row)[0]))
         if len(found) == top or count >= ranked.height:
             return [*calls, *(row for row, _ in found)]
         count *= 8
@@ -185,32 +185,32 @@ def _is_lost(lost: Losses, row: Row) -> bool:
 # -- stages, and what competed ----------------------------------------------------------------------------------------
 
 
-def _meanwhile(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Row]:
+def _stages_and_load(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Row]:
     """Yield the stages, depth, flush_ns and the columns of others for each operation."""
-    places = [_place(disks, row) for row in chosen]
-    around = [disks.during(on, _span(row)) for row, (on, _) in zip(chosen, places, strict=True)]
+    locations = [_disks_of(disks, row) for row in chosen]
+    around = [disks.during(on, _span(row)) for row, (on, _) in zip(chosen, locations, strict=True)]
     parts = details.pieces(capture, meanwhile.ids(around))
     commits = (
         handles.commits(operations.table(capture, "fs_events")) if any(row["op"] == _CALL for row in chosen) else None
     )
     allocated = _allocations(capture, chosen)
-    for row, (on, certainty), near in zip(chosen, places, around, strict=True):
+    for row, (on, certainty), near in zip(chosen, locations, around, strict=True):
         if row["op"] == _CALL:
             work = _Work(row, near, parts)
-            told, own = work.stages(commits, certainty), work.own
+            split, own = work.stages(commits, certainty), work.own
             depths = [disks.depth(disk, row["begin_ns"]) for disk in on]
             depth = sum(one for one in depths if one is not None) if depths and None not in depths else None
         else:
             times = (row["queue_ns"], allocated.get(row["request_id"]), row["insert_ns"], row["issue_ns"])
-            told, own = stages.of_request(*times, row["complete_ns"]), pl.Series([row["request_id"]])
+            split, own = stages.of_request(*times, row["complete_ns"]), pl.Series([row["request_id"]])
             depth = None if row["issue_ns"] is None else disks.depth(row["dev"], row["issue_ns"])
         rest = meanwhile.in_device(near.filter(~pl.col("request_id").is_in(own.implode())), _span(row))
         flushes = meanwhile.spans(rest.filter(op="flush"), "device_ns")
         who = meanwhile.others(rest, parts)
         yield {
-            "stages": told.names,
-            "stages_ns": told.lengths_ns,
-            "stages_certainty": told.certainty,
+            "stages": split.names,
+            "stages_ns": split.lengths_ns,
+            "stages_certainty": split.certainty,
             "depth": depth,
             "flush_ns": stages.covered_ns(_span(row), flushes),
             "others": rest.height,
@@ -218,7 +218,7 @@ def _meanwhile(capture: Capture, disks: Disks, chosen: list[Row]) -> Iterator[Ro
         }
 
 
-def _place(disks: Disks, row: Row) -> tuple[frozenset[int], str]:
+def _disks_of(disks: Disks, row: Row) -> tuple[frozenset[int], str]:
     """Return the disks of an operation, and the certainty of this."""
     return disks.of_filesystem(row["dev"]) if row["op"] == _CALL else (frozenset({row["dev"]}), "fact")
 
@@ -233,9 +233,9 @@ class _Work:
     def __init__(self, call: Row, near: pl.DataFrame, parts: pl.DataFrame) -> None:
         self._call = call
         of_filesystem = near.clear() if call["dev"] is None else near.filter(part_dev=call["dev"])
-        here = parts.join(of_filesystem.select("request_id"), on="request_id", how="semi")
-        journal = here.filter(block_type="journal")["request_id"]
-        file = (here.clear() if call["ino"] is None else here.filter(ino=call["ino"]))["request_id"]
+        on_filesystem = parts.join(of_filesystem.select("request_id"), on="request_id", how="semi")
+        journal = on_filesystem.filter(block_type="journal")["request_id"]
+        file = (on_filesystem.clear() if call["ino"] is None else on_filesystem.filter(ino=call["ino"]))["request_id"]
         is_journal = pl.col("request_id").is_in(journal.implode()) & (pl.col("op") == "write")
         is_of_file = pl.col("request_id").is_in(file.implode()) & (pl.col("op") == "write")
         begun = pl.col("begin_ns").is_between(call["begin_ns"], call["end_ns"])

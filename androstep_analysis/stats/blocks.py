@@ -138,7 +138,7 @@ def mean(recordings: Sequence[Series], *, is_share: bool = False) -> Mean:
     weights = np.concatenate([series.weights for series in recordings])
     total = float(weights.sum())
     if total <= 0:
-        raise ValueError("windows without weight have no mean")
+        raise ValueError("cannot compute the mean of windows without weight")
     counted = values[weights > 0]
     is_same = bool((counted == counted[0]).all())
     value = float(counted[0]) if is_same else float(values @ weights) / total
@@ -324,7 +324,7 @@ def _strata(recordings: Sequence[Series], value: float) -> list[_Blocks]:
     """Return the blocks of each recording, or the recordings as blocks."""
     if len(recordings) >= LEAST_BLOCKS:
         return [_of_recordings(recordings)]
-    return [_cut(series, value) for series in recordings]
+    return [_divided(series, value) for series in recordings]
 
 
 def _of_recordings(recordings: Sequence[Series]) -> _Blocks:
@@ -334,7 +334,7 @@ def _of_recordings(recordings: Sequence[Series]) -> _Blocks:
     )
 
 
-def _cut(series: Series, value: float) -> _Blocks:
+def _divided(series: Series, value: float) -> _Blocks:
     """Divide a recording into blocks that are at least as long as the correlation of neighbouring windows."""
     weighted = series.values * series.weights
     windows = len(weighted)

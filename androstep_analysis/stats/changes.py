@@ -38,17 +38,17 @@ def changes(series: Sequence[Values]) -> list[int]:
     intervals = list(_intervals(len(series[0])))
     limit = LEVEL / max(1, len(intervals) * len(series))
     shown = [
-        (begin, end, place)
+        (begin, end, split)
         for begin, end in intervals
-        for place, p in (_cut(one[begin:end]) for one in series)
+        for split, p in (_best_split(one[begin:end]) for one in series)
         # Corrects for the choice of the best point of an interval. Neighbouring points are correlated, so the logarithm
         # suffices.
         if p <= limit / math.log2(end - begin)
     ]
     found: list[int] = []
-    for begin, end, place in sorted(shown, key=lambda one: one[1] - one[0]):
+    for begin, end, split in sorted(shown, key=lambda one: one[1] - one[0]):
         if not any(begin < other < end for other in found):
-            found.append(begin + place)
+            found.append(begin + split)
     return sorted(found)
 
 
@@ -62,16 +62,16 @@ def _intervals(length: int) -> Iterator[tuple[int, int]]:
         size /= _SHORTER
 
 
-def _cut(values: Values) -> tuple[int, float]:
+def _best_split(values: Values) -> tuple[int, float]:
     """Return the point at which the means before and after differ most, and the p-value of the difference."""
     before = np.arange(LEAST, len(values) - LEAST + 1)
-    behind = len(values) - before
+    after = len(values) - before
     sums = np.cumsum(values)[before - 1]
-    far = np.abs(sums / before - (values.sum() - sums) / behind) * np.sqrt(before * behind / len(values))
+    far = np.abs(sums / before - (values.sum() - sums) / after) * np.sqrt(before * after / len(values))
     best = int(far.argmax())
-    place = int(before[best])
+    split = int(before[best])
     if far[best] < _CLEAR * values.std():
-        return place, 1.0
-    sides = [mean([Series(one, np.ones(len(one)))]) for one in (values[:place], values[place:])]
+        return split, 1.0
+    sides = [mean([Series(one, np.ones(len(one)))]) for one in (values[:split], values[split:])]
     difference = Difference(sides[0], sides[1], Scale.ANY)
-    return place, difference.p() if difference.is_known else 1.0
+    return split, difference.p() if difference.is_known else 1.0

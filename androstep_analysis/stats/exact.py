@@ -31,13 +31,13 @@ def rank(count: int) -> tuple[int, float]:
     The interval ends at the same rank from the other end. The median lies below the j-th least value with the binomial
     probability that fewer than j of the values lie below the median.
     """
-    place, below = 1, Fraction(1, 2**count)
+    position, below = 1, Fraction(1, 2**count)
     for candidate in range(2, count // 2 + 1):
         further = Fraction(sum(math.comb(count, k) for k in range(candidate)), 2**count)
         if 2 * further > MISSED:
             break
-        place, below = candidate, further
-    return place, float(1 - 2 * below)
+        position, below = candidate, further
+    return position, float(1 - 2 * below)
 
 
 # -- two sides, unpaired ----------------------------------------------------------------------------------------------
@@ -68,11 +68,11 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Bounds:
 
 
 def _moses(value: float, every: npt.NDArray[np.float64]) -> Bounds:
-    place = moses(*every.shape)
-    if place == 0:
+    k = moses(*every.shape)
+    if k == 0:
         return value, None, None
     ordered = np.sort(every, axis=None)
-    return value, min(value, float(ordered[place - 1])), max(value, float(ordered[-place]))
+    return value, min(value, float(ordered[k - 1])), max(value, float(ordered[-k]))
 
 
 @functools.cache
@@ -88,18 +88,18 @@ def moses(nr_first: int, nr_second: int) -> int:
             counts[at] -= counts[at - nr_second - step]
         for at in range(step, len(counts)):
             counts[at] += counts[at - step]
-    return _place(counts)
+    return _largest_k(counts)
 
 
-def _place(counts: Sequence[int]) -> int:
+def _largest_k(counts: Sequence[int]) -> int:
     """Return the largest k for which the first k of `counts` are at most 2.5 % of all."""
-    total, sums, place = sum(counts), 0, 0
+    total, sums, k = sum(counts), 0, 0
     for count in counts:
         sums += count
         if 2 * sums > MISSED * total:
             break
-        place += 1
-    return place
+        k += 1
+    return k
 
 
 def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
@@ -150,8 +150,8 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Bounds
     differences = np.asarray(second, float) - np.asarray(first, float)
     row, column = np.triu_indices(len(differences))
     means = np.sort((differences[row] + differences[column]) / 2)
-    value, place = float(np.median(means)), walsh(len(differences))
-    return (value, None, None) if place == 0 else (value, float(means[place - 1]), float(means[-place]))
+    value, k = float(np.median(means)), walsh(len(differences))
+    return (value, None, None) if k == 0 else (value, float(means[k - 1]), float(means[-k]))
 
 
 def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Bounds:
@@ -175,7 +175,7 @@ def walsh(nr_pairs: int) -> int:
             (counts[at] if at < len(counts) else 0) + (counts[at - step] if at >= step else 0)
             for at in range(len(counts) + step)
         ]
-    return _place(counts)
+    return _largest_k(counts)
 
 
 def signed_rank_test(first: Sequence[float], second: Sequence[float]) -> float:

@@ -55,7 +55,7 @@ def quantile(recordings: Sequence[Histogram], level: float) -> Quantile:
     values = np.concatenate([one.values for one in recordings])
     counts = np.concatenate([one.counts for one in recordings])
     if not len(values):
-        raise ValueError("no values have no quantile")
+        raise ValueError("cannot compute a quantile of no values")
     distinct, at = np.unique(values, return_inverse=True)
     upto = np.cumsum(np.bincount(at, counts)) / counts.sum()
     # Tolerate rounding errors in the sums of shares.

@@ -74,7 +74,7 @@ def served(requests: pl.DataFrame) -> pl.DataFrame:
         )
         .filter(pl.col("issue_ns") >= pl.col("queued_ns"))
     )
-    behind = (
+    after = (
         writes.filter(_is_fua_done_by_flush(writes), pl.col("complete_ns").is_not_null())
         .select("dev", "request_id", at="complete_ns")
         .sort("at")
@@ -89,7 +89,7 @@ def served(requests: pl.DataFrame) -> pl.DataFrame:
     )
     return pl.concat(
         part.select("request_id", "flush_id", is_behind=pl.lit(is_behind))
-        for part, is_behind in ((before, False), (behind, True))
+        for part, is_behind in ((before, False), (after, True))
     )
 
 

@@ -60,7 +60,7 @@ def changed(
     rows = pl.concat(_row(part) for part in every)
     sign = pl.col("effect").replace_strict({"before": 1, "removed": -1, "added": 1, "after": -1}, default=0)
     left = rows.group_by("op").agg((pl.col("count", "bytes") * sign).sum())
-    assert not (left["bytes"] != 0).any(), "a change must tell of every byte"
+    assert not (left["bytes"] != 0).any(), "a change must account for every byte"
     cut = left.filter(pl.col("count") != 0).select(
         effect=pl.when(pl.col("count") > 0).then(pl.lit("removed")).otherwise(pl.lit("added")).cast(_EFFECT),
         change=pl.lit("number of requests, by cutting and joining"),
@@ -69,7 +69,7 @@ def changed(
         bytes=pl.lit(0, pl.Int64),
     )
     ordered = _ordered(after)
-    pieces = schema.empty("io") if io is None else _still_there(io, ordered)
+    pieces = schema.empty("io") if io is None else _unchanged_pieces(io, ordered)
     return Changed(_numbered(ordered), pl.concat([rows, cut]).sort("effect", "change", "op"), pieces)
 
 
@@ -94,9 +94,9 @@ def _numbered(requests: pl.DataFrame) -> pl.DataFrame:
     return schema.conform(rows, "requests")
 
 
-def _still_there(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
+def _unchanged_pieces(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
     """Return the pieces that lie in a request with the same request_id, with its new one."""
-    places = requests.select(
+    ranges = requests.select(
         "request_id",
         first="sector",
         end=pl.col("sector") + pl.col("nr_sectors"),
@@ -105,7 +105,7 @@ def _still_there(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
     inside = pl.col("sector").is_null() | (
         (pl.col("sector") >= pl.col("first")) & (pl.col("sector") + pl.col("nr_sectors") <= pl.col("end"))
     )
-    found = io.join(places, on="request_id", maintain_order="left").filter(inside)
+    found = io.join(ranges, on="request_id", maintain_order="left").filter(inside)
     return schema.complete(found.with_columns(request_id="number").drop("first", "end", "number"), "io")
 
 
@@ -116,12 +116,12 @@ def without_pieces(requests: pl.DataFrame, pieces: pl.DataFrame) -> tuple[pl.Dat
     sectors becomes a request of its own, with the times and flags of the whole.
     """
     whole = requests.filter(pl.col("request_id").is_in(pieces["request_id"].implode()))
-    taken = _runs(pieces)
-    kept = requests.filter(~pl.col("request_id").is_in(pieces["request_id"].implode()))
-    removed = taken.join(whole.drop("sector", "nr_sectors"), on="request_id").with_columns(
+    runs = _runs(pieces)
+    others = requests.filter(~pl.col("request_id").is_in(pieces["request_id"].implode()))
+    removed = runs.join(whole.drop("sector", "nr_sectors"), on="request_id").with_columns(
         part_sector=pl.lit(None, pl.Int64)
     )
-    return pl.concat([kept, _rests(whole, taken)]), removed.select(requests.columns)
+    return pl.concat([others, _remainders(whole, runs)]), removed.select(requests.columns)
 
 
 def _runs(pieces: pl.DataFrame) -> pl.DataFrame:
@@ -136,10 +136,10 @@ def _runs(pieces: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _rests(whole: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
+def _remainders(whole: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Return the runs of sectors of each request that are not in `taken`."""
     end = pl.col("sector") + pl.col("nr_sectors")
-    begins = taken.select("request_id", from_sector="sector", to_sector=end)
+    begins = runs.select("request_id", from_sector="sector", to_sector=end)
     last = whole.select("request_id", from_sector=end, to_sector=end)
     gaps = (
         pl.concat([begins, last])

@@ -142,9 +142,9 @@ def flash(
         least_spare=hybrid.SPARE_BLOCKS if mapping == "hybrid" else SPARE_SEGMENTS,
     )
     # Without grouping columns, all rows form one group.
-    told = ordered.with_columns(all=pl.lit(0)).select(*by, "all")
-    groups = told.unique(maintain_order=True).with_row_index("group")
-    numbered = told.join(groups, on=told.columns, how="left", nulls_equal=True, maintain_order="left")
+    labels = ordered.with_columns(all=pl.lit(0)).select(*by, "all")
+    groups = labels.unique(maintain_order=True).with_row_index("group")
+    numbered = labels.join(groups, on=labels.columns, how="left", nulls_equal=True, maintain_order="left")
     of_row = np.ascontiguousarray(numbered["group"].to_numpy())
     if mapping == "hybrid":
         programs, erases, counts = hybrid.run(device, groups.height, of_row)

@@ -58,13 +58,13 @@ def without_journal(requests: Table, io: Table) -> Changed:
     of_journal = barriers.journal_pieces(pieces)
     if of_journal.is_empty():
         raise InputError(
-            "no request is known to write a filesystem's journal: the trace shows none, or of a filesystem that has"
-            " none (F2FS), or nothing tells what its blocks hold; give an image of the filesystem with --image-after"
+            "no request is known to write a filesystem's journal: the trace has none, the filesystem has no journal"
+            " (F2FS), or the contents of its blocks are unknown; give an image of the filesystem with --image-after"
         )
-    kept, removed = without_pieces(before, of_journal)
+    remaining, removed = without_pieces(before, of_journal)
     dropped, moved = _flushes(before, pieces)
     unknown = pieces.filter(pl.col("block_type") == "unknown", pl.col("op") == "write")
-    after = kept.filter(~pl.col("request_id").is_in(dropped.implode()))
+    after = remaining.filter(~pl.col("request_id").is_in(dropped.implode()))
     parts = [
         Part("removed", "written to the journal", removed),
         Part("removed", "flush of a commit", before.filter(pl.col("request_id").is_in(dropped.implode()))),

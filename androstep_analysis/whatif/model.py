@@ -137,9 +137,9 @@ def _depths(tables: Mapping[str, pl.DataFrame], direct: pl.DataFrame) -> pl.Data
     The depth is the highest rate divided by that of one request at a time, rounded.
     """
     several = direct.filter(pl.col("at_a_time") > 1)
-    place = ["test", "block_bytes"]
-    compared = direct.join(several.select(place).unique(), on=place)
-    dims = [*place, "at_a_time"]
+    keys = ["test", "block_bytes"]
+    compared = direct.join(several.select(keys).unique(), on=keys)
+    dims = [*keys, "at_a_time"]
     rates = measures({"bench_runs": compared, "bench": tables["bench"]}).filter(pl.col("metric") == "iops")
     median = rates.group_by(dims).agg(pl.col("value").median())
     # A device that serves requests serially may seem to serve fewer if many are queued.
@@ -147,7 +147,7 @@ def _depths(tables: Mapping[str, pl.DataFrame], direct: pl.DataFrame) -> pl.Data
         pl.col("value").filter(pl.col("at_a_time") > 1).max() / pl.col("value").filter(pl.col("at_a_time") == 1).max()
     )
     return (
-        median.group_by(place)
+        median.group_by(keys)
         .agg(ratio=ratio)
         .filter(pl.col("ratio").is_not_null())
         .with_columns(direction=pl.col("test").cast(pl.String).str.split("_").list.last())

@@ -103,7 +103,7 @@ def predict(program: Program, model: pl.DataFrame, mode: Mode = "as_fast") -> Pr
     (52380466.0, 50030059.0, 55761483.0)
     """
     if not program.is_device:
-        raise ValueError("the program is of files: only one of a device's requests can be predicted")
+        raise ValueError("the program is of files; predictions need a program of a device's requests")
     asked = _asked(program, set(model["access"].unique()))
     found = models.service(model, asked)
     flush = models.service(model, asked.select(access=pl.lit("flush"), block_bytes="written"))
@@ -135,11 +135,11 @@ def _asked(program: Program, measured: Set[str]) -> pl.DataFrame:
     )
     rows = rows.join(before, on="operation", how="left", maintain_order="left")
     # The first one counts as sequential, as in a sequential run of iobench.
-    place = pl.when(pl.col("is_next").fill_null(value=True)).then(pl.lit("seq_")).otherwise(pl.lit("rand_"))
-    kind = pl.when("is_forced", (place + "fua_write").is_in(measured)).then(pl.lit("fua_write")).otherwise("direction")
+    prefix = pl.when(pl.col("is_next").fill_null(value=True)).then(pl.lit("seq_")).otherwise(pl.lit("rand_"))
+    kind = pl.when("is_forced", (prefix + "fua_write").is_in(measured)).then(pl.lit("fua_write")).otherwise("direction")
     is_flush = call == "fdatasync"
     return rows.with_columns(
-        access=pl.when(is_flush).then(pl.lit("flush")).otherwise(place + kind), written=_written(is_flush)
+        access=pl.when(is_flush).then(pl.lit("flush")).otherwise(prefix + kind), written=_written(is_flush)
     ).select(
         "operation",
         "thread",
@@ -198,10 +198,13 @@ def _check(program: Program) -> None:
     """Raise `InputError` if operations of the program have no thread or wait for later ones, as a file may have."""
     threads, waits = program.operations["thread"], program.dependencies
     in_order = (pl.col("after") >= 0) & (pl.col("after") < pl.col("operation"))
-    here = pl.col("operation") < program.operations.height
-    if not threads.is_between(0, program.threads.height - 1).all() or not waits.select((in_order & here).all()).item():
+    exists = pl.col("operation") < program.operations.height
+    if (
+        not threads.is_between(0, program.threads.height - 1).all()
+        or not waits.select((in_order & exists).all()).item()
+    ):
         raise InputError(
-            "the program has operations of threads that it has not, or that wait for what is not before them;"
+            "the program has operations of unknown threads, or operations that wait for later ones;"
             " make it again with `androstep program`"
         )
 

@@ -85,25 +85,25 @@ def without_fsync(requests: Table, io: Table, extents: Table) -> Changed:
     own = data.filter(pl.col("file_type").is_in(FILES))
     if own.is_empty():
         raise InputError(
-            "no synchronous write is known to be of a SQLite file: the trace has none, or nothing tells what its blocks"
-            " hold; give an image of the filesystem with --image-after"
+            "no synchronous write is known to be of a SQLite file: the trace has none, or the contents of its blocks"
+            " are unknown; give an image of the filesystem with --image-after"
         )
     causes = _causes(before, pieces, data)
-    late, merged, dropped = _commits(before, causes)
-    kept, waiting = without_pieces(before, own)
+    delayed, merged, dropped = _commits(before, causes)
+    remaining, waiting = without_pieces(before, own)
     pages = _pages(own, lazy(extents, ("extents",)).collect())
     written, overwritten, freed = _written_back(pages, before)
-    reads = _served_by_cache(kept, pages)
-    gone = pl.concat([merged, dropped, reads["request_id"]])
-    kept = kept.filter(~pl.col("request_id").is_in(gone.implode()))
-    after = pl.concat([_later(kept, late), written])
+    reads = _served_by_cache(remaining, pages)
+    removed = pl.concat([merged, dropped, reads["request_id"]])
+    remaining = remaining.filter(~pl.col("request_id").is_in(removed.implode()))
+    after = pl.concat([_delayed(remaining, delayed), written])
     parts = [
         Part("removed", "written out by an fsync of SQLite", waiting),
         Part("added", "written back", written),
         Part("removed", "flush of SQLite", before.filter(_in(dropped))),
         Part("removed", "commit of the journal, one with another", before.filter(_in(merged))),
         Part("removed", "read of pages that wait in the cache", reads),
-        Part("moved", "commit of the journal, when it commits by itself", before.filter(_in(late["request_id"]))),
+        Part("moved", "commit of the journal, when it commits by itself", before.filter(_in(delayed["request_id"]))),
         Part("moved", "of what was written out: overwritten before writeback", overwritten),
         Part("moved", "of what was written out: freed before writeback", freed),
         Part("unknown", "synchronous write, of unknown file", _unknown(pieces)),
@@ -142,14 +142,16 @@ def _causes(requests: pl.DataFrame, io: pl.DataFrame, data: pl.DataFrame) -> pl.
             with_flushes.filter(~_in(others)),
         ]
     ).unique("request_id", keep="first", maintain_order=True)
-    alone = requests.filter(pl.col("op") == "flush", ~_in(of_commits["request_id"]), ~_in(others)).select(
+    single_flushes = requests.filter(pl.col("op") == "flush", ~_in(of_commits["request_id"]), ~_in(others)).select(
         "dev",
         pl.lit(None, pl.Int64).alias("commit"),
         pl.coalesce("issue_ns", "complete_ns").alias("begun_ns"),
         "request_id",
         is_flush=pl.lit(value=True),
     )
-    rows = pl.concat([of_commits, alone]).with_columns(barrier=pl.coalesce(pl.col("commit"), -1 - pl.col("request_id")))
+    rows = pl.concat([of_commits, single_flushes]).with_columns(
+        barrier=pl.coalesce(pl.col("commit"), -1 - pl.col("request_id"))
+    )
     begun = rows.select("dev", "barrier", "begun_ns").unique().sort("begun_ns", "barrier")
     ended = data.select(
         "dev",
@@ -171,8 +173,8 @@ def _causes(requests: pl.DataFrame, io: pl.DataFrame, data: pl.DataFrame) -> pl.
         .then(pl.lit("sqlite"))
         .otherwise(pl.lit("other"))
     )
-    told = rows.join(found, on=["dev", "barrier"], how="left").with_columns(cause=cause)
-    own = told.join(_owned(commits, io, data), on=["dev", "commit"], how="left", maintain_order="left")
+    with_cause = rows.join(found, on=["dev", "barrier"], how="left").with_columns(cause=cause)
+    own = with_cause.join(_owned(commits, io, data), on=["dev", "commit"], how="left", maintain_order="left")
     by_owner = (pl.col("cause") == "none") & pl.col("is_owned").fill_null(value=False)
     return own.select(
         "request_id",
@@ -219,15 +221,15 @@ def _commits(requests: pl.DataFrame, causes: pl.DataFrame) -> tuple[pl.DataFrame
     most = sized.sort("sectors", "commit").group_by("dev", "window").agg(pl.col("commit").last().alias("largest"))
     sized = sized.join(most, on=["dev", "window"])
     at_ns = (pl.col("window") + 1) * barriers.COMMIT_INTERVAL_NS
-    late = sized.filter(pl.col("commit") == pl.col("largest")).select("request_id", by_ns=at_ns - pl.col("begun_ns"))
+    delayed = sized.filter(pl.col("commit") == pl.col("largest")).select("request_id", by_ns=at_ns - pl.col("begun_ns"))
     merged = sized.filter(pl.col("commit") != pl.col("largest"))["request_id"]
-    return late, merged, dropped
+    return delayed, merged, dropped
 
 
-def _later(requests: pl.DataFrame, late: pl.DataFrame) -> pl.DataFrame:
+def _delayed(requests: pl.DataFrame, delayed: pl.DataFrame) -> pl.DataFrame:
     by = pl.col("by_ns").fill_null(0)
     times = ("queue_ns", "insert_ns", "issue_ns", "complete_ns")
-    moved = requests.join(late, on="request_id", how="left", maintain_order="left")
+    moved = requests.join(delayed, on="request_id", how="left", maintain_order="left")
     return moved.with_columns(pl.col(name) + by for name in times).drop("by_ns")
 
 
@@ -262,11 +264,11 @@ def _pages(own: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
     # Without a known inode, every page counts as a file of its own.
     file = pl.struct("dev", "ino", "incarnation", pl.when(pl.col("ino").is_null()).then("sector")).rle_id()
     of_file = pages.select(file.alias("file"), "dirty_ns")
-    out = _out_ns(of_file["file"].to_numpy(), of_file["dirty_ns"].to_numpy())
+    out = _writeback_ns(of_file["file"].to_numpy(), of_file["dirty_ns"].to_numpy())
     return pages.with_columns(out_ns=pl.Series(out)).join(_freed(pages, extents), on="row", how="left").drop("row")
 
 
-def _out_ns(file: npt.NDArray[np.uint32], dirty_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _writeback_ns(file: npt.NDArray[np.uint32], dirty_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the time of writeback for these dirty times. Rows are grouped by file, in order of time."""
     out = np.empty(len(dirty_ns), np.int64)
     bounds = np.flatnonzero(np.diff(file, prepend=np.uint32(0)) != 0)
@@ -306,13 +308,13 @@ def _freed(pages: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
 
 def _written_back(pages: pl.DataFrame, requests: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Return the requests of writeback, and the written pages that are overwritten or freed before writeback."""
-    place = ["dev", "sector", "nr_sectors", "out_ns"]
+    page_keys = ["dev", "sector", "nr_sectors", "out_ns"]
     op = pl.lit("write").cast(requests.schema["op"]).alias("op")
     ordered = pages.sort("dirty_ns", "request_id", maintain_order=True).with_columns(op)
     is_freed = (pl.col("freed_ns") <= pl.col("out_ns")).fill_null(value=False)
     waiting = ordered.filter(~is_freed)
-    last = waiting.unique(place, keep="last", maintain_order=True)
-    overwritten = waiting.join(last, on=[*place, "request_id"], how="anti")
+    last = waiting.unique(page_keys, keep="last", maintain_order=True)
+    overwritten = waiting.join(last, on=[*page_keys, "request_id"], how="anti")
     longest = int(requests.select(pl.col("nr_sectors").filter(pl.col("op") == "write").max()).item())
     return _as_requests(_joined(last, longest), requests), overwritten, ordered.filter(is_freed)
 

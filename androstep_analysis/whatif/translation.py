@@ -72,7 +72,7 @@ def prepared(
     """Return device and requests for the parameters of `log_structured`. Raises the same exceptions."""
     placed = pl.col("sector").is_between(0, _MOST_SECTORS) & pl.col("nr_sectors").is_between(1, _MOST_SECTORS)
     for sector, length in requests.filter(~placed).select("sector", "nr_sectors").head(1).iter_rows():
-        raise InputError(f"the trace has a request of {length:,} sectors at sector {sector:,}; no device has such")
+        raise InputError(f"the trace has a request of {length:,} sectors at sector {sector:,}, which is impossible")
     ends = (requests["sector"] + requests["nr_sectors"]).max()
     end = int(ends) if isinstance(ends, int) else 0
     pages = -(-end // _PAGE_SECTORS)
@@ -84,7 +84,7 @@ def prepared(
     pages = pages if capacity_bytes is None else capacity_bytes // PAGE_BYTES
     per_segment = segment_bytes // PAGE_BYTES
     if per_segment < 1 or segment_bytes % PAGE_BYTES or spare_ratio < 0:
-        raise ValueError("segments are of whole pages of 4 KiB, one or more, and the spare ratio is not negative")
+        raise ValueError("segments must be one or more whole pages of 4 KiB, and the spare ratio must not be negative")
     filled = -(-pages // per_segment)
     segments = filled + max(least_spare, int(np.ceil(filled * spare_ratio)))
     if segments * per_segment >= _MOST_PAGES:

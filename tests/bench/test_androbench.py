@@ -123,7 +123,7 @@ def test_a_number_in_other_writing_is_a_loss(write: str, tmp_path: Path) -> None
 def test_other_programs_are_not_taken_for_it(text: str, tmp_path: Path) -> None:
     path = tmp_path / "other.txt"
     path.write_text(text)
-    with pytest.raises(InputError, match="no results of a benchmark"):
+    with pytest.raises(InputError, match="not results of a known benchmark"):
         bench.read(path)
 
 

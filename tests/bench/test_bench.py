@@ -41,7 +41,7 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "M
 
 
 def unpacked(kind: str, directory: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-    """The files of an archive by name, and what the independent tool found in those that are there."""
+    """Return the files of an archive by name, and the results of the independent tool on those that exist."""
     unpack(corpus.path(f"bench_results/pixel_{kind}_outputs.tar.gz"), directory, 1 << 30)
     files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
     stated = json.loads(corpus.path(f"bench_results/pixel_{kind}_outputs.expected.json").read_text())["values"]
@@ -49,7 +49,7 @@ def unpacked(kind: str, directory: Path) -> tuple[dict[str, Path], dict[str, Any
 
 
 def as_printed(value: float, text: str) -> bool:
-    """Whether a value is what was rounded or cut off to the digits of `text`, in its unit."""
+    """Return whether a value, rounded or truncated to the digits of `text`, equals it in its unit."""
     found = re.fullmatch(r"([\d.]+)(\w*?)(?:/s)?", text)
     assert found is not None
     unit = {**UNITS, "": 1, "k": 1000, "M": 10**6}[found[2]]
@@ -137,7 +137,7 @@ def test_terse_lines_of_fio_are_refused_with_what_to_do(tmp_path: Path) -> None:
     """They have no word of reads or writes in order, record size or engine (fio(1), "Terse output")."""
     terse = tmp_path / "terse"
     terse.write_text("3;fio-3.33;random-writers;0;0;" + "0;" * 120 + "\n")
-    with pytest.raises(InputError, match=r"terse: fio's terse lines do not tell .* --output-format=json"):
+    with pytest.raises(InputError, match=r"terse: fio's terse output lacks .* --output-format=json"):
         bench.read(terse)
 
 
@@ -204,7 +204,7 @@ def written(directory: Path, text: str, name: str = "result.txt") -> Path:
 
 
 def part(results: Results, name: str, thread: int = -1) -> dict[str, Any]:
-    """The one row of table bench of a part."""
+    """Return the one row of table bench of a part."""
     (row,) = results.tables["bench"].filter(part=name, thread=thread).to_dicts()
     return row
 
@@ -248,7 +248,7 @@ def test_a_size_that_varies_leaves_bytes_as_they_are_printed(tmp_path: Path) -> 
 
 
 def test_trims_are_a_loss(tmp_path: Path) -> None:
-    with pytest.warns(LossWarning, match="job 'job' is no test of reads or writes"):
+    with pytest.warns(LossWarning, match="job 'job' is not a known test of reads or writes"):
         found = bench.read(written(tmp_path, FIO_TEXT.replace("rw=randrw", "rw=trim")))
     assert found.tables["bench_runs"].is_empty()
 
@@ -272,7 +272,7 @@ def test_sync_modes_of_fio(options: dict[str, str], name: str) -> None:
 
 
 def run_fio(directory: Path, *options: str) -> Path:
-    """Runs fio, which a test needs; its JSON."""
+    """Run fio, and return its JSON."""
     if shutil.which("fio") is None:
         pytest.skip("fio is not installed")
     out = directory / "fio.json"
@@ -394,7 +394,7 @@ def test_a_failed_run_of_mobibench_is_there_and_invalid(tmp_path: Path, text: st
 
 
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no results of a benchmark that is known; known are iobench records, fio"):
+    with pytest.raises(InputError, match="not results of a known benchmark; known are iobench records, fio"):
         bench.read(written(tmp_path, "nothing\n"))
     with pytest.raises(InputError, match="is in two of the files"):
         bench.read(written(tmp_path, OF_FILES), written(tmp_path, OF_FILES, "copy.txt"))
@@ -443,7 +443,7 @@ def test_every_column_of_a_run_is_asked_for_machine_or_outcome() -> None:
 
 
 def made(*points: tuple[dict[str, Any], Sequence[float | None]]) -> dict[str, pl.DataFrame]:
-    """Tables of runs of 1 s: a configuration and the operations of each repetition, None for an invalid one."""
+    """Return tables of runs of 1 s: a configuration and the operations of each repetition, None for an invalid one."""
     runs, parts = [], []
     for number, (configuration, counts) in enumerate(points):
         for repeat, count in enumerate(counts):
@@ -516,7 +516,7 @@ def test_write_amplification_of_postmark_needs_its_sync() -> None:
 
 
 def covers(count: int, place: int) -> float:
-    """How often the median lies between the place-th least and greatest of `count` values: every case is tried."""
+    """Return how often the median lies between the k-th least and greatest of `count` values, by trying all cases."""
     hits = 0
     for below in itertools.product((0, 1), repeat=count):
         hits += place <= sum(below) <= count - place
@@ -576,7 +576,7 @@ def test_a_pause_that_was_asked_for_is_no_part_of_the_time() -> None:
 
 
 def bucket(value: int, bits: int = 6) -> tuple[int, int]:
-    """Lower bound and width of a value's bucket: probes/iobench/hist.h, by its words."""
+    """Return lower bound and width of a value's bucket, as described in probes/iobench/hist.h."""
     if value < 1 << bits:
         return value, 1
     width = 1 << (value.bit_length() - 1 - bits)
@@ -584,7 +584,7 @@ def bucket(value: int, bits: int = 6) -> tuple[int, int]:
 
 
 def with_histograms(*repetitions: Sequence[int]) -> dict[str, pl.DataFrame]:
-    """Tables of one configuration with these latencies in each repetition."""
+    """Return tables of one configuration with these latencies in each repetition."""
     rows: list[list[Part]] = []
     for values in repetitions:
         counts: dict[tuple[int, int], int] = {}
@@ -631,7 +631,7 @@ def test_the_distribution_counts_every_operation() -> None:
 
 
 def coverage_of_moses(first: int, second: int, place: int) -> float:
-    """How often 1 lies between the place-th least and greatest ratio of equal samples: every order is tried."""
+    """Return how often 1 lies between the k-th least and greatest ratio of equal samples, by trying all orders."""
     hits = total = 0
     for chosen in itertools.combinations(range(first + second), first):
         others = [rank_ for rank_ in range(first + second) if rank_ not in chosen]
@@ -716,7 +716,7 @@ def test_two_filesystems_on_one_side_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Records of a small sweep with every operation logged."""
+    """Return records of a small sweep with every operation logged."""
     directory = tmp_path_factory.mktemp("recorded")
     words = ["--rw", "randwrite", "--size", "1m", "--number_ios", "200", "--repeats", "3", "--numjobs", "2"]
     sweep = ["--sweep", "mode=buffered,fsync", "--cache", "any", "--log-ops", "--interval", "1"]
@@ -777,7 +777,7 @@ def test_series_adds_up(recorded: Path) -> None:
 
 
 def frames(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each frame begins and ends (probes/FORMAT.md)."""
+    """Return the begin and end of each frame (probes/FORMAT.md)."""
     place = 0
     while place < len(data):
         end = place + 24 + int.from_bytes(data[place + 16 : place + 20], "little")
@@ -818,7 +818,7 @@ def test_a_record_stream_of_another_probe_is_no_result(tmp_path: Path) -> None:
     path = tmp_path / "listing.rec"
     listing = [benched.built.program("extmap", "native"), "-o", path, "--tasks"]
     subprocess.run(listing, check=True, timeout=60)
-    with pytest.raises(InputError, match="no results of a benchmark that is known"):
+    with pytest.raises(InputError, match="not results of a known benchmark"):
         bench.read(path)
 
 
@@ -874,7 +874,7 @@ def test_times_of_results_are_in_the_clock_of_the_trace(recorded: Path, tmp_path
         assert set(difference) == {found.monotonic_offset_ns}
     same, _ = tool_results.add({"bench": found}, {}, about | {"clock": "boot"})
     assert same["bench"].lazy().collect().equals(found.tables["bench"])
-    # CLOCK_REALTIME leads from one clock to the other where both are told in it.
+    # CLOCK_REALTIME relates the two clocks if both offsets are known.
     untold = replace(found, monotonic_offset_ns=None, realtime_offset_ns=1000)
     shifted, _ = tool_results.add({"bench": untold}, {}, about | {"realtime_offset_ns": 1300})
     difference = shifted["bench"].lazy().collect()["ts_ns"] - found.tables["bench"]["ts_ns"]

@@ -19,7 +19,7 @@ from androstep_analysis.common.errors import InputError
 
 
 def to_fio(words: list[str]) -> str:
-    """The job file of fio that means the same as options of iobench."""
+    """Return the job file of fio with the same meaning as options of iobench."""
     return write_fio_job.write(runs.described(words) or [])
 
 
@@ -111,7 +111,7 @@ def test_what_fio_verifies_iobench_looks_at(tmp_path: Path) -> None:
         ("[a]\nverify=crc32c\n", "line 2: verify=crc32c"),  # of what others wrote
         ("[a]\nrw=write\nverify=pattern\nverify_pattern=0xff\n", "line 3: verify=pattern"),
         ("[a]\nrw=read\nruntime=10\n", "without time_based"),
-        ("[a]\nrw=read\n[b]\nrw=write\n", "beside the job before it"),
+        ("[a]\nrw=read\n[b]\nrw=write\n", "together with the previous job"),
         ("[a]\nsize=${SIZE}\n", "line 2"),
         ("[global]\nrw=read\n", "no \\[job\\]"),
         ("[a]\nrw=trim\n", "rw=trim"),

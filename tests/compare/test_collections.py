@@ -1,4 +1,4 @@
-"""Collections: what is found where, the same numbers wherever they are worked out, and what fails alone."""
+"""Collections: finding captures, equal results on all executors, and captures that fail separately."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_captures_are_found_below_directories_and_by_patterns(captures: Path, mo
     assert titles("**") == titles(".") == everything
     with pytest.raises(androstep.InputError, match="nowhere: no capture there"):
         androstep.collection("nowhere")
-    with pytest.raises(androstep.InputError, match="no pattern"):
+    with pytest.raises(androstep.InputError, match="invalid pattern"):
         androstep.collection("a**b")
 
 
@@ -137,7 +137,7 @@ def test_a_folder_of_traces_becomes_captures(tmp_path: Path) -> None:
     assert list(failed) == [str(tmp_path / "traces" / "notes.txt")] and made.facts(jobs=1)["error"].null_count() == 2
     again, _ = Collection.ingest([tmp_path / "traces"], tmp_path / "captures", jobs=1)
     assert again.places == made.places
-    with pytest.raises(androstep.InputError, match="nothing of that name"):
+    with pytest.raises(androstep.InputError, match="does not exist"):
         Collection.ingest([tmp_path / "elsewhere"], tmp_path / "captures")
 
 

@@ -41,7 +41,7 @@ def request(at_ms: float, *, op: str = "write", sector: int = 0, nr_sectors: int
 def stream(
     hits: Sequence[bool], step_ms: float = 10, *, op: str = "write", start_ms: float = 0
 ) -> list[dict[str, Any]]:
-    """Requests that begin where the one before ended (true), or elsewhere."""
+    """Return requests that begin where the previous one ended (true), or elsewhere."""
     requests, sector = [], 1 << 20
     for number, hit in enumerate(hits):
         sector = sector + 8 if hit else (sector + 9_999_991) % (1 << 40)
@@ -93,7 +93,7 @@ def test_a_whole_capture_is_a_row_of_what_the_measure_says() -> None:
     st.sampled_from([10, 37, 100]),
 )
 def test_windows_add_up_to_the_whole(rows: list[tuple[int, str, int]], window_ms: int) -> None:
-    """Brute force: which window a request is in, by its time of issue; shares weighted by what they are of."""
+    """Brute force: assign each request to a window by its time of issue, and weight shares by their total."""
     requests = [request(at, op=op, sector=8 * place, nr_sectors=0 if op == "flush" else 8) for at, op, place in rows]
     one = made.named("one", requests)
     first = min(at for at, _, _ in rows)
@@ -271,7 +271,7 @@ def test_an_empty_capture_has_no_rows_and_a_single_one_no_comparison() -> None:
 
 
 def repeated(name: str, ratios: Sequence[float], **facts: Any) -> list[Capture]:
-    """Captures of which so large a share of 100 requests is sequential."""
+    """Return captures in which this share of 100 requests is sequential."""
     return [
         made.named(f"{name}{number}", stream([at < 100 * ratio for at in range(101)]), **facts)
         for number, ratio in enumerate(ratios)
@@ -438,7 +438,7 @@ def test_pairs_see_what_groups_hide() -> None:
 
 
 def bursts(seed: int, likely: float, nr: int = 4000) -> list[bool]:
-    """A reproducible stream of which this share is sequential, without any library's generator."""
+    """Return a reproducible stream with this share of sequential requests, without any library's generator."""
     state, hits = seed, []
     for _ in range(nr):
         state = (6364136223846793005 * state + 1442695040888963407) % (1 << 64)
@@ -508,9 +508,9 @@ def test_groups_must_be_known_facts() -> None:
     measured = shares([made.named("one", stream([True] * 3), workload="a"), made.named("two", stream([True] * 3))])
     with pytest.raises(InputError, match=r"two: its workload is not known; add it with `androstep ingest --fact workl"):
         compare.compare(measured, by=["workload"])
-    with pytest.raises(InputError, match="'colour' is nothing to compare by; there are capture, device"):
+    with pytest.raises(InputError, match="cannot compare by 'colour'; choose from capture, device"):
         compare.summarise(measured, by=["colour"])
-    with pytest.raises(InputError, match="capture is what is compared; pair by something else"):
+    with pytest.raises(InputError, match="cannot pair by capture, which is compared; pair by another fact"):
         compare.compare(measured, by=["capture"], paired_by=["capture"])
     with pytest.raises(InputError, match="at least one fact"):
         compare.summarise(measured, by=[])
@@ -649,7 +649,7 @@ def test_replays_are_compared_as_replay_compares_them() -> None:
 
 
 def trace(path: Path, seed: int, likely: float, nr: int = 400) -> Path:
-    """A block CSV of requests of which this share is sequential, one every 10 ms."""
+    """Return a block CSV of requests with this share of sequential ones, one every 10 ms."""
     lines, sector = ["process,device,rw_flag,sector,size,timestamp"], 1 << 20
     for number, hit in enumerate(bursts(seed, likely, nr)):
         sector = sector + 8 if hit else (sector + 9_999_991) % (1 << 30)

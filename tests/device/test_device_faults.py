@@ -85,7 +85,7 @@ TABLE = {
     ("probe killed", "bench"): (f"Killed; {SLAIN.format('iobench')}", "status 137, no capture", "nothing"),
     ("probe killed", "replay"): (
         f"Killed; {SLAIN.format('ioreplay')}; "
-        "…/replay.rec: tells of 0 replays, not of one: it was cut or damaged; replay again",
+        "…/replay.rec: has 0 replays instead of one, so it is truncated or damaged; replay again",
         "nothing",
         "replay",
     ),

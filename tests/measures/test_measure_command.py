@@ -77,7 +77,7 @@ def test_the_list_has_all(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nothing"], "there is no measure nothing"),
         (["mix", "--by", "app"], "--by app: mix, which is of table requests, has device, process"),
-        (["idle", "--window", "1s"], "leave the windows out, or take depth"),
+        (["idle", "--window", "1s"], "leave the windows out, or use depth"),
         (["seeks", "--window", "1s"], "leave the windows out"),
     ],
 )

@@ -192,7 +192,7 @@ def test_what_is_sampled_is_whole_blocks() -> None:
 
 
 def test_what_cannot_be_asked_is_told() -> None:
-    with pytest.raises(InputError, match="there are lru, fifo, s3fifo, arc"):
+    with pytest.raises(InputError, match="choose one of lru, fifo, s3fifo, arc"):
         measures.miss_ratio(table([]), policy=cast(Policy, "mru"))
     for share in (0, 1.5, float("nan")):
         with pytest.raises(InputError, match="above 0 and up to 1"):

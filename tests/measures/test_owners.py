@@ -1,4 +1,4 @@
-"""State and user of the owners of I/O, beside plain Python that looks at every row."""
+"""State and user of the owners of I/O, compared with plain Python that examines every row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def state(score: int) -> str:
 
 
 def expected(told: Told, pid: int | None, at: int | None, lost: list[tuple[int | None, int | None]]) -> str | None:
-    """What holds for the process: what was told last of it before, unless anything may be lost in between."""
+    """Return the last recorded state of the process, unless events may be lost since then."""
     android = any(score == -800 for _, _, _, score in told)
     before = [row for row in sorted(told, key=lambda row: row[0]) if row[2] == pid and at is not None and row[0] <= at]
     if not before:
@@ -148,9 +148,12 @@ def test_where_events_may_be_lost_the_state_is_unknown_until_the_next() -> None:
 
 
 def test_a_capture_that_tells_of_none_says_what_would() -> None:
-    with pytest.raises(InputError, match=r"nothing tells which app was in the foreground; .*oom_score_adj_update"):
+    with pytest.raises(
+        InputError,
+        match=r"cannot tell which app was in the foreground; .*oom_score_adj_update",
+    ):
         by_state(recording([(0, BIRTH, 1, 0)]), "volume")
-    with pytest.raises(InputError, match="nothing tells the users of processes"):
+    with pytest.raises(InputError, match="cannot resolve the users of processes"):
         measured(recording([]), compare.measures()["volume"], None, ("uid",))
 
 

@@ -18,7 +18,7 @@ from support.in_parts import read_in_parts
 from androstep_analysis import measures, plot, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures import blocks
-from androstep_analysis.measures.parts import REQUEST, _cut, by_group, parts
+from androstep_analysis.measures.parts import REQUEST, _split_ready, by_group, parts
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.present.plot import series
 
@@ -67,7 +67,7 @@ def test_all_rows_of_a_request_wait_for_its_last(
     rows: list[tuple[int, int]], least: int, request_id: int, ready: list[tuple[int, int]]
 ) -> None:
     table = pl.DataFrame(rows, ["order", REQUEST], orient="row")
-    assert [part.rows() for part in _cut(table, "order", least, request_id)] == [
+    assert [part.rows() for part in _split_ready(table, "order", least, request_id)] == [
         ready,
         [row for row in rows if row not in ready],
     ]

@@ -1,4 +1,4 @@
-"""What a call of fsync and a transaction of SQLite cost, beside plain Python and worked by hand."""
+"""Costs of fsync and of SQLite transactions, compared with plain Python and worked by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def with_syncs(seed: int) -> tuple[dict[str, pl.DataFrame], list[Row]]:
-    """A recording in which requests have threads, and calls of fsync, of some of which an event tells the file."""
+    """Draw a recording with threads of requests and calls of fsync, some of them with an event that has the file."""
     draw = random.Random(seed)
     tables = recording(seed)
     threads = [draw.choice([1, 2, 3, 99, None]) for _ in range(tables["requests"].height)]
@@ -39,7 +39,7 @@ def with_syncs(seed: int) -> tuple[dict[str, pl.DataFrame], list[Row]]:
 
 
 def by_oracle(tables: dict[str, pl.DataFrame], calls: list[Row]) -> Counter[tuple[str | None, int | None, str]]:
-    """Bytes by call, process and part."""
+    """Return bytes by call, process and part."""
     requests, io, events = (tables[name].rows(named=True) for name in ("requests", "io", "fs_events"))
     of_request = {row["request_id"]: row for row in requests}
     made = [call for call in calls if call["result"] == 0 and call["call"] in ("fsync", "fdatasync")]
@@ -81,7 +81,7 @@ def test_calls_cost_what_the_oracle_says() -> None:
 
 
 def test_a_column_that_calls_are_not_told_by_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^dev: calls of fsync are told by owner_pid"):
+    with pytest.raises(ValueError, match=r"^dev: calls of fsync can be grouped by owner_pid"):
         measures.sync_cost(recording(1), by=("dev",))
 
 
@@ -101,7 +101,7 @@ def transactions(*calls: tuple[str, int, int] | str) -> list[tuple[str, int, int
 
 
 def rollback(*end: tuple[str, int, int] | str) -> list[tuple[str, int, int] | str]:
-    """A transaction with a journal, and how it ends."""
+    """Return a transaction with a journal that ends in this way."""
     header, count = (JOURNAL, 0, 512), (JOURNAL, 0, 12)
     return [header, (JOURNAL, 512, 4104), JOURNAL, count, JOURNAL, (NONE, 4096, 4096), NONE, *end]
 

@@ -1,4 +1,4 @@
-"""What written bytes cost: sums that are exact, shares beside plain Python, and every recording there is."""
+"""Costs of written bytes: exact sums, shares compared with plain Python, and all stored recordings."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_all_costs_together_are_what_was_written(by: tuple[str, ...]) -> None:
 
 
 def by_values(row: Mapping[str, Any], by: tuple[str, ...]) -> list[Any]:
-    """What a row is of: the values of `by`, and its part, None where these are unknown."""
+    """Return the values of `by` in a row, and its part; None if unknown."""
     return [*(row[name] for name in by), None if row["part"] == "unknown" else row["part"]]
 
 
@@ -104,7 +104,7 @@ def test_a_cost_is_inferred_where_what_it_is_told_by_is(by: tuple[str, ...], inf
 
 
 def test_a_column_that_costs_are_not_told_by_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^queue_ns: costs are told by dev, owner_pid"):
+    with pytest.raises(ValueError, match=r"^queue_ns: costs can be grouped by dev, owner_pid"):
         measures.write_cost(recording(1), by=("queue_ns",))
 
 
@@ -112,7 +112,7 @@ def test_a_column_that_costs_are_not_told_by_is_refused() -> None:
 
 
 def holds(tables: Mapping[str, Any]) -> None:
-    """What holds of every recording: all is accounted for."""
+    """Check that every recording accounts for all bytes."""
     for by in ((), ("owner_comm",), ("path",)):
         result = measures.write_cost(tables, by=by).filter(metric="cost")
         is_discard = pl.col("part") == "discard"
@@ -130,7 +130,8 @@ def test_the_demo() -> None:
     assert {key[1] for key in value if key[:1] + key[2:] == ("written", "dropped")} == {".example.brows"}
     discards = {key[1]: size for key, size in value.items() if key[::2] == ("cost", "discard")}
     assert max(discards, key=lambda name: discards[name]) == "installd"
-    # A video and two photos a round, in new blocks, and nothing else: what it wrote is what went out, in whole blocks.
+    # A video and two photos a round, in new blocks, and nothing else: all that it wrote was written back, in whole
+    # blocks.
     camera = value["written", ".example.camera", "out"]
     assert 0 <= value["cost", ".example.camera", "data"] - camera < 8 * 2 * PAGE
     assert ("cost", ".example.camera", "rewritten") not in value
@@ -164,7 +165,8 @@ def test_five_kernels(path: Path) -> None:
     ],
 )
 def test_foreign_recordings(name: str) -> None:
-    """With the filesystem's events, with those of others, and with none: nothing is told that no event tells."""
+    """With the filesystem's events, with those of another filesystem, and with none: results never exceed the
+    events."""
     found = androstep.open(corpus.path(name))
     holds(found.tables)
     told = measures.write_cost(found.tables)

@@ -255,7 +255,7 @@ def test_only_some_processes(tmp_path: Path) -> None:
     cleaned = cleaned_text(tmp_path, log, processes=[2])
     assert calls(cleaned) == ["+open", "+dup", "read", "open"]
     assert set(cleaned.left_out["reason"]) == {"filtered"}
-    with pytest.raises(InputError, match="processes: none"):
+    with pytest.raises(InputError, match="processes is empty"):
         cleaned_text(tmp_path, log, processes=[])
     assert calls(cleaned_text(tmp_path, log, processes=[1])) == ["open", "open", "read"]
 

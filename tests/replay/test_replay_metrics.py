@@ -23,7 +23,7 @@ DIVERGENCES = ("none", "none", "none", "unknown", "failed", "succeeded", "error"
 
 
 def rows(seed: int, count: int = 300, threads: int = 4) -> list[dict[str, Any]]:
-    """Operations of several threads, some inserted, some without a time to be due at; each after the one before."""
+    """Draw operations of several threads, in order, some inserted, some without a due time."""
     dice = random.Random(seed)
     free = dict.fromkeys(range(threads), 0)
     made = []
@@ -45,7 +45,7 @@ def rows(seed: int, count: int = 300, threads: int = 4) -> list[dict[str, Any]]:
 
 
 def value(table: pl.DataFrame, metric: str, **dims: str) -> float:
-    """The one value of a metric with these dimensions, where all others are null."""
+    """Return the only value of a metric with these dimensions, with all others null."""
     names = [name for name in DIMENSIONS if name not in ("run_id", "fs_type")]
     chosen = table.filter(
         pl.col("metric") == metric,
@@ -56,7 +56,7 @@ def value(table: pl.DataFrame, metric: str, **dims: str) -> float:
 
 
 def nearest_rank(values: list[int], share: float) -> int:
-    """The least value that at least this share of them does not exceed."""
+    """Return the least value that at least this share of them does not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
@@ -148,7 +148,7 @@ def test_with_its_program(tmp_path: Path) -> None:
 
 
 def sides(directory: Path, repeats: int, factor: float) -> dict[str, list[Path]]:
-    """Replays on two filesystems; calls on the second take `factor` times as long."""
+    """Return replays on two filesystems. Calls on the second take `factor` times as long."""
     made: dict[str, list[Path]] = {}
     for place, times in (("ext4", 1.0), ("f2fs", factor)):
         made[place] = []
@@ -241,7 +241,7 @@ def test_a_cut_file_tells_nothing_of_its_replay(tmp_path: Path) -> None:
     path = replayed.write(tmp_path / "a.rec", rows(0, 3000))
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
-    with pytest.warns(LossWarning, match="operations that were done are not in the file"):
+    with pytest.warns(LossWarning, match="completed operations are missing in the file"):
         found = replay.read(path)
     assert found.tables["replay_ops"].height < 3000
     path.write_bytes(data[:2000])

@@ -29,7 +29,7 @@ FILE = {"path": "/a/mail.db", "names": [], "name_encrypted": False, "file_type":
 
 
 def random_capture(seed: int) -> Capture:
-    """Requests, commits and calls of fsync at random times, of which some ends were not seen."""
+    """Draw requests, commits and calls of fsync at random times, some with missing ends."""
     draw = random.Random(seed)
     requests, pieces, events = [], [], []
     for number in range(60):
@@ -165,7 +165,7 @@ def test_a_write_that_waits_for_its_flush_is_one_wait() -> None:
 
 
 def one_call(**more: Any) -> Capture:
-    """A call of fsync from 100 to 200 ns: its data until 120, a commit from 120 on, with a flush from 130 to 180."""
+    """Return a call of fsync from 100 to 200 ns: its data until 120, a commit from 120 on, a flush from 130 to 180."""
     rows = [
         {"op": "write", "queue_ns": 102, "issue_ns": 105, "complete_ns": 120, "sector": 0, "submit_tid": 1},
         {"op": "flush", "nr_sectors": 0, "issue_ns": 130, "complete_ns": 180},
@@ -285,7 +285,7 @@ def test_nothing_to_list() -> None:
     assert "begin and its end" in layout.nothing(empty, None)
     only_issued = made.capture([{"issue_ns": 5, "sector": 0}])
     assert androstep.slow(only_issued).is_empty()
-    with pytest.raises(ValueError, match="no operation 'trim'"):
+    with pytest.raises(ValueError, match="unknown operation 'trim'"):
         androstep.slow(empty, "trim")
 
 

@@ -54,7 +54,7 @@ requests = st.lists(request(), max_size=60)
 
 
 def joined(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Accesses of a request that go on where the one before ended are one."""
+    """Join accesses of a request that continue the previous one."""
     found: list[tuple[Any, ...]] = []
     for row, kind, op, page, sector, length in parts:
         if found and found[-1][:3] == (row, kind, op) and found[-1][4] + found[-1][5] == sector:
@@ -80,7 +80,7 @@ def test_the_layer_does_what_the_plainest_one_does(asked: Asked) -> None:
 @settings(max_examples=200)
 @given(requests, st.sampled_from(["all", "read"]))
 def test_every_sector_reads_back_what_was_written_last(asked: Asked, in_use: str) -> None:
-    """A device that only stores what the layer tells it gives the host what the host wrote."""
+    """A device that stores the layer's writes returns the host's data."""
     host: dict[int, Any] = {}
     device: dict[int, Any] = {sector: ("old", sector) for sector in range(PAGES * PAGE_SECTORS)}
     unread = {sector: ("old", sector) for sector in range(PAGES * PAGE_SECTORS)}
@@ -180,7 +180,7 @@ def test_a_capacity_that_does_not_fit_is_refused(options: dict[str, int], words:
 
 @pytest.mark.parametrize("place", [(-8, 8), (0, -8), (2**62, 2**62), (2**63 - 1, 1), (0, 2**60)])
 def test_a_place_that_no_device_has_is_refused(place: tuple[int, int]) -> None:
-    with pytest.raises(InputError, match="no device has such"):
+    with pytest.raises(InputError, match="which is impossible"):
         accesses(rows([("write", 0, 8), ("read", *place)]))
 
 

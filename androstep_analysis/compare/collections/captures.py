@@ -263,8 +263,8 @@ class Collection:
         0
         """
         table = self.measure(measure, window_ns=window_ns, jobs=jobs, executor=executor)
-        told = table.filter(pl.col("error").is_null()).drop("error")
-        return compare.compare(told, by=by, baseline=baseline, smallest=smallest)
+        rows = table.filter(pl.col("error").is_null()).drop("error")
+        return compare.compare(rows, by=by, baseline=baseline, smallest=smallest)
 
     @classmethod
     def ingest(

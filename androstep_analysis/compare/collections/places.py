@@ -84,7 +84,7 @@ def _local(pattern: str) -> Iterator[Place]:
 
 def _matches(pattern: Path) -> list[Path]:
     if any("**" in part and part != "**" for part in pattern.parts):  # from Python 3.13 on pathlib takes it for *
-        raise InputError(f"{pattern}: no pattern (** can only be a whole component); as captures/*/mail or captures/**")
+        raise InputError(f"{pattern}: invalid pattern: ** must be a whole component, as in captures/**")
     top = Path(pattern.anchor or ".")
     return sorted(top.glob(str(pattern.relative_to(top) if pattern.anchor else pattern)))
 
@@ -124,7 +124,7 @@ def _is_set(path: Path) -> bool:
 def recordings(source: Path, into: Path) -> Iterator[tuple[Path, Path]]:
     """Yield each recording at a path, and the path below `into` of its capture."""
     if not (source.exists() or _is_set(source)):
-        raise InputError(f"{source}: there is nothing of that name; give a recording, or a directory with some")
+        raise InputError(f"{source}: does not exist; give a recording, or a directory with recordings")
     top = source.resolve()
     for path in _recordings(top) if top.is_dir() else [top]:
         yield path, into / (path.relative_to(top) if path != top else path.name)
@@ -134,15 +134,15 @@ def _recordings(directory: Path) -> Iterator[Path]:
     if _is_set(directory):
         yield directory
         return
-    taken: set[Path] = set()
+    seen: set[Path] = set()
     for path in sorted(directory.iterdir()):
-        if path.name.startswith(".") or path in taken:
+        if path.name.startswith(".") or path in seen:
             continue
         if path.is_dir():
             if not (path / manifest.FILE_NAME).is_file() and not path.is_symlink():
                 yield from _recordings(path)
         else:
-            taken |= set(ingest.files(path))
+            seen |= set(ingest.files(path))
             yield path
 
 
