@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from androstep_analysis import ingest
-from androstep_analysis.capture.derivation import Witnesses, derive
+from androstep_analysis.capture.derivation import Evidence, derive
 from androstep_analysis.ingest import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
@@ -99,7 +99,7 @@ def linking(events: int = 1_000_000) -> Iterator[Row]:
             _btt(at, stream, is_merged=False)
         for what, work in (
             ("requests", lambda: requests.link(table)),
-            ("all tables", lambda: derive(staging, Witnesses(), Spool())),
+            ("all tables", lambda: derive(staging, Evidence(), Spool())),
         ):
             yield from in_turn(f"link {events:,} block events to {what} [s]", partial(seconds, work), {"btt": btt})
 

@@ -151,7 +151,7 @@ def dimensions(runs: pl.DataFrame) -> list[str]:
     return [name for name in (*JOB, *MACHINE) if name in ALWAYS or runs[name].n_unique() > 1]
 
 
-def telling(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
+def distinguishing(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
     """Return the columns that distinguish configurations, test first.
 
     Columns that are determined by earlier ones are left out.

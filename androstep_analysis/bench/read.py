@@ -159,5 +159,5 @@ KIND = Kind(
     facts={"kernel": "kernel", "fs_type": "fs_type", "storage_model": "device_model", "workload": "command"},
     sniff=sniff,
     read_file=read_file,
-    told=_runs_summary,
+    summary=_runs_summary,
 )

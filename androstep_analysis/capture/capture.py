@@ -14,7 +14,7 @@ import polars as pl
 from androstep_analysis import ingest, measures
 from androstep_analysis.capture import cache, population, tool_results
 from androstep_analysis.capture import query as sql
-from androstep_analysis.capture.derivation import EVIDENCE_TABLES, Image, Witnesses, derive
+from androstep_analysis.capture.derivation import EVIDENCE_TABLES, Evidence, Image, derive
 from androstep_analysis.common import losses, manifest, schema
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.manifest import Manifest
@@ -439,14 +439,14 @@ class Capture:
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
             facts=self.manifest.facts,
         )
-        witnesses = Witnesses(
+        evidence = Evidence(
             image_before=None if before is None else Image(Path(before), device),
             image_after=None if after is None else Image(Path(after), device),
             devices=self.manifest.devices,
             mounts=self.manifest.mounts,
             extents=frozenset(extents),
         )
-        derived, about = derive(staging, witnesses, ingest.Spool())
+        derived, about = derive(staging, evidence, ingest.Spool())
         tables = self.tables | derived
         about = about | {role: self.about[role] for role in tool_results.KINDS}
         about["rows"] = self.about["rows"] | about["rows"]

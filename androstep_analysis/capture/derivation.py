@@ -45,7 +45,7 @@ class Image:
 
 
 @dataclass(frozen=True)
-class Witnesses:
+class Evidence:
     """The evidence in addition to the trace.
 
     Attributes
@@ -76,15 +76,15 @@ class Witnesses:
     is_earlier: bool = False
 
 
-def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
+def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """Return all tables (`TABLES`) and their description (`Capture.about`).
 
     The recording's own tables are not changed. Tables that may be large are written through `spool`. Raises
     `InputError` if an image or a listing cannot be read, or belongs to a device without requests in the trace.
     """
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
-        devices = [_device(row) for row in witnesses.devices]
-        untraced = frozenset(units.parse_dev(row["dev"]) for row in witnesses.devices if row.get("traced") is False)
+        devices = [_device(row) for row in evidence.devices]
+        untraced = frozenset(units.parse_dev(row["dev"]) for row in evidence.devices if row.get("traced") is False)
         recorded = replace(recorded, untraced=untraced)
         linked = link_requests(recorded.block, devices, names_submitters=recorded.names_submitters)
         if not recorded.lost.touching("block_events"):
@@ -92,29 +92,29 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
         recorded = replace(recorded, losses=(*recorded.losses, *layers.losses(linked.layers)))
         bar.update()
         with contextlib.ExitStack() as stack:
-            before = _read_image(stack, witnesses.image_before, "image_before", linked.requests)
-            after = _read_image(stack, witnesses.image_after, "image_after", linked.requests)
+            before = _read_image(stack, evidence.image_before, "image_before", linked.requests)
+            after = _read_image(stack, evidence.image_after, "image_after", linked.requests)
             listings = [
                 None if path is None else _read_listing(path)
-                for path in (witnesses.listing_before, witnesses.listing_after)
+                for path in (evidence.listing_before, evidence.listing_after)
             ]
             dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
             first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
-            if first is not None and witnesses.is_earlier:
+            if first is not None and evidence.is_earlier:
                 first = replace(first, is_whole=False)
-            names = None if witnesses.names is None else _read_names(witnesses.names, recorded.clock)
+            names = None if evidence.names is None else _read_names(evidence.names, recorded.clock)
             snapshots = link.Images(before, after, first, last, _journal(after), names)
             bar.update()
             recorded = _with_listed_tasks(recorded, listings)
-            mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(witnesses.mounts)}
+            mounts = {units.parse_dev(mount["dev"]): mount["path"] for mount in reversed(evidence.mounts)}
             fs_types = {
                 units.parse_dev(mount["dev"]): mount["fs_type"]
-                for mount in witnesses.mounts
+                for mount in evidence.mounts
                 if isinstance(mount.get("fs_type"), str)
             }
             sizes = {
                 units.parse_dev(mount["dev"]): mount["block_bytes"]
-                for mount in witnesses.mounts
+                for mount in evidence.mounts
                 if mount.get("block_bytes")
             }
             derived = link.tables(
@@ -122,7 +122,7 @@ def derive(recorded: Staging, witnesses: Witnesses, spool: Spool) -> tuple[dict[
                 linked,
                 snapshots,
                 spool,
-                sources=witnesses.extents,
+                sources=evidence.extents,
                 mounts=mounts,
                 block_bytes=sizes,
                 fs_types=fs_types,

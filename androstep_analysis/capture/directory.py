@@ -16,6 +16,7 @@ from androstep_analysis.capture.capture import Capture
 from androstep_analysis.capture.sources import Description, capture_of, files, manifest_of
 from androstep_analysis.capture.tables import (
     derived,
+    evidence_of,
     facts_of,
     in_place,
     key,
@@ -23,7 +24,6 @@ from androstep_analysis.capture.tables import (
     results_of,
     staging_of,
     store,
-    witnesses_of,
 )
 from androstep_analysis.common import manifest, scratch
 from androstep_analysis.common.errors import InputError
@@ -83,7 +83,7 @@ def _opened(path: Path, csv_columns: str | None, format: str | None) -> Capture:
     results_by_role = results_of(described, in_place)
     spool = ingest.Spool()
     staging = staging_of(described, in_place, results_by_role, spool)
-    tables, about = derived(staging, results_by_role, witnesses_of(described, in_place), spool)
+    tables, about = derived(staging, results_by_role, evidence_of(described, in_place), spool)
     return Capture(
         path.name,
         replace(described, facts=facts_of(staging, described) | tool_results.facts(results_by_role)),

@@ -14,7 +14,7 @@ import polars as pl
 
 from androstep_analysis import ingest
 from androstep_analysis.capture import cache, tool_results
-from androstep_analysis.capture.derivation import ADDED_TO, TABLES, Image, Witnesses, derive
+from androstep_analysis.capture.derivation import ADDED_TO, TABLES, Evidence, Image, derive
 from androstep_analysis.common import manifest, results
 from androstep_analysis.common.errors import InputError, Loss, LossWarning
 from androstep_analysis.common.manifest import Manifest, Source
@@ -91,13 +91,13 @@ def results_of(described: Manifest, find: Find) -> dict[str, Results]:
 
 
 def derived(
-    staging: Staging, results_by_role: Mapping[str, Results], witnesses: Witnesses, spool: ingest.Spool
+    staging: Staging, results_by_role: Mapping[str, Results], evidence: Evidence, spool: ingest.Spool
 ) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """Derive all tables and their description (`Capture.about`), including those of results."""
-    return tool_results.add(results_by_role, *derive(staging, witnesses, spool))
+    return tool_results.add(results_by_role, *derive(staging, evidence, spool))
 
 
-def witnesses_of(described: Manifest, find: Find) -> Witnesses:
+def evidence_of(described: Manifest, find: Find) -> Evidence:
     """Collect the evidence that the manifest lists in addition to traces: images, listings, names and devices."""
 
     def image(role: str) -> Image | None:
@@ -106,7 +106,7 @@ def witnesses_of(described: Manifest, find: Find) -> Witnesses:
     def listing(role: str) -> Path | None:
         return next((find(source) for source in described.of_role(role)), None)
 
-    return Witnesses(
+    return Evidence(
         image("image_before"),
         image("image_after"),
         listing("listing_before"),
@@ -150,8 +150,8 @@ def store(
 
     `scratch_directory` is the directory of `spool`, or None if nothing can be written. In that case nothing is stored.
     """
-    witnesses = witnesses_of(described, functools.partial(manifest.verify, directory=directory))
-    tables, about = derived(staging, results_by_role, witnesses, spool)
+    evidence = evidence_of(described, functools.partial(manifest.verify, directory=directory))
+    tables, about = derived(staging, results_by_role, evidence, spool)
     if scratch_directory is None:
         return tables, about
     return cache.store(tables, about, scratch_directory, table_directory, key(described), ADDED_TO), about

@@ -52,7 +52,7 @@ def add(
         losses_of_role = [losses.as_json(replace(loss, tables=KINDS[role].tables)) for loss in results.losses]
         tables = tables | {name: table.lazy() for name, table in timed.items()}
         about = about | {
-            role: KINDS[role].told(timed[KINDS[role].tables[0]]),
+            role: KINDS[role].summary(timed[KINDS[role].tables[0]]),
             "losses": about["losses"] + losses_of_role,
             "rows": about["rows"] | {name: table.height for name, table in timed.items()},
         }

@@ -61,7 +61,7 @@ class Kind:
         Returns whether a file holds such results.
     read_file : callable
         Reads one file.
-    told : callable
+    summary : callable
         Returns a summary of the first table as JSON values, for the capture's description.
     """
 
@@ -73,7 +73,7 @@ class Kind:
     facts: Mapping[str, str]
     sniff: Callable[[Path], bool]
     read_file: Callable[[Path], Results]
-    told: Callable[[pl.DataFrame], dict[str, Any]]
+    summary: Callable[[pl.DataFrame], dict[str, Any]]
 
 
 def read(kind: Kind, paths: Sequence[str | os.PathLike[str]], *, of_folder: bool = False) -> Results:

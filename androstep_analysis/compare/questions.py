@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.bench.measures import telling as telling_columns
+from androstep_analysis.bench.measures import distinguishing as telling_columns
 from androstep_analysis.compare.estimates import (
     AMOUNT,
     LEAST_REQUESTS,
@@ -294,8 +294,10 @@ def _repetitions(sides: Sides) -> Iterator[Question]:
             group = group.join(
                 seen[0].join(seen[1], on=dims, how="semi", nulls_equal=True), on=dims, how="semi", nulls_equal=True
             )
-            telling = telling_columns(group, dims) if of_test else [one for one in dims if group[one].n_unique() > 1]
-            for key, cell in group.group_by(*telling, "metric", maintain_order=True):
+            distinguishing = (
+                telling_columns(group, dims) if of_test else [one for one in dims if group[one].n_unique() > 1]
+            )
+            for key, cell in group.group_by(*distinguishing, "metric", maintain_order=True):
                 values = [_of_captures(cell.filter(pl.col("capture_id").is_in(ids))) for ids in sides.ids]
                 if not all(len(one) for one, _ in values):
                     continue

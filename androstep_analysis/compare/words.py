@@ -105,10 +105,10 @@ def ranks(ranked: pl.DataFrame, by: Sequence[str], emulated: Set[str], worse: Wo
     `emulated` are the groups with a recording of an emulated device, `worse` is `Measure.worse`.
     """
     dims = [name for name in ranked.columns[1 : ranked.columns.index(by[0])] if name not in by]
-    telling = [name for name in dims if ranked[name].n_unique() > 1]
+    distinguishing = [name for name in dims if ranked[name].n_unique() > 1]
     lines = []
     for _, rows in ranked.group_by("metric", *dims, maintain_order=True):
-        of = " ".join(part for part in key(rows.row(0, named=True), telling)[1:] if part != "–")
+        of = " ".join(part for part in key(rows.row(0, named=True), distinguishing)[1:] if part != "–")
         metric = METRICS.get(rows["metric"][0], rows["metric"][0].replace("_", " "))
         first = "fastest" if rows["unit"][0] == "ns" or worse == "lower" else "highest"
         names = [label([str(part) for part in group]) for group in rows.select(by).iter_rows()]

@@ -27,7 +27,7 @@ _VIA = {
     "unknown": "no event shows the owner",
 }
 
-_LIFETIMES = (*tracepoints.BIRTHS, *tracepoints.DELETIONS)
+_LIFETIMES = (*tracepoints.CREATIONS, *tracepoints.DELETIONS)
 _OF_FILES = (*tracepoints.PAGES, *_LIFETIMES)
 
 _NAMED = 3

@@ -43,7 +43,7 @@ INVALIDATED_PLAINLY = ("ext4_invalidate_folio", "ext4_invalidatepage")
 """Part or all of a folio is invalidated; the folio may stay in the cache. ``…page`` is the name before Linux 5.18."""
 INVALIDATED = (*INVALIDATED_PLAINLY, "ext4_journalled_invalidate_folio", "ext4_journalled_invalidatepage")
 """Also includes the events of files with journalled data."""
-BIRTHS = ("ext4_allocate_inode", "f2fs_new_inode")
+CREATIONS = ("ext4_allocate_inode", "f2fs_new_inode")
 EVICTIONS = ("ext4_evict_inode", "f2fs_evict_inode")
 DELETIONS = ("ext4_free_inode", *EVICTIONS)
 SYNC_BEGINS = ("ext4_sync_file_enter", "f2fs_sync_file_enter")
@@ -253,7 +253,7 @@ def pages_are_files() -> pl.Expr:
     return pl.col("fs_type").str.contains(_PAGES_ARE_FILES).fill_null(False)
 
 
-def births() -> pl.Expr:
+def creations() -> pl.Expr:
     """Return whether an event allocates an inode number for a new file."""
     event = pl.col("event")
     made = (event == "f2fs_new_inode") & (pl.col("error").fill_null(0) == 0)
@@ -278,19 +278,19 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     | neither | never: all are incarnation 1, because the file may not be the one from before the capture |
     """
     events, event, dev = fs_events.lazy(), pl.col("event"), pl.col("dev")
-    has_births = _is_of_any(events, event.is_in(BIRTHS) | is_recorded(BIRTHS, recorded), dev)
+    has_creations = _is_of_any(events, event.is_in(CREATIONS) | is_recorded(CREATIONS, recorded), dev)
     has_deletions = _is_of_any(events, event.is_in(DELETIONS) | is_recorded(DELETIONS, recorded), dev)
     has_numbers = _is_of_any(events, is_own(), dev)
-    first = (has_numbers & ~has_births & ~has_deletions).cast(pl.Int32)
+    first = (has_numbers & ~has_creations & ~has_deletions).cast(pl.Int32)
     # Separate steps, because polars needs quadratic time in the number of groups for a window within a window.
-    ended = fs_events.with_columns(first=first, has_births=has_births)
-    starts = births()
-    if not ended["has_births"].all():  # Avoid this work if possible: it takes as long as the rest.
+    ended = fs_events.with_columns(first=first, has_creations=has_creations)
+    starts = creations()
+    if not ended["has_creations"].all():  # Avoid this work if possible: it takes as long as the rest.
         ended = ended.with_columns(ends=_ends())
-        starts = pl.when("has_births").then(births()).otherwise(_follows_end())
+        starts = pl.when("has_creations").then(creations()).otherwise(_follows_end())
     counted = ended.with_columns(starts=starts.cast(pl.Int32))
     return counted.with_columns(incarnation=pl.col("starts").cum_sum().over("dev", "ino") + pl.col("first")).drop(
-        "first", "has_births", "^ends$", "starts"
+        "first", "has_creations", "^ends$", "starts"
     )
 
 
@@ -303,7 +303,7 @@ def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
 def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
     """Return the devices without events of creation and deletion, on which an inode number may have been reused."""
     event = pl.col("event")
-    shows_lifetimes = event.is_in([*BIRTHS, *DELETIONS]) | is_recorded([*BIRTHS, *DELETIONS], recorded)
+    shows_lifetimes = event.is_in([*CREATIONS, *DELETIONS]) | is_recorded([*CREATIONS, *DELETIONS], recorded)
     by_device = (
         fs_events.drop_nulls("dev")
         .group_by("dev")
@@ -365,7 +365,7 @@ def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) ->
         "ts_ns",
         *(*_KEY, "mode", "fs_type"),
         first_ns=ts_ns,
-        created_ns=pl.when(births()).then(ts_ns),
+        created_ns=pl.when(creations()).then(ts_ns),
         deleted_ns=pl.when(deletions()).then(ts_ns),
         gone_ns=pl.when(deletions()).then(ts_ns),
         has_pages=event.is_in([*WRITES, *DIRECT]) | (is_page & pages_are_files()),

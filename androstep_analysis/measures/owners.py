@@ -113,8 +113,8 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
     >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
     1420.0
     """
-    changes = states(importance).select("state", owner_pid="pid", told_ns="ts_ns")
-    return as_told(lazy(io), changes, "state", ["owner_pid"], lost)
+    changes = states(importance).select("state", owner_pid="pid", since_ns="ts_ns")
+    return with_latest(lazy(io), changes, "state", ["owner_pid"], lost)
 
 
 def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
@@ -146,28 +146,28 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
     users = (
         lazy(tasks, ("tasks",))
         .filter(pl.col("uid").is_not_null(), pl.col("comm").is_not_null())
-        .select("uid", owner_pid="tid", owner_comm="comm", told_ns=pl.col("valid_from_ns").fill_null(_ALWAYS))
-        .sort("told_ns", maintain_order=True)
+        .select("uid", owner_pid="tid", owner_comm="comm", since_ns=pl.col("valid_from_ns").fill_null(_ALWAYS))
+        .sort("since_ns", maintain_order=True)
         .collect()
     )
-    return as_told(lazy(io), users, "uid", ["owner_pid", "owner_comm"])
+    return with_latest(lazy(io), users, "uid", ["owner_pid", "owner_comm"])
 
 
-def as_told(
-    rows: pl.LazyFrame, told: pl.DataFrame, name: str, keys: Sequence[str], lost: Lost = (), time: pl.Expr = _QUEUED
+def with_latest(
+    rows: pl.LazyFrame, changes: pl.DataFrame, name: str, keys: Sequence[str], lost: Lost = (), time: pl.Expr = _QUEUED
 ) -> pl.LazyFrame:
-    """Return the rows with column `name` of the last row of `told` with the same `keys` at or before their `time`.
+    """Return the rows with column `name` of the last row of `changes` with the same `keys` at or before their `time`.
 
-    `told` is small, and in order of its column told_ns. The column is null if there is no such row, or if a later one
-    may be `lost`.
+    `changes` is small, and in order of its column since_ns. The column is null if there is no such row, or if a later
+    one may be `lost`.
     """
 
     def look_up(batch: pl.Series) -> pl.Series:
         pieces = batch.struct.unnest().with_row_index("nth")
         dated = pieces.drop_nulls(["time", *keys]).sort("time")
-        found = dated.join_asof(told, left_on="time", right_on="told_ns", by=keys, check_sortedness=False)
-        known = found.filter(pl.col("told_ns").is_not_null(), ~touched("told_ns", "time", lost))
+        found = dated.join_asof(changes, left_on="time", right_on="since_ns", by=keys, check_sortedness=False)
+        known = found.filter(pl.col("since_ns").is_not_null(), ~touched("since_ns", "time", lost))
         return pieces.join(known.select("nth", name), on="nth", how="left", maintain_order="left")[name]
 
     of_row = pl.struct(time.alias("time"), *keys)
-    return rows.with_columns(of_row.map_batches(look_up, told.schema[name], is_elementwise=True).alias(name))
+    return rows.with_columns(of_row.map_batches(look_up, changes.schema[name], is_elementwise=True).alias(name))

@@ -17,9 +17,11 @@ from androstep_analysis.measures.owners import states, with_state, with_uid
 
 Tables = Mapping[str, pl.LazyFrame]
 
-_TELLS_STATE: Final = "record the event oom/oom_score_adj_update, as iotrace does, or Perfetto's linux.process_stats"
+_HOW_TO_RECORD_STATES: Final = (
+    "record the event oom/oom_score_adj_update, as iotrace does, or Perfetto's linux.process_stats"
+)
 
-_TELLS_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, which list processes"
+_HOW_TO_RECORD_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, which list processes"
 
 
 class Captured(Protocol):
@@ -92,12 +94,12 @@ class Recording:
         tables = dict(self.timed)
         if "state" in columns:
             if "importance" not in tables or states(tables["importance"]).is_empty():
-                raise InputError(f"{self.title}: cannot tell which app was in the foreground; {_TELLS_STATE}")
+                raise InputError(f"{self.title}: cannot tell which app was in the foreground; {_HOW_TO_RECORD_STATES}")
             importance = clock.on_one_axis(tables["importance"], self.jumps)
             tables["io"] = with_state(tables["io"], importance, lost=self.lost_of("importance"))
         if "uid" in columns:
             if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
-                raise InputError(f"{self.title}: cannot resolve the users of processes; {_TELLS_USERS}")
+                raise InputError(f"{self.title}: cannot resolve the users of processes; {_HOW_TO_RECORD_USERS}")
             tables["io"] = with_uid(tables["io"], clock.on_one_axis(tables["tasks"], self.jumps))
         return tables
 

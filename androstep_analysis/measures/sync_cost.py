@@ -17,7 +17,7 @@ from androstep_analysis.measures.syscalls import FAILED
 from androstep_analysis.measures.tables import Table, lazy, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER
 from androstep_analysis.measures.write_cost import PARTS
-from androstep_analysis.measures.write_shares import Told, shares, told
+from androstep_analysis.measures.write_shares import WriteData, shares, write_data
 
 SYNCS: Final = ("fsync", "fdatasync")
 BY: Final = (*OWNER, *FILE)
@@ -77,7 +77,7 @@ def sync_cost(
     """
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: calls of fsync can be grouped by {', '.join(BY)}")
-    known = told(tables, page_bytes, lost, recorded)
+    known = write_data(tables, page_bytes, lost, recorded)
     calls = known.causes.named(syncs(known, tables), "named_ns")
     of_pieces = ("at", "part_dev", "time", "part")
     rows = pl.concat(shares(known, ())).group_by(of_pieces, maintain_order=True).agg(pl.sum("bytes"))
@@ -137,7 +137,7 @@ def sqlite_cost(
     >>> measures.sqlite_cost(capture.tables).is_empty()  # no system calls were recorded
     True
     """
-    known = told(tables, page_bytes, lost, recorded)
+    known = write_data(tables, page_bytes, lost, recorded)
     made = syncs(known, tables)
     rows = without_log(known, transactions(database_calls(known, made, databases)))
     found = pl.concat([_of_transactions(part, rows) for part in shares(known, ("path", "owner_pid"))])
@@ -170,7 +170,7 @@ def _with_ratio(sums: pl.DataFrame, dimensions: Sequence[str], ratio: str, cover
 # -- calls of fsync ---------------------------------------------------------------------------------------------------
 
 
-def syncs(known: Told, tables: Mapping[str, Table]) -> pl.DataFrame:
+def syncs(known: WriteData, tables: Mapping[str, Table]) -> pl.DataFrame:
     """Return the successful calls of fsync in order of time.
 
     Columns are sync (index), call, ts_ns, end_ns, tid, pid, comm, and dev, ino and named_ns of the file
@@ -195,7 +195,7 @@ def _submitted(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     return found.filter(pl.col("time") <= pl.col("end_ns")).select("row", "sync", "bytes")
 
 
-def _waited_for(known: Told, rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _waited_for(known: WriteData, rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Return the bytes that the filesystem's own threads submit while calls wait: row, sync, bytes.
 
     Calls that wait at the same time get equal shares, in whole bytes.
@@ -243,7 +243,7 @@ def _of_transactions(rows: pl.DataFrame, transactions: pl.DataFrame) -> pl.DataF
     return pl.concat([found, more.filter(pl.col("time") < pl.col("end_ns")).select(found.columns)])
 
 
-def database_calls(known: Told, syncs: pl.DataFrame, given_databases: Collection[str]) -> pl.DataFrame:
+def database_calls(known: WriteData, syncs: pl.DataFrame, given_databases: Collection[str]) -> pl.DataFrame:
     """Return the writes to files of databases and their syncs, in order of time.
 
     Columns are ts_ns, end_ns, database, kind (journal, wal or none: the database itself), is_sync, offset_bytes,
@@ -267,7 +267,7 @@ def database_calls(known: Told, syncs: pl.DataFrame, given_databases: Collection
     return rows.with_columns(kind=kind).sort("ts_ns", maintain_order=True)
 
 
-def without_log(known: Told, transactions: pl.DataFrame) -> pl.DataFrame:
+def without_log(known: WriteData, transactions: pl.DataFrame) -> pl.DataFrame:
     """Return the transactions, with a null log if SQLite may have kept one in a file without a known name.
 
     Writes to the journal of a transaction come after the begin of the previous transaction.

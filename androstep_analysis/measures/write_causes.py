@@ -101,7 +101,7 @@ def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
 class Causes:
     """Processes and files of changes, from tables `tasks` and `files`.
 
-    `writers` (`write_fates.WRITERS`) are the threads that wrote to files, with `OWNER`, `FILE` and is_process.
+    `writers` (`write_outcomes.WRITERS`) are the threads that wrote to files, with `OWNER`, `FILE` and is_process.
     """
 
     def __init__(self, tasks: pl.DataFrame, files: Table, writers: pl.DataFrame) -> None:

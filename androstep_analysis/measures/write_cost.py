@@ -8,15 +8,15 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.common.losses import Losses
-from androstep_analysis.measures import write_fates
+from androstep_analysis.measures import write_outcomes
 from androstep_analysis.measures.measure import of_costs
 from androstep_analysis.measures.tables import Table, is_known, is_named, ordered
 from androstep_analysis.measures.write_causes import FILE, OWNER
-from androstep_analysis.measures.write_shares import Told, shares, told
+from androstep_analysis.measures.write_shares import WriteData, shares, write_data
 
 WRITTEN: Final = ("data", "rewritten", "directory", "journal", "node", "metadata", "unknown")
 """Parts of the bytes of write requests."""
-PARTS: Final = (*WRITTEN, "discard", *(fate for fate in write_fates.FATES if fate != "unknown"))
+PARTS: Final = (*WRITTEN, "discard", *(outcome for outcome in write_outcomes.OUTCOMES if outcome != "unknown"))
 
 BY: Final = ("dev", *OWNER, *FILE)
 """The columns that costs can be grouped by."""
@@ -77,7 +77,7 @@ def write_cost(
     """
     if strange := [name for name in by if name not in BY]:
         raise ValueError(f"{', '.join(strange)}: costs can be grouped by {', '.join(BY)}")
-    known = told(tables, page_bytes, lost, recorded)
+    known = write_data(tables, page_bytes, lost, recorded)
     groups = [*by, "part"]
     cut = shares(known, [name for name in by if name != "dev"])
     cost = _summed((_in_groups(part, groups, pl.col("request_id").n_unique()) for part in cut), groups, "cost")
@@ -90,7 +90,7 @@ def write_cost(
     return ordered(pl.concat([cost, written, ratio.select(cost.columns)]), groups)
 
 
-def _writes(known: Told, by: Sequence[str]) -> pl.DataFrame:
+def _writes(known: WriteData, by: Sequence[str]) -> pl.DataFrame:
     """Return the bytes and writes of each writer of a file by outcome (`part`), and those of direct writes.
 
     Columns are `BY`, part, bytes, writes, and inferred: whether `by` is only inferred.
@@ -100,7 +100,7 @@ def _writes(known: Told, by: Sequence[str]) -> pl.DataFrame:
         dev=pl.coalesce("disk", "dev")
     )
     rows = buffered.unpivot(
-        write_fates.FATES, index=[*BY, "writes"], variable_name="part", value_name="bytes"
+        write_outcomes.OUTCOMES, index=[*BY, "writes"], variable_name="part", value_name="bytes"
     )  # fmt: skip
     has_writers = pl.col("part_dev").is_in(known.causes.writers["dev"].implode())
     direct = known.pieces.filter(has_writers, part="data", owner_via="submitter")

@@ -13,7 +13,7 @@ from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.extents import pagesize
-from androstep_analysis.measures import write_causes, write_fates
+from androstep_analysis.measures import write_causes, write_outcomes
 from androstep_analysis.measures.tables import Table, counted, is_known, is_named, lazy
 from androstep_analysis.measures.write_causes import FILE, OWNER
 
@@ -24,7 +24,7 @@ times files."""
 _OF_PAGES: Final = ("write_begin", "dirty_folio")
 
 
-class Told(NamedTuple):
+class WriteData(NamedTuple):
     """The data on writes: `pieces` (`_pieces`), the processes that changed files, and the inputs."""
 
     pieces: pl.DataFrame
@@ -33,9 +33,9 @@ class Told(NamedTuple):
     lost: Losses
 
 
-def told(
+def write_data(
     tables: Mapping[str, Table], page_bytes: int | None, lost: Losses | None, recorded: Collection[str] | None
-) -> Told:
+) -> WriteData:
     """Return the data on writes from `tables` and the further parameters of `write_cost`."""
 
     def table(name: str) -> pl.LazyFrame:
@@ -48,11 +48,11 @@ def told(
     )
     page_bytes = pagesize.proven(page_bytes, fs_events)
     paged = pagesize.counted(fs_events, page_bytes)
-    writers, repeated = write_fates.follow(paged, writebacks, unplaced, page_bytes=page_bytes, lost=lost)
+    writers, repeated = write_outcomes.follow(paged, writebacks, unplaced, page_bytes=page_bytes, lost=lost)
     pieces = pieces.join(writebacks.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
     reused = tracepoints.without_lives(fs_events, recorded or ())
     pieces = pieces.with_columns(is_of_one_file=~pl.col("part_dev").is_in(reused))
-    return Told(pieces, write_causes.Causes(table("tasks").collect(), files, writers), fs_events, lost)
+    return WriteData(pieces, write_causes.Causes(table("tasks").collect(), files, writers), fs_events, lost)
 
 
 def _pieces(requests: Table, io: Table) -> pl.DataFrame:
@@ -97,7 +97,7 @@ def _pieces(requests: Table, io: Table) -> pl.DataFrame:
 def _writebacks(
     pieces: pl.DataFrame, files: pl.DataFrame, fs_events: pl.LazyFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the writebacks of data, and the times of writes of unknown files, as `write_fates.follow` takes both.
+    """Return the writebacks of data, and the times of writes of unknown files, as `write_outcomes.follow` takes both.
 
     - Data, with `at`, is identified by file, else by sector (inode -1). The sector is used for inferred pieces, and for
       pieces of a file that no longer has the inode number at that time.
@@ -127,7 +127,7 @@ def _writebacks(
     return data, pl.concat([unplaced, everywhere]).sort("ts_ns")
 
 
-def shares(known: Told, by: Sequence[str]) -> Iterator[pl.DataFrame]:
+def shares(known: WriteData, by: Sequence[str]) -> Iterator[pl.DataFrame]:
     """Yield the shares of the pieces.
 
     Columns are request_id, dev, part_dev, at, time, part, bytes, those of `OWNER` and `FILE` in `by`, and inferred:
@@ -196,7 +196,7 @@ Together = tuple[pl.DataFrame, pl.DataFrame]
 """Pieces with the periods (first, last) whose changes they carry, and the changes (dev, period, weight, …)."""
 
 
-def _of_transactions(known: Told) -> list[Together]:
+def _of_transactions(known: WriteData) -> list[Together]:
     """Return the blocks of ext4's journal, and the metadata of transactions that is written in place."""
     committed = write_causes.commits(known.fs_events)
     changes = write_causes.handle_changes(known.fs_events).join(
@@ -227,7 +227,7 @@ def _since_before(pieces: pl.DataFrame) -> pl.DataFrame:
     return pieces.drop("bytes").join(cut, on="at", maintain_order="left").select(*pieces.columns, "before_ns")
 
 
-def _freed(known: Told) -> Together:
+def _freed(known: WriteData) -> Together:
     """Return the discards that ext4 issues after the commit of a transaction, and the blocks that were freed in it."""
     committed = write_causes.commits(known.fs_events).sort("start_ns").select("dev", "start_ns", "period")
     changes = write_causes.frees(known.fs_events).sort("ts_ns").join_asof(
@@ -244,7 +244,7 @@ def _freed(known: Told) -> Together:
     return discards.with_columns(last="first"), changes.drop("start_ns")
 
 
-def _of_checkpoints(known: Told) -> Together:
+def _of_checkpoints(known: WriteData) -> Together:
     """Return what F2FS writes in checkpoints. Node blocks that a process writes by fsync are not included.
 
     Not all changes before the first checkpoint of the recording, period 0, are known.

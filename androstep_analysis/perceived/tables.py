@@ -168,7 +168,7 @@ STEPS: Final = Kind(
     facts={"workload": "workload"},
     sniff=_sniff_steps,
     read_file=read_steps,
-    told=_steps_summary,
+    summary=_steps_summary,
 )
 GUI: Final = Kind(
     role="gui",
@@ -179,5 +179,5 @@ GUI: Final = Kind(
     facts={},
     sniff=_sniff_gui,
     read_file=read_gui,
-    told=_gui_summary,
+    summary=_gui_summary,
 )

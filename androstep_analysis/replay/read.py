@@ -114,5 +114,5 @@ KIND = Kind(
     facts={"fs_type": "fs_type"},
     sniff=sniff,
     read_file=read_file,
-    told=_runs_summary,
+    summary=_runs_summary,
 )

@@ -107,7 +107,7 @@ def log_structured(
     parts = [
         Part("removed", "read or written where the host says", moved.filter(data)),
         Part("removed", "discarded: the layer forgets the pages", discards),
-        *(Part("added", change, done.filter(pl.col("kind") == kind)) for kind, change in _TOLD.items()),
+        *(Part("added", change, done.filter(pl.col("kind") == kind)) for kind, change in _CHANGES.items()),
         Part(
             "unknown", "read and never written: the layer has nothing there", done.filter(pl.col("kind") == "unmapped")
         ),
@@ -115,7 +115,7 @@ def log_structured(
     return changed(before, pl.concat([rest, after]), parts)
 
 
-_TOLD: Final = {
+_CHANGES: Final = {
     "host": "read or written where the layer says",
     "partial": "read to write a page in part",
     "cleaning": "read and written to clean segments",

@@ -159,11 +159,11 @@ def test_of_a_device_that_is_only_read_the_files_are_facts(
     assert set(read(capture.create([raw], tmp_path / "untraced"))["map_source"]) == {"inferred"}
 
 
-def _derived_without_events(recorded: Staging, witnesses: derivation.Witnesses, spool: Spool) -> Any:
+def _derived_without_events(recorded: Staging, evidence: derivation.Evidence, spool: Spool) -> Any:
     """Derive tables without filesystem events. The kernel cannot be made to emit none, because memory is shared."""
     is_own = pl.col("event").cast(pl.String).str.starts_with("ext4_")
     silent = recorded.with_tables(fs_events=recorded.fs_events.filter(~is_own))
-    return derivation.derive(silent, witnesses, spool)
+    return derivation.derive(silent, evidence, spool)
 
 
 @pytest.mark.parametrize("options", [[], ["-zlz4hc"], ["-zlz4hc", "-C65536"]], ids=["plain", "4 KiB", "64 KiB"])

@@ -15,7 +15,7 @@ from support import corpus, truth
 
 from androstep_analysis import ingest, units
 from androstep_analysis.capture import Capture, tool_results
-from androstep_analysis.capture.derivation import Image, Witnesses, derive
+from androstep_analysis.capture.derivation import Evidence, Image, derive
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.manifest import Manifest
 from androstep_analysis.ingest.spool import Spool
@@ -100,7 +100,7 @@ def with_images(name: str, directory: Path) -> dict[str, Path]:
 def judge(case: Case, directory: Path) -> Verdict:
     """Return the package's verdict about the case."""
     paths = case.files or _written(case.parts or (case.trace,), directory)
-    witnesses = Witnesses(
+    evidence = Evidence(
         image_before=None if case.before is None else Image(case.before, case.device),
         image_after=None if case.after is None else Image(case.after, case.device),
         devices=[dict(row) for row in case.devices],
@@ -110,7 +110,7 @@ def judge(case: Case, directory: Path) -> Verdict:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            tables, about = derive(ingest.read(*paths, spool=spool), witnesses, spool)
+            tables, about = derive(ingest.read(*paths, spool=spool), evidence, spool)
         except InputError as error:
             return Verdict({}, (str(error),), is_refused=True)
         capture = Capture("spoilt", Manifest(sources=()), tables, about | dict.fromkeys(tool_results.KINDS))

@@ -142,10 +142,12 @@ def of_perfetto(data: bytes) -> tuple[pl.DataFrame, dict[str, int]]:
 
 
 UPDATES = st.tuples(st.integers(1, 99), st.text("ab =", max_size=8), st.integers(-1000, 1000), st.none())
-BIRTHS = st.tuples(st.integers(1, 99), st.text("ab =", max_size=8), st.integers(-1000, 1000), st.integers(0, 1 << 40))
+CREATIONS = st.tuples(
+    st.integers(1, 99), st.text("ab =", max_size=8), st.integers(-1000, 1000), st.integers(0, 1 << 40)
+)
 
 
-@given(st.lists(UPDATES | BIRTHS, max_size=12))
+@given(st.lists(UPDATES | CREATIONS, max_size=12))
 def test_perfetto_tells_the_same_as_was_written(rows: list[tuple[int, str, int, int | None]]) -> None:
     events: list[dict[str, Any]] = []
     for at, (task, comm, score, flags) in enumerate(rows):

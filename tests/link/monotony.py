@@ -20,7 +20,7 @@ from support import corpus, truth
 import androstep_analysis as androstep
 from androstep_analysis import ingest
 from androstep_analysis.capture import sources, tables
-from androstep_analysis.capture.derivation import Witnesses, derive
+from androstep_analysis.capture.derivation import Evidence, derive
 from androstep_analysis.common.manifest import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -47,7 +47,7 @@ class Recording:
     """A recording with its evidence, and its truth if known."""
 
     staging: Staging
-    witnesses: Witnesses
+    evidence: Evidence
     fs_type: str
     truth: pl.DataFrame | None = None
 
@@ -68,7 +68,7 @@ class Recording:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            derived = derive(staging, self.witnesses, Spool())[0]
+            derived = derive(staging, self.evidence, Spool())[0]
             return {name: derived[name].collect() for name in ("io", "files", *names)}
 
 
@@ -79,13 +79,13 @@ def recording(name: str) -> Recording:
         directory = corpus.path(name)
         mounts = [{"dev": "7:0" if "host" in name else "254:0", "path": truth.MOUNTS["host" in name]}]
         return Recording(
-            truth.staging(directory), Witnesses(mounts=mounts), directory.name.split("_")[0], truth.writes(directory)
+            truth.staging(directory), Evidence(mounts=mounts), directory.name.split("_")[0], truth.writes(directory)
         )
     path = DEMO if name == "demo" else corpus.path(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path.is_file():
-            return Recording(ingest.read(path), Witnesses(), "ext4")
+            return Recording(ingest.read(path), Evidence(), "ext4")
         described = (
             androstep.open(path).manifest if name == "demo" else sources.manifest_of([path], sources.Description())
         )
@@ -96,7 +96,7 @@ def recording(name: str) -> Recording:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         staging = tables.staging_of(described, find, {}, Spool())
-        return Recording(staging, tables.witnesses_of(described, find), "ext4")
+        return Recording(staging, tables.evidence_of(described, find), "ext4")
 
 
 def pairs(of: Recording, seed: int) -> Iterator[tuple[list[str], list[str]]]:

@@ -94,7 +94,7 @@ def recording() -> dict[str, pl.DataFrame]:
 
 def test_writers_and_syncs_are_of_the_file_that_had_the_number_then() -> None:
     tables = recording()
-    known = write_shares.told(tables, 4096, None, None)
+    known = write_shares.write_data(tables, 4096, None, None)
     wrote = known.causes.writers.group_by("path").agg(pl.sum("kept") + pl.sum("dropped") + pl.sum("unknown"))
     assert dict(wrote.rows()) == {"/x.db-journal": 12288, "/pic.jpg": 8192}
     calls = known.causes.named(syncs(known, tables), "named_ns")
@@ -105,6 +105,6 @@ def test_a_sync_is_of_the_file_that_was_written_not_of_the_one_that_has_its_numb
     tables = recording()
     late = tables["syscalls"].tail(1).with_columns(ts_ns=pl.lit(4_005, pl.Int64))
     tables["syscalls"] = pl.concat([tables["syscalls"], late])
-    known = write_shares.told(tables, 4096, None, None)
+    known = write_shares.write_data(tables, 4096, None, None)
     calls = known.causes.named(syncs(known, tables), "named_ns")
     assert calls["path"].to_list() == ["/x.db-journal"] * 4

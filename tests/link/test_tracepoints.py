@@ -248,9 +248,9 @@ def numbers(rows, recorded):
         return any(row["dev"] == dev and (row["event"] in kinds or row["event"][:5] in filesystems) for row in rows)
 
     devices = {row["dev"] for row in rows}
-    has_births = {dev: tells(dev, ("ext4_allocate_inode", "f2fs_new_inode")) for dev in devices}
+    has_creations = {dev: tells(dev, ("ext4_allocate_inode", "f2fs_new_inode")) for dev in devices}
     ends = ("ext4_free_inode", "ext4_evict_inode", "f2fs_evict_inode")
-    has_neither = {dev: not has_births[dev] and not tells(dev, ends) for dev in devices}
+    has_neither = {dev: not has_creations[dev] and not tells(dev, ends) for dev in devices}
     own = {row["dev"] for row in rows if row["event"].startswith(("ext4_", "f2fs_"))}
     count, is_over = dict.fromkeys(((row["dev"], row["ino"]) for row in rows), 0), set()
     told = []
@@ -258,7 +258,7 @@ def numbers(rows, recorded):
         inode = row["dev"], row["ino"]
         later = (other["event"] for other in rows[at + 1 :] if (other["dev"], other["ino"]) == inode and is_end(other))
         is_freed_later = row["event"] != "ext4_free_inode" and next(later, None) == "ext4_free_inode"
-        if has_births[row["dev"]]:
+        if has_creations[row["dev"]]:
             count[inode] += is_birth(row)
         elif is_end(row) and not is_freed_later:
             is_over.add(inode)
@@ -514,7 +514,7 @@ def wrote(ino, block, tid, blocks=1):
 
 EVENTS = frozenset({
     *tracepoints.WRITES, *tracepoints.DIRTIED, *tracepoints.STORES, *tracepoints.DIRECT, *tracepoints.INVALIDATED,
-    tracepoints.CACHED, *tracepoints.BIRTHS, *tracepoints.EVICTIONS,
+    tracepoints.CACHED, *tracepoints.CREATIONS, *tracepoints.EVICTIONS,
 })  # fmt: skip
 """The events that a recorder enables on a kernel with all events about owners."""
 

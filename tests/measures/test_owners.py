@@ -52,8 +52,8 @@ def expected(told: Told, pid: int | None, at: int | None, lost: list[tuple[int |
     for first, last in lost:
         if (last is None or since <= last) and (first is None or at is None or at >= first):
             return None
-    births = [n for n, row in enumerate(before) if row[1] == BIRTH]
-    life = before[births[-1] if births else 0 :]
+    creations = [n for n, row in enumerate(before) if row[1] == BIRTH]
+    life = before[creations[-1] if creations else 0 :]
     was_set = any(event == UPDATE or (event == READING and score != 0) for _, event, _, score in life)
     if event == BIRTH or not (was_set or (android and event == READING)):
         return None

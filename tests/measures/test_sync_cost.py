@@ -72,7 +72,7 @@ def by_oracle(tables: dict[str, pl.DataFrame], calls: list[Row]) -> Counter[tupl
 def test_calls_cost_what_the_oracle_says() -> None:
     for seed in range(20):
         tables, calls = with_syncs(seed)
-        result = measures.sync_cost(tables, by=("owner_pid",), page_bytes=PAGE, recorded=tracepoints.BIRTHS)
+        result = measures.sync_cost(tables, by=("owner_pid",), page_bytes=PAGE, recorded=tracepoints.CREATIONS)
         result = result.filter(metric="cost")
         found = Counter({row[:3]: int(row[3]) for row in result.select("call", "owner_pid", "part", "value").rows()})
         expected = by_oracle(tables, calls)

@@ -42,7 +42,9 @@ def test_costs_are_those_of_the_oracle(rows: int | None) -> None:
     for seed in range(20 if rows is None else 5):
         tables = recording(seed)
         with read_in_parts(rows):
-            found = measures.write_cost(tables, by=("owner_pid", "ino"), page_bytes=PAGE, recorded=tracepoints.BIRTHS)
+            found = measures.write_cost(
+                tables, by=("owner_pid", "ino"), page_bytes=PAGE, recorded=tracepoints.CREATIONS
+            )
         expected = oracle.cost(*(tables[name].rows(named=True) for name in ("requests", "io", "fs_events")))
         assert costs(found) == expected, seed
 
@@ -52,7 +54,7 @@ def test_every_rule_is_met() -> None:
     shared: Counter[Any] = Counter()
     for seed in range(20):
         tables = recording(seed)
-        known = write_shares.told(tables, PAGE, None, None)
+        known = write_shares.write_data(tables, PAGE, None, None)
         found = pl.concat(write_shares.shares(known, ("owner_pid", "ino")))
         several = found.filter(pl.len().over("at", "part") > 1, pl.col("owner_pid").is_not_null())
         shared.update(several.join(known.pieces.select("at", "part_dev"), on="at").select("part", "part_dev").rows())
@@ -169,7 +171,7 @@ def test_foreign_recordings(name: str) -> None:
     events."""
     found = androstep.open(corpus.path(name))
     holds(found.tables)
-    told = measures.write_cost(found.tables)
+    write_data = measures.write_cost(found.tables)
     has_writes = bool(sum(count for event, count in found.events.items() if event.endswith("write_begin")))
-    assert has_writes == (not told.filter(metric="written").is_empty())
-    assert has_writes == (not told.filter(metric="cost_per_byte").is_empty())
+    assert has_writes == (not write_data.filter(metric="written").is_empty())
+    assert has_writes == (not write_data.filter(metric="cost_per_byte").is_empty())

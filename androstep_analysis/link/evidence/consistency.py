@@ -9,7 +9,7 @@ the trace itself states, kind by kind of evidence, and agreements and contradict
 - `age`: what shows that an image is of the recorded filesystem, and of another time: it was taken while the recording
   ran, or lacks files and is older than the recording. Such an image proves nothing, and is not refused for what it has
   of another time.
-- `births`: files that were created in the trace and are not deleted there, with their time of creation.
+- `creations`: files that were created in the trace and are not deleted there, with their time of creation.
 - `clock`: such files and transactions with times that fit only if the clock was set meanwhile, by less than
   `CLOCK_NS`, and nothing tells whether it was. They prove nothing and refuse nothing.
 - `numbers`: numbers of such files, which no file of an image before has.

@@ -32,7 +32,7 @@ _BY_KERNEL = ("path", "lookup")
 """Kinds of statement that are the kernel's own word."""
 _DENTRY = ("name_found", "name_moved")
 _OF_NAMES = (
-    *(*tracepoints.PATHS, *_DENTRY, *tracepoints.NAMED_IO, *tracepoints.BIRTHS, "bio_page"),
+    *(*tracepoints.PATHS, *_DENTRY, *tracepoints.NAMED_IO, *tracepoints.CREATIONS, "bio_page"),
     *("ext4_unlink_enter", "f2fs_lookup_end", "f2fs_unlink_enter", "f2fs_evict_inode"),
 )
 _TOLD = (
@@ -188,7 +188,7 @@ def _made(events: pl.DataFrame) -> pl.DataFrame:
     """F2FS's inodes that begin in the thread that has just looked for a name and not found it."""
     looks = events.filter(pl.col("event") == "f2fs_lookup_end")
     looks = looks.select("tid", "dev", "ts_ns", "parent", "name", "error", "order", at="order")
-    made = _following(events, looks, (pl.col("event") == "f2fs_new_inode") & tracepoints.births(), ["tid", "dev"])
+    made = _following(events, looks, (pl.col("event") == "f2fs_new_inode") & tracepoints.creations(), ["tid", "dev"])
     made = made.filter(pl.col("error_before") != 0)
     return made.select(*_KEY, "ts_ns", "ts_ns_before", parent="parent_before", name="name_before", kind=pl.lit("made"))
 
@@ -204,8 +204,10 @@ def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: lis
 def without_births(events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose filesystem has events of its own, but none that tells which inodes are new."""
     devices = tracepoints.with_kinds(events, {}).filter("has_events").group_by("dev")
-    has_births = pl.col("event").is_in(tracepoints.BIRTHS) | tracepoints.is_recorded(tracepoints.BIRTHS, recorded)
-    without = devices.agg(has_births=has_births.any()).filter(~pl.col("has_births"))
+    has_creations = pl.col("event").is_in(tracepoints.CREATIONS) | tracepoints.is_recorded(
+        tracepoints.CREATIONS, recorded
+    )
+    without = devices.agg(has_creations=has_creations.any()).filter(~pl.col("has_creations"))
     return without.collect()["dev"].drop_nulls().to_list()
 
 
@@ -213,7 +215,7 @@ def _by_thread(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFram
     """What follows from a path given to the kernel and what the filesystem does next in the same thread."""
     befores = program_paths.select("tid", "ts_ns", "event", "stated_path", "name", order="order", at="order")
     is_file = (pl.col("mode").fill_null(0o100000) & 0o170000) == 0o100000
-    made = _following(events, befores, tracepoints.births() & is_file, ["tid"]).filter(
+    made = _following(events, befores, tracepoints.creations() & is_file, ["tid"]).filter(
         pl.col("event_before") == "name_open"
     )
     gone = _following(events, befores, pl.col("event") == "ext4_unlink_enter", ["tid"]).filter(

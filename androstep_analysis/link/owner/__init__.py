@@ -331,8 +331,8 @@ def _not_written_for_others(pieces: pl.DataFrame, is_observed: pl.Expr, is_decid
 def _forgetful(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
     """The devices whose trace tells when an inode's pages are new; without own events numbers are not reused."""
     has_events = tracepoints.is_own().any()
-    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
-    begins = (begins | tracepoints.is_recorded([*tracepoints.BIRTHS, *tracepoints.EVICTIONS], recorded)).any()
+    begins = tracepoints.creations() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    begins = (begins | tracepoints.is_recorded([*tracepoints.CREATIONS, *tracepoints.EVICTIONS], recorded)).any()
     by_device = fs_events.drop_nulls("dev").group_by("dev").agg(forgets=begins | ~has_events)
     return by_device.filter("forgets").collect()["dev"].to_list()
 

@@ -102,7 +102,7 @@ def _library() -> ctypes.CDLL:
 
 def begins() -> pl.Expr:
     """Whether an inode's pages are new from an event on: one that is evicted leaves none behind."""
-    return tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    return tracepoints.creations() | pl.col("event").is_in(tracepoints.EVICTIONS)
 
 
 class Turns:

@@ -1,5 +1,5 @@
 // Outcomes of the bytes written to files. Simulates a page cache of dirty bytes and their last writers
-// (measures/write_fates.py, which mirrors these structures).
+// (measures/write_outcomes.py, which mirrors these structures).
 
 #include <string.h>
 

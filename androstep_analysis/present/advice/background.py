@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.measures.owners import as_told, states
+from androstep_analysis.measures.owners import states, with_latest
 from androstep_analysis.present.advice.evidence import Evidence, owners, span
 from androstep_analysis.present.advice.findings import findings
 
@@ -26,7 +26,7 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     is_data = pl.col("block_type").cast(pl.String).is_in(["data", "unknown"]) & (pl.col("owner_via") != "handle")
     of_apps = pl.col("owner_pid").is_in(since["owner_pid"].implode())
     written = _written(evidence, evidence.pieces("write").filter(is_data, of_apps, pl.col("bytes") > 0).collect())
-    with_state = as_told(
+    with_state = with_latest(
         written.lazy(), since, "background_ns", ["owner_pid"], evidence.lost_states, pl.col("written_ns")
     )
     in_background = (
@@ -51,18 +51,18 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 
 
 def _since(evidence: Evidence) -> pl.DataFrame:
-    """Return since when each process is in the background (background_ns, null in the foreground), from told_ns on."""
+    """Return since when each process is in the background (background_ns, null in the foreground), from since_ns on."""
     run = pl.col("state").rle_id().over("pid")
     changes = states(evidence.tables["importance"]).with_columns(run=run)
     begin = pl.when(pl.col("state") == "background").then(pl.col("ts_ns").first().over("pid", "run"))
-    return changes.select(owner_pid="pid", told_ns="ts_ns", background_ns=begin)
+    return changes.select(owner_pid="pid", since_ns="ts_ns", background_ns=begin)
 
 
 def _written(evidence: Evidence, pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the pieces with written_ns: when their owner wrote the data, if known."""
     events = evidence.tables["fs_events"].filter(pl.col("event").is_in(tracepoints.WRITES), pl.col("ino").is_not_null())
     made = events.select("ts_ns", "tid", "pid", "comm", "dev", "ino").collect()
-    wrote = evidence.told.causes.named(made).drop_nulls("owner_pid").sort("ts_ns")
+    wrote = evidence.write_data.causes.named(made).drop_nulls("owner_pid").sort("ts_ns")
     last = pieces.drop_nulls("time").sort("time").join_asof(
         wrote.select(*_WRITER, part_dev="dev", last_ns="ts_ns"),
         left_on="time", right_on="last_ns", by=[*_WRITER, "part_dev"], check_sortedness=False,

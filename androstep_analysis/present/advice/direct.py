@@ -20,7 +20,7 @@ def direct(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     made = events.filter(off).drop_nulls("ino").select(
         *("ts_ns", "tid", "pid", "comm", "dev", "ino", "nr_bytes")
     ).collect()  # fmt: skip
-    calls = evidence.told.causes.named(made)
+    calls = evidence.write_data.causes.named(made)
     rows = calls.group_by("owner_pid", "owner_comm", "path").agg(
         package=pl.col("owner_package").first(),
         begin_ns=pl.col("ts_ns").min(),

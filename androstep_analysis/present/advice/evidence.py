@@ -11,7 +11,7 @@ from androstep_analysis import measures
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures import write_shares
 from androstep_analysis.measures.sync_cost import syncs
-from androstep_analysis.measures.write_shares import Told
+from androstep_analysis.measures.write_shares import WriteData
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -31,19 +31,19 @@ class Evidence:
         self.tables = {**capture.tables, "io": io}
 
     @cached_property
-    def told(self) -> Told:
+    def write_data(self) -> WriteData:
         """Return the writes of processes to files (`measures.write_cost`)."""
-        return write_shares.told(self.tables, self.page_bytes, self.lost, self.recorded)
+        return write_shares.write_data(self.tables, self.page_bytes, self.lost, self.recorded)
 
     @cached_property
     def calls(self) -> pl.DataFrame:
         """Return the successful fsync calls (`measures.sync_cost.syncs`)."""
-        return syncs(self.told, self.tables)
+        return syncs(self.write_data, self.tables)
 
     @cached_property
     def syncs(self) -> pl.DataFrame:
         """Return the successful fsync calls with process (owner_comm, …) and file (path, …)."""
-        return self.told.causes.named(self.calls, "named_ns").sort("ts_ns")
+        return self.write_data.causes.named(self.calls, "named_ns").sort("ts_ns")
 
     @cached_property
     def write_cost(self) -> pl.DataFrame:

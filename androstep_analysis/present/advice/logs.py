@@ -23,7 +23,7 @@ def logs(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     )
     made = events.drop_nulls("ino").select("ts_ns", "tid", "pid", "comm", "dev", "ino", "offset_bytes", "nr_bytes")
     is_log = (pl.col("file_type") == "log") | pl.col("path").str.contains(_SUFFIX)
-    calls = evidence.told.causes.named(made.collect()).filter(is_log).sort("ts_ns")
+    calls = evidence.write_data.causes.named(made.collect()).filter(is_log).sort("ts_ns")
     end = (pl.col("offset_bytes") + pl.col("nr_bytes")).shift().over(inodes.FILE)
     appended = calls.filter((pl.col("offset_bytes") == end).fill_null(True))
     rows = appended.group_by("path").agg(

@@ -20,7 +20,7 @@ def _database() -> pl.Expr:
 
 def rollback(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Find databases whose transactions use a rollback journal and sync more than once."""
-    done = transactions(database_calls(evidence.told, evidence.calls, ()))
+    done = transactions(database_calls(evidence.write_data, evidence.calls, ()))
     many = done.filter(pl.col("log") == "journal").group_by("database", maintain_order=True).agg(
         begin_ns=pl.col("begin_ns").min(), end_ns=pl.col("end_ns").max(), times=pl.len(), syncs=pl.col("syncs").sum()
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from androstep_analysis import bench
-from androstep_analysis.bench.measures import telling
+from androstep_analysis.bench.measures import distinguishing
 from androstep_analysis.common import quantities
 from androstep_analysis.present import waits
 from androstep_analysis.present.headline.words import (
@@ -47,8 +47,8 @@ def of_bench(capture: Capture) -> Headline:
     """Return the headline of a benchmark: rates of the configurations, and how reliable they are."""
     summary = bench.summarise(capture.bench)
     dims = summary.columns[1 : summary.columns.index("value")]
-    varying = telling(summary, dims)
-    of_test = {str(test): telling(rows, dims) for (test,), rows in summary.group_by("test")}
+    varying = distinguishing(summary, dims)
+    of_test = {str(test): distinguishing(rows, dims) for (test,), rows in summary.group_by("test")}
     rows = summary.filter(pl.col("metric").is_in(_RATES)).sort("value", descending=True).to_dicts()
     configurations = summary.filter(metric="invalid_runs")
     if configurations.height == 1:

@@ -18,7 +18,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.capture import tables as capture_tables
-from androstep_analysis.capture.derivation import Witnesses, derive
+from androstep_analysis.capture.derivation import Evidence, derive
 from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.common.manifest import Source
 from androstep_analysis.fs import tracepoints
@@ -103,7 +103,7 @@ class History:
             spool = Spool(self._place)
             self._staging = capture_tables.staging_of(described, capture_tables.in_place, {}, spool)
             threads = self._directory / "tasks.rec"
-            witnesses = Witnesses(
+            evidence = Evidence(
                 listing_before=self._listed,
                 listing_after=record.read(threads) if threads.exists() else None,
                 names=self._names(),
@@ -112,10 +112,10 @@ class History:
                 mounts=described.mounts,
             )
             try:
-                self._tables, _ = derive(self._staging, witnesses, spool)
+                self._tables, _ = derive(self._staging, evidence, spool)
             except InputError:  # the events contradict the listing; trust the events
                 self._listed = None
-                self._tables, _ = derive(self._staging, replace(witnesses, listing_before=None), spool)
+                self._tables, _ = derive(self._staging, replace(evidence, listing_before=None), spool)
         return self._tables
 
     def _names(self) -> Records | None:
@@ -152,7 +152,7 @@ def _still_named(listed: Records, events: pl.LazyFrame, watched: set[int], *, wa
     """
     event, inode = pl.col("event"), ["dev", "ino"]
     is_kept = event.is_in(tracepoints.EVICTIONS) & (pl.col("nlink") > 0)
-    renews = event.is_in((*tracepoints.BIRTHS, *tracepoints.DELETIONS, *tracepoints.UNLINKS)) & ~is_kept
+    renews = event.is_in((*tracepoints.CREATIONS, *tracepoints.DELETIONS, *tracepoints.UNLINKS)) & ~is_kept
     renewed = events.filter(pl.col("ino").is_not_null(), renews).select(inode).unique().collect()
     own = listed.tables["filesystem"].filter(
         pl.col("fs_type").is_in(tracepoints.FILESYSTEMS), pl.col("dev").is_in(list(watched))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from androstep_analysis import bench, compare
-from androstep_analysis.bench.measures import dimensions, telling
+from androstep_analysis.bench.measures import dimensions, distinguishing
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.compare import words
@@ -100,7 +100,7 @@ def outcome(result: Result) -> Element:
     """Return the settings of a result, and the medians of every configuration."""
     tables = result.capture.bench
     runs = tables["bench_runs"]
-    dims = telling(runs, dimensions(runs))
+    dims = distinguishing(runs, dimensions(runs))
     beside = {tuple(row[name] for name in dims): row for row in _beside(tables, dims).iter_rows(named=True)}
     metrics: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in bench.summarise(tables, by=dims).iter_rows(named=True):
@@ -186,7 +186,7 @@ def compared(results: Sequence[Result], beside: Sequence[Recording] = ()) -> Com
     dims = dimensions_of(measured)
     asked = measured.filter(pl.col("capture_id").is_in(own)).select("metric", *dims).unique()
     measured = measured.join(asked, on=["metric", *dims], how="semi", nulls_equal=True)
-    measured = measured.drop(set(dims) - set(telling(measured, dims)))
+    measured = measured.drop(set(dims) - set(distinguishing(measured, dims)))
     by = ["capture"]
     parts = [Measured(one.title, one.facts, measured) for one in (*recordings, *beside)]
     return Compared("bench", by, parts, measured, compare.ranking(measured, by=by), compare.compare(measured, by=by))

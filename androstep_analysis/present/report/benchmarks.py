@@ -10,7 +10,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from androstep_analysis import bench
-from androstep_analysis.bench.measures import dimensions, telling
+from androstep_analysis.bench.measures import dimensions, distinguishing
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import plot
@@ -227,7 +227,7 @@ def _seconds(runs: pl.DataFrame) -> float:
 
 
 def _varying(runs: pl.DataFrame) -> list[str]:
-    return telling(runs, dimensions(runs))
+    return distinguishing(runs, dimensions(runs))
 
 
 def _title(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from androstep_analysis import bench, measures
-from androstep_analysis.bench.measures import UNITS, telling
+from androstep_analysis.bench.measures import UNITS, distinguishing
 from androstep_analysis.capture import Capture, population
 from androstep_analysis.common import losses, quantities
 from androstep_analysis.common.markup import visible
@@ -91,7 +91,7 @@ def _bench(tables: Mapping[str, pl.DataFrame]) -> str:
     """Return the medians of every configuration with intervals, and the reasons for invalid repetitions."""
     summary = bench.summarise(tables)
     dims = summary.columns[1 : summary.columns.index("value")]
-    varying = {test: telling(rows, dims) for (test,), rows in summary.group_by("test")}
+    varying = {test: distinguishing(rows, dims) for (test,), rows in summary.group_by("test")}
     found = {(row["metric"], *(row[name] for name in dims)): row for row in summary.iter_rows(named=True)}
     rows = []
     for row in summary.filter(metric="invalid_runs").iter_rows(named=True):
@@ -274,7 +274,7 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
     dims = result.columns[1 : result.columns.index("value")]
     is_alone = pl.col("verdict").cast(pl.String).str.starts_with("only in")
     both = result.filter(~is_alone)
-    varying = {test: telling(rows, dims) for (test,), rows in both.group_by("test")}
+    varying = {test: distinguishing(rows, dims) for (test,), rows in both.group_by("test")}
     repetitions = both.select("n_first", "n_second").unique().rows()
     is_alike = len(repetitions) == 1
     parts = [

@@ -160,10 +160,10 @@ class Rules:
             is_placed = piece["ino"] is not None and piece["file_offset_bytes"] is not None
             file = (piece["part_dev"], piece["ino"]) if is_placed else (piece["dev"], -1)
             begin = piece["file_offset_bytes"] if is_placed else piece["sector"] * SECTOR
-            births = [
+            creations = [
                 row for row in self.events if row["event"] == "f2fs_new_inode" and (row["dev"], row["ino"]) == file
             ]
-            life = (*file, sum(row["ts_ns"] <= piece["time"] for row in births))
+            life = (*file, sum(row["ts_ns"] <= piece["time"] for row in creations))
             places = set(range(begin, begin + piece["bytes"]))
             again = len(self.out[life] & places)
             self.out[life] |= places

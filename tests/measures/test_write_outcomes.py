@@ -13,7 +13,7 @@ from support.in_parts import read_in_parts
 from androstep_analysis import schema
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.common.losses import Losses
-from androstep_analysis.measures import write_fates
+from androstep_analysis.measures import write_outcomes
 
 PAGE = 4096
 FILE_BYTES = 3 * PAGE
@@ -156,10 +156,10 @@ def test_fates_are_those_of_the_oracle(rows: int | None) -> None:
     for seed in range(40 if rows is None else 10):
         events, outs, unplaced, lost = recording(seed)
         with read_in_parts(rows):
-            writers, repeated = write_fates.follow(events.lazy(), outs, unplaced, page_bytes=PAGE, lost=lost)
+            writers, repeated = write_outcomes.follow(events.lazy(), outs, unplaced, page_bytes=PAGE, lost=lost)
         found, was_out = by_oracle(events, outs, unplaced, lost)
         assert repeated.to_list() == was_out, seed
-        names = ("writes", *write_fates.FATES)
+        names = ("writes", *write_outcomes.OUTCOMES)
         told = {row[:4]: dict(zip(names, row[4:], strict=True)) for row in
                 writers.select("dev", "ino", "life", "tid", *names).iter_rows()}  # fmt: skip
         assert told == {key: {name: counts[name] for name in names} for key, counts in found.items()}, seed
@@ -175,8 +175,11 @@ def test_a_thread_with_the_number_of_one_that_ended_is_another_writer() -> None:
     events = pl.DataFrame(rows, schema_overrides={name: columns[name] for name in rows[0]}).lazy()
     outs, unplaced = (part.clear() for part in recording(0)[1:3])
     full = pl.concat([schema.empty("fs_events").lazy(), events], how="diagonal")
-    writers, _ = write_fates.follow(full, outs, unplaced, page_bytes=4096, lost=Losses())
-    assert dict(writers.select("comm", pl.sum_horizontal(write_fates.FATES)).rows()) == {"first": 100, "second": 200}
+    writers, _ = write_outcomes.follow(full, outs, unplaced, page_bytes=4096, lost=Losses())
+    assert dict(writers.select("comm", pl.sum_horizontal(write_outcomes.OUTCOMES)).rows()) == {
+        "first": 100,
+        "second": 200,
+    }
 
 
 def test_hostile_places_are_left_out() -> None:
@@ -185,4 +188,4 @@ def test_hostile_places_are_left_out() -> None:
     places = [(-1, 1), (0, 1 << 40), ((1 << 62), 100), (5, -5), (None, 1)]
     rows = [dict.fromkeys(types) | huge | {"ts_ns": 0, "offset_bytes": at, "nr_bytes": n} for at, n in places]
     nothing = (part.clear() for part in recording(0)[1:3])
-    assert write_fates.follow(pl.LazyFrame(rows, types), *nothing, page_bytes=PAGE, lost=Losses())[0].is_empty()
+    assert write_outcomes.follow(pl.LazyFrame(rows, types), *nothing, page_bytes=PAGE, lost=Losses())[0].is_empty()

@@ -19,7 +19,7 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.measures.parts import in_step
 
-FATES: Final = ("out", "overwritten", "dropped", "kept", "unknown")
+OUTCOMES: Final = ("out", "overwritten", "dropped", "kept", "unknown")
 """Outcomes, in the order of ``enum fate``."""
 
 _WRITE, _OUT, _DROP, _END, _LOST, _UNPLACED = range(6)
@@ -46,7 +46,7 @@ _ROW: Final = {
 
 _WRITER: Final = np.dtype(
     [
-        *((name, np.int64) for name in ("ts_ns", "ino", "life", "writes", *FATES)),
+        *((name, np.int64) for name in ("ts_ns", "ino", "life", "writes", *OUTCOMES)),
         *(("dev", np.uint32), ("tid", np.int32), ("pid", np.int32), ("comm", np.uint32)),
     ]
 )
@@ -61,7 +61,7 @@ WRITERS: Final = {
     "pid": pl.Int32,
     "comm": pl.String,
     "writes": pl.Int64,
-    **dict.fromkeys(FATES, pl.Int64),
+    **dict.fromkeys(OUTCOMES, pl.Int64),
 }
 """Columns of the first table of `follow`."""
 
@@ -95,7 +95,7 @@ def follow(
     `writebacks` (ts_ns, dev, ino, begin, end) are of file data, in order of time. A file is identified by device
     and inode. `unplaced` (ts_ns, dev) are writes of unknown files. The first table (`WRITERS`) has a row for each
     thread and incarnation of a file: the time of its first write, the number of calls, and the bytes of each outcome in
-    `FATES`. These add up to the bytes that it wrote:
+    `OUTCOMES`. These add up to the bytes that it wrote:
 
     | outcome | condition |
     |---|---|
@@ -152,7 +152,7 @@ def _event_rows(fs_events: pl.LazyFrame, page_bytes: int | None, names: pl.Categ
         .then(_WRITE)
         .when(is_page)
         .then(_DROP)
-        .when(tracepoints.births() | tracepoints.deletions())
+        .when(tracepoints.creations() | tracepoints.deletions())
         .then(_END)
         .cast(pl.UInt8)
     )
