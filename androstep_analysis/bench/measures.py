@@ -164,7 +164,7 @@ def distinguishing(table: pl.DataFrame, dims: Sequence[str]) -> list[str]:
 
 
 def _latencies(whole: pl.DataFrame) -> pl.DataFrame:
-    """Return quantiles of each repetition as Float64 columns latency_p50 …
+    """Return quantiles of each repetition as Float64 columns, such as latency_p50.
 
     They are computed from its histogram, or else are those that the tool printed.
     """

@@ -79,7 +79,7 @@ TOLD_BY_MANY = (
 def in_words(kinds: Collection[Kind]) -> str:
     """The kinds in one sentence."""
     lacking = "; ".join(f"{kind.title} ({kind.unknown})" for kind in kinds)
-    return f"no event tells of: {lacking}" if kinds else ""
+    return f"no event records: {lacking}" if kinds else ""
 
 
 def unrecorded(events: Collection[str], recorded: Collection[str], is_told: Callable[[str, str], bool]) -> list[Kind]:

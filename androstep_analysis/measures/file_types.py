@@ -1,4 +1,4 @@
-"""Requests by the type of file: SQLite databases and journals, executables, multimedia, …"""
+"""Requests by the type of file: SQLite databases and journals, executables, multimedia and others."""
 
 from __future__ import annotations
 

@@ -49,10 +49,10 @@ def states(importance: Table) -> pl.DataFrame:
 
     Examples
     --------
-    >>> told = pl.DataFrame({"ts_ns": [5, 9], "task": [42, 42], "oom_score_adj": [0, 900]}).with_columns(
+    >>> changes = pl.DataFrame({"ts_ns": [5, 9], "task": [42, 42], "oom_score_adj": [0, 900]}).with_columns(
     ...     event=pl.lit("oom_score_adj_update")
     ... )
-    >>> measures.states(told)["state"].to_list()
+    >>> measures.states(changes)["state"].to_list()
     ['foreground', 'background']
     """
     value, event = pl.col("oom_score_adj"), pl.col("event").cast(pl.String)
@@ -106,10 +106,10 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
 
     Examples
     --------
-    >>> told = pl.DataFrame({"ts_ns": [0], "task": [13777], "oom_score_adj": [900]}).with_columns(
+    >>> changes = pl.DataFrame({"ts_ns": [0], "task": [13777], "oom_score_adj": [900]}).with_columns(
     ...     event=pl.lit("oom_score_adj_update")
     ... )
-    >>> rows = measures.with_state(capture.io, told)
+    >>> rows = measures.with_state(capture.io, changes)
     >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
     1420.0
     """

@@ -42,9 +42,9 @@ def _sniff_gui(path: Path) -> bool:
 
 
 def _raw_head(path: Path) -> bytes:
-    """Return the first bytes of a file without decompression:
+    """Return the first bytes of a file without decompression.
 
-    `source.head` does not unpack a zip archive of many files.
+    `source.head` would have to unpack, which it does not do for a zip archive of many files.
     """
     if not path.is_file():
         return b""

@@ -49,10 +49,7 @@ _O_TRUNC = 0o1000
 
 
 class Does(enum.IntFlag):
-    """Effects of an operation besides the use of its descriptors:
-
-    ``enum operation_does`` of native/calls/dependencies.h.
-    """
+    """Effects of an operation besides the use of its descriptors (``enum operation_does`` of dependencies.h)."""
 
     MAKE = 1 << 0
     CLOSE = 1 << 1

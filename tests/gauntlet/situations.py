@@ -194,7 +194,7 @@ def _only(pattern: str) -> Callable[[Case, Path], Case]:
     return lambda case, _: replace(case, trace=case.trace.having(pl.col("event").str.contains(keep)))
 
 
-NOT_RECORDED = r"no event tells of|[Nn]o completion is recorded|no issue"
+NOT_RECORDED = r"no event records|[Nn]o completion is recorded|no issue"
 UNSAID = "writeback"
 """The class without a message, because no answer depends on it alone."""
 
@@ -306,7 +306,7 @@ def _(case: Case, _: Path) -> Case:
 # --- threads -----------------------------------------------------------------------------------------------------
 
 
-@situation("processes of threads not told", NOT_RECORDED)
+@situation("processes of threads not recorded", NOT_RECORDED)
 def _(case: Case, _: Path) -> Case:
     told = case.trace.having(~pl.col("event").str.contains("^(task_|sched_)"))
     return replace(case, trace=replace(told, tgids=""))
@@ -403,6 +403,6 @@ def _dev_text(dev: int) -> str:
     return f"{dev >> 20}:{dev & (1 << 20) - 1}"
 
 
-@situation("as text, which tells no process and no size of a page", "the process of a thread", has_before)
+@situation("as text, without process and page size", "the process of a thread", has_before)
 def _(case: Case, _: Path) -> Case:
     return replace(case, files=(corpus.path("kernel/ext4_host_6.18/trace.txt.gz"),))

@@ -38,7 +38,7 @@ outside: the disk logs what it gets, and the content says of which file, place a
 Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
 the trace with its probes, the image before and the image after. Here are the writes; below are the reads, and what is
 known without an image. On this machine (ext2 to ext4 but for quota and casefold) there are no kprobes: names of
-deleted files are told by fanotify alone, elsewhere by probes. *Wrong facts* counts the sectors for which a wrong
+deleted files come from fanotify alone, elsewhere from probes. *Wrong facts* counts the sectors for which a wrong
 answer was given as a fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* are the blocks of
 which the truth itself is not known: zeros, content that several files had, compressed blocks.
 
@@ -55,7 +55,7 @@ asked for, *asked, other* that of the rest.
 ALONE = """
 ## Without an image
 
-What a recording tells by itself, as it is of an encrypted phone, of which no image can be read: the trace, the listing
+What a recording shows by itself, as it is of an encrypted phone, of which no image can be read: the trace, the listing
 of the mounted files when it began, and the names of fanotify or probes.
 
 """
@@ -67,11 +67,11 @@ are of the generations of Android's: on the architecture of phones, with pages o
 has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher that leaves the content as it is;
 *fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
 What is inferred of owners on ext4 with pages of 16 KiB (0.9 %) was stored through memory maps into files that another
-process had changed before: the address tells in which block of a page a store begins, and nothing whether others of
-the page were stored to, which may hold what the other process left there. In compressed files F2FS makes all pages of
+process had changed before. The address of a store gives the block of the page in which it begins. Other blocks of the
+page may still hold data of the other process. In compressed files F2FS makes all pages of
 a cluster dirty to write one: what is inferred (0.8 to 2.1 %) is of pages that became dirty while their thread was
-writing to another. Under Linux 5.10 nothing is known on dm-crypt: it hands on bios of its own, and only of flushes the
-kernel tells from which device above they come (405 of 405; of 2,379 bios with data none; Linux 6.12 tells of all).
+writing to another. Under Linux 5.10 nothing is known on dm-crypt: it submits bios of its own, and only for flushes the
+kernel records from which device above they come (405 of 405; of 2,379 bios with data none; Linux 6.12 records all).
 Where on the disk the target begins stands in its table, beside its key, which iotrace does not read.
 Before what is encrypted in memory is queued another process may write to its page: then no owner is named.
 
@@ -218,8 +218,8 @@ def _alone(before: list[str]) -> Iterator[str]:
 
 
 def _ordinary(before: list[str]) -> Iterator[str]:
-    yield "Under ordinary tracing (no probes) nothing but images tells a file of FAT and exFAT. A fact is what both"
-    yield "images say of a cluster whose entry in the allocation table nobody wrote meanwhile"
+    yield "Under ordinary tracing (no probes), only images name files of FAT and exFAT. A fact is what both images"
+    yield "state of a cluster whose entry in the allocation table was not written during the recording"
     yield "(`link/evidence/unnumbered.py`); the rest is inferred:"
     yield ""
     questions = ("file", "name", "owner", "block type")

@@ -1,4 +1,4 @@
-"""Frame shell commands so that exit status, output and errors can be told apart over any transport.
+"""Frame shell commands so that exit status, output and errors stay separate over any transport.
 
 A framed command line writes a random token before and after the output, then the errors and the exit status. The
 command does not know the token and so cannot write it by accident. An answer without the last token is incomplete.

@@ -1,4 +1,4 @@
-"""This machine as a device."""
+"""The local machine as a device."""
 
 from __future__ import annotations
 

@@ -259,8 +259,9 @@ class _Trace:
             self._streams[number] = _Stream(stream.source)
 
     def merge(self, spool: Spool, shift_ns: int) -> None:
-        """Append the rows of all files in order of time. `shift_ns` is the lead of the times of names over those of
-        events.
+        """Append the rows of all files in order of time.
+
+        `shift_ns` is the lead of the times of names over those of events.
         """
         self._library.blktrace_surveyed(self._handle, shift_ns)
         is_ordered = not self.report.is_disordered

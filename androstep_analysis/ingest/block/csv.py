@@ -97,8 +97,11 @@ class Columns:
         if "done" in names and "time" in missing:
             missing.remove("time")
         doubled = {name for name in names if name != "-" and names.count(name) > 1}
-        if missing or doubled or {"comm", "task"} <= set(names):
-            what = f"column {missing[0]} is missing" if missing else f"a column occurs twice ({', '.join(doubled)})"
+        if {"comm", "task"} <= set(names):
+            doubled |= {"comm", "task"}  # both are the name of the process
+        if missing or doubled:
+            twice = f"a column occurs twice ({', '.join(sorted(doubled))})"
+            what = f"column {missing[0]} is missing" if missing else twice
             raise InputError(f"CSV columns {','.join(self.columns)!r}: {what}; write for example {_SHOWN}")
         return [self._cell(word) for word in self.columns if word != "..."]
 

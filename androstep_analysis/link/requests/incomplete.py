@@ -43,8 +43,8 @@ def losses(requests: pl.LazyFrame) -> tuple[Loss, ...]:
     if (turned := _turned_round(rows)) >= max(_LEAST, count // 4):
         return clock.mixed(turned)
     message = (
-        f"{count:,} requests have an issue and no completion, or a completion and no issue, which no file tells the"
-        " reason of: the events of a CPU, or of some time, are missing"
+        f"{count:,} requests have an issue and no completion, or a completion and no issue, for a reason that no"
+        " file states: the events of a CPU, or of some time, are missing"
     )
     return (Loss("missing", count, message),)
 

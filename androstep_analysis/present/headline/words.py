@@ -12,9 +12,9 @@ from androstep_analysis.present.sheets import Sheet
 
 @dataclass(frozen=True)
 class Amount:
-    """A number with the unit of its measure:
+    """A number with the unit of its measure.
 
-    ``B``, ``ns``, ``1`` (a ratio) or ``1/s``; otherwise the noun that is counted.
+    Units are ``B``, ``ns``, ``1`` (a ratio) or ``1/s``; otherwise the noun that is counted.
     """
 
     value: float

@@ -516,7 +516,7 @@ def _ticks(ax: Axes, at: Sequence[float], labels: Sequence[str]) -> None:
 
 
 def _percentile(nine: int) -> str:
-    """Return the percentile with this number of nines: 0, 90, 99, 99.9, …"""
+    """Return the percentile with this number of nines: 0, 90, 99, 99.9 and so on."""
     return "0" if nine == 0 else f"{100 - 10 ** (2 - nine):.{max(0, nine - 2)}f}"
 
 

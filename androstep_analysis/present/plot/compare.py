@@ -309,7 +309,6 @@ def compare_pairs(
     >>> both = pl.concat([measured, again])
     >>> _ = plot.compare_pairs(both.filter(op="read"), metric="count_ratio", by="capture", paired_by=["repeat"])
     """
-
     import seaborn  # takes a second, and only this figure needs it
 
     chosen = measured.filter(pl.col("metric") == metric)
