@@ -73,7 +73,7 @@ a cluster dirty to write one: what is inferred (0.8 to 2.1 %) is of pages that b
 writing to another. Under Linux 5.10 nothing is known on dm-crypt: it submits bios of its own, and only for flushes the
 kernel records from which device above they come (405 of 405; of 2,379 bios with data none; Linux 6.12 records all).
 Where on the disk the target begins stands in its table, beside its key, which iotrace does not read.
-Before what is encrypted in memory is queued another process may write to its page: then no owner is named.
+Before what is encrypted in memory is queued another process may write to its page: then the owner is inferred.
 
 """
 SPOILT = """

@@ -41,7 +41,7 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 
     An evicted inode has no pages left. Pages that are in the cache later were added later.
     """
-    begins = tracepoints.births() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    begins = tracepoints.creations() | pl.col("event").is_in(tracepoints.EVICTIONS)
     life = begins.cast(pl.Int64).cum_sum().over("dev", "ino")
     about = ("ts_ns", "dev", "ino", "tid", "pid", "comm", "event", "page", "page_order", "offset_bytes", "nr_bytes")
     return fs_events.select(*about, begins=begins, life=life).with_row_index("order")
