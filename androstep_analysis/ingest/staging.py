@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,14 @@ from androstep_analysis.common import schema
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.losses import Losses
 
-WORDS = ("read", "write")
-"""Words for operations in a CSV file, compared without case. An operation written so carries no request flags."""
+WORDS = {"read": "R", "write": "W", "discard": "D", "trim": "D", "unmap": "D", "flush": "F"}
+"""Words for operations in a CSV file, compared without case, and their letters. A word states no request flags."""
+
+RWBS = re.compile(r"F?(?:[WRFN]|DE?|Z(?:RA|[AROCF])?)F?A?B?S?M?U?")
+"""Letters of an operation and its flags (Linux 6.12, `blk_fill_rwbs` in kernel/trace/blktrace.c; B until 2.6.36).
+
+Other words of capital letters, such as ERASE, are words.
+"""
 
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
 """The tables that readers fill."""
@@ -94,7 +101,7 @@ class Staging:
         operation.
         """
         if self.format in ("block_csv", "biosnoop", "oraclegeneral"):
-            has_flags = any(len(name) > 1 and name.isupper() and name.lower() not in WORDS for name in self.events)
+            has_flags = any(len(name) > 1 and RWBS.fullmatch(name) for name in self.events)
             return FLAGS if has_flags else frozenset()
         return FLAGS - {"sync"} if self.format == "opencas" else FLAGS
 

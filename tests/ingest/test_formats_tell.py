@@ -139,6 +139,21 @@ def test_a_word_for_an_operation_records_no_flags(tmp_path: Path, words: tuple[s
         assert sorted(measures.sync(found.io).filter(metric="count")["class"]) == classes
 
 
+@pytest.mark.parametrize(
+    ("word", "op"),
+    [(word, "discard") for word in ("TRIM", "trim", "Discard", "DISCARD", "UNMAP")]
+    + [("FLUSH", "flush"), ("ERASE", "other"), ("SYNC", "other"), ("FUA", "other"), ("METADATA", "other")],
+)
+def test_other_words_state_no_flags(tmp_path: Path, word: str, op: str) -> None:
+    """A word is never taken for letters: DISCARD has no S of a synchronous request."""
+    trace = tmp_path / "trace.csv"
+    for more in ("", "2,WS,0,4096\n"):
+        trace.write_text(f"1,{word},0,4096\n{more}")
+        found = capture.open(trace, csv_columns="time:s,op,offset:B,size:B").requests.collect()
+        assert str(found["op"][0]) == op
+        assert found.head(1).select(pl.col("sync", *FLAGS).null_count()).row(0) == (1,) * 5
+
+
 def test_a_field_recording_of_words() -> None:
     found = capture.open(corpus.path("field/C3_min.csv"))
     assert measures.sync(found.io)["class"].unique().to_list() == ["unknown"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import tempfile
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.block import csv
 from androstep_analysis.ingest.source import load
 from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import RWBS
 
 FILES = ["pixel6a_cod_exec", "pixel6a_pubg_exec", "pixel6a_slideshow_exec", "pixel6a_telegram_precond"]
 HEADER = "proces,device,rw_flag,sector,size,timestamp\r\n"
@@ -303,3 +305,12 @@ def test_a_name_before_more_columns(tmp_path: Path) -> None:
     block = ingest.read(path, csv_columns="time:s,comm,dev,op,offset:B,size:B,...").block.collect()
     assert block.select("comm", "dev", "nr_sectors").unique().rows() == [("name", 8, 8)]
     assert block["sector"].to_list() == list(range(20))
+
+
+@given(st.lists(st.text("WRDEFNZAOCSMUBX", min_size=1, max_size=6), min_size=1, max_size=40))
+def test_words_are_letters_by_the_same_rule_in_c_and_python(words: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        text = "".join(f"{at},{word},0,1\n" for at, word in enumerate(words))
+        rows, losses = columns(Path(directory), "time:ns,op,offset:sectors,size:sectors", text)
+    assert [row[-1] for row in rows] == [word if RWBS.fullmatch(word) else None for word in words]
+    assert losses == {}

@@ -22,7 +22,7 @@ from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import WORDS, Staging
 
 _MEANINGS = (
     *("-", "task", "comm", "tid", "pid", "cpu", "dev", "major", "minor", "host", "op", "offset", "size", "time"),
@@ -34,10 +34,9 @@ _TIMES = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000, "filetime":
 _FILETIME_1970 = 116_444_736_000_000_000
 """1970 in Windows FILETIME: units of 100 ns since 1601 (Microsoft, MS-DTYP 2.3.3)."""
 
-_OPERATIONS = {
-    word: letter for letter, name in (("R", "read"), ("W", "write")) for word in (letter, name, name.title(), name[0])
-} | {"READ": "R", "WRITE": "W"}
-"""Common words for reads and writes. Other words of capital letters are treated as rwbs."""
+_OPERATIONS = {word: letter for name, letter in WORDS.items() for word in (name, name.title(), name.upper())}
+_OPERATIONS |= {"r": "R", "w": "W"}
+"""Common words for operations. Words of capital letters that match `RWBS` are rwbs, all others an unknown operation."""
 
 _SHOWN = "time:us,op,dev,offset:B,size:B,response:us"
 
@@ -49,14 +48,13 @@ class Columns:
     `columns` has one word for each column from the left:
 
     - ``time:UNIT``: when the request was made. UNIT is s, ms, us, ns, ticks (100 ns) or filetime (100 ns since 1601),
-      with
-      or without a fraction.
+      with or without a fraction.
     - ``done:UNIT``: when it completed. It replaces or complements ``time``.
     - ``response:UNIT``: its duration. The request completes at ``time + response``, or began at ``done - response``.
     - ``wait:UNIT``: how long it had waited before ``time``.
     - ``offset:UNIT``, ``size:UNIT``: its location and length. UNIT is B, sectors (512 B) or a number of bytes.
-    - ``op``: read or write, as a letter or a word, or letters as blkparse prints them. ``op:0=R;1=W`` defines other
-      words.
+    - ``op``: read, write, discard (trim, unmap) or flush as a word, or letters as blkparse prints them. ``op:0=R;1=W``
+      defines other words. A word states no flags of a request.
     - ``dev``: ``major:minor``, the kernel's dev_t (``major << 20 | minor``), the number n of a volume, or the name of a
       disk. Volume n, and the n-th name in the file, become device 0:n: no block device of Linux has major number 0.
       ``major`` and ``minor`` in two columns form a device, too.

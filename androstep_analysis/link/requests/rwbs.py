@@ -33,8 +33,7 @@ class Meaning:
 
 def meaning(rwbs: str) -> Meaning:
     """Decode one rwbs string; letters that no kernel documents are ignored, an unknown operation is `other`."""
-    if rwbs in WORDS:
-        return Meaning(rwbs, *[False] * len(FLAGS))
+    rwbs = WORDS.get(rwbs, rwbs)
     match = _GRAMMAR.match(rwbs)
     assert match is not None  # every part of the grammar is optional
     op, flags, pre = match["op"] or "", match["flags"], match["pre"] is not None
@@ -54,17 +53,17 @@ def meaning(rwbs: str) -> Meaning:
 def with_words(block: pl.LazyFrame) -> pl.LazyFrame:
     """Return table block_events with the words of a CSV for operations in place of the letters that they stand for."""
     word = pl.col("event").str.to_lowercase().replace({"r": "read", "w": "write"})
-    is_word = word.is_in(WORDS) & ~pl.col("event").is_in(["R", "W"])
+    is_word = word.is_in(list(WORDS)) & ~pl.col("event").is_in(["R", "W"])
     return block.with_columns(rwbs=pl.when(is_word).then(word).otherwise("rwbs"))
 
 
 def with_recorded_flags(requests: pl.DataFrame, recorded_flags: frozenset[str]) -> pl.DataFrame:
     """Return table requests with null for flags that were not recorded: by the format, or for rows without letters."""
-    is_word = pl.col("rwbs").is_in(WORDS)
+    is_word = pl.col("rwbs").is_in(list(WORDS))
     has_letters = pl.col("rwbs").is_not_null() & ~is_word
     return requests.with_columns(
         *(pl.when(has_letters & pl.lit(flag in recorded_flags)).then(flag).alias(flag) for flag in FLAGS),
-        rwbs=pl.when(is_word).then(pl.col("rwbs").str.slice(0, 1).str.to_uppercase()).otherwise("rwbs"),
+        rwbs=pl.when(is_word).then(pl.col("rwbs").replace(WORDS)).otherwise("rwbs"),
     )
 
 

@@ -31,7 +31,7 @@ struct cell {
     int64_t origin;
 };
 
-enum { MAX_OPERATIONS = 16, WORD_BYTES = 16 };
+enum { MAX_OPERATIONS = 32, WORD_BYTES = 16 };
 
 // Maps a word of the operation column to rwbs.
 struct operation {
@@ -125,7 +125,7 @@ API bool block_csv_cell(struct block_csv *csv, uint8_t meaning, int64_t unit, in
     return true;
 }
 
-// Registers an operation. Other words of capital letters are used as rwbs.
+// Registers an operation. Other words of capital letters are rwbs if they have its form.
 API bool block_csv_operation(struct block_csv *csv, const uint8_t *word, size_t word_length, const uint8_t *rwbs,
                              size_t rwbs_length)
 {
@@ -226,6 +226,47 @@ static void take_task(struct text cell, struct request *request)
         request->tid = int64_of(tid);
 }
 
+// Skips the letter of a flag if it is next.
+static const uint8_t *after_letter(const uint8_t *at, const uint8_t *end, uint8_t letter)
+{
+    return at < end && *at == letter ? at + 1 : at;
+}
+
+// Checks for one operation and its flags, in the order of the kernel (blk_fill_rwbs in kernel/trace/blktrace.c).
+static bool is_operation_with_flags(const uint8_t *at, const uint8_t *end)
+{
+    if (at == end)
+        return false;
+    switch (*at++) {
+    case 'R':
+    case 'W':
+    case 'F':
+    case 'N':
+        break;
+    case 'D':
+        at = after_letter(at, end, 'E');
+        break;
+    case 'Z':
+        if (at < end && *at == 'R')
+            at = after_letter(at + 1, end, 'A');
+        else if (at < end && memchr("AOCF", *at, 4))
+            at++;
+        break;
+    default:
+        return false;
+    }
+    for (const char *flag = "FABSMU"; *flag; flag++)
+        at = after_letter(at, end, (uint8_t)*flag);
+    return at == end;
+}
+
+// Checks for rwbs, which begins with F if a flush precedes the operation (`RWBS` of ingest/staging.py).
+static bool is_rwbs(struct text cell)
+{
+    return is_operation_with_flags(cell.at, cell.end) ||
+           (text_length(cell) && *cell.at == 'F' && is_operation_with_flags(cell.at + 1, cell.end));
+}
+
 static bool take_operation(const struct block_csv *csv, struct text cell, struct request *request)
 {
     request->op = request->rwbs = cell;
@@ -242,6 +283,8 @@ static bool take_operation(const struct block_csv *csv, struct text cell, struct
     }
     if (!text_length(cell))
         return false;
+    if (!is_rwbs(cell))
+        request->rwbs.end = request->rwbs.at; // a word for an unknown operation
     for (; cell.at < cell.end; cell.at++)
         if (*cell.at < 'A' || *cell.at > 'Z')
             return false;
@@ -367,7 +410,8 @@ static void append_request(struct reader *reader, const struct request *request,
         put_uint32(table, BLOCK_DEV, row, (uint32_t)dev);
     put_int64(table, BLOCK_SECTOR, row, sector);
     put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
-    put_cached(reader, BLOCK_RWBS, row, request->rwbs);
+    if (text_length(request->rwbs))
+        put_cached(reader, BLOCK_RWBS, row, request->rwbs);
     if (action == ACTION_COMPLETE && request->ts_ns != NO_INT64)
         return; // the start event already has the thread
     if (request->tid != NO_INT64)
