@@ -28,7 +28,8 @@ def pieces(capture: Capture, request_ids: pl.Series) -> pl.DataFrame:
 def processes() -> list[pl.Expr]:
     """Return pid, comm, package, role and process_certainty of a piece: of its owner, else of its submitter."""
     owner = [pl.col(name).is_not_null() for name in _OWNER[:3]]
-    has_owner = (pl.col("owner_via") != "unknown") & pl.any_horizontal(owner)
+    # The filesystem's own thread moves data of other processes: it is no owner.
+    has_owner = ~pl.col("owner_via").is_in(["unknown", "filesystem"]) & pl.any_horizontal(owner)
     has_submitter = pl.any_horizontal(pl.col(name).is_not_null() for name in _SUBMITTER)
     is_inferred = pl.col("owner_via") == "inferred"
     return [

@@ -380,7 +380,7 @@ def test_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def recording(directory: Path) -> Iterator[tuple[Path, Path]]:
-    """Create a loop device over a file, and a tracefs instance that records all block events."""
+    """Create a loop device over a file, and a tracefs instance that records its block events."""
     backing = directory / "backing"
     backing.write_bytes(bytes(1 << 20))
     with contextlib.ExitStack() as undo:
@@ -394,6 +394,9 @@ def recording(directory: Path) -> Iterator[tuple[Path, Path]]:
         device = run("losetup", "-f", "--show", backing)
         undo.callback(run, "losetup", "-d", device)
         instance = undo.enter_context(tracing.instance(directory))
+        # Other tests use disks at the same time: without the filter, their events would fill the buffer.
+        rdev = Path(device).stat().st_rdev
+        (instance / "events/block/filter").write_text(f"dev == {os.major(rdev) << 20 | os.minor(rdev)}")
         (instance / "events/block/enable").write_text("1")
         undo.callback((instance / "events/block/enable").write_text, "0")
         yield Path(device), instance

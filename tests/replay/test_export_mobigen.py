@@ -86,7 +86,7 @@ def test_a_log_without_times() -> None:
 def test_calls_without_a_result_or_a_descriptor() -> None:
     unknown = [{"call": "read", "fd": 3, "result": None}, {"call": "fsync", "path": "/f"}]
     assert of_calls(*unknown, {"call": "close", "fd": 3}) == ["0 0 close 3 0"]
-    with pytest.raises(InputError, match="descriptor and result of no call"):
+    with pytest.raises(InputError, match="no call on files has a descriptor and a result"):
         of_calls(*unknown)
 
 

@@ -173,10 +173,11 @@ def _process(row: Row) -> Sentence:
     who = _who(row)
     if not who:
         return Sentence("process", ("unknown",), "unknown")
-    roles = {"caller": "made the call", "owner": "owner of the bytes", "submitter": "submitter; the owner is unknown"}
+    roles = {"caller": "made the call", "owner": "owner of the bytes", "submitter": "submitter"}
     number = [f" (pid {row['pid']})"] if row["pid"] is not None and (row["package"] or row["comm"]) else []
     certainty = "" if row["process_certainty"] == "inferred" else f", {row['process_certainty']}"
-    return Sentence("process", (*who, *number, f", {roles[row['role']]}{certainty}"))
+    owner = "; the owner is unknown" if row["role"] == "submitter" else ""
+    return Sentence("process", (*who, *number, f", {roles[row['role']]}{certainty}{owner}"))
 
 
 def _file(row: Row) -> Sentence:
