@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     measures = compare.measures()
     if arguments.name not in measures:
-        raise InputError(f"there is no measure {arguments.name}; there are {', '.join(measures)}")
+        order = "; the capture comes before the measure" if arguments.path in measures else ""
+        raise InputError(f"there is no measure {arguments.name}; there are {', '.join(measures)}{order}")
     keep_source(arguments)
     chosen = known(arguments.name, arguments.window)
     by = _columns(arguments.name, chosen, arguments.by)
@@ -99,6 +100,9 @@ def run(arguments: argparse.Namespace) -> None:
         shown = wide.laid_out(table, max(wide.MOST, arguments.top or 0))
         shown = replace(shown, more=shown.more + omitted)
         print(shown.markdown() if arguments.output_format == "md" else shown)
+        empty = [name for name in chosen.needs if not opened.about["rows"].get(name)]
+        if table.is_empty() and empty:
+            print(f"Empty tables of this capture: {', '.join(empty)}. `androstep summary` says what was recorded.")
 
 
 def _in_order(table: pl.DataFrame, chosen: Measure, arguments: argparse.Namespace) -> tuple[pl.DataFrame, int]:

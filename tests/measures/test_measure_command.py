@@ -91,3 +91,12 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         place = str(tmp_path / f"x{ending}")
         assert cli.main(["measure", DEMO, "merges", "-o", place]) == 0
         assert read(place).height == 5
+
+
+def test_the_reason_for_no_rows_and_for_a_wrong_order(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "app.strace"
+    log.write_text("1 0.000001 close(3) = 0 <0.000001>\n")
+    assert cli.main(["measure", str(log), "causes"]) == 0
+    assert "No rows.\nEmpty tables of this capture: io, requests" in capsys.readouterr().out
+    assert cli.main(["measure", "causes", str(log)]) == 1
+    assert "the capture comes before the measure" in capsys.readouterr().err

@@ -282,7 +282,7 @@ def test_stages_of_a_request(times: Any, names: list[str], lengths: list[int]) -
 def test_nothing_to_list() -> None:
     empty = made.capture()
     assert androstep.slow(empty).is_empty()
-    assert "begin and its end" in layout.nothing(empty, None)
+    assert "a start and an end" in layout.nothing(empty, None)
     only_issued = made.capture([{"issue_ns": 5, "sector": 0}])
     assert androstep.slow(only_issued).is_empty()
     with pytest.raises(ValueError, match="unknown operation 'trim'"):
@@ -334,7 +334,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     for arguments in (["--op", "fsync"], []):
         assert cli.main(["slow", str(tmp_path / "trace.csv"), *arguments]) == 1
         said = capsys.readouterr()
-        assert said.out == "" and "begin and its end in the recording" in said.err
+        assert said.out == "" and "both a start and an end in this recording" in said.err
 
 
 def test_where_chooses_before_the_slowest_are_taken() -> None:

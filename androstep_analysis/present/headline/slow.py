@@ -81,9 +81,9 @@ def nothing(capture: Capture, op: str | None) -> str:
     how = (
         "ext4_sync_file_enter and _exit, f2fs_sync_file_enter and _exit, or system calls with their duration"
         if op == "fsync"
-        else "block_rq_issue and block_rq_complete; of fsync also system calls with their duration"
+        else "block_rq_issue and block_rq_complete, or give a CSV with response times (docs/slow.md)"
     )
-    return f"no {what} has both its begin and its end in the recording; record {how}"
+    return f"no {what} has both a start and an end in this recording; record {how}"
 
 
 def _block(row: Row) -> Block:

@@ -40,18 +40,20 @@ def summary(capture: Capture, path: str | None = None) -> str:
     The width is that of the terminal, and colours are used if the terminal has them.
     """
     coloured = has_colours()
-    answers = shown(headline.of(capture), coloured=coloured, width=terminal_width())
+    content = headline.of(capture)
+    answers = shown(content, coloured=coloured, width=terminal_width())
     if path is None:
         return answers
     label = _painted("next".ljust(_LABEL), "1", coloured)
-    commands = f"\n{' ' * _LABEL}".join(_next(capture, visible(shlex.quote(path))))
+    commands = f"\n{' ' * _LABEL}".join(_next(capture, content, visible(shlex.quote(path))))
     return f"{answers}\n\n{label}{commands}"
 
 
-def _next(capture: Capture, path: str) -> Iterator[str]:
+def _next(capture: Capture, content: Headline, path: str) -> Iterator[str]:
     """Yield commands that a reader of the summary may try next."""
-    if capture.about["rows"]["requests"]:
+    if any(isinstance(part, Sentence) and part.about == "slowest" for part in content.parts):
         yield f"androstep slow {path}"
+    if capture.about["rows"]["requests"]:
         yield f"androstep advise {path}"
         yield f"androstep compare {path} OTHER"
     yield f"androstep report {path} -o report.html"
