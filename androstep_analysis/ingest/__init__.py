@@ -226,7 +226,7 @@ def _recognised(source: Source) -> Format:
             raise InputError(f"{source.name}: {kind}")
         raise InputError(
             f"{source.name}: no known recording; {closest.found(source.head)}; known formats are "
-            f"{_format_titles()}, and with --csv-columns any CSV of block I/O (docs/formats.md)"
+            f"{_format_titles()}, and any CSV of block I/O with `androstep ingest --csv-columns` (docs/formats.md)"
         )
     return format
 

@@ -243,6 +243,16 @@ def test_own_columns(tmp_path: Path) -> None:
     assert columns(tmp_path, words, rows) == (expected, {})
 
 
+@pytest.mark.parametrize("separator", [" ", "\t", ";", "|"])
+def test_a_separator_before_the_first_word(tmp_path: Path, separator: str) -> None:
+    row = separator.join(["7", "store", "512", "1"])
+    words = f"{separator}time:ns,op:store=W,offset:B,size:sectors"
+    assert columns(tmp_path, words, f"{row}\n{row.replace('store', 'read')}\n") == (
+        [(7, "queue", None, 1, 1, "W"), (7, "queue", None, 1, 1, "R")],
+        {},
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -38,6 +38,9 @@ _OPERATIONS = {word: letter for name, letter in WORDS.items() for word in (name,
 _OPERATIONS |= {"r": "R", "w": "W"}
 """Common words for operations. Words of capital letters that match `RWBS` are rwbs, all others an unknown operation."""
 
+_SEPARATORS = (" ", "\t", ";", "|")
+"""Separators besides the comma."""
+
 _SHOWN = "time:us,op,dev,offset:B,size:B,response:us"
 
 
@@ -76,15 +79,16 @@ class Columns:
     def parse(cls, words: str) -> Columns:
         """Return the columns that comma-separated words describe.
 
-        A space or tab as the first character is the separator of the columns, instead of a comma.
+        A space, tab, semicolon or bar as the first character is the separator of the columns, instead of a comma.
 
         Raises
         ------
         InputError
             If a word is unknown or a required one is missing.
         """
-        separator = words[:1] if words[:1] in (" ", "\t") else ","
-        made = cls(tuple(word.strip() for word in words.strip().split(",")), separator)
+        separator = words[:1] if words[:1] in _SEPARATORS else ","
+        words = words.strip(" \t;|")
+        made = cls(tuple(word.strip() for word in words.split(",")), separator)
         made.cells()
         return made
 
@@ -107,13 +111,14 @@ class Columns:
         """Return the rwbs letters for each word of an operation."""
         unit = next(word for word in self.columns if word.partition(":")[0] == "op").partition(":")[2]
         letters = dict(pair.partition("=")[::2] for pair in unit.split(";")) if unit else {}
-        return letters or _OPERATIONS
+        return _OPERATIONS | letters
 
     def _cell(self, word: str) -> tuple[int, int, int]:
         name, _, unit = word.partition(":")
-        wrong = InputError(f"CSV column {word!r}: no such column or unit; write for example {_SHOWN}")
+        wrong = InputError(f"CSV column {word!r}: no such unit; write for example {_SHOWN}")
         if name not in _MEANINGS:
-            raise wrong
+            known = ", ".join(sorted(set(_MEANINGS) - {"-"}))
+            raise InputError(f"CSV column {word!r}: known are {known}, and - for others; write for example {_SHOWN}")
         number, size, origin = _MEANINGS.index(name), 1, 0
         if name in ("time", "response", "done", "wait"):
             if unit not in _TIMES:

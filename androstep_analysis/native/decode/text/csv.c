@@ -31,7 +31,7 @@ struct cell {
     int64_t origin;
 };
 
-enum { MAX_OPERATIONS = 32, WORD_BYTES = 16 };
+enum { MAX_OPERATIONS = 64, WORD_BYTES = 16 };
 
 // Maps a word of the operation column to rwbs.
 struct operation {
