@@ -8,11 +8,9 @@ Comparisons have intervals and tests.
 
 The kind of repeat decides to which population an interval applies:
 
-| repeat | the result holds for |
-|---|---|
-| captures | other captures like these, since captures are independent |
-| repetitions of a benchmark or replay | the machine on which they ran |
-| windows of time | these recordings only; neighbouring windows are correlated (`stats.blocks`) |
+- captures: other captures like these, since captures are independent
+- repetitions of a benchmark or replay: the machine on which they ran
+- windows of time: these recordings only, since neighbouring windows are correlated (`stats.blocks`)
 """
 
 from androstep_analysis.compare.comparison import REPEATS, TESTS, VERDICTS, compare, gate, ranking, summarise

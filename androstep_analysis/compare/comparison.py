@@ -111,11 +111,11 @@ def compare(
 ) -> pl.DataFrame:
     """Compare every two groups: whether the second is higher or lower, by how much, and whether that is significant.
 
-    | repeats | estimate | test | effect |
-    |---|---|---|---|
-    | captures, repetitions | medians, Moses' intervals (`exact`) | Mann and Whitney's exact test | Cliff's delta |
-    | pairs | Hodges and Lehmann's estimate, Tukey's interval | Wilcoxon's exact test | rank-biserial correlation |
-    | windows | means by blocks (`stats.blocks`) | by blocks | Cliff's delta of the windows |
+    The estimate, the test and the effect depend on the repeats:
+
+    - captures and repetitions: medians with Moses' intervals (`exact`), Mann and Whitney's exact test, Cliff's delta
+    - pairs: Hodges and Lehmann's estimate with Tukey's interval, Wilcoxon's exact test, rank-biserial correlation
+    - windows: means and a test by blocks (`stats.blocks`), Cliff's delta of the windows
 
     If there are too few repeats for an exact test to show a difference of any size, Student's t compares the means
     instead. It assumes that they are nearly normal. `tested_by` names the test. Each interval holds with 95 %.

@@ -323,7 +323,7 @@ def test_ranking_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--json"], "--json is for --batch"), ([], "no terminal"), (["--by", "nobody"], "invalid choice")],
+    [(["--json"], "--json is for --batch"), ([], "not a terminal"), (["--by", "nobody"], "invalid choice")],
 )
 def test_what_cannot_be_shown_is_a_sentence(options: list[str], said: str) -> None:
     command = [sys.executable, "-m", "androstep_analysis", "top", "--on", "local", *options]

@@ -239,7 +239,7 @@ def test_damage_is_refused_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "damaged.rec"
     for what, data in damages((tmp_path / "whole.rec").read_bytes()).items():
         path.write_bytes(data)
-        assert re.search("was expected|no replay program", refused(path)), what
+        assert re.search("was expected|not a replay program", refused(path)), what
         with pytest.raises(InputError, match=re.escape(str(path))):
             read(path)
 
@@ -330,8 +330,8 @@ WRONG_OPERATIONS: list[tuple[list[dict[str, Any]], str]] = [
     (changed(2, ts_ns=1000), "operation 3: a time from"),
     (changed(0, ts_ns=-1), "operation 0: a time from"),
     (changed(12, ts_ns=1001), "operation 12: a time from"),
-    (changed(2, bytes=-1), "operation 2: bytes from 0 on, and up to 1 GiB"),
-    (changed(2, bytes=(1 << 30) + 1), "operation 2: bytes from 0 on, and up to 1 GiB"),
+    (changed(2, bytes=-1), "operation 2: 0 or more bytes, and at most 1 GiB"),
+    (changed(2, bytes=(1 << 30) + 1), "operation 2: 0 or more bytes, and at most 1 GiB"),
     (changed(2, bytes=None), "operation 2: bytes of such a call"),
     (changed(2, offset_bytes=-1), "operation 2: an offset of 0 or more"),
     (changed(7, offset_bytes=(1 << 63) - (1 << 30)), "operation 7: an offset of 0 or more that ends before"),

@@ -1,10 +1,10 @@
 """Figures: each function draws one result table into matplotlib Axes.
 
-The functions take a result table of `androstep_analysis.measures`, or table `requests` or `io`. Functions named
-bench_…, replay_… or compare_… take results of those modules. Tables may be those of polars, pandas or Arrow. A function
-that draws one measure has the name of the measure. `ax` are the axes to draw in; without it, a figure one column wide
-is created. No global style is changed, and nothing is displayed; a notebook displays the returned axes. An empty table
-gives axes with the text "no data". A table with other dimensions than the figure raises `ValueError`.
+The functions take a result table of `androstep_analysis.measures`, or table `requests` or `io`. Functions whose name
+begins with ``bench``, ``replay`` or ``compare`` take results of those modules. Tables may be those of polars, pandas or
+Arrow. A function that draws one measure has the name of the measure. `ax` are the axes to draw in; without it, a figure
+one column wide is created. No global style is changed, and nothing is displayed; a notebook displays the returned axes.
+An empty table gives axes with the text "no data". A table with other dimensions than the figure raises `ValueError`.
 """
 
 from androstep_analysis.present.plot.bars import (
