@@ -2,7 +2,7 @@
 
 Write events show the bytes of a file that a thread writes, requests show the bytes of it that go to the device, and
 page events show the bytes that are dropped before. In between, the bytes are in the page cache and may be overwritten.
-One pass follows all of them in order of time (`native/cost/fates.c`).
+One pass follows all of them in order of time (`native/cost/outcomes.c`).
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class _CRows(ctypes.Structure):
 def _library() -> ctypes.CDLL:
     handle = ctypes.c_void_p
     return native.declared(
-        ("fates_new", handle, ()),
-        ("fates_free", None, (handle,)),
-        ("fates_follow", ctypes.c_bool, (handle, ctypes.POINTER(_CRows))),
-        ("fates_finish", handle, (handle, ctypes.POINTER(ctypes.c_size_t))),
+        ("outcomes_new", handle, ()),
+        ("outcomes_free", None, (handle,)),
+        ("outcomes_follow", ctypes.c_bool, (handle, ctypes.POINTER(_CRows))),
+        ("outcomes_finish", handle, (handle, ctypes.POINTER(ctypes.c_size_t))),
     )
 
 
@@ -109,7 +109,7 @@ def follow(
 
     The second result is, for each writeback, the number of its bytes that had been written back before.
     """
-    handle = _library().fates_new()
+    handle = _library().outcomes_new()
     if not handle:
         raise MemoryError
     names = pl.Categorical(pl.Categories.random())
@@ -120,10 +120,10 @@ def follow(
         )
         repeated = [_take(handle, part) for part in in_step(_event_rows(fs_events, page_bytes, names), others)]
         count = ctypes.c_size_t()
-        address = _library().fates_finish(handle, ctypes.byref(count))
+        address = _library().outcomes_finish(handle, ctypes.byref(count))
         writers = _writers(address, count.value, names)
     finally:
-        _library().fates_free(handle)
+        _library().outcomes_free(handle)
     del keeps_categories
     devices_with_drops = tracepoints.devices(
         fs_events, pl.col("event").is_in([tracepoints.UNCACHED, *tracepoints.INVALIDATED])
@@ -194,7 +194,7 @@ def _take(handle: int, rows: pl.DataFrame) -> pl.Series:
     arrays = [np.ascontiguousarray(rows[name].cast(dtype).rechunk().to_numpy()) for name, dtype in _ROW.items()]
     repeated = np.zeros(rows.height, np.int64)
     c_rows = _CRows(rows.height, *(values.ctypes.data for values in arrays), repeated.ctypes.data)
-    if not _library().fates_follow(handle, ctypes.byref(c_rows)):
+    if not _library().outcomes_follow(handle, ctypes.byref(c_rows)):
         raise MemoryError
     return pl.Series(repeated[arrays[-1] == _OUT])
 

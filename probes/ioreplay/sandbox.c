@@ -22,7 +22,7 @@ static int open_descriptors(struct sandbox *sandbox)
     sandbox->descriptors = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->descriptors >= 0 && fstatfs(sandbox->descriptors, &about) == 0 && about.f_type == PROC_SUPER_MAGIC)
         return 0;
-    return print_error("/proc/self/fd cannot be read; it is needed to open files that nobody can exchange: "
+    return print_error("/proc/self/fd cannot be read; it is needed to open files that no other process can replace: "
                        "mount proc on /proc");
 }
 

@@ -81,7 +81,7 @@ struct grain {
     uint8_t was_out; // a bit for each sector
 };
 
-struct fates {
+struct outcomes {
     struct map of_files; // index of the current lifetime plus 1
     struct map of_grains;
     struct map of_writers;
@@ -97,71 +97,71 @@ struct fates {
     int64_t losses;
 };
 
-API struct fates *fates_new(void);
-API void fates_free(struct fates *fates);
+API struct outcomes *outcomes_new(void);
+API void outcomes_free(struct outcomes *outcomes);
 // Process the next rows. Returns false if memory runs out.
-API bool fates_follow(struct fates *fates, const struct fate_rows *rows);
+API bool outcomes_follow(struct outcomes *outcomes, const struct fate_rows *rows);
 // Finish after the last row. Returns the writers with all their bytes accounted for.
-API const struct writer *fates_finish(struct fates *fates, size_t *nr_writers);
+API const struct writer *outcomes_finish(struct outcomes *outcomes, size_t *nr_writers);
 
-struct fates *fates_new(void)
+struct outcomes *outcomes_new(void)
 {
-    return calloc(1, sizeof(struct fates));
+    return calloc(1, sizeof(struct outcomes));
 }
 
-void fates_free(struct fates *fates)
+void outcomes_free(struct outcomes *outcomes)
 {
-    for (size_t at = 0; at < fates->nr_grains; at++)
-        free(fates->grains[at].segments);
-    free(fates->lifetimes);
-    free(fates->grains);
-    free(fates->writers);
-    free(fates->lasts);
-    map_free(&fates->of_files);
-    map_free(&fates->of_grains);
-    map_free(&fates->of_writers);
-    map_free(&fates->unplaced);
-    free(fates);
+    for (size_t at = 0; at < outcomes->nr_grains; at++)
+        free(outcomes->grains[at].segments);
+    free(outcomes->lifetimes);
+    free(outcomes->grains);
+    free(outcomes->writers);
+    free(outcomes->lasts);
+    map_free(&outcomes->of_files);
+    map_free(&outcomes->of_grains);
+    map_free(&outcomes->of_writers);
+    map_free(&outcomes->unplaced);
+    free(outcomes);
 }
 
 // --- files, grains and writers ---------------------------------------------------------------------------------------
 
 // Begin another lifetime of the file. Returns false if memory runs out.
-static bool lifetime_begin(struct fates *fates, uint64_t *number, uint32_t dev)
+static bool lifetime_begin(struct outcomes *outcomes, uint64_t *number, uint32_t dev)
 {
-    int64_t nth = *number ? fates->lifetimes[*number - 1].nth + 1 : 0;
+    int64_t nth = *number ? outcomes->lifetimes[*number - 1].nth + 1 : 0;
 
-    if (fates->nr_lifetimes == fates->lifetimes_capacity) {
-        struct lifetime *grown = array_grow(fates->lifetimes, &fates->lifetimes_capacity, sizeof(*grown));
+    if (outcomes->nr_lifetimes == outcomes->lifetimes_capacity) {
+        struct lifetime *grown = array_grow(outcomes->lifetimes, &outcomes->lifetimes_capacity, sizeof(*grown));
 
         if (!grown) {
             *number = 1; // never used: the caller stops
             return false;
         }
-        fates->lifetimes = grown;
+        outcomes->lifetimes = grown;
     }
-    fates->lifetimes[fates->nr_lifetimes] = (struct lifetime){.nth = nth, .end_losses = NO_INT64, .dev = dev};
-    *number = ++fates->nr_lifetimes;
+    outcomes->lifetimes[outcomes->nr_lifetimes] = (struct lifetime){.nth = nth, .end_losses = NO_INT64, .dev = dev};
+    *number = ++outcomes->nr_lifetimes;
     return true;
 }
 
-static int64_t unplaced_of(const struct fates *fates, uint32_t dev)
+static int64_t unplaced_of(const struct outcomes *outcomes, uint32_t dev)
 {
-    return (int64_t)map_value(&fates->unplaced, 0, dev);
+    return (int64_t)map_value(&outcomes->unplaced, 0, dev);
 }
 
-static void account(struct fates *fates, const struct segment *segment, uint32_t begin, uint32_t end,
+static void account(struct outcomes *outcomes, const struct segment *segment, uint32_t begin, uint32_t end,
                     enum outcome outcome)
 {
     if (segment->may_be_out && outcome != OUTCOME_OUT)
         outcome = OUTCOME_UNKNOWN;
-    fates->writers[segment->writer].bytes[outcome] += (int64_t)end - begin;
+    outcomes->writers[segment->writer].bytes[outcome] += (int64_t)end - begin;
 }
 
-static void account_all(struct fates *fates, struct grain *grain, enum outcome outcome)
+static void account_all(struct outcomes *outcomes, struct grain *grain, enum outcome outcome)
 {
     for (size_t at = 0; at < grain->count; at++)
-        account(fates, &grain->segments[at], grain->segments[at].begin, grain->segments[at].end, outcome);
+        account(outcomes, &grain->segments[at], grain->segments[at].begin, grain->segments[at].end, outcome);
     grain->count = 0;
 }
 
@@ -176,82 +176,82 @@ static void take_unplaced(struct grain *grain, int64_t unplaced)
     grain->unplaced = unplaced;
 }
 
-static struct grain *grain_add(struct fates *fates, uint32_t lifetime, int64_t number)
+static struct grain *grain_add(struct outcomes *outcomes, uint32_t lifetime, int64_t number)
 {
     struct grain *grain;
-    int64_t unplaced = unplaced_of(fates, fates->lifetimes[lifetime].dev);
+    int64_t unplaced = unplaced_of(outcomes, outcomes->lifetimes[lifetime].dev);
     uint64_t *place;
 
-    if (fates->nr_grains == fates->grains_capacity) {
-        struct grain *grown = array_grow(fates->grains, &fates->grains_capacity, sizeof(*grown));
+    if (outcomes->nr_grains == outcomes->grains_capacity) {
+        struct grain *grown = array_grow(outcomes->grains, &outcomes->grains_capacity, sizeof(*grown));
 
         if (!grown)
             return NULL;
-        fates->grains = grown;
+        outcomes->grains = grown;
     }
-    place = map_add(&fates->of_grains, lifetime, (uint64_t)number);
+    place = map_add(&outcomes->of_grains, lifetime, (uint64_t)number);
     if (!place)
         return NULL;
     if (!*place) {
-        fates->grains[fates->nr_grains] =
-            (struct grain){.lifetime = lifetime, .losses = fates->losses, .unplaced = unplaced};
-        *place = ++fates->nr_grains;
+        outcomes->grains[outcomes->nr_grains] =
+            (struct grain){.lifetime = lifetime, .losses = outcomes->losses, .unplaced = unplaced};
+        *place = ++outcomes->nr_grains;
     }
-    grain = &fates->grains[*place - 1];
-    if (grain->losses != fates->losses)
-        account_all(fates, grain, OUTCOME_UNKNOWN);
-    grain->losses = fates->losses;
+    grain = &outcomes->grains[*place - 1];
+    if (grain->losses != outcomes->losses)
+        account_all(outcomes, grain, OUTCOME_UNKNOWN);
+    grain->losses = outcomes->losses;
     take_unplaced(grain, unplaced);
     return grain;
 }
 
-static bool writers_grow(struct fates *fates)
+static bool writers_grow(struct outcomes *outcomes)
 {
-    struct writer *writers = fates->writers;
-    struct last_write *lasts = fates->lasts;
+    struct writer *writers = outcomes->writers;
+    struct last_write *lasts = outcomes->lasts;
 
-    if (fates->nr_writers == fates->writers_capacity) {
-        writers = array_grow(writers, &fates->writers_capacity, sizeof(*writers));
+    if (outcomes->nr_writers == outcomes->writers_capacity) {
+        writers = array_grow(writers, &outcomes->writers_capacity, sizeof(*writers));
         if (!writers)
             return false;
-        fates->writers = writers;
+        outcomes->writers = writers;
     }
-    if (fates->nr_writers == fates->lasts_capacity) {
-        lasts = array_grow(lasts, &fates->lasts_capacity, sizeof(*lasts));
+    if (outcomes->nr_writers == outcomes->lasts_capacity) {
+        lasts = array_grow(lasts, &outcomes->lasts_capacity, sizeof(*lasts));
         if (!lasts)
             return false;
-        fates->lasts = lasts;
+        outcomes->lasts = lasts;
     }
     return true;
 }
 
 // Return the thread as a writer of this lifetime of the file, or NULL if memory runs out. A thread ID may be reused;
 // process and name distinguish its users.
-static struct writer *writer_of(struct fates *fates, uint32_t lifetime, const struct fate_rows *rows, size_t row)
+static struct writer *writer_of(struct outcomes *outcomes, uint32_t lifetime, const struct fate_rows *rows, size_t row)
 {
     const uint64_t thread = (uint64_t)(uint32_t)rows->pid[row] << 32 | (uint32_t)rows->tid[row];
     const uint64_t of_file = (uint64_t)rows->comm[row] << 32 | lifetime;
     uint64_t *number;
 
-    if (!writers_grow(fates))
+    if (!writers_grow(outcomes))
         return NULL;
-    number = map_add(&fates->of_writers, of_file, thread);
+    number = map_add(&outcomes->of_writers, of_file, thread);
     if (!number)
         return NULL;
     if (!*number) {
-        fates->lasts[fates->nr_writers] = (struct last_write){0};
-        fates->writers[fates->nr_writers] = (struct writer){
+        outcomes->lasts[outcomes->nr_writers] = (struct last_write){0};
+        outcomes->writers[outcomes->nr_writers] = (struct writer){
             .ts_ns = rows->ts_ns[row],
             .dev = rows->dev[row],
             .ino = rows->ino[row],
-            .lifetime = fates->lifetimes[lifetime].nth,
+            .lifetime = outcomes->lifetimes[lifetime].nth,
             .tid = rows->tid[row],
             .pid = rows->pid[row],
             .comm = rows->comm[row],
         };
-        *number = ++fates->nr_writers;
+        *number = ++outcomes->nr_writers;
     }
-    return &fates->writers[*number - 1];
+    return &outcomes->writers[*number - 1];
 }
 
 // --- segments --------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ static bool segments_replace(struct grain *grain, size_t first, size_t limit, co
 
 // Assign this outcome to the dirty bytes of [begin, end), and replace them by bytes of `writer` unless it is NULL. With
 // NR_OUTCOMES no outcome is counted: the rest of a short write replaces its own bytes.
-static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum outcome outcome,
+static bool settle(struct outcomes *outcomes, struct grain *grain, uint32_t begin, uint32_t end, enum outcome outcome,
                    const uint32_t *writer)
 {
     struct segment left[3];
@@ -301,7 +301,7 @@ static bool settle(struct fates *fates, struct grain *grain, uint32_t begin, uin
         const struct segment *segment = &grain->segments[limit];
 
         if (outcome != NR_OUTCOMES)
-            account(fates, segment, segment->begin > begin ? segment->begin : begin,
+            account(outcomes, segment, segment->begin > begin ? segment->begin : begin,
                     segment->end < end ? segment->end : end, outcome);
     }
     if (first < limit && grain->segments[first].begin < begin) {
@@ -336,7 +336,7 @@ static int64_t count_bits(uint8_t bits)
 
 // --- rows ------------------------------------------------------------------------------------------------------------
 
-static bool take_grain(struct fates *fates, struct grain *grain, uint32_t begin, uint32_t end, enum row_kind kind,
+static bool take_grain(struct outcomes *outcomes, struct grain *grain, uint32_t begin, uint32_t end, enum row_kind kind,
                        enum outcome outcome, const uint32_t *writer, int64_t *repeated)
 {
     uint8_t sectors = sectors_of(begin, end);
@@ -345,24 +345,24 @@ static bool take_grain(struct fates *fates, struct grain *grain, uint32_t begin,
         *repeated += count_bits(grain->was_out & sectors) * SECTOR_BYTES;
         grain->was_out |= sectors;
     }
-    return settle(fates, grain, begin, end, outcome, writer);
+    return settle(outcomes, grain, begin, end, outcome, writer);
 }
 
-static bool take_bytes(struct fates *fates, uint32_t lifetime, const struct fate_rows *rows, size_t row,
+static bool take_bytes(struct outcomes *outcomes, uint32_t lifetime, const struct fate_rows *rows, size_t row,
                        enum outcome outcome, const uint32_t *writer)
 {
     int64_t repeated = 0, limit = rows->end[row];
 
     for (int64_t begin = rows->begin[row], end; begin < limit; begin = end) {
         int64_t number = begin / GRAIN_BYTES, base = number * GRAIN_BYTES;
-        uint64_t known = map_value(&fates->of_grains, lifetime, (uint64_t)number);
+        uint64_t known = map_value(&outcomes->of_grains, lifetime, (uint64_t)number);
         struct grain *grain;
 
         end = base + GRAIN_BYTES < limit ? base + GRAIN_BYTES : limit;
         if (!known && rows->kind[row] == ROW_DROP)
             continue; // it has no known dirty bytes
-        grain = grain_add(fates, lifetime, number);
-        if (!grain || !take_grain(fates, grain, (uint32_t)(begin - base), (uint32_t)(end - base), rows->kind[row],
+        grain = grain_add(outcomes, lifetime, number);
+        if (!grain || !take_grain(outcomes, grain, (uint32_t)(begin - base), (uint32_t)(end - base), rows->kind[row],
                                   outcome, writer, &repeated))
             return false;
     }
@@ -377,51 +377,51 @@ static bool goes_on(const struct last_write *last, int64_t begin, int64_t end)
     return begin > last->begin && begin < last->end && end == last->end;
 }
 
-static bool take_write(struct fates *fates, uint32_t lifetime, const struct fate_rows *rows, size_t row)
+static bool take_write(struct outcomes *outcomes, uint32_t lifetime, const struct fate_rows *rows, size_t row)
 {
-    struct writer *writer = writer_of(fates, lifetime, rows, row);
+    struct writer *writer = writer_of(outcomes, lifetime, rows, row);
     uint32_t number;
     bool is_rest;
 
     if (!writer)
         return false;
-    number = (uint32_t)(writer - fates->writers);
-    is_rest = goes_on(&fates->lasts[number], rows->begin[row], rows->end[row]);
-    fates->lasts[number] = (struct last_write){rows->begin[row], rows->end[row]};
+    number = (uint32_t)(writer - outcomes->writers);
+    is_rest = goes_on(&outcomes->lasts[number], rows->begin[row], rows->end[row]);
+    outcomes->lasts[number] = (struct last_write){rows->begin[row], rows->end[row]};
     writer->writes += !is_rest;
-    return take_bytes(fates, lifetime, rows, row, is_rest ? NR_OUTCOMES : OUTCOME_OVERWRITTEN, &number);
+    return take_bytes(outcomes, lifetime, rows, row, is_rest ? NR_OUTCOMES : OUTCOME_OVERWRITTEN, &number);
 }
 
-static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t row)
+static bool take_row(struct outcomes *outcomes, const struct fate_rows *rows, size_t row)
 {
     uint64_t *number;
     uint32_t lifetime;
 
     if (rows->kind[row] == ROW_LOST) {
-        fates->losses++;
+        outcomes->losses++;
         return true;
     }
     if (rows->kind[row] == ROW_UNPLACED) {
-        number = map_add(&fates->unplaced, 0, rows->dev[row]);
+        number = map_add(&outcomes->unplaced, 0, rows->dev[row]);
         if (number)
             ++*number;
         return number;
     }
-    number = map_add(&fates->of_files, rows->dev[row], (uint64_t)rows->ino[row]);
-    if (!number || (!*number && !lifetime_begin(fates, number, rows->dev[row])))
+    number = map_add(&outcomes->of_files, rows->dev[row], (uint64_t)rows->ino[row]);
+    if (!number || (!*number && !lifetime_begin(outcomes, number, rows->dev[row])))
         return false;
     lifetime = (uint32_t)(*number - 1);
     switch ((enum row_kind)rows->kind[row]) {
     case ROW_WRITE:
-        return take_write(fates, lifetime, rows, row);
+        return take_write(outcomes, lifetime, rows, row);
     case ROW_OUT:
-        return take_bytes(fates, lifetime, rows, row, OUTCOME_OUT, NULL);
+        return take_bytes(outcomes, lifetime, rows, row, OUTCOME_OUT, NULL);
     case ROW_DROP:
-        return take_bytes(fates, lifetime, rows, row, OUTCOME_DROPPED, NULL);
+        return take_bytes(outcomes, lifetime, rows, row, OUTCOME_DROPPED, NULL);
     case ROW_END:
-        fates->lifetimes[lifetime].end_losses = fates->losses;
-        fates->lifetimes[lifetime].end_unplaced = unplaced_of(fates, rows->dev[row]);
-        return lifetime_begin(fates, number, rows->dev[row]);
+        outcomes->lifetimes[lifetime].end_losses = outcomes->losses;
+        outcomes->lifetimes[lifetime].end_unplaced = unplaced_of(outcomes, rows->dev[row]);
+        return lifetime_begin(outcomes, number, rows->dev[row]);
     case ROW_LOST:
     case ROW_UNPLACED:
         break;
@@ -429,28 +429,28 @@ static bool take_row(struct fates *fates, const struct fate_rows *rows, size_t r
     return true;
 }
 
-bool fates_follow(struct fates *fates, const struct fate_rows *rows)
+bool outcomes_follow(struct outcomes *outcomes, const struct fate_rows *rows)
 {
     for (size_t row = 0; row < rows->rows; row++)
-        if (!take_row(fates, rows, row))
+        if (!take_row(outcomes, rows, row))
             return false;
     return true;
 }
 
-const struct writer *fates_finish(struct fates *fates, size_t *nr_writers)
+const struct writer *outcomes_finish(struct outcomes *outcomes, size_t *nr_writers)
 {
-    for (size_t at = 0; at < fates->nr_grains; at++) {
-        struct grain *grain = &fates->grains[at];
-        const struct lifetime *lifetime = &fates->lifetimes[grain->lifetime];
+    for (size_t at = 0; at < outcomes->nr_grains; at++) {
+        struct grain *grain = &outcomes->grains[at];
+        const struct lifetime *lifetime = &outcomes->lifetimes[grain->lifetime];
         int64_t end = lifetime->end_losses;
 
-        take_unplaced(grain, end == NO_INT64 ? unplaced_of(fates, lifetime->dev) : lifetime->end_unplaced);
+        take_unplaced(grain, end == NO_INT64 ? unplaced_of(outcomes, lifetime->dev) : lifetime->end_unplaced);
         // Bytes still dirty at the end of the lifetime were dropped.
-        if (grain->losses != (end == NO_INT64 ? fates->losses : end))
-            account_all(fates, grain, OUTCOME_UNKNOWN);
+        if (grain->losses != (end == NO_INT64 ? outcomes->losses : end))
+            account_all(outcomes, grain, OUTCOME_UNKNOWN);
         else
-            account_all(fates, grain, end == NO_INT64 ? OUTCOME_KEPT : OUTCOME_DROPPED);
+            account_all(outcomes, grain, end == NO_INT64 ? OUTCOME_KEPT : OUTCOME_DROPPED);
     }
-    *nr_writers = fates->nr_writers;
-    return fates->writers;
+    *nr_writers = outcomes->nr_writers;
+    return outcomes->writers;
 }
