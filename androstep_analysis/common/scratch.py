@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,18 +24,38 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Scratch:
     """A new directory `path` in `parent` with mode 0700; its name begins with a dot and `about`.
 
-    Creating it removes leftover directories with the same parent and name. Raises `OSError` if it cannot be created.
+    Creating it removes leftover directories with the same parent and name. The directory is removed with this object,
+    unless it was renamed. Raises `OSError` if it cannot be created.
     """
+
+    path: Path
 
     def __init__(self, parent: Path, about: str) -> None:
         prefix = f".{about}.{_MARK}"
         _sweep(parent, prefix)
-        self.path, self._descriptor = _locked(parent, prefix)
+        while not self._create(parent / f"{prefix}{secrets.token_hex(8)}"):
+            pass
+
+    def _create(self, path: Path) -> bool:
+        """Create and lock the directory; return False if another process removed it before it was locked.
+
+        What removes it is registered before it exists, because the handler of a signal may raise after any call.
+        """
+        self.path = path
+        weakref.finalize(self, _remove, path)
+        path.mkdir(mode=0o700)
+        try:
+            descriptor = os.open(path, _FLAGS)
+        except FileNotFoundError:
+            return False
+        weakref.finalize(self, os.close, descriptor)
+        with contextlib.suppress(OSError):  # On a filesystem without locks, `_sweep` fails as well and removes nothing.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return path.exists()
 
     def remove(self) -> None:
-        """Remove the directory, unless it was renamed, and release its lock."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._descriptor)
+        """Remove the directory now, unless it was renamed."""
+        _remove(self.path)
 
 
 @contextlib.contextmanager
@@ -47,20 +68,13 @@ def directory(about: str, parent: Path | None = None) -> Iterator[Path]:
         scratch.remove()
 
 
-def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
-    """Create a directory and lock it; retry if another process removed it before it was locked."""
-    while True:
-        path = parent / f"{prefix}{secrets.token_hex(8)}"
-        path.mkdir(mode=0o700)
-        try:
-            descriptor = os.open(path, _FLAGS)
-        except FileNotFoundError:
-            continue
-        with contextlib.suppress(OSError):  # On a filesystem without locks, `_sweep` fails as well and removes nothing.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if path.exists():
-            return path, descriptor
-        os.close(descriptor)
+def _remove(path: Path) -> None:
+    """Remove a directory with all that is in it, also if the handler of a signal raises meanwhile."""
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _sweep(parent: Path, prefix: str) -> None:

@@ -21,7 +21,6 @@ import functools
 import io
 import tempfile
 import threading
-import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,9 +73,7 @@ class Spool:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-        scratch = Scratch(directory or Path(tempfile.gettempdir()), "spool")
-        weakref.finalize(self, scratch.remove)
-        self._scratch = scratch.path
+        self._scratch = Scratch(directory or Path(tempfile.gettempdir()), "spool")
         self._writer = _Writer()
         self._tables: dict[str, _Table] = {}
         self._finished: dict[str, pl.LazyFrame] = {}
@@ -114,7 +111,7 @@ class Spool:
         if name in self._finished:
             raise ValueError(f"table {name} is finished")
         if name not in self._tables:
-            self._tables[name] = _Table(name, self._scratch, self._writer)
+            self._tables[name] = _Table(name, self._scratch.path, self._writer)
         return self._tables[name]
 
 

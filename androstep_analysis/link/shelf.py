@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -16,9 +15,7 @@ class Shelf:
     """Frames of equal columns by the number of their part; each part is taken once. Its files go away with it."""
 
     def __init__(self) -> None:
-        scratch = Scratch(Path(tempfile.gettempdir()), "shelf")
-        weakref.finalize(self, scratch.remove)
-        self._directory = scratch.path
+        self._scratch = Scratch(Path(tempfile.gettempdir()), "shelf")
         self._files: Counter[int] = Counter()
 
     def put(self, part: int, rows: pl.DataFrame) -> None:
@@ -35,4 +32,4 @@ class Shelf:
         return pl.concat(frames) if frames else None
 
     def _path(self, part: int, number: int) -> Path:
-        return self._directory / f"{part}-{number}.arrow"
+        return self._scratch.path / f"{part}-{number}.arrow"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from support.tree import ROOT
@@ -146,3 +149,43 @@ while time.monotonic() < end:
     running[0].wait()
     with scratch.directory("about", tmp_path) as place:
         assert [name for name in names(tmp_path) if ".about." in name] == [place.name]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an iterator that was interrupted
+def test_a_signal_at_any_instruction_leaves_nothing(tmp_path: Path) -> None:
+    """The handler of a signal raises between any two instructions, and the directory is removed all the same."""
+    interrupted = 0
+    while interrupt_at(interrupted, tmp_path):
+        gc.collect()  # an object that was interrupted in its constructor may be held by the traceback
+        assert names(tmp_path) == [], f"after instruction {interrupted}"
+        interrupted += 1
+    assert interrupted > 100, "else the test would prove nothing"
+    assert names(tmp_path) == []
+
+
+def interrupt_at(instruction: int, parent: Path) -> bool:
+    """Use a directory, and raise `KeyboardInterrupt` at this instruction of scratch.py; return whether there is one."""
+    left = instruction
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != scratch.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == -1:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(trace)
+        with scratch.directory("mine", parent) as path:
+            (path / "file").touch()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
