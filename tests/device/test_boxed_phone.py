@@ -73,6 +73,7 @@ def left_behind(phone: Box) -> list[str]:
     return [path.name for place in places for path in (phone.data / place).iterdir()]
 
 
+@pytest.mark.alone  # perfetto records the whole machine: events of other tests may overflow the kernel's buffer
 @ROOTED
 def test_a_cable_that_is_pulled_during_a_recording_costs_no_request(
     tmp_path: Path, disk: str, capsys: pytest.CaptureFixture[str], is_rooted: bool
