@@ -200,7 +200,7 @@ def _overview(arguments: argparse.Namespace) -> None:
         print(to_json(_json_of(overview)))
     else:
         head, foot = (
-            "\n".join("\n".join(text.wrapped(line, text.WIDTH)) for line in lines(overview))
+            "\n".join("\n".join(text.wrapped(line)) for line in lines(overview))
             for lines in (changes.first_lines, changes.last_lines)
         )
         print(f"{head}\n\n{text.sheet(changes.sheet(overview), is_whole=True)}\n\n{foot}")

@@ -28,7 +28,7 @@ from androstep_analysis.present.sheets import Sheet
 from androstep_analysis.present.summary import summary
 from androstep_analysis.present.terminal.headline import shown
 from androstep_analysis.present.terminal.tables import tables as terminal_tables
-from androstep_analysis.present.terminal.text import WIDTH, columns, shortened, table, wrapped
+from androstep_analysis.present.terminal.text import columns, shortened, table, terminal_width, wrapped
 from androstep_analysis.replay.metrics import metrics
 
 DATASETS = ("demo", "bench/ext4_disk", "replay/ext4_disk", "replay/app.strace.xz")
@@ -145,7 +145,7 @@ def check(told: Headline, of: Capture) -> None:
 def check_text(text: str) -> None:
     lines = text.splitlines()
     assert not any(not line and not following for line, following in pairwise(lines)) and lines[0] and lines[-1]
-    assert [line for line in lines if columns(line) > WIDTH] == []
+    assert [line for line in lines if columns(line) > terminal_width()] == []
     assert not re.search(r"\b(nan|None|inf|NaN|True|False)\b|<Capture|Enum\(", text)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]", text)
 
@@ -342,7 +342,6 @@ def test_colours_are_for_terminals_that_have_them(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
-    monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.chdir(ROOT)
     assert cli.main(["summary", "datasets/demo"]) == 0
     text = capsys.readouterr().out.removesuffix("\n")
@@ -383,34 +382,36 @@ WIDE = (
 
 
 @pytest.mark.parametrize("words", WIDE, ids=" ".join)
+@pytest.mark.parametrize("width", [80, 120])
 def test_everything_fits_a_terminal(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.chdir(ROOT / "datasets")  # paths are never shortened in commands for the user to type
     assert cli.main(words) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 10
-    assert [line for line in printed if columns(line) > WIDTH] == []
+    assert [line for line in printed if columns(line) > width] == []
 
 
 def test_a_wide_table_continues_below_with_its_first_column() -> None:
     header = ["name", *(f"column {n}" for n in range(8))]
     text = table(header, [["a" * 90, *[f"{n:,}" for n in range(10**7, 10**7 + 8)]], ["b", *["1"] * 8]])
     first, second = (part.splitlines() for part in text.split("\n\n"))
-    assert max(map(columns, [*first, *second])) <= WIDTH
+    assert max(map(columns, [*first, *second])) <= terminal_width()
     assert [line[0] for line in (*first, *second)] == 2 * ["n", "-", "a", "b"]
     assert (first[0] + second[0]).count("column") == 8 and "10,000,007" in second[2]
 
 
 def test_names_that_begin_like_numbers_are_shortened() -> None:
-    assert max(map(len, table(["path", "n"], [["9" * 200, "1"]]).splitlines())) <= WIDTH
+    assert max(map(len, table(["path", "n"], [["9" * 200, "1"]]).splitlines())) <= terminal_width()
 
 
 def test_a_line_is_broken_between_words_and_a_long_word_is_shortened() -> None:
-    assert wrapped("aa bb cc", 5) == ["aa bb", "cc"]
-    assert wrapped("a\0a bb", 5) == ["a a", "bb"]
-    assert wrapped("0123456789", 7) == ["01…6789"]
+    width = terminal_width()
+    assert wrapped("aa bb cc", width - 5) == ["aa bb", "cc"]
+    assert wrapped("a\0a bb", width - 5) == ["a a", "bb"]
+    assert wrapped("0123456789", width - 7) == ["01…6789"]
     assert shortened("全角全角", 5) == "…全角" and columns("全角全角") == 8
     assert columns("e\u0301") == 1 and columns("❤\ufe0f") == 2
 

@@ -20,7 +20,7 @@ from androstep_analysis.present.advice import registry, words
 from androstep_analysis.present.advice.apply import ADVICE
 from androstep_analysis.present.advice.findings import FINDING, findings, with_cost
 from androstep_analysis.present.terminal.headline import shown
-from androstep_analysis.present.terminal.text import WIDTH, columns
+from androstep_analysis.present.terminal.text import columns, terminal_width
 
 DEMO = ROOT / "datasets/demo"
 
@@ -70,7 +70,7 @@ def test_the_command_fits_and_is_json(capsys: pytest.CaptureFixture[str]) -> Non
     assert cli.main(["advise", str(DEMO), "--all"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines
-    assert max(map(columns, lines)) <= WIDTH
+    assert max(map(columns, lines)) <= terminal_width()
     assert any("cannot tell: many fsyncs" in line for line in lines)
     assert cli.main(["advise", str(DEMO), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

@@ -82,13 +82,14 @@ both = pytest.mark.parametrize("certainty", ["inferred", "fact"])
 
 
 @both
-def test_the_summary(certainty: str) -> None:
+def test_the_summary(certainty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     capture = as_all(certainty)
     told = headline.of(capture)
     (types,) = (one for one in told.sentences if one.about == "types")
     (causes,) = (one for one in told.tables if isinstance(one, Sheet))
     clauses = re.split(r"; |\), ", str(types))
-    clauses += [line for line in text.sheet(causes, width=140).splitlines()[3:-1] if "unknown" not in line]
+    clauses += [line for line in text.sheet(causes).splitlines()[3:-1] if "unknown" not in line]
     assert all("inferred" in one for one in clauses) == (certainty == "inferred")
     check(certainty, clauses)
     tables = terminal.tables(capture).split("\n\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -14,18 +13,13 @@ from androstep_analysis.common.markup import visible
 from androstep_analysis.present import headline
 from androstep_analysis.present.headline import Amount, Grid, Headline, Name, Part, Sentence
 from androstep_analysis.present.sheets import Sheet
-from androstep_analysis.present.terminal.text import GLUE, WIDTH, sheet, shortened, table, wrapped
+from androstep_analysis.present.terminal.text import GLUE, sheet, shortened, table, wrapped
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _LABEL: Final = 10
 """Width of the column of labels, including the space after it."""
-
-_WIDE: Final = 100
-"""Width if the output is not a terminal."""
-
-_WIDEST: Final = 140
 
 _NAME: Final = 44
 """Maximum width of a name in a sentence."""
@@ -41,7 +35,7 @@ def summary(capture: Capture, path: str | None = None) -> str:
     """
     coloured = has_colours()
     content = headline.of(capture)
-    answers = shown(content, coloured=coloured, width=terminal_width())
+    answers = shown(content, coloured=coloured)
     if path is None:
         return answers
     label = _painted("next".ljust(_LABEL), "1", coloured)
@@ -59,33 +53,28 @@ def _next(capture: Capture, content: Headline, path: str) -> Iterator[str]:
     yield f"androstep report {path} -o report.html"
 
 
-def terminal_width() -> int:
-    """Return the width of a summary in columns."""
-    return min(max(shutil.get_terminal_size((_WIDE, 0)).columns, WIDTH), _WIDEST)
-
-
 def has_colours() -> bool:
     """Return whether standard output is a terminal with colours, and NO_COLOR is not set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def shown(content: Headline, *, coloured: bool = False, width: int = WIDTH) -> str:
+def shown(content: Headline, *, coloured: bool = False) -> str:
     """Return the headline as text: lines of sentences, and tables separated by empty lines."""
     parts = []
     for kind, members in itertools.groupby(content.parts, type):
         if kind is Sentence:
-            parts.append("\n".join(_lines([one for one in members if isinstance(one, Sentence)], coloured, width)))
+            parts.append("\n".join(_lines([one for one in members if isinstance(one, Sentence)], coloured)))
         else:
-            parts += [_table(one, width) for one in members if not isinstance(one, Sentence)]
+            parts += [_table(one) for one in members if not isinstance(one, Sentence)]
     return "\n\n".join(filter(None, parts))
 
 
-def _lines(sentences: Iterable[Sentence], coloured: bool, width: int) -> Iterator[str]:
+def _lines(sentences: Iterable[Sentence], coloured: bool) -> Iterator[str]:
     before = ""
     for sentence in sentences:
         label = "" if sentence.about == before else sentence.about
         before = sentence.about
-        for line in wrapped("".join(map(_text, sentence.parts)), width - _LABEL):
+        for line in wrapped("".join(map(_text, sentence.parts)), _LABEL):
             yield f"{_painted(label.ljust(_LABEL), '1', coloured)}{_painted(line, _STYLES[sentence.kind], coloured)}"
             label = ""
 
@@ -97,17 +86,17 @@ def _text(part: Part) -> str:
     return str(part).replace(" ", GLUE) if isinstance(part, Amount) else visible(str(part))
 
 
-def _table(content: Grid | Sheet, width: int) -> str:
+def _table(content: Grid | Sheet) -> str:
     """Return a table as text; an empty string if it has no rows."""
     if isinstance(content, Sheet):
-        return sheet(content, width=width)
-    return _grid(content, width) if content.rows else ""
+        return sheet(content)
+    return _grid(content) if content.rows else ""
 
 
-def _grid(grid: Grid, width: int) -> str:
+def _grid(grid: Grid) -> str:
     rows = [["–" if cell is None else str(cell) for cell in row] for row in grid.rows]
-    note = ["", *wrapped(grid.note, width)] if grid.note else []
-    return "\n".join([table(grid.header, rows, width=width), *note[1:]])
+    note = ["", *wrapped(grid.note)] if grid.note else []
+    return "\n".join([table(grid.header, rows), *note[1:]])
 
 
 def _painted(text: str, style: str, coloured: bool) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis.common import quantities, schema, units
 from androstep_analysis.common.markup import visible
-from androstep_analysis.present.terminal.text import WIDTH, shortened, table, wrapped
+from androstep_analysis.present.terminal.text import shortened, table, wrapped
 
 MOST: Final = 20
 """Maximum number of rows."""
@@ -35,7 +35,7 @@ def rows(name: str, whole: pl.LazyFrame) -> str:
     empty = [column for column in shown.columns if column not in {column.name for column in columns}]
     parts = [table([column.name for column in columns], cells)] if cells else ["no rows"]
     if cells and empty:
-        parts.append("\n".join(wrapped(f"without a value in these rows: {', '.join(empty)}", WIDTH)))
+        parts.append("\n".join(wrapped(f"without a value in these rows: {', '.join(empty)}")))
     return "\n\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from androstep_analysis.common import losses, quantities
 from androstep_analysis.common.markup import visible
 from androstep_analysis.link import unrecorded
 from androstep_analysis.present import beside, headline, sheets, waits
-from androstep_analysis.present.terminal.text import WIDTH, sheet, table, wrapped
+from androstep_analysis.present.terminal.text import sheet, table, wrapped
 from androstep_analysis.present.waits import Waits
 from androstep_analysis.replay.metrics import QUANTILES
 from androstep_analysis.replay.metrics import metrics as replay_metrics
@@ -35,7 +35,7 @@ def tables(capture: Capture) -> str:
     notes += _replay(capture.replay) if capture.about["replay"] else []
     notes += _waits(waited) if (waited := waits.of(capture)) else []
     notes += [part for part in _beside_requests(capture) if part]
-    notes = [part if "\n" in part else "\n".join(wrapped(part, WIDTH)) for part in notes]
+    notes = [part if "\n" in part else "\n".join(wrapped(part)) for part in notes]
     if not capture.about["rows"]["requests"]:
         return "\n\n".join(notes)
     requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
@@ -285,7 +285,7 @@ def comparison(first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFr
     notes += ["ratio with its 95 % interval", "the second is –: no difference shown"]
     alone = result.filter(is_alone).select("verdict", *dims).unique().group_by("verdict").len().sort("verdict")
     notes += [f"{count:,} configurations are {verdict}" for verdict, count in alone.iter_rows()]
-    return "\n\n".join([*parts, "\n".join(wrapped("; ".join(notes), WIDTH))])
+    return "\n\n".join([*parts, "\n".join(wrapped("; ".join(notes)))])
 
 
 def _compared(metric: str, result: pl.DataFrame, varying: Mapping[str, list[str]], is_alike: bool) -> str:

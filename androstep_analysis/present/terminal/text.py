@@ -5,19 +5,25 @@ Control characters are escaped first, so a file name cannot control the terminal
 
 from __future__ import annotations
 
+import shutil
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 from androstep_analysis.common.markup import visible
 from androstep_analysis.present.sheets import Sheet
 
-WIDTH = 80
-"""Default width of the output in columns."""
+_LEAST, _DEFAULT, _MOST = 80, 100, 140
+"""Width of the output in columns: minimum, without a terminal, maximum."""
 
 NUMBER = frozenset("-0123456789<>")
 
 GLUE = "\0"
 """A non-breaking space. `visible` escapes this character, so no displayed text contains it."""
+
+
+def terminal_width() -> int:
+    """Return the width of the output in columns."""
+    return min(max(shutil.get_terminal_size((_DEFAULT, 0)).columns, _LEAST), _MOST)
 
 
 def columns(text: str) -> int:
@@ -54,9 +60,10 @@ def _cut(characters: str, most: int) -> str:
     return characters
 
 
-def wrapped(text: str, most: int) -> list[str]:
-    """Wrap a text into lines of at most `most` columns. Longer words are shortened."""
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """Wrap a text into lines that fit the terminal after `indent` columns. Longer words are shortened."""
     lines: list[str] = []
+    most = terminal_width() - indent
     for word in (shortened(word, most) for word in text.split(" ") if word):
         if lines and columns(lines[-1]) + 1 + columns(word) <= most:
             lines[-1] += f" {word}"
@@ -65,13 +72,14 @@ def wrapped(text: str, most: int) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: bool = False, width: int = WIDTH) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: bool = False) -> str:
     """Return aligned columns with a rule below the header. Columns of numbers are right-aligned.
 
-    The table fits `width`: names are shortened, and if that is not enough, further columns follow below, with the first
-    column repeated. With `is_whole`, nothing is shortened: use it for sentences and for names to copy.
+    The table fits the terminal: names are shortened, and if that is not enough, further columns follow below, with the
+    first column repeated. With `is_whole`, nothing is shortened: use it for sentences and for names to copy.
     """
     cells = [[visible(cell) for cell in row] for row in (header, *rows)]
+    width = terminal_width()
     widths = [max(columns(row[i]) for row in cells) for i in range(len(header))]
     right = [
         widths[i] <= _NUMBER and all(row[i][:1] in NUMBER or row[i] in ("", "–") for row in cells[1:])
@@ -86,7 +94,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
     )
 
 
-def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH, is_whole: bool = False) -> str:
+def sheet(shown: Sheet, *, top: int | None = None, is_whole: bool = False) -> str:
     """Return the first rows of a table with its title and note; an empty string if it has no rows.
 
     Columns of numbers without a value in these rows are omitted. `is_whole` is that of `table`.
@@ -99,8 +107,8 @@ def sheet(shown: Sheet, *, top: int | None = None, width: int = WIDTH, is_whole:
     kept = [name for name, column in shown.columns.items() if column.format is None or any(texts[name])]
     unknown = {name: "–" if shown.columns[name].format else "unknown" for name in kept}
     rows = zip(*([unknown[name] if cell is None else cell for cell in texts[name]] for name in kept), strict=True)
-    drawn = table([_heading(shown.columns[name].title) for name in kept], rows, width=width, is_whole=is_whole)
-    return "\n".join([title, drawn, *wrapped(shown.note, width)])
+    drawn = table([_heading(shown.columns[name].title) for name in kept], rows, is_whole=is_whole)
+    return "\n".join([title, drawn, *wrapped(shown.note)])
 
 
 def _heading(title: str) -> str:
