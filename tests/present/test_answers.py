@@ -100,6 +100,8 @@ def test_compare(inputs: dict[str, Path], capsys: pytest.CaptureFixture[str]) ->
     words = ["--measure", "mix", "--windows", "1s"]
     assert len(answer(capsys, "compare", DEMO, inputs["CSV"], *words)["captures"]) == 2
     two = [str(BENCH / fs / "modes.rec.xz") for fs in ("ext4_disk", "xfs_disk")]
+    for sides in ([DEMO, inputs["Perfetto"]], [DEMO, inputs["CSV"]], two):
+        assert answer(capsys, "compare", *sides)["rows"]
     with pytest.raises(SystemExit) as ended:
         cli.main(["compare", *two, "--measure", "bench", "--metric", "iops", "--gate", "<+5%", "--json"])
     assert ended.value.code == 3
