@@ -13,8 +13,8 @@ A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields afte
 
     comm tid [cpu] seconds.fraction: system:event: fields
 
-The prefix has ``pid/tid`` instead of tid if both were requested, and the period before the event. Call chains are
-skipped.
+The prefix has ``pid/tid`` instead of tid if both were requested, and the period before the event. It has no CPU if perf
+did not record the whole machine (``perf record -- COMMAND``). Call chains are skipped.
 
 The tracer ``blk`` prints no event name. After the thread id it prints a device and then the text of blkparse
 (kernel/trace/blktrace.c, ``print_one_line``).
@@ -84,7 +84,9 @@ _ERROR = [column.name for column in schema.table("fs_events").columns].index("er
 _EVENT_IN_HEAD = re.compile(
     rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
 )
-_PERF_EVENT_IN_HEAD = re.compile(rb"(?m)^.* \d+(?:/\d+)? +\[\d{3,}\] +\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: ")
+_PERF_EVENT_IN_HEAD = re.compile(
+    rb"(?m)^.* \d+(?:/\d+)? +(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
+)
 _FENCE = re.compile(rb"(?m)^```")
 _JSON = re.compile(rb'\A\s*\{\s*"')
 
