@@ -85,7 +85,7 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
         devices = [_device(row) for row in evidence.devices]
         untraced = frozenset(units.parse_dev(row["dev"]) for row in evidence.devices if row.get("traced") is False)
-        recorded = replace(recorded, untraced=untraced)
+        recorded = replace(recorded, untraced=recorded.untraced | untraced)
         linked = link_requests(recorded.block, devices, names_submitters=recorded.names_submitters)
         if not recorded.lost.touching("block_events"):
             recorded = replace(recorded, losses=(*recorded.losses, *incomplete.losses(linked.requests)))

@@ -78,13 +78,14 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
         raise InputError(f"{recordings[0]}: a directory of iotrace is a recording of its own; ingest it alone")
-    described = recording.described(recordings[0]) if recordings else _recorded_with(paths)
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file")
         if not path.is_file() and not path.is_dir():  # Reading it might never end.
             raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
-    traces = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
+    given = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
+    traces = [Path(source.path) for source in given if source.role == "trace"]
+    described = recording.described(recordings[0]) if recordings else _recorded_with(traces)
     remaining = [source for source in described.sources if source.role not in snapshots]
     added = [
         manifest.in_place(path, role, description.device if role.startswith("image") else None)
@@ -92,7 +93,7 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
     ]
     return replace(
         described,
-        sources=(*traces, *remaining, *added),
+        sources=(*given, *remaining, *added),
         extents=tuple(name for name in manifest.EXTENTS if name in {*description.extents}),
         facts={**described.facts, **description.facts, "clock": described.facts.get("clock")},
         csv_columns=description.csv_columns,
@@ -121,13 +122,17 @@ def capture_of(path: Path) -> Path | None:
 
 
 def _recorded_with(paths: Sequence[Path]) -> Manifest:
-    """Return the recorder's manifest without sources, if a file is the trace of a capture or of iotrace."""
+    """Return the recorders' manifest, without sources, of files that may be traces of captures or of iotrace."""
+    manifests: dict[Path | None, Manifest] = {}
     for path in paths:
-        if (directory := capture_of(path)) is not None:
-            return replace(manifest.read(directory), sources=(), extents=manifest.EXTENTS)
-        if recording.whole(path) != path:
-            return recording.known(path.parent)
-    return Manifest(sources=())
+        directory = capture_of(path)
+        if directory is not None:
+            manifests.setdefault(directory, manifest.read(directory))
+        elif recording.whole(path) != path:
+            manifests.setdefault(path.parent, recording.known(path.parent))
+        else:
+            manifests.setdefault(None, Manifest(sources=()))
+    return manifest.common(tuple(manifests.values())) if manifests else Manifest(sources=())
 
 
 def _role(path: Path) -> str:

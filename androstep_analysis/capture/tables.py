@@ -51,17 +51,17 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
         staging = ingest.with_samples(tool_results.alone(results_by_role), samples, spool)
     else:
         staging = ingest.read(*samples, spool=spool)
-    stated_offset = described.realtime_offset_ns
+    stated_offset, moved_ns = described.realtime_offset_ns, described.realtime_moved_ns
     uncounted = _uncounted(described, staging)
     return replace(
         staging,
         realtime_offset_ns=staging.realtime_offset_ns if stated_offset is None else stated_offset,
-        realtime_moved_ns=described.realtime_moved_ns,
+        realtime_moved_ns=staging.realtime_moved_ns if moved_ns is None else moved_ns,
         clock=described.facts.get("clock") or staging.clock,
         facts=facts_of(staging, described),
         lost_events=max(described.lost_events or 0, staging.lost_events),
         losses=(*staging.losses, *uncounted),
-        recorded=None if described.events is None else frozenset(described.events),
+        recorded=staging.recorded if described.events is None else frozenset(described.events),
     )
 
 

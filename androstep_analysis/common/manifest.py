@@ -8,8 +8,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -125,6 +125,59 @@ class Manifest:
     def of_role(self, role: str) -> tuple[Source, ...]:
         """Return the sources with this role."""
         return tuple(source for source in self.sources if source.role == role)
+
+
+def agreed(facts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the facts that no two of several descriptions state differently. None states nothing."""
+    rows = [(name, value) for described in facts for name, value in described.items() if value is not None]
+    common = dict(reversed(rows))
+    return {name: common[name] for name, _ in rows if all(value == common[name] for key, value in rows if key == name)}
+
+
+def common(manifests: Sequence[Manifest]) -> Manifest:
+    """Return what the manifests of several captures that form one recording have in common, without the sources.
+
+    - `events` are those that all captures recorded, and None if a capture does not list its events.
+    - A device counts as traced if all captures traced it. Devices and mounts are omitted if the captures that describe
+      them disagree.
+    - The offset of CLOCK_REALTIME and its change are None if they differ: the recordings state them for their own time.
+    - Lost events add up.
+    """
+    if len(manifests) == 1:
+        return replace(manifests[0], sources=(), extents=EXTENTS)
+    listed = [set(described.events) for described in manifests if described.events is not None]
+    machines = [(described.devices, described.mounts) for described in manifests if described.devices]
+    described_alike = all(
+        (_untraced(devices), mounts) == (_untraced(machines[0][0]), machines[0][1]) for devices, mounts in machines
+    )
+    lost = [described.lost_events for described in manifests if described.lost_events is not None]
+    return Manifest(
+        sources=(),
+        facts=agreed(described.facts for described in manifests),
+        realtime_offset_ns=_only(described.realtime_offset_ns for described in manifests),
+        realtime_moved_ns=_only(described.realtime_moved_ns for described in manifests),
+        devices=_traced_by_all([devices for devices, _ in machines]) if described_alike else (),
+        mounts=machines[0][1] if machines and described_alike else (),
+        lost_events=sum(lost) if len(lost) == len(manifests) else None,
+        events=tuple(sorted(set.intersection(*listed))) if len(listed) == len(manifests) else None,
+    )
+
+
+def _untraced(devices: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the descriptions of devices without the statement whether they were traced."""
+    return [{name: value for name, value in device.items() if name != "traced"} for device in devices]
+
+
+def _traced_by_all(descriptions: Sequence[Sequence[dict[str, Any]]]) -> tuple[dict[str, Any], ...]:
+    """Return the devices, each marked as not traced if one of its descriptions says so."""
+    devices = zip(*descriptions, strict=True)
+    return tuple(next((row for row in rows if row.get("traced") is False), rows[0]) for rows in devices)
+
+
+def _only(values: Iterable[int | None]) -> int | None:
+    """Return the value if all are equal, else None."""
+    first, *rest = {*values}
+    return None if rest else first
 
 
 def read(directory: Path) -> Manifest:

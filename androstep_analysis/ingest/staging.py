@@ -14,6 +14,8 @@ import polars as pl
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.losses import Losses
+from androstep_analysis.common.manifest import agreed
+from androstep_analysis.ingest import tasks
 
 WORDS = {"read": "R", "write": "W", "discard": "D", "trim": "D", "unmap": "D", "flush": "F"}
 """Words for operations in a CSV file, compared without case, and their letters. A word states no request flags."""
@@ -153,23 +155,36 @@ class Staging:
 def merge(parts: Sequence[Staging]) -> Staging:
     """Return one recording from several files of one format. Their rows are in one spool.
 
-    Event counts, losses and lost events add up. The clock and its offset come from the first file that states them.
+    The files may divide the recording by time, CPU or device. What is stated of the merged recording holds for all of
+    its files:
+
+    - Event counts, losses and lost events add up.
+    - `recorded` are the events that every file recorded, and None if a file does not list its events: an event that one
+      file did not record may have occurred there.
+    - `untraced` are the devices that at least one file did not trace, for the same reason.
+    - `realtime_offset_ns` is that of the earliest file that states it. `realtime_moved_ns` is the difference to the
+      offset at the end of the last file, and None unless every file states both.
+    - `facts` are those that no two files state differently.
 
     Raises
     ------
     InputError
-        If the files are of different formats, since their clocks have nothing in common.
+        If the files are of different formats or clocks, since their times have nothing in common.
     """
     formats = sorted({part.format for part in parts})
-    if len(formats) != 1:
-        raise InputError(
-            f"files of different formats ({', '.join(formats)}) cannot form one recording; ingest each by itself"
-        )
+    clocks = sorted({part.clock for part in parts} - {"unknown"})
+    for what, found in (("formats", formats), ("clocks", clocks)):
+        if len(found) > 1:
+            raise InputError(
+                f"files of different {what} ({', '.join(found)}) cannot form one recording; ingest each by itself"
+            )
     if len(parts) == 1:
         return parts[0]
     firsts = [part.first_ns for part in parts if part.first_ns is not None]
     lasts = [part.last_ns for part in parts if part.last_ns is not None]
-    tasks = [part.tasks for part in parts if part.tasks is not None]
+    by_time = sorted(parts, key=lambda part: min(firsts, default=0) if part.first_ns is None else part.first_ns)
+    offset_ns = next((part.realtime_offset_ns for part in by_time if part.realtime_offset_ns is not None), None)
+    listed = [part.recorded for part in parts if part.recorded is not None]
     events: Counter[str] = Counter()
     for part in parts:
         events.update(part.events)
@@ -178,12 +193,25 @@ def merge(parts: Sequence[Staging]) -> Staging:
         events=dict(events),
         first_ns=min(firsts, default=None),
         last_ns=max(lasts, default=None),
-        tasks=pl.concat(tasks).unique(maintain_order=True) if tasks else None,
-        clock=next((part.clock for part in parts if part.clock != "unknown"), "unknown"),
-        realtime_offset_ns=next((p.realtime_offset_ns for p in parts if p.realtime_offset_ns is not None), None),
+        tasks=tasks.joined([(part.tasks, part.first_ns, part.last_ns) for part in by_time if part.tasks is not None]),
+        clock=next(iter(clocks), "unknown"),
+        realtime_offset_ns=offset_ns,
+        realtime_moved_ns=_moved_ns(parts, offset_ns),
         lost_events=sum(part.lost_events for part in parts),
         losses=tuple(loss for part in parts for loss in part.losses),
+        recorded=frozenset.intersection(*listed) if len(listed) == len(parts) else None,
+        untraced=frozenset[int]().union(*(part.untraced for part in parts)),
+        facts=agreed(part.facts for part in parts),
         jumps=tuple(sorted(jump for part in parts for jump in part.jumps)),
         names_submitters=all(part.names_submitters for part in parts),
-        facts={name: value for part in reversed(parts) for name, value in part.facts.items()},
     )
+
+
+def _moved_ns(parts: Sequence[Staging], offset_ns: int | None) -> int | None:
+    """Return how much CLOCK_REALTIME moved from `offset_ns` until the last file ended; None if a file lacks a value."""
+    ends = [
+        (part.last_ns, part.realtime_offset_ns + part.realtime_moved_ns)
+        for part in parts
+        if part.last_ns is not None and part.realtime_offset_ns is not None and part.realtime_moved_ns is not None
+    ]
+    return max(ends)[1] - offset_ns if len(ends) == len(parts) and offset_ns is not None else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import polars as pl
 
 from androstep_analysis.common import schema
@@ -112,6 +115,33 @@ def importance(rows: pl.DataFrame, clock_offset_ns: int | None) -> pl.DataFrame:
         task_comm="comm",
     )
     return schema.complete(read.sort("ts_ns", maintain_order=True), "importance")
+
+
+def joined(parts: Sequence[tuple[pl.DataFrame, int | None, int | None]]) -> pl.DataFrame | None:
+    """Return table `tasks` of a recording in several files: their tables, and the times of their first and last events.
+
+    The files are sorted by their first events. If each begins after the previous one has ended, a name from before a
+    file holds from its first event if an earlier file knows the thread, and ends where the next name begins. If files
+    overlap, the order of their names is unknown: of a thread with several names, all are valid for the whole time.
+    """
+    if not parts:
+        return None
+    tables = [table.with_columns(file=pl.lit(file, pl.Int64)) for file, (table, _, _) in enumerate(parts)]
+    names = [name for name in parts[0][0].columns if not name.startswith("valid_")]
+    rows = pl.concat(tables)
+    is_nameless = pl.col("comm").is_null() & pl.col("valid_from_ns").is_null()
+    rows = rows.filter(~is_nameless | pl.col("comm").is_null().all().over("tid"))
+    spans = list(pairwise(parts))
+    if any(last is None or first is None or first < last for (_, _, last), (_, first, _) in spans):
+        return rows.drop("file").unique(maintain_order=True).sort("tid", "valid_from_ns", maintain_order=True)
+    begins = pl.Series("begins", [first for _, first, _ in parts], dtype=pl.Int64)
+    is_later = pl.col("file") > pl.col("file").min().over("tid")
+    since = pl.coalesce("valid_from_ns", pl.when(is_later).then(pl.lit(begins).gather("file")))
+    rows = rows.with_columns(valid_from_ns=since).sort("tid", "valid_from_ns", maintain_order=True)
+    known = pl.struct(names)
+    rows = rows.filter(known.ne_missing(known.shift()))
+    of_next = pl.col("valid_from_ns").shift(-1).over("tid")
+    return rows.drop("file").with_columns(valid_to_ns=pl.coalesce(of_next, "valid_to_ns"))
 
 
 class Seen:
