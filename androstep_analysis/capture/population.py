@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from androstep_analysis.common import quantities
 from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import SEVERAL_CLOCKS
 
-_OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock", "gap"})
+_OF_EVENTS = frozenset({"missing", "dropped", "overwritten", "torn", "unreadable", "clock", SEVERAL_CLOCKS, "gap"})
 """Kinds of losses that may include issues and completions."""
 
 

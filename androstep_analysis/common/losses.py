@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,10 @@ import polars as pl
 from androstep_analysis.common import units
 from androstep_analysis.common.errors import EVER, Loss, Span
 
-_OF_TIME = frozenset({"clock", "gap"})
+SEVERAL_CLOCKS: Final = "clocks"
+"""The kind of loss of a recording whose times come from several clocks, so that the order of its events is unknown."""
+
+_OF_TIME = frozenset({"clock", SEVERAL_CLOCKS, "gap"})
 """Kinds of loss that do not count events."""
 
 _NEVER, _ALWAYS = np.iinfo(np.int64).max, np.iinfo(np.int64).min

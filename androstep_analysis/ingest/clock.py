@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import SEVERAL_CLOCKS
 from androstep_analysis.ingest.lines import MAX_SETBACKS, Totals
 
 Jumps: TypeAlias = tuple[tuple[int, int], ...]
@@ -59,7 +60,7 @@ def mixed(setbacks: int) -> tuple[Loss, ...]:
     message = (
         f"the clock goes back {_times(setbacks)}: times come from several clocks, and the order of events is unknown"
     )
-    return (Loss("clock", setbacks, message),) if setbacks else ()
+    return (Loss(SEVERAL_CLOCKS, setbacks, message),) if setbacks else ()
 
 
 def _times(count: int) -> str:
@@ -68,7 +69,7 @@ def _times(count: int) -> str:
 
 def is_mixed(losses: Iterable[Loss]) -> bool:
     """Return whether the order of the events is unknown because their times come from several clocks."""
-    return any(loss.kind == "clock" and "several clocks" in loss.message for loss in losses)
+    return any(loss.kind == SEVERAL_CLOCKS for loss in losses)
 
 
 def jumps(tables: Mapping[str, pl.LazyFrame], first_ns: int | None, last_ns: int | None) -> Jumps:

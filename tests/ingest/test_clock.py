@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +10,7 @@ import pytest
 from support import corpus
 
 from androstep_analysis import capture, compare, measures
-from androstep_analysis.common.errors import LossWarning
+from androstep_analysis.common.errors import Loss, LossWarning
 from androstep_analysis.ingest import clock
 from androstep_analysis.present.report import requests as sections
 
@@ -37,7 +38,7 @@ def opened(path: Path, lines: list[str]) -> capture.Capture:
 
 
 def clocks(found: capture.Capture) -> list[int]:
-    return [loss.count for loss in found.losses if loss.kind == "clock"]
+    return [loss.count for loss in found.losses if loss.kind in ("clock", "clocks")]
 
 
 def slowest(found: capture.Capture) -> float:
@@ -113,6 +114,12 @@ def test_two_clocks_prove_no_order(tmp_path: Path) -> None:
         found = opened(tmp_path / "trace.txt", lines)
     assert clocks(found)[0] > 8
     assert measures.latency(found.requests).is_empty()
+
+
+def test_the_words_of_a_loss_state_no_clock() -> None:
+    (mixed,) = clock.mixed(9)
+    assert clock.is_mixed([replace(mixed, message="")])
+    assert not clock.is_mixed([replace(mixed, kind="clock"), Loss("torn", 1, mixed.message)])
 
 
 def test_rows_of_a_table_may_be_in_any_order(tmp_path: Path) -> None:

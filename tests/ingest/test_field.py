@@ -231,7 +231,7 @@ def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
     assert told == [("numbered", 2), ("dropped", 33)] and capture.about["lost_events"] == 33
     again = made(tmp_path, f"{begin}\n{header}\n{first}\n\n{begin}\n{header}\n{second}\n", "again.txt")
     assert rows(again, "op") == [("write",), ("read",)]
-    assert [loss["kind"] for loss in again.about["losses"]] == ["numbered", "clock"]
+    assert [loss["kind"] for loss in again.about["losses"]] == ["numbered", "clocks"]
 
 
 def test_a_list_without_times_is_refused(tmp_path: Path) -> None:

@@ -667,7 +667,7 @@ def test_clocks() -> None:
     assert (raw.staging.clock, raw.staging.realtime_offset_ns) == ("mono_raw", 5_000_000)
     assert raw.table("samples")["ts_ns"].to_list() == [1_000, 1_000]
     mixed = read(trace(bundle(*work, **pair), bundle(*work)))
-    assert mixed.losses == {"clock": 1}
+    assert mixed.losses == {"clocks": 1}
 
 
 def test_losses_of_the_recorder() -> None:

@@ -14,6 +14,7 @@ import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.losses import SEVERAL_CLOCKS
 from androstep_analysis.ingest import tasks, threads
 from androstep_analysis.ingest.perfetto import block_io
 from androstep_analysis.ingest.perfetto.decoder import EXEC, FORK, NEW, RENAME, SEEN, Decoder, Packet
@@ -273,7 +274,7 @@ def _losses(first: _FirstPass, second: _SecondPass) -> Iterator[Loss]:
             "frames have times in a clock that cannot be converted",
             ("frames",),
         ),
-        ("clock", totals.mixed_clocks, "event bundles use another clock than the first: their times are wrong"),
+        (SEVERAL_CLOCKS, totals.mixed_clocks, "event bundles use another clock than the first: their times are wrong"),
     )
     for kind, count, what, *tables in counted:
         if count:
