@@ -100,18 +100,6 @@ def named(table: pl.DataFrame, column: str) -> pl.DataFrame:
     )
 
 
-def threads(table: pl.DataFrame, saturated: float, **options: str) -> Axes:
-    """Plot rates by number of threads, and mark where the paper says that they stop growing."""
-    ax = plot.bench_threads(table, **options)
-    with plot.style():
-        ax.axvline(saturated, color=dots.THEIRS, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
-        words = f"the paper's phone\nstops growing at {saturated:.0f}"
-        ax.annotate(
-            words, (saturated, 0.04), (-3, 0), ax.get_xaxis_transform(), "offset points", fontsize=6, ha="right"
-        )
-    return ax
-
-
 TPS_LIMITS = (300, 30_000)
 """The common axis of all figures of SQLite's transactions on ext4 on the disk."""
 

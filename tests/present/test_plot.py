@@ -589,6 +589,15 @@ def test_threads_and_sizes_are_lines() -> None:
     assert curves(ax)["rand write"] == [(4096, 1e-4), (131072, 9e-4)]
 
 
+@pytest.mark.parametrize("threads", [4, 100])
+def test_a_line_marks_where_the_papers_phone_stops_growing(threads: int) -> None:
+    rows = [("iops", count, "rand_write", 10 * count, None, None) for count in (1, 8)]
+    ax = plot.bench_threads(medians("threads", *rows), published=threads)
+    assert [words.get_text() for words in ax.texts] == [f"the paper's phone\nstops growing at {threads}"]
+    assert list(ax.lines[-1].get_xdata()) == [threads, threads]
+    assert ax.get_xlim()[1] > threads
+
+
 def test_a_place_in_the_figure_has_one_number() -> None:
     rows = [("iops", "fsync", "append", 1, None, None), ("iops", "fsync", "append", 2, None, None)]
     table = medians("sync_mode", *rows).with_columns(threads=pl.Series([1, 2]))

@@ -198,7 +198,12 @@ def bench_devices(
 
 @paper.of_any_table
 def bench_threads(
-    table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None
+    table: pl.DataFrame,
+    *,
+    metric: Metric = "iops",
+    series: str = "test",
+    published: float | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the rate by the number of threads, with a line for each value of column `series`.
 
@@ -212,6 +217,8 @@ def bench_threads(
         Metric to show. Table of `bench.written` for written_per_op.
     series : str
         Column that determines the colour.
+    published : float, optional
+        Number of threads at which the rate of a paper's phone stops growing; a line marks it.
     ax : Axes, optional
         The axes to draw in.
 
@@ -221,7 +228,7 @@ def bench_threads(
 
     References
     ----------
-    AndroStep (Jeong et al., ME 2013), Figures 8 and 11.
+    AndroStep (Jeong et al., ME 2013), Figures 8 and 11; Jeong et al., Future Internet 5(4), 2013, Figures 10 and 13.
 
     Examples
     --------
@@ -237,12 +244,24 @@ def bench_threads(
         ax.set_xscale("log", base=2)
         counts = sorted({*data["threads"], *invalid["threads"]})
         _ticks(ax, counts, [f"{count:,}" for count in counts])
-        ax.set_xlim(counts[0] / 1.2, counts[-1] * 1.2)
+        shown = [*counts, *([] if published is None else [published])]
+        ax.set_xlim(min(shown) / 1.2, max(shown) * 1.2)
         ax.set_ylim(bottom=0)
         _rate_axis(ax, metric)
         ax.set_xlabel("Threads")
         paper.grid(ax, "y")
         _explained(ax, series, data, invalid, [(float(count), count) for count in counts], "threads")
+        if published is not None:
+            ax.axvline(published, color=paper.PUBLISHED, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+            ax.annotate(
+                f"the paper's phone\nstops growing at {published:.0f}",
+                (published, 0.04),
+                (-3, 0),
+                ax.get_xaxis_transform(),
+                "offset points",
+                fontsize=6,
+                ha="right",
+            )
         return ax
 
 

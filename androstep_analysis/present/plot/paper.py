@@ -93,6 +93,8 @@ FILESYSTEMS: Final = {
 }
 SERIES: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9", "#222222", "#B5739D")
 """Hues of Okabe and Ito for series without a colour of their own, in order."""
+PUBLISHED: Final = "#D55E00"
+"""Colour of a paper's numbers beside those of a table."""
 FALLBACK: Final = "#444444"
 """Colour of a kind that is in no palette."""
 
