@@ -24,16 +24,6 @@ PLACES = {
 }
 """Labels of the places of datasets/bench in figures."""
 
-WAYS = {
-    ("write", "buffered"): "buffered write",
-    ("read", "buffered"): "buffered read",
-    ("write", "mmap"): "mmap write",
-    ("read", "mmap"): "mmap read",
-    ("write", "osync"): "synchronous write",
-    ("write", "direct"): "direct write",
-}
-"""The six I/O modes by which the papers compare Mobibench with IOzone, in their order."""
-
 PEERS = ("tool", "test", "sync_mode")
 
 
@@ -44,35 +34,6 @@ def by_place(files: Sequence[Path], by: Sequence[str]) -> pl.DataFrame:
         bench.summarise(bench.read(path).tables, by=by).with_columns(place=pl.lit(PLACES[path.parent.name]))
         for path in sorted(files, key=lambda path: order.index(path.parent.name))
     )
-
-
-def tools(table: pl.DataFrame, ax: Axes | None = None) -> Axes:
-    """Plot the rates of both tools, sequential and random, for one I/O mode."""
-    ax = plot.bench_devices(table, device="test", series="tool", metric="iops", ax=ax)
-    ax.set_xticks(ax.get_xticks(), ["sequential", "random"])
-    return ax
-
-
-def ways(table: pl.DataFrame) -> Axes:
-    """Plot the six I/O modes, each on separate axes. The last two, which access the device, have another scale."""
-    with plot.style():
-        figure = Figure(figsize=(style.COLUMN, 4.8), layout="constrained")
-        cells = figure.subplots(3, 2, subplot_kw={"axes_class": style.PaperAxes})
-    for ax, ((op, mode), title) in zip(cells.flat, WAYS.items(), strict=True):
-        tools(table.filter(pl.col("test").is_in([f"seq_{op}", f"rand_{op}"]), sync_mode=mode), ax)
-        ax.set_title(title, fontsize=7)
-        ax.tick_params(labelsize=6, width=0.6, length=2)
-        ax.set_ylabel("")
-        handles = ax.get_legend_handles_labels()
-        ax.get_legend().remove()
-    for group in (list(cells[:2].flat), list(cells[2:].flat)):
-        top = max(ax.get_ylim()[1] for ax in group)
-        for ax in group:
-            ax.set_ylim(0, top)
-    with plot.style():
-        figure.legend(*handles, loc="outside upper left", ncols=2)
-        figure.supylabel("Operations per second", fontsize=8)
-    return cells[0, 0]
 
 
 def durable(table: pl.DataFrame) -> Axes:

@@ -598,6 +598,27 @@ def test_a_line_marks_where_the_papers_phone_stops_growing(threads: int) -> None
     assert ax.get_xlim()[1] > threads
 
 
+def test_tools_have_a_panel_for_each_kind_of_io() -> None:
+    kinds = [("direct", "write", 3), ("mmap", "read", 70), ("buffered", "write", 50)]
+    rows = [
+        {"metric": "iops", "sync_mode": mode, "test": f"{order}_{io}", "tool": tool, "value": float(value + at)}
+        for mode, io, value in kinds
+        for order in ("seq", "rand")
+        for at, tool in enumerate(("iobench", "fio"))
+    ]
+    table = pl.DataFrame(rows)
+    first = plot.bench_tools(table)
+    figure = paper.settled(first)
+    assert [ax.get_title() for ax in figure.axes] == ["buffered write", "mmap read", "direct write"]
+    assert [[height for _, height in drawn(ax)] for ax in figure.axes] == [[50, 51] * 2, [70, 71] * 2, [3, 4] * 2]
+    cached, also_cached, direct = (ax.get_ylim() for ax in figure.axes)
+    assert cached == also_cached and direct[1] < 5
+    one = plot.bench_tools(table.filter(sync_mode="mmap"))
+    assert tick_labels(one.xaxis) == ["sequential", "random"] and len(paper.settled(one).axes) == 1
+    with pytest.raises(ValueError, match="a panel for each of 3 kinds"):
+        plot.bench_tools(table, ax=one)
+
+
 def test_a_place_in_the_figure_has_one_number() -> None:
     rows = [("iops", "fsync", "append", 1, None, None), ("iops", "fsync", "append", 2, None, None)]
     table = medians("sync_mode", *rows).with_columns(threads=pl.Series([1, 2]))
@@ -748,6 +769,7 @@ def empty() -> dict[str, Axes]:
         "bench_sync_modes": plot.bench_sync_modes(medians),
         "bench_synchronous": plot.bench_synchronous(medians),
         "bench_threads": plot.bench_threads(medians),
+        "bench_tools": plot.bench_tools(bench.summarise(results, by=("tool", "test", "sync_mode"))),
         "block_types": plot.block_types(measures.block_types(io)),
         "file_types": plot.file_types(measures.file_types(io), basis="bytes", relative=True),
         "mix": plot.mix(measures.mix(requests)),

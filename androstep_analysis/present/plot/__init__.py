@@ -27,6 +27,7 @@ from androstep_analysis.present.plot.bench import (
     bench_sync_modes,
     bench_synchronous,
     bench_threads,
+    bench_tools,
 )
 from androstep_analysis.present.plot.bursts import bursts
 from androstep_analysis.present.plot.cache import hotness, lifetimes, miss_ratio, readahead, working_set
@@ -56,6 +57,7 @@ __all__ = [
     "bench_sync_modes",
     "bench_synchronous",
     "bench_threads",
+    "bench_tools",
     "block_types",
     "bursts",
     "compare_differences",

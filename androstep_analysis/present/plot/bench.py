@@ -13,6 +13,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from androstep_analysis.measures.tables import MEASURES
@@ -194,6 +195,90 @@ def bench_devices(
     >>> _ = plot.bench_devices(rates)
     """
     return _categories(table, device, tuple(paper.FILESYSTEMS), metric, series, "", ax)
+
+
+@paper.of_any_table
+def bench_tools(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the operations per second of several tools, sequential and random.
+
+    A table of several kinds of I/O gives a panel for each, such as synchronous writes and reads by mmap. Panels of I/O
+    through the page cache have one scale, and those of I/O that waits for the device have another.
+
+    Parameters
+    ----------
+    table : Table
+        Result of `bench.summarise`: columns metric, value, lo, hi, `tool`, `test` and `sync_mode`.
+    ax : Axes, optional
+        The axes to draw in, for a table of one kind of I/O.
+
+    Returns
+    -------
+    Axes
+        The first panel.
+
+    Raises
+    ------
+    ValueError
+        If the table has several kinds of I/O, and `ax` is given.
+
+    References
+    ----------
+    AndroStep (Jeong et al., ME 2013), Figures 4 and 5; Jeong et al., Future Internet 5(4), 2013, Figures 6 and 7.
+
+    Examples
+    --------
+    >>> peers = bench.read(*(f"datasets/bench/ext4_peers/writes-0.{kind}.xz" for kind in ("rec", "json"))).tables
+    >>> _ = plot.bench_tools(bench.summarise(peers, by=("tool", "test", "sync_mode")).filter(sync_mode="osync"))
+    """
+    names = pl.col("test").str.split("_").list
+    data = _unique(table, "iops", ("tool", "test", "sync_mode")).with_columns(order=names.first(), io=names.last())
+    kinds = [kind for kind in _TOOLS_IO if not data.filter(io=kind[0], sync_mode=kind[1]).is_empty()]
+    kinds += [kind for kind in data.select("io", "sync_mode").unique(maintain_order=True).rows() if kind not in kinds]
+    if len(kinds) < 2:
+        return _tools(data, ax)
+    if ax is not None:
+        raise ValueError(f"the figure has a panel for each of {len(kinds)} kinds of I/O: keep one, or give no axes")
+    rows = math.ceil(len(kinds) / 2)
+    with paper.style():
+        figure = Figure(figsize=(paper.COLUMN, 1.6 * rows), layout="constrained")
+        cells: list[Axes] = list(figure.subplots(rows, 2, subplot_kw={"axes_class": paper.PaperAxes}).flat)
+    for panel, (io, mode) in zip(cells, kinds, strict=False):
+        _tools(data.filter(io=io, sync_mode=mode), panel)
+        panel.set_title(f"{_MODE_WORDS.get(mode, paper.words(mode))} {io}", fontsize=7)
+        panel.tick_params(labelsize=6, width=0.6, length=2)
+        panel.set_ylabel("")
+        handles = panel.get_legend_handles_labels()
+        if (legend := panel.get_legend()) is not None:
+            legend.remove()
+    for unused in cells[len(kinds) :]:
+        unused.remove()
+    for is_cached in (True, False):
+        group = [panel for panel, (_, mode) in zip(cells, kinds, strict=False) if (mode in _CACHED) == is_cached]
+        for panel in group:
+            panel.set_ylim(0, max(one.get_ylim()[1] for one in group))
+    with paper.style():
+        figure.legend(*handles, loc="outside upper left", ncols=2)
+        figure.supylabel("Operations per second", fontsize=8)
+    return cells[0]
+
+
+_CACHED: Final = ("buffered", "mmap")
+"""The modes of I/O that the page cache answers."""
+
+_TOOLS_IO: Final = (
+    *(("write", "buffered"), ("read", "buffered"), ("write", "mmap"), ("read", "mmap")),
+    *(("write", "osync"), ("write", "direct")),
+)
+"""The kinds of I/O by which the papers compare Mobibench with IOzone, in their order."""
+
+_MODE_WORDS: Final = {"osync": "synchronous"}
+
+
+def _tools(data: pl.DataFrame, ax: Axes | None) -> Axes:
+    """Draw the rates of the tools for one kind of I/O."""
+    names = {"seq": "sequential", "rand": "random"}
+    named = data.with_columns(pl.col("order").replace(names))
+    return _categories(named, "order", tuple(names.values()), "iops", "tool", "", ax)
 
 
 @paper.of_any_table
