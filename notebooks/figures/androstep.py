@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import dots
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from papers import Paper
 
 from androstep_analysis import bench, plot
-from androstep_analysis.present.plot import paper as style
 
 PLACES = {
     "ext4_disk": "ext4, disk",
@@ -74,57 +71,6 @@ def transactions(table: pl.DataFrame, category: str, label: str, order: Sequence
     rates = rates.sort(pl.col(category).replace_strict(places))
     ax = dots.rows(rates, category, "Transactions per second", series="test", names=OPERATIONS, limits=TPS_LIMITS)
     ax.set_ylabel(label)
-    return ax
-
-
-OTHERS = "others"
-"""Everything that is no app: the system, and requests of unknown origin."""
-
-
-def of_apps(io: pl.LazyFrame) -> pl.LazyFrame:
-    """Return table io with the demo's apps in column app.
-
-    Their processes are named by the end of com.example.NAME, as on Android.
-    """
-    name = pl.col("owner_comm").str.strip_prefix(".example.").replace("brows", "browser")
-    is_app = pl.col("owner_comm").str.starts_with(".example.")
-    return io.with_columns(app=pl.when(is_app).then(name).otherwise(pl.lit(OTHERS)))
-
-
-def by_app(table: pl.DataFrame, dimension: str, palette: Mapping[str, str], hatches: Mapping[str, str]) -> Axes:
-    """Plot shares of the requests of each app (column app), reads and writes, with their counts above.
-
-    Apps are sorted by their number of requests, with `OTHERS` last.
-    """
-    counts = table.filter(pl.col("op").is_in(["read", "write"]), pl.col(dimension).is_not_null(), metric="count")
-    counts = counts.with_columns(pl.col("op", dimension).cast(pl.String))
-    totals = counts.group_by("app").agg(pl.col("value").sum())
-    apps = totals.sort(pl.col("app") == OTHERS, -pl.col("value"), "app")["app"].to_list()
-    sums = {(app, op): value for app, op, value in counts.group_by("app", "op").agg(pl.col("value").sum()).rows()}
-    bars = [(app, op) for app in apps for op in ("read", "write") if (app, op) in sums]
-    at = np.array([apps.index(app) * 2.6 + (op == "write") for app, op in bars])
-    values = {tuple(row[:3]): row[3] for row in counts.select("app", "op", dimension, "value").iter_rows()}
-    with plot.style():
-        figure = Figure(figsize=(1.9 + 1.05 * len(apps), 2.6), layout="constrained")
-        ax = figure.add_subplot(axes_class=style.PaperAxes)
-        bottom = np.zeros(len(bars))
-        for kind in style.ordered(counts[dimension], palette):
-            heights = np.array([values.get((*bar, kind), 0.0) / sums[bar] * 100 for bar in bars])
-            look = {"color": style.colour(kind, palette), "hatch": hatches.get(kind), "edgecolor": "white"}
-            ax.bar(at, heights, 0.85, bottom, label=style.words(kind), linewidth=0.3, **look)
-            bottom += heights
-        for x, bar in zip(at, bars, strict=True):
-            ax.text(x, 101, f"{sums[bar]:,.0f}", ha="center", va="bottom", fontsize=6)
-        ax.set_xticks(at, [op for _, op in bars])
-        for number, app in enumerate(apps):
-            under = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
-            ax.text(number * 2.6 + 0.5, -0.12, app, fontsize=8, parse_math=False, **under)
-        ax.tick_params(axis="x", length=0)
-        ax.set_xlim(-0.8, len(apps) * 2.6 - 0.8)
-        ax.set_ylim(0, 100)
-        ax.set_ylabel("Share of requests [%]")
-        style.grid(ax, "y")
-        style.legend(ax, reverse=True)
     return ax
 
 

@@ -159,6 +159,41 @@ def test_file_types_shows_every_type_that_occurs() -> None:
     }
 
 
+def test_types_by_app_are_a_pair_of_bars_for_each_app() -> None:
+    counts = [
+        *(
+            ("others", "write", "log", 9),
+            ("a", "write", "log", 1),
+            ("a", "write", "video", 3),
+            ("$b$", "read", "log", 5),
+        ),
+        *((None, "read", "log", 7), ("a", "discard", "log", 99)),
+    ]
+    of_op = Counter[tuple[Any, str]]()
+    for app, op, _, number in counts:
+        of_op[app, op] += number
+    rows = [("count", *row) for row in counts]
+    rows += [("count_ratio", app, op, kind, number / of_op[app, op]) for app, op, kind, number in counts]
+    rows += [("bytes", app, op, kind, number << 20) for app, op, kind, number in counts]
+    table = tidy(("app", "op", "file_type"), *rows)
+    ax = plot.file_types(table, relative=True)
+    assert tick_labels(ax.xaxis) == ["read", "write", "write", "read"]
+    assert bars(ax) == {
+        "video": [(0, 0), (0, 75), (0, 0), (0, 0)],
+        "log": [(0, 100), (75, 25), (0, 100), (0, 100)],
+    }
+    assert [words.get_text() for words in ax.texts] == ["$b$", "a", "others", "(unknown)", "5", "4", "9", "7"]
+    assert ax.get_ylabel() == "Share of requests [%]"
+    in_bytes = plot.file_types(table, basis="bytes")
+    assert bars(in_bytes)["log"] == [(0, 5), (3, 1), (0, 9), (0, 7)] and in_bytes.get_ylabel() == "Bytes [MiB]"
+    many = [("count", f"app {n}", "read", "log", 20 - n) for n in range(11)]
+    ax = plot.file_types(tidy(("app", "op", "file_type"), *many))
+    legend = ax.get_legend()
+    assert len(ax.patches) == 8 and legend is not None
+    assert legend.get_title().get_text() == "3 more are not drawn"
+    assert [words.get_text() for words in plot.file_types(table.clear()).texts] == ["no data"]
+
+
 def test_a_dimension_that_the_figure_does_not_show_is_refused() -> None:
     table = BLOCK_TYPES.with_columns(subtype=pl.Series(["a", "b"] * 9))
     with pytest.raises(ValueError, match="does not show subtype"):

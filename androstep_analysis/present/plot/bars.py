@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 from androstep_analysis.measures.tables import MEASURES
 from androstep_analysis.present.plot import intervals, paper, text
 
 Basis = Literal["count", "bytes"]
+
+_MOVING: Final = ("read", "write")
 
 
 @paper.of_any_table
@@ -24,10 +27,12 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
     `basis` and `relative` give the four graphs of the MOST Viewer: requests or bytes, absolute or in per cent of the
     operation. Empty flushes have no block type and are not drawn.
 
+    With a further dimension, such as the app, there is a pair of bars for each of its values, as in `file_types`.
+
     Parameters
     ----------
     table : Table
-        Result of `measures.block_types`.
+        Result of `measures.block_types`, with at most one further dimension.
     basis : {"count", "bytes"}
         Whether to show requests or bytes.
     relative : bool
@@ -39,9 +44,15 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
     -------
     Axes
 
+    References
+    ----------
+    Jeong et al., Future Internet 5(4), 2013, Figure 14 (b), by app.
+
     Examples
     --------
     >>> _ = plot.block_types(measures.block_types(capture.io))
+    >>> of_apps = measures.block_types(capture.io, by=("owner_comm",))
+    >>> _ = plot.block_types(of_apps, relative=True)
     """
     return _stacked(table, "block_type", paper.BLOCK_TYPES, {}, basis, relative, ax, paper.HEIGHT)
 
@@ -52,10 +63,14 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
 
     Every type that occurs is in the legend.
 
+    With a further dimension, such as the app, there is a pair of bars for each of its values: reads and writes. Above
+    shares of requests is their number. Values are in order of their requests; a value "others", and null, are the last.
+    At most eight are drawn; a note counts the rest.
+
     Parameters
     ----------
     table : Table
-        Result of `measures.file_types`.
+        Result of `measures.file_types`, with at most one further dimension.
     basis : {"count", "bytes"}
         Whether to show requests or bytes.
     relative : bool
@@ -67,9 +82,15 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
     -------
     Axes
 
+    References
+    ----------
+    Jeong et al., Future Internet 5(4), 2013, Figure 14 (a), by app.
+
     Examples
     --------
     >>> _ = plot.file_types(measures.file_types(capture.io))
+    >>> of_apps = measures.file_types(capture.io, by=("owner_comm",))
+    >>> _ = plot.file_types(of_apps, relative=True)
     """
     return _stacked(table, "file_type", paper.FILE_TYPES, paper.FILE_TYPE_HATCHES, basis, relative, ax, 2.6)
 
@@ -367,6 +388,9 @@ def _stacked(
     height: float,
 ) -> Axes:
     """Draw one bar for each operation, stacked by `dim` in the order of `palette`."""
+    further = [name for name in table.columns if name not in (*MEASURES, "op", dim, "subtype")]
+    if len(further) == 1:
+        return _stacked_by(further[0], table, dim, palette, hatches, basis, relative, ax)
     data = paper.rows(table, f"{basis}_ratio" if relative else basis, ("op", dim))
     data = data.filter(pl.col(dim).is_not_null(), pl.col("op") != "flush")
     with paper.drawing(ax, height) as ax:
@@ -402,6 +426,89 @@ def _stacked(
                 paper.count_axis(ax, "y")
         paper.legend(ax, reverse=True)
         return ax
+
+
+_GROUPS: Final = 8
+"""Maximum number of groups: their names stay readable across a page."""
+
+_BETWEEN: Final = 2.6
+"""Distance between groups of two bars, in units of the distance between their bars."""
+
+
+def _stacked_by(
+    group: str,
+    table: pl.DataFrame,
+    dim: str,
+    palette: Mapping[str, str],
+    hatches: Mapping[str, str],
+    basis: Basis,
+    relative: bool,
+    ax: Axes | None,
+) -> Axes:
+    """Draw a bar of reads and one of writes for each value of column `group`, stacked by `dim`."""
+    own = ax is None
+    counts, data = (
+        paper.rows(table, metric, (group, "op", dim)).filter(pl.col(dim).is_not_null(), pl.col("op").is_in(_MOVING))
+        for metric in ("count", f"{basis}_ratio" if relative else basis)
+    )
+    is_last = pl.col(group).is_null() | (pl.col(group).cast(pl.String) == "others")
+    totals = counts.group_by(group).agg(pl.col("value").sum())
+    every = totals.sort(is_last, -pl.col("value"), group)[group].to_list()
+    groups = every[:_GROUPS]
+    with paper.drawing(ax, 2.6) as ax:
+        if not groups:
+            return paper.no_data(ax)
+        if own:
+            cast(Figure, ax.get_figure(root=True)).set_figwidth(1.9 + 1.05 * len(groups))
+        sums = {(name, op): value for name, op, value in _sums(counts, group).iter_rows()}
+        bars = [(name, op) for name in groups for op in _MOVING if (name, op) in sums]
+        at = np.array([groups.index(name) * _BETWEEN + _MOVING.index(op) for name, op in bars])
+        _, largest = paper.span(_sums(data, group)["value"])
+        scale, unit = paper.byte_unit(largest) if basis == "bytes" else (1, "")
+        values = {row[:3]: row[3] for row in data.select(group, "op", dim, "value").iter_rows()}
+        bottom = np.zeros(len(bars))
+        labels = paper.labels(data, dim, paper.words)
+        for kind in paper.ordered(data[dim], palette):
+            heights = np.array([values.get((*bar, kind), 0.0) for bar in bars]) * (100 if relative else 1 / scale)
+            look: dict[str, Any] = {
+                "color": paper.colour(kind, palette),
+                "hatch": hatches.get(kind),
+                "edgecolor": "white",
+            }
+            ax.bar(at, heights, 0.85, bottom, label=labels[kind], linewidth=0.3, **look)
+            bottom += heights
+        ax.set_xticks(at, [op for _, op in bars])
+        for number, name in enumerate(groups):
+            words = "(unknown)" if name is None else text.label(str(name), 18)
+            place = ax.get_xaxis_transform()
+            ax.text(
+                number * _BETWEEN + 0.5,
+                -0.12,
+                words,
+                transform=place,
+                fontsize=8,
+                ha="center",
+                va="top",
+                parse_math=False,
+            )
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlim(-0.8, len(groups) * _BETWEEN - 0.8)
+        if relative:
+            _per_cent(ax, f"Share of {_noun(table, basis)} [%]")
+            for x, bar in zip(at, bars, strict=True) if basis == "count" else ():
+                ax.text(x, 101, f"{sums[bar]:,.0f}", ha="center", va="bottom", fontsize=6)
+        else:
+            paper.grid(ax, "y")
+            ax.set_ylabel(f"Bytes [{unit}]" if basis == "bytes" else paper.counted(table).capitalize())
+        paper.legend(ax, reverse=True)
+        if len(every) > len(groups):
+            paper.note(ax, f"{len(every) - len(groups):,} more are not drawn")
+        return ax
+
+
+def _sums(data: pl.DataFrame, group: str) -> pl.DataFrame:
+    """Return the values of `data` by group and operation."""
+    return data.group_by(group, "op").agg(pl.col("value").sum())
 
 
 def _shares(table: pl.DataFrame, dim: str, palette: Mapping[str, str], ax: Axes | None) -> Axes:
