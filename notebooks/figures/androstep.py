@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import dots
 import polars as pl
-from matplotlib.axes import Axes
 from papers import Paper
 
-from androstep_analysis import bench, plot
+from androstep_analysis import bench
 
 PLACES = {
     "ext4_disk": "ext4, disk",
@@ -31,47 +29,6 @@ def by_place(files: Sequence[Path], by: Sequence[str]) -> pl.DataFrame:
         bench.summarise(bench.read(path).tables, by=by).with_columns(place=pl.lit(PLACES[path.parent.name]))
         for path in sorted(files, key=lambda path: order.index(path.parent.name))
     )
-
-
-def durable(table: pl.DataFrame) -> Axes:
-    """Plot rates by the method that makes writes durable, with the papers' names."""
-    ax = plot.bench_sync_modes(table)
-    names = {"fsync": "write() + fsync()", "osync": "O_SYNC", "direct": "O_DIRECT"}
-    ax.set_xticks(ax.get_xticks(), [names[label.get_text()] for label in ax.get_xticklabels()])
-    ax.set_xlabel("")
-    for label in ax.get_legend().get_texts():
-        label.set_text(label.get_text().replace("seq", "sequential").replace("rand", "random"))
-    return ax
-
-
-FILESYSTEMS = {"ext4": "ext4", "xfs": "XFS", "btrfs": "Btrfs", "nilfs2": "NILFS2", "f2fs": "F2FS"}
-"""Display names of filesystems, in the papers' order."""
-
-
-def named(table: pl.DataFrame, column: str) -> pl.DataFrame:
-    """Return a table sorted by filesystem, with display names."""
-    order = pl.col(column).cast(pl.Enum(list(FILESYSTEMS)))
-    return (
-        table.with_columns(order)
-        .sort(column, maintain_order=True)
-        .with_columns(pl.col(column).cast(pl.String).replace(FILESYSTEMS))
-    )
-
-
-TPS_LIMITS = (300, 30_000)
-"""The common axis of all figures of SQLite's transactions on ext4 on the disk."""
-
-OPERATIONS = {"sqlite_insert": "insert", "sqlite_update": "update", "sqlite_delete": "delete"}
-
-
-def transactions(table: pl.DataFrame, category: str, label: str, order: Sequence[str]) -> Axes:
-    """Plot SQLite's transactions per second by a setting, on the common axis."""
-    rates = table.filter(metric="tps").with_columns(pl.col(category).cast(pl.String))
-    places = {name: at for at, name in enumerate(order)}
-    rates = rates.sort(pl.col(category).replace_strict(places))
-    ax = dots.rows(rates, category, "Transactions per second", series="test", names=OPERATIONS, limits=TPS_LIMITS)
-    ax.set_ylabel(label)
-    return ax
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

@@ -654,6 +654,41 @@ def test_tools_have_a_panel_for_each_kind_of_io() -> None:
         plot.bench_tools(table, ax=one)
 
 
+def test_dots_are_the_table_beside_a_papers_numbers() -> None:
+    rows = [("tps", "WAL", "sqlite_insert", 900, 800, 950), ("tps", "DELETE", "sqlite_insert", 50, None, None)]
+    theirs = pl.DataFrame({"journal_mode": ["WAL", "$x$"], "value": [63.0, 10.0]})
+    single = pl.DataFrame({"journal_mode": ["WAL", "WAL"], "value": [880, 920]})
+    table = medians("journal_mode", *rows)
+    ax = plot.dots(table, row="journal_mode", label="Inserts", published=theirs, repetitions=single, limits=(1, 1000))
+    assert tick_labels(ax.yaxis) == ["DELETE", "WAL", "$x$"] and ax.get_xlim() == (1, 1000)
+    marks = {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in ax.lines}
+    assert marks["ours"] == [(900, 1), (50, 0)]
+    assert marks["the paper"] == [(63, 1.4), (10, 2)]
+    assert marks["single runs"] == [(880, 1), (920, 1)]
+    assert [path.get_segments()[0].tolist() for path in ax.collections if isinstance(path, LineCollection)] == [
+        [[800, 1], [950, 1]]
+    ]
+    with pytest.raises(ValueError, match="one value for each test: keep one of each"):
+        plot.dots(table, row="test", label="Inserts")
+    in_ns = table.with_columns(pl.col("value", "lo", "hi") * 1e6, unit=pl.lit("ns"))
+    ax = plot.dots(in_ns, row="test", label="Time", series="journal_mode")
+    assert ax.get_xlabel() == "Time [ms]"
+    assert [line.get_xdata().tolist() for line in ax.lines if line.get_label() in ("WAL", "DELETE")] == [[900], [50]]
+
+
+def test_numbers_of_a_paper_and_ours() -> None:
+    rows = {"what": ["read: a / b", "write"], "published_least": [2.0, 4.0], "published_most": [3.0, 4.0]}
+    table = pl.DataFrame(rows | {"value": [1.5, 9.0], "lo": [1.2, None], "hi": [1.8, None], "unit": "1"})
+    ax = plot.published(table, label="Ratio")
+    assert tick_labels(ax.yaxis) == ["read:\na / b", "write"] and ax.get_xscale() == "log"
+    ours = next(line for line in ax.lines if line.get_label() == "ours")
+    assert list(zip(*ours.get_data(), strict=True)) == [(1.5, 0.16), (9, 1.16)]
+    diamonds = [line.get_xdata().tolist() for line in ax.lines if line.get_marker() == "D"]
+    assert diamonds == [[2, 4], [3, 4]]
+    assert ax.get_xlim() == pytest.approx((1 / 1.3, 9 * 1.3))
+    assert plot.published(table.with_columns(unit=pl.lit("%")), label="Share [%]").get_xlim() == (0, 104)
+
+
 def test_a_place_in_the_figure_has_one_number() -> None:
     rows = [("iops", "fsync", "append", 1, None, None), ("iops", "fsync", "append", 2, None, None)]
     table = medians("sync_mode", *rows).with_columns(threads=pl.Series([1, 2]))
@@ -806,6 +841,7 @@ def empty() -> dict[str, Axes]:
         "bench_threads": plot.bench_threads(medians),
         "bench_tools": plot.bench_tools(bench.summarise(results, by=("tool", "test", "sync_mode"))),
         "block_types": plot.block_types(measures.block_types(io)),
+        "dots": plot.dots(medians, row="test", label="Rate", series="journal_mode"),
         "file_types": plot.file_types(measures.file_types(io), basis="bytes", relative=True),
         "mix": plot.mix(measures.mix(requests)),
         "sync": plot.sync(measures.sync(io)),
@@ -838,6 +874,13 @@ def empty() -> dict[str, Axes]:
             )
         ),
         "compare_pairs": plot.compare_pairs(shares, metric="count_ratio", by="device", paired_by=["workload"]),
+        "published": plot.published(
+            pl.DataFrame(
+                schema={"what": pl.String, "unit": pl.String}
+                | dict.fromkeys(("published_least", "published_most", "value", "lo", "hi"), pl.Float64)
+            ),
+            label="Ratio",
+        ),
         "compare_ranking": plot.compare_ranking(ranked, metric="count_ratio", group=["device"]),
         "cumulative": plot.cumulative(measures.cumulative(requests)),
         "perceived_breakdown": plot.perceived_breakdown(

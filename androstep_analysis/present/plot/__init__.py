@@ -41,6 +41,7 @@ from androstep_analysis.present.plot.compare import (
 from androstep_analysis.present.plot.output import save
 from androstep_analysis.present.plot.paper import png, style, svg
 from androstep_analysis.present.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
+from androstep_analysis.present.plot.published import dots, published
 from androstep_analysis.present.plot.queue import depth_over_time, queue, seek_distances
 from androstep_analysis.present.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
 from androstep_analysis.present.plot.samples import cpu, samples_over_time
@@ -68,6 +69,7 @@ __all__ = [
     "cpu",
     "cumulative",
     "depth_over_time",
+    "dots",
     "file_types",
     "hotness",
     "latency_distribution",
@@ -79,6 +81,7 @@ __all__ = [
     "perceived_in_flight",
     "perceived_responses",
     "png",
+    "published",
     "queue",
     "rate",
     "readahead",
