@@ -14,6 +14,7 @@ import polars as pl
 from androstep_analysis import ingest, measures
 from androstep_analysis.capture import cache, population, tool_results
 from androstep_analysis.capture import query as sql
+from androstep_analysis.capture.classes import NO_CLASSES, Classes
 from androstep_analysis.capture.derivation import EVIDENCE_TABLES, Evidence, Image, derive
 from androstep_analysis.common import losses, manifest, schema
 from androstep_analysis.common.errors import InputError, Loss
@@ -44,6 +45,8 @@ class Capture:
     - replay: None, or runs, fs_types, operations, done, diverged and interrupted
     - steps: None, or workloads, steps and completed
     - gui: None, or snapshots and states
+
+    `classes` are the user's own types of files and apps (`capture.classes`), which `tables` have.
     """
 
     def __init__(
@@ -53,10 +56,13 @@ class Capture:
         tables: dict[str, pl.LazyFrame],
         about: dict[str, Any],
         window: tuple[int, int] | None = None,
+        classes: Classes = NO_CLASSES,
     ) -> None:
         self.title = title
         self.manifest = described
-        self.tables = tables
+        self.tables = classes.applied(tables)
+        self.classes = classes
+        self._derived = tables
         self.about = about
         self._window = window
         self.opened_by: tuple[Callable[..., Capture], tuple[Any, ...]] | None = None
@@ -338,13 +344,13 @@ class Capture:
         True
         """
         time = measures.order_ns()
-        tables = dict(self.tables)
+        tables = dict(self._derived)
         for name in ("requests", "io"):
             tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
         for name in STAGED:
             tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
         tables["samples"] = measures.clipped(self.samples, start_ns, end_ns)
-        return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns))
+        return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns), self.classes)
 
     def explore(self) -> Explorer:
         """Create an explorer of the capture's requests for JupyterLab: a timeline, filters and request details.
@@ -429,7 +435,7 @@ class Capture:
             events=self.events,
             first_ns=self.first_ns,
             last_ns=self.last_ns,
-            tasks=self.tasks.collect(),
+            tasks=self._derived["tasks"].collect(),
             clock=self.about["clock"],
             realtime_offset_ns=self.about["realtime_offset_ns"],
             realtime_moved_ns=self.manifest.realtime_moved_ns,
@@ -447,10 +453,10 @@ class Capture:
             extents=frozenset(extents),
         )
         derived, about = derive(staging, evidence, ingest.Spool())
-        tables = self.tables | derived
+        tables = self._derived | derived
         about = about | {role: self.about[role] for role in tool_results.KINDS}
         about["rows"] = self.about["rows"] | about["rows"]
-        return Capture(self.title, self.manifest, tables, about)
+        return Capture(self.title, self.manifest, tables, about, classes=self.classes)
 
     def __repr__(self) -> str:
         return visible(f"<Capture {'; '.join(f'{name} {value}' for name, value in self._described())}>")

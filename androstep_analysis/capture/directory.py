@@ -13,6 +13,7 @@ from typing import Final
 from androstep_analysis import ingest
 from androstep_analysis.capture import cache, tool_results
 from androstep_analysis.capture.capture import Capture
+from androstep_analysis.capture.classes import NO_CLASSES, Classes, read
 from androstep_analysis.capture.sources import Description, capture_of, files, manifest_of
 from androstep_analysis.capture.tables import (
     derived,
@@ -34,7 +35,13 @@ NOTHING_ELSE: Final = Description()
 """A description without any information in addition to the recording."""
 
 
-def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: str | None = None) -> Capture:
+def open(
+    path: str | PathLike[str],
+    *,
+    csv_columns: str | None = None,
+    format: str | None = None,
+    classes: str | PathLike[str] | None = None,
+) -> Capture:
     """Open a capture directory, or a single trace or result as a capture.
 
     The cached tables of a directory are used if the same code derived them from the same sources. Otherwise they are
@@ -46,6 +53,9 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
         Directory of a capture or of iotrace, trace, or result of a benchmark, replay or workload.
     csv_columns, format : str, optional
         As in `Description`. The manifest of a capture directory contains both.
+    classes : path-like, optional
+        A TOML file with your own types of files and names of apps (``docs/classes.md``). The stored tables do not
+        change.
 
     Returns
     -------
@@ -55,7 +65,7 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     Raises
     ------
     InputError
-        If the path cannot be read.
+        If the path cannot be read, or a rule of `classes` is invalid.
 
     Warns
     -----
@@ -68,17 +78,17 @@ def open(path: str | PathLike[str], *, csv_columns: str | None = None, format: s
     >>> capture.format
     'trace.dat'
     """
-    arguments = (Path(path).absolute(), csv_columns, format)
+    arguments = (Path(path).absolute(), csv_columns, format, read(classes))
     opened = _opened(*arguments)
     opened.opened_by = (_opened, arguments)
     return opened
 
 
-def _opened(path: Path, csv_columns: str | None, format: str | None) -> Capture:
+def _opened(path: Path, csv_columns: str | None, format: str | None, classes: Classes) -> Capture:
     if (directory := capture_of(path)) is not None:
         path = directory
     if path.is_dir() and not recording.is_one(path) and files(path) == (path,):
-        return _open_directory(path)
+        return _open_directory(path, classes)
     described = manifest_of([path], Description(csv_columns=csv_columns, format=format))
     results_by_role = results_of(described, in_place)
     spool = ingest.Spool()
@@ -89,6 +99,7 @@ def _opened(path: Path, csv_columns: str | None, format: str | None) -> Capture:
         replace(described, facts=facts_of(staging, described) | tool_results.facts(results_by_role)),
         tables,
         about,
+        classes=classes,
     )
 
 
@@ -173,7 +184,7 @@ def refuse_existing(out: Path) -> None:
         raise InputError(f"{out}: exists already; choose another name, or remove it first")
 
 
-def _open_directory(directory: Path) -> Capture:
+def _open_directory(directory: Path, classes: Classes = NO_CLASSES) -> Capture:
     described = manifest.read(directory)
     try:
         str(directory).encode("utf-8")
@@ -189,7 +200,7 @@ def _open_directory(directory: Path) -> Capture:
             spool = ingest.Spool(scratch_directory)
             staging = staging_of(described, find, results_by_role, spool)
             stored = store(staging, results_by_role, described, directory, own, spool, scratch_directory)
-    return Capture(directory.name, described, *stored)
+    return Capture(directory.name, described, *stored, classes=classes)
 
 
 def _keep(source: Source, raw: Path, index: int) -> Source:

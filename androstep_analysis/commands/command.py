@@ -70,6 +70,13 @@ def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> N
     )
 
 
+def add_classes(command: argparse.ArgumentParser) -> None:
+    """Add --classes, for commands that show types of files and apps (`capture.open`)."""
+    command.add_argument(
+        "--classes", metavar="FILE.toml", help="use your own types of files and names of apps (docs/classes.md)"
+    )
+
+
 def add_rest(command: argparse.ArgumentParser, rest: str) -> None:
     """Show in the usage which words may follow ``--`` (`cli`). Call it after all arguments are added."""
     command.usage = f"{command.format_usage().removeprefix('usage: ').rstrip()} [-- {rest}]"

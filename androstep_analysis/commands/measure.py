@@ -10,6 +10,7 @@ import polars as pl
 
 from androstep_analysis import capture, compare
 from androstep_analysis.commands.command import (
+    add_classes,
     add_format,
     add_table_output,
     add_where,
@@ -73,6 +74,7 @@ example: androstep measure mycapture volume --by app,file --where path=*.db* --t
         help="print a JSON array of rows (as --format json)",
     )
     add_format(command, is_alone=True)
+    add_classes(command)
     add_table_output(command)
 
 
@@ -87,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     keep_source(arguments)
     chosen = known(arguments.name, arguments.window)
     by = _columns(arguments.name, chosen, arguments.by)
-    opened = capture.open(arguments.path, format=arguments.format)
+    opened = capture.open(arguments.path, format=arguments.format, classes=arguments.classes)
     rows = measured(Recording.of(opened), chosen, arguments.window, by, arguments.where).table
     table, omitted = _in_order(_tidy(rows, arguments.window), chosen, arguments)
     if arguments.output is not None:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, complete, keep_source
+from androstep_analysis.commands.command import add_classes, add_format, complete, keep_source
 from androstep_analysis.common.errors import InputError
 
 
@@ -25,6 +25,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
+    add_classes(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE.html", type=Path, help="page to write")
     command.add_argument("--figures", metavar="DIR", type=Path, help="also save the figures in this directory")
 
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"{arguments.output}: is a directory; name the page to write")
     if arguments.figures is not None and arguments.figures.exists() and not arguments.figures.is_dir():
         raise InputError(f"{arguments.figures}: is not a directory; name another with --figures")
-    opened = capture.open(arguments.path, format=arguments.format)
+    opened = capture.open(arguments.path, format=arguments.format, classes=arguments.classes)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(arguments.output if arguments.output.exists() else arguments.output.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(arguments.output))  # before minutes of work

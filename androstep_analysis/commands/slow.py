@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, add_where, complete, positive
+from androstep_analysis.commands.command import add_classes, add_format, add_where, complete, positive
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.present.headline import Headline
@@ -28,6 +28,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
+    add_classes(command)
     command.add_argument("--op", choices=OPERATIONS, help="only these operations (default: the slowest waits)")
     command.add_argument("--top", metavar="N", type=positive, default=5, help="show N operations (default: 5)")
     add_where(command)
@@ -35,7 +36,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    opened = capture.open(arguments.path, format=arguments.format)
+    opened = capture.open(arguments.path, format=arguments.format, classes=arguments.classes)
     table = slow(opened, arguments.op, arguments.top, where=arguments.where)
     if table.is_empty():
         raise InputError(f"{arguments.path}: {layout.nothing(opened, arguments.op)}")

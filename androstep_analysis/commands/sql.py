@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, add_table_output, complete, keep_source, write_table
+from androstep_analysis.commands.command import (
+    add_classes,
+    add_format,
+    add_table_output,
+    complete,
+    keep_source,
+    write_table,
+)
 from androstep_analysis.present import wide
 
 
@@ -24,12 +31,13 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     command.add_argument("query", metavar="QUERY", help="query in the SQL dialect of polars")
     add_format(command)
+    add_classes(command)
     add_table_output(command)
 
 
 def run(arguments: argparse.Namespace) -> None:
     keep_source(arguments)
-    answer = capture.open(arguments.path, format=arguments.format).sql(arguments.query)
+    answer = capture.open(arguments.path, format=arguments.format, classes=arguments.classes).sql(arguments.query)
     if arguments.output is None:
         print(wide.show(answer))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, add_json, complete
+from androstep_analysis.commands.command import add_classes, add_format, add_json, complete
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.datasets import export
 from androstep_analysis.datasets.export import most_viewer as most
@@ -26,6 +26,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("path", metavar="PATH", help="capture directory or trace file")
     add_format(command)
+    add_classes(command)
     command.add_argument("--all", action="store_true", help="also print every table")
     add_json(command, "print one JSON object with all counts; its keys are stable")
     command.add_argument(
@@ -34,7 +35,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    opened = capture.open(arguments.path, format=arguments.format)
+    opened = capture.open(arguments.path, format=arguments.format, classes=arguments.classes)
     if arguments.json:
         print(to_json(summary(opened, compat=arguments.compat)))
     elif arguments.compat == "most":

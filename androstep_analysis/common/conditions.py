@@ -144,6 +144,11 @@ def holds(table: pl.DataFrame | pl.LazyFrame, condition: Condition, named: Mappi
     return ~test if condition.operator == "!=" else test
 
 
+def like(text: pl.Expr, glob: str) -> pl.Expr:
+    """Return whether text equals a pattern or matches it: ``*`` any characters, ``?`` one, ``[abc]`` one of these."""
+    return (text == glob) | text.str.contains(_pattern(glob))
+
+
 def _holds(condition: Condition, values: pl.Expr, name: str, dtype: Any) -> pl.Expr:
     """Return an expression that tests each value, with ``!=`` treated as ``=``; null values give false."""
     if isinstance(dtype, pl.String | pl.Enum | pl.Categorical):
@@ -151,8 +156,7 @@ def _holds(condition: Condition, values: pl.Expr, name: str, dtype: Any) -> pl.E
         categories = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
         if categories is not None and not any(_is_like(one, condition.value) for one in categories):
             raise InputError(f"where {condition}: {condition.column} is {' or '.join(categories)}")
-        text = values.cast(pl.String)
-        return ((text == condition.value) | text.str.contains(_pattern(condition.value))).fill_null(False)
+        return like(values.cast(pl.String), condition.value).fill_null(False)
     if dtype == pl.Boolean:
         _only_equal(condition, "true or false")
         if condition.value not in ("true", "false"):

@@ -7,7 +7,6 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.common import schema
 from androstep_analysis.measures.certainty import share_inferred
 from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import by_group
@@ -43,9 +42,8 @@ def file_types(io: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     46.0
     """
     pieces = counted(io)
-    data = pieces.filter(pl.col("block_type") == "data").with_columns(
-        pl.col("file_type").fill_null(pl.lit("unknown").cast(schema.enum("io", "file_type")))
-    )
+    unknown = pl.lit("unknown", pieces.collect_schema()["file_type"])
+    data = pieces.filter(pl.col("block_type") == "data").with_columns(pl.col("file_type").fill_null(unknown))
     dimensions = [*by, "op", "file_type"]
     of_op = pieces.group_by("op").agg(pl.col("bytes").sum(), known=pl.col("bytes").filter(known_type()).sum())
     groups = by_group(data, dimensions, known_type())

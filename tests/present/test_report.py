@@ -23,6 +23,7 @@ from support.tree import ROOT
 import androstep_analysis.capture
 from androstep_analysis import measures, report, schema
 from androstep_analysis.capture import Capture, derivation, tool_results
+from androstep_analysis.capture.classes import Classes, Rule
 from androstep_analysis.common import markup
 from androstep_analysis.common.manifest import Manifest, Source
 from androstep_analysis.present.report import behaviour, cells, definition
@@ -30,6 +31,7 @@ from androstep_analysis.present.report.requests import BINS, EVIDENCE, QUESTIONS
 
 DEMO = Path(__file__).parents[2] / "datasets" / "demo"
 SECTIONS = [part for _, parts in QUESTIONS.values() for part in parts] + list(EVIDENCE)
+HOSTILE_TYPE = "<i onload=alert(1)>\x1b[2J{bin}"
 UNTOLD = (behaviour.QUEUE, behaviour.COST)
 """The hostile capture lost events nobody knows when, and has none of its filesystem."""
 
@@ -108,7 +110,8 @@ def hostile_capture(number: int = 400) -> Capture:
     }
     described = Manifest(sources=sources, facts=dict(zip(facts, HOSTILE, strict=False)))
     tables = {name: schema.empty(name) for name in derivation.TABLES} | {"requests": requests, "io": io}
-    return Capture(HOSTILE[4], described, {name: rows.lazy() for name, rows in tables.items()}, about)
+    own = Classes((Rule(HOSTILE_TYPE, ("*",)),), (Rule(HOSTILE_TYPE, ("no such process",)),))
+    return Capture(HOSTILE[4], described, {name: rows.lazy() for name, rows in tables.items()}, about, classes=own)
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +143,7 @@ def test_hostile_names_are_text_and_nothing_else(hostile: tuple[Path, Path]) -> 
         assert f"{markup.visible(name)} is cut" in text, f"{name!r} stands in the report as it is"
     shown = Counter(row[0] for row in page.rows if any(cell.endswith(" %") for cell in row))
     assert {shown[markup.visible(name)] for name in HOSTILE} == {3}, "processes, apps, files"
+    assert text.count(markup.visible(HOSTILE_TYPE)) > 3, "a type of files that the user named"
 
 
 def test_the_style_asks_for_nothing(hostile: tuple[Path, Path]) -> None:

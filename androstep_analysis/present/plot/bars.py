@@ -58,7 +58,14 @@ def block_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool =
 
 
 @paper.of_any_table
-def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = False, ax: Axes | None = None) -> Axes:
+def file_types(
+    table: pl.DataFrame,
+    *,
+    basis: Basis = "count",
+    relative: bool = False,
+    colours: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw stacked bars of the types of the files that were read and written.
 
     Every type that occurs is in the legend.
@@ -75,6 +82,9 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
         Whether to show requests or bytes.
     relative : bool
         Whether to show per cent of the operation.
+    colours : mapping of str, optional
+        Colours (``#rrggbb``) of your own types of files by their names: ``capture.classes.colours``. Types without a
+        colour get one that no other type has.
     ax : Axes, optional
         The axes to draw in.
 
@@ -92,7 +102,8 @@ def file_types(table: pl.DataFrame, *, basis: Basis = "count", relative: bool = 
     >>> of_apps = measures.file_types(capture.io, by=("owner_comm",))
     >>> _ = plot.file_types(of_apps, relative=True)
     """
-    return _stacked(table, "file_type", paper.FILE_TYPES, paper.FILE_TYPE_HATCHES, basis, relative, ax, 2.6)
+    palette = paper.FILE_TYPES | dict(colours or {})
+    return _stacked(table, "file_type", palette, paper.FILE_TYPE_HATCHES, basis, relative, ax, 2.6)
 
 
 @paper.of_any_table
@@ -402,14 +413,16 @@ def _stacked(
         factor = 100 if relative else 1 / scale
         bottom = np.zeros(len(ops))
         labels = paper.labels(data, dim, paper.words)
-        for kind in paper.ordered(data[dim], palette):
+        kinds = paper.ordered(data[dim], palette)
+        fills = intervals.colours(kinds, palette)
+        for kind in kinds:
             heights = _heights(data, dim, kind, ops) * factor
             ax.bar(
                 np.arange(len(ops)),
                 heights,
                 0.62,
                 bottom=bottom,
-                color=paper.colour(kind, palette),
+                color=fills[kind],
                 hatch=hatches.get(kind),
                 edgecolor="white",
                 linewidth=0.3,

@@ -26,7 +26,7 @@ _GAP: Final = 0.08
 def colours(kinds: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return a colour for each kind: its own in `known`, else an unused one."""
     own = {kind: fill for kind in kinds if (fill := (known or {}).get(kind))}
-    free = itertools.cycle([fill for fill in paper.SERIES if fill not in own.values()])
+    free = itertools.cycle([fill for fill in paper.SERIES if fill not in own.values()] or paper.SERIES)
     return {kind: own.get(kind) or next(free) for kind in kinds}
 
 

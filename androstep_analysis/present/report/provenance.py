@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from androstep_analysis.common import schema
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 def found(capture: Capture) -> dict[str, Any]:
     """Return the provenance of a report, ready for JSON.
 
-    Keys: capture_id, title, source_sha256, definitions_sha256, versions.
+    Keys: capture_id, title, source_sha256, definitions_sha256, versions, and classes if the user gave any.
     """
     return {
         "capture_id": capture.facts["capture_id"],
         "title": capture.title,
         "source_sha256": json.loads(capture.facts["source_sha256"]),
         **made_by(),
+        **({"classes": asdict(capture.classes)} if capture.classes.rules else {}),
     }
 
 
@@ -51,8 +53,11 @@ def elements(provenance: Mapping[str, Any]) -> list[Element]:
     sources = [
         el("tr", el("th", name, scope="row"), el("td", digest)) for name, digest in provenance["source_sha256"].items()
     ]
+    rules = provenance.get("classes", {})
+    named = [rule["name"] for kind in ("file_types", "apps") for rule in rules.get(kind, ())]
     return [
         sentence(provenance),
+        *([el("p", f"Named by rules of the user: {', '.join(dict.fromkeys(named))}.")] if named else []),
         el(
             "table",
             el("thead", el("tr", el("th", "Source", scope="col"), el("th", "sha256", scope="col"))),

@@ -108,6 +108,7 @@ def _four(name: str, result: str, draw: Callable[..., Axes], what: str) -> tuple
             draw,
             caption,
             {"basis": basis, "relative": relative},
+            by_file_type=draw is plot.file_types,
             on_page=not relative,  # the table has the shares
         )
         for basis, noun in (("count", "Requests"), ("bytes", "Bytes"))

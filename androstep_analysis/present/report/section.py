@@ -30,8 +30,9 @@ Results = Mapping[str, pl.DataFrame | pl.LazyFrame]
 class Figure:
     """A figure: `draw` is called with the result named `result`. The caption may contain `{bin}` and `{device}`.
 
-    If the result has only the displayed part, `whole` returns the table to save with the figure. A figure that is not
-    `on_page` is only saved: the page displays the data in another way.
+    `draw` also gets the origin of the time axis if the figure is `in_time`, and the colours of the user's own types of
+    files if it is `by_file_type`. If the result has only the displayed part, `whole` returns the table to save with the
+    figure. A figure that is not `on_page` is only saved: the page displays the data in another way.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Figure:
     caption: str
     options: Mapping[str, Any] = field(default_factory=dict)
     in_time: bool = False
+    by_file_type: bool = False
     whole: Callable[[Capture], pl.DataFrame] | None = None
     on_page: bool = True
 
@@ -139,8 +141,10 @@ def _figure(figure: Figure, part: Section, context: Context) -> Element | None:
     if context.figures is None and not figure.on_page:
         return None
     table = context.results[figure.result]
-    origin = {"origin_ns": context.capture.first_ns} if figure.in_time else {}
-    ax = figure.draw(table, **figure.options, **origin)
+    of_capture: dict[str, Any] = {"origin_ns": context.capture.first_ns} if figure.in_time else {}
+    if figure.by_file_type:
+        of_capture["colours"] = context.capture.classes.colours
+    ax = figure.draw(table, **figure.options, **of_capture)
     caption = figure.caption.format_map(context.words)
     saved = figure.whole(context.capture) if figure.whole and context.figures else table
     save(ax, figure.name, caption, saved, part.definitions, context)
