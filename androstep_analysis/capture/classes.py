@@ -19,8 +19,8 @@ import polars as pl
 from androstep_analysis.common import conditions, schema
 from androstep_analysis.common.errors import InputError, printable
 
-_FIXED: Final = ("directory", "symlink", "unknown")
-"""Types that say what the filesystem knows of a file. A rule neither changes nor gives them."""
+_KINDS: Final = ("directory", "symlink")
+"""Types that the filesystem states. A rule neither changes nor gives them."""
 
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {"file_type": ("name", "glob", "colour"), "app": ("name", "glob")}
 """The kinds of rules, and the keys of each."""
@@ -82,9 +82,8 @@ class Classes:
         built_in = schema.enum(table, "file_type").categories.to_list()
         names = pl.Enum(list(dict.fromkeys([*built_in, *(rule.name for rule in self.file_types)])))
         file_type = pl.col("file_type").cast(pl.String)
-        own = pl.when(file_type.is_in(["directory", "symlink"]).fill_null(False).not_()).then(
-            _first(self.file_types, ["path"])
-        )
+        is_fixed = file_type.is_in(_KINDS).fill_null(False)
+        own = pl.when(~is_fixed).then(_first(self.file_types, ["path"]))
         yield pl.coalesce(own, file_type).cast(names).alias("file_type")
         if table == "files":
             yield pl.coalesce("class:" + own, "file_type_rule").alias("file_type_rule")
@@ -140,7 +139,7 @@ def _rules(kind: str, rows: Any, colours: dict[str, str]) -> Iterable[Rule]:
         name, globs, colour = row.get("name"), row.get("glob"), row.get("colour")
         if not _is_text(name):
             raise ValueError(f'{where} has no name; write name = "…", a text')
-        if kind == "file_type" and name in _FIXED:
+        if kind == "file_type" and name in (*_KINDS, "unknown"):
             raise ValueError(f"{where}: {name} is what the filesystem says of a file; choose another name")
         globs = [globs] if isinstance(globs, str) else globs
         if not isinstance(globs, list) or not globs or not all(map(_is_text, globs)):
