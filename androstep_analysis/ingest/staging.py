@@ -20,7 +20,7 @@ from androstep_analysis.ingest import tasks
 WORDS = {"read": "R", "write": "W", "discard": "D", "trim": "D", "unmap": "D", "flush": "F"}
 """Words for operations in a CSV file, compared without case, and their letters. A word states no request flags."""
 
-RWBS = re.compile(r"F?(?:[WRFN]|DE?|Z(?:RA|[AROCF])?)F?A?B?S?M?U?")
+RWBS = re.compile(r"F?(?:[RFN]|WZ?|DE?|Z(?:RA|[AROCF])?)F?A?B?S?M?U?")
 """Letters of an operation and its flags (Linux 6.12, `blk_fill_rwbs` in kernel/trace/blktrace.c; B until 2.6.36).
 
 Other words of capital letters, such as ERASE, are words.

@@ -104,6 +104,38 @@ def test_perf_script_with_call_chains(name: str, tid: str, period: str, has_cpus
     assert capture.about["losses"] == []
 
 
+QUOTED = """\
+{0:>16}-7       [000] .....     1.000001: ext4_sync_file_enter: dev 8,16 ino 12 parent 2 datasync 0
+{0:>16}-7       [000] .....     1.000002: block_rq_issue: 8,16 WS 4096 () 8 + 8 [{0}]
+          <idle>-0       [001] d.h..     1.000009: block_rq_complete: 8,16 WS () 8 + 8 [0]
+{0:>16}-7       [000] .....     1.000010: ext4_sync_file_exit: dev 8,16 ino 12 ret 0
+"""
+
+
+@pytest.mark.parametrize("name", ["dd", "a 12 [b", "> x", "/init", "123456789012345"])
+@pytest.mark.parametrize("mark", [">", "> ", "> > ", "// ", "|"])
+def test_marks_of_a_quotation_are_not_part_of_a_name(mark: str, name: str, tmp_path: Path) -> None:
+    plain = made(tmp_path, QUOTED.format(name))
+    (tmp_path / "quoted").mkdir()
+    quoted = made(tmp_path / "quoted", "".join(mark + line for line in QUOTED.format(name).splitlines(keepends=True)))
+    assert name in quoted.fs_events.collect()["comm"]
+    for table in ("block_events", "fs_events", "tasks"):
+        assert quoted.tables[table].collect().equals(plain.tables[table].collect())
+
+
+def test_a_long_name_of_a_converted_trace_remains(tmp_path: Path) -> None:
+    name = "/vendor/bin/hw with a long name"
+    assert made(tmp_path, QUOTED.format(name)).fs_events.collect()["comm"].to_list() == 2 * [name]
+
+
+def test_zeroes_are_no_written_data(tmp_path: Path) -> None:
+    """Linux 6.19 writes WZ for REQ_OP_WRITE_ZEROES, which was N before."""
+    text = QUOTED.format("blkdiscard")
+    before, now = (made(tmp_path, text.replace(" WS ", f" {rwbs} "), f"{rwbs}.txt") for rwbs in ("NS", "WZS"))
+    for capture in (before, now):
+        assert rows(capture, "op", "sync") == [("other", True)]
+
+
 # -- text of Windows ---------------------------------------------------------------------------------------------------
 
 TEXTS = {

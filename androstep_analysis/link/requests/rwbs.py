@@ -13,8 +13,9 @@ from androstep_analysis.ingest.staging import WORDS
 FLAGS = ("sync", "meta", "fua", "preflush", "readahead")
 
 # F (or B, the barrier before Linux 2.6.37) in front of the operation asks for a flush first; F alone, FF or FN is a
-# flush and nothing else; an F behind the operation is FUA. DE is a secure erase, ZR, ZA, … are zone commands.
-_GRAMMAR = re.compile(r"(?P<pre>F(?=[A-Z]))?(?P<op>Z[A-Z]?|DE|[WRDFN])?(?P<flags>[A-Z]*)")
+# flush and nothing else; an F behind the operation is FUA. DE is a secure erase, ZR, ZA, … are zone commands. WZ writes
+# zeroes without data (N before Linux 6.19).
+_GRAMMAR = re.compile(r"(?P<pre>F(?=[A-Z]))?(?P<op>Z[A-Z]?|DE|WZ|[WRDFN])?(?P<flags>[A-Z]*)")
 
 _OPERATIONS = {"W": "write", "R": "read", "D": "discard", "DE": "secure_erase", "F": "flush"}
 

@@ -239,9 +239,11 @@ static bool is_operation_with_flags(const uint8_t *at, const uint8_t *end)
         return false;
     switch (*at++) {
     case 'R':
-    case 'W':
     case 'F':
     case 'N':
+        break;
+    case 'W':
+        at = after_letter(at, end, 'Z');
         break;
     case 'D':
         at = after_letter(at, end, 'E');

@@ -188,6 +188,21 @@ static bool take_context(struct text *text, struct head *head)
     return text->at != start;
 }
 
+// Returns the name of a thread without the marks of a quotation before it, as in a mail. The name has at most 15 bytes
+// and is right-aligned in 16 columns. Longer names, as in converted traces, remain as they are.
+static struct text unquoted(struct text name)
+{
+    struct text padded = {name.end - 16, name.end};
+
+    if (text_length(name) <= 16 || *padded.at != ' ')
+        return name;
+    for (const uint8_t *mark = name.at; mark < padded.at; mark++)
+        if (!memchr("> |/*#;", *mark, 7))
+            return name;
+    take_spaces(&padded);
+    return text_length(padded) ? padded : name;
+}
+
 // Reads the part of a line before the fields. The name of the thread may contain any character, but it is too short to
 // contain the fields after it. So the first match is the right one.
 static bool take_head(struct text *line, struct head *head)
@@ -200,7 +215,7 @@ static bool take_head(struct text *line, struct head *head)
 
         if (!at_digit(&rest) || !take_context(&rest, head))
             continue;
-        head->comm = (struct text){line->at, dash};
+        head->comm = unquoted((struct text){line->at, dash});
         if (text_is(head->comm, "<...>"))
             head->comm = (struct text){NULL, NULL};
         *line = rest;
@@ -260,7 +275,7 @@ static bool take_perf_head(struct text *line, struct head *head)
         struct text rest = {space, line->end};
 
         take_spaces(&rest);
-        head->comm = (struct text){line->at, space};
+        head->comm = unquoted((struct text){line->at, space});
         space = rest.at;
         if (!at_digit(&rest) || !take_perf_context(&rest, head))
             continue;
