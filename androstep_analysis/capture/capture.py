@@ -444,6 +444,9 @@ class Capture:
             jumps=self.jumps,
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
             facts=self.manifest.facts,
+            flags=frozenset(self.about["flags"]),
+            words=frozenset(self.about["words"]),
+            names_submitters=self.about["names_submitters"],
         )
         evidence = Evidence(
             image_before=None if before is None else Image(Path(before), device),

@@ -86,7 +86,9 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
         devices = [_device(row) for row in evidence.devices]
         untraced = frozenset(units.parse_dev(row["dev"]) for row in evidence.devices if row.get("traced") is False)
         recorded = replace(recorded, untraced=recorded.untraced | untraced)
-        linked = link_requests(recorded.block, devices, names_submitters=recorded.names_submitters)
+        linked = link_requests(
+            recorded.block, devices, words=recorded.words, names_submitters=recorded.names_submitters
+        )
         if not recorded.lost.touching("block_events"):
             recorded = replace(recorded, losses=(*recorded.losses, *incomplete.losses(linked.requests)))
         recorded = replace(recorded, losses=(*recorded.losses, *layers.losses(linked.layers)))
@@ -179,6 +181,9 @@ def _about(
         "last_ns": recorded.last_ns,
         "clock": recorded.clock,
         "realtime_offset_ns": recorded.realtime_offset_ns,
+        "flags": sorted(recorded.flags),
+        "words": sorted(recorded.words),
+        "names_submitters": recorded.names_submitters,
         "fs_type": next((part.fs_type for part in parts), None),
         "jumps": [list(jump) for jump in recorded.jumps],
         "names": 0 if snapshots.names is None else snapshots.names.events.height,

@@ -29,8 +29,17 @@ Other words of capital letters, such as ERASE, are words.
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
 """The tables that readers fill."""
 
+_OPERATION = re.compile(r"[WRFN]|DE?|Z(?:RA|[AROCF])?")
+"""Letters of an operation without flags."""
+
+
+def has_flags(letters: str) -> bool:
+    """Return whether letters (`RWBS`) state flags besides the operation."""
+    return RWBS.fullmatch(letters) is not None and _OPERATION.fullmatch(letters) is None
+
+
 FLAGS = frozenset({"sync", "meta", "fua", "preflush", "readahead"})
-"""The boolean columns of table `requests` for request flags."""
+"""The boolean columns of table `requests` for request flags, stated by the letters in `block_events.rwbs`."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,11 @@ class Staging:
         Facts about the machine, with the names of `manifest.FACTS`.
     jumps
         The gaps between the segments of the time axis (`clock`).
+    flags
+        The request flags (`FLAGS`) that the format records. A flag that is missing here is unknown; one that is listed
+        is not set if `block_events.rwbs` lacks its letter.
+    words
+        The block events (`block_events.event`) that are words for an operation. Their letters state no flags.
     names_submitters
         Whether every block event comes from a list of requests that names the submitter of each request. In other
         formats, an issue or a completion names the thread that was running.
@@ -89,23 +103,13 @@ class Staging:
     untraced: frozenset[int] = frozenset()
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     jumps: tuple[tuple[int, int], ...] = ()
+    flags: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
     names_submitters: bool = False
 
     def table(self, name: str) -> pl.LazyFrame:
         """Return a table of `TABLES`, which may have no rows."""
         return self.tables[name] if name in self.tables else schema.empty(name).lazy()
-
-    @property
-    def flags(self) -> frozenset[str]:
-        """The request flags (`FLAGS`) that the format records. The other flags are unknown.
-
-        Open-CAS has no letter for REQ_SYNC. A CSV file records flags if at least one request has more letters than its
-        operation.
-        """
-        if self.format in ("block_csv", "biosnoop", "oraclegeneral"):
-            has_flags = any(len(name) > 1 and RWBS.fullmatch(name) for name in self.events)
-            return FLAGS if has_flags else frozenset()
-        return FLAGS - {"sync"} if self.format == "opencas" else FLAGS
 
     @property
     def lost(self) -> Losses:
@@ -164,6 +168,7 @@ def merge(parts: Sequence[Staging]) -> Staging:
     - `untraced` are the devices that at least one file did not trace, for the same reason.
     - `realtime_offset_ns` is that of the earliest file that states it. `realtime_moved_ns` is the difference to the
       offset at the end of the last file, and None unless every file states both.
+    - `flags` are those that every file records.
     - `facts` are those that no two files state differently.
 
     Raises
@@ -203,6 +208,8 @@ def merge(parts: Sequence[Staging]) -> Staging:
         untraced=frozenset[int]().union(*(part.untraced for part in parts)),
         facts=agreed(part.facts for part in parts),
         jumps=tuple(sorted(jump for part in parts for jump in part.jumps)),
+        flags=frozenset.intersection(*(part.flags for part in parts)),
+        words=frozenset[str]().union(*(part.words for part in parts)),
         names_submitters=all(part.names_submitters for part in parts),
     )
 

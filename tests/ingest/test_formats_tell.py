@@ -14,7 +14,7 @@ from support import corpus
 from support.tree import ROOT
 
 from androstep_analysis import capture, ingest, measures
-from androstep_analysis.common.errors import LossWarning
+from androstep_analysis.common.errors import InputError, LossWarning
 
 FLAGS = ("meta", "fua", "preflush", "readahead")
 
@@ -152,6 +152,49 @@ def test_other_words_state_no_flags(tmp_path: Path, word: str, op: str) -> None:
         found = capture.open(trace, csv_columns="time:s,op,offset:B,size:B").requests.collect()
         assert str(found["op"][0]) == op
         assert found.head(1).select(pl.col("sync", *FLAGS).null_count()).row(0) == (1,) * 5
+
+
+@pytest.mark.parametrize(
+    ("operations", "sync"),
+    [
+        ("store=WS", [None, True]),
+        ("store=WFS", [None, True]),
+        ("load=RA;store=W", [False, None]),
+        ("load=RM;store=WS", [False, True]),
+        ("load=R;store=W", [None, None]),
+        ("store=DE", [None, None]),
+    ],
+)
+def test_a_word_states_the_flags_that_the_user_gives_it(
+    tmp_path: Path, operations: str, sync: list[bool | None]
+) -> None:
+    """Rows of a word whose letters are an operation only stay unknown, also among rows with flags."""
+    trace = tmp_path / "trace.csv"
+    first = "load" if "load" in operations else "read"
+    trace.write_text(f"1,{first},0,4096\n2,store,0,4096\n3,Write,0,4096\n")
+    found = capture.open(trace, csv_columns=f"time:s,op:{operations},offset:B,size:B")
+    for requests in (found.requests.collect(), found.with_filesystem().requests.collect()):
+        assert requests["sync"].to_list() == [*sync, None]
+        assert requests["meta"].is_null().to_list() == [known is None for known in [*sync, None]]
+        assert requests["fua"].to_list()[1] == (None if sync[1] is None else "F" in operations)
+
+
+def test_words_of_the_user_come_before_known_words(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("1,Write,0,4096\n2,W,0,4096\n3,WM,0,4096\n")
+    found = capture.open(trace, csv_columns="time:s,op:Write=WS,offset:B,size:B").requests.collect()
+    assert found.select("rwbs", "sync", "meta").rows() == [
+        ("WS", True, False),
+        ("W", False, False),
+        ("WM", False, True),
+    ]
+
+
+@pytest.mark.parametrize("operations", ["store", "store=", "store=ws", "load=R;store=X", "store=W S"])
+def test_letters_that_blkparse_does_not_print_are_refused(tmp_path: Path, operations: str) -> None:
+    (tmp_path / "trace.csv").write_text("1,store,0,4096\n")
+    with pytest.raises(InputError, match="'store' has no letters as blkparse prints them"):
+        capture.open(tmp_path / "trace.csv", csv_columns=f"time:s,op:{operations},offset:B,size:B")
 
 
 def test_a_field_recording_of_words() -> None:

@@ -11,30 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.tree import ROOT
 
-from androstep_analysis import capture, cli, ingest
+from androstep_analysis import capture, cli, ingest, measures
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import plugins
 
-READER = """
-import polars as pl
-from androstep_analysis import schema
-from androstep_analysis.ingest import Format, Staging
+_SECTION = (ROOT / "docs/formats.md").read_text("utf-8").partition("## A format of your own")[2]
+READER = _SECTION.partition("```python\n")[2].partition("```")[0]
+"""The example of the documentation."""
 
-def read(source, spool):
-    lines = [line.split() for line in source.data.decode().splitlines()[1:]]
-    rows = [
-        {"ts_ns": int(time), "event": "Q", "action": "queue", "dev": 8 << 20, "sector": int(sector), "nr_sectors": 8}
-        for time, sector in lines
-    ]
-    spool.append("block_events", pl.DataFrame(rows, schema=schema.table("block_events").polars))
-    return Staging(format="notes", events={"Q": len(rows)}, first_ns=rows[0]["ts_ns"], last_ns=rows[-1]["ts_ns"])
-
-FORMAT = Format("Notes", lambda head: head.startswith(b"notes 1"), read, tables=("block_events",))
-NUMBER = 1
-"""
-
-NOTES = b"notes 1\n10 64\n20 128\n"
+NOTES = b"notes 1\n10 WS 64\n20 W 128\n"
 
 CSV = b"10,R,8:0,4096,4096\n"
 
@@ -49,7 +36,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         site = tmp_path / "site"
         about = site / "notes_reader-1.0.dist-info"
         about.mkdir(parents=True)
-        (site / "notes_reader.py").write_text(READER)
+        (site / "notes_reader.py").write_text(f"{READER}\nNUMBER = 1\n")
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: notes-reader\nVersion: 1.0\n")
         points = "".join(f"{name} = {value}\n" for name, value in objects.items())
         (about / "entry_points.txt").write_text(f"[androstep.formats]\n{points}")
@@ -72,6 +59,28 @@ def notes(tmp_path: Path) -> Path:
 def test_a_plugin_reads_its_files(install: Install, notes: Path) -> None:
     install(notes="notes_reader:FORMAT")
     assert capture.open(notes).requests.collect()["sector"].to_list() == [64, 128]
+
+
+def test_a_plugin_states_which_flags_its_format_records(install: Install, notes: Path) -> None:
+    install(notes="notes_reader:FORMAT")
+    found = capture.open(notes)
+    for requests in (found.requests, found.with_filesystem().requests):
+        assert requests.select("rwbs", "sync").collect().rows() == [("WS", True), ("W", False)]
+        assert requests.select("meta", "fua", "preflush").collect().rows() == [(False,) * 3] * 2
+        assert requests.collect()["readahead"].to_list() == [None, None]
+    assert set(measures.sync(found.io)["class"]) == {"sync", "buffered"}
+
+
+def test_flags_that_a_plugin_does_not_state_are_unknown(install: Install, notes: Path) -> None:
+    site = install(notes="notes_reader:FORMAT")
+    (site / "notes_reader.py").write_text(
+        READER.replace('        flags=frozenset({"sync", "meta", "fua", "preflush"}),\n', "")
+    )
+    assert set(measures.sync(capture.open(notes).io)["class"]) == {"unknown"}
+    (site / "words_reader.py").write_text(READER.replace("flags=", 'words=frozenset({"W"}), flags='))
+    (next(site.glob("*.dist-info")) / "entry_points.txt").write_text("[androstep.formats]\nn = words_reader:FORMAT\n")
+    plugins.loaded.cache_clear()
+    assert capture.open(notes).requests.collect()["sync"].to_list() == [True, None]
 
 
 @pytest.mark.prove
@@ -109,7 +118,7 @@ def test_one_that_does_not_load_is_named(install: Install, notes: Path, value: s
 
 def test_another_works_beside_one_that_does_not_load(install: Install, notes: Path) -> None:
     install(broken="notes_reader:MISSING", notes="notes_reader:FORMAT")
-    assert ingest.read(notes).events == {"Q": 2}
+    assert ingest.read(notes).events == {"request": 2}
 
 
 # -- the format that is stated ----------------------------------------------------------------------------------------
@@ -136,7 +145,7 @@ def test_a_stated_format_is_read_from_an_archive(install: Install, tmp_path: Pat
         one.add(path, path.name)
         both.add(path, path.name)
         both.add(tmp_path / "readme", "readme")
-    assert ingest.read(tmp_path / "one.tar", format="notes").events == {"Q": 2}
+    assert ingest.read(tmp_path / "one.tar", format="notes").events == {"request": 2}
     assert ingest.read(tmp_path / "both.tar", format="notes").losses == ()
 
 

@@ -23,7 +23,7 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 
 ACTIONS = {
     "Q": "queue",
@@ -82,6 +82,7 @@ def read(source: Source, spool: Spool) -> Staging:
             *totals.refused[lines.LINES].losses("blkparse events"),
             *totals.refused[lines.BLOCK].losses("events of a known form"),
         ),
+        flags=FLAGS,
     )
 
 

@@ -40,7 +40,7 @@ from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 
 _MEMBER = re.compile(r"(?P<base>.+)\.blktrace\.(?P<cpu>[0-9]{1,6})(?:\.(?:gz|xz|zst|zip))?")
 """The name of a file in a set."""
@@ -120,6 +120,7 @@ def read(source: Source, spool: Spool) -> Staging:
         realtime_offset_ns=report.realtime_ns - report.clock_ns if has_offset else None,
         lost_events=report.missing,
         losses=(*losses, *_losses(report, trace.counts().get("unknown", 0))),
+        flags=FLAGS,
     )
 
 

@@ -22,7 +22,7 @@ from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import WORDS, Staging
+from androstep_analysis.ingest.staging import FLAGS, RWBS, WORDS, Staging, has_flags
 
 _MEANINGS = (
     *("-", "task", "comm", "tid", "pid", "cpu", "dev", "major", "minor", "host", "op", "offset", "size", "time"),
@@ -56,8 +56,8 @@ class Columns:
     - ``response:UNIT``: its duration. The request completes at ``time + response``, or began at ``done - response``.
     - ``wait:UNIT``: how long it had waited before ``time``.
     - ``offset:UNIT``, ``size:UNIT``: its location and length. UNIT is B, sectors (512 B) or a number of bytes.
-    - ``op``: read, write, discard (trim, unmap) or flush as a word, or letters as blkparse prints them. ``op:0=R;1=W``
-      defines other words. A word states no flags of a request.
+    - ``op``: read, write, discard (trim, unmap) or flush as a word, or letters as blkparse prints them. ``op:0=R;1=WS``
+      defines other words. A word states the flags that its letters state, and none if it has only an operation.
     - ``dev``: ``major:minor``, the kernel's dev_t (``major << 20 | minor``), the number n of a volume, or the name of a
       disk. Volume n, and the n-th name in the file, become device 0:n: no block device of Linux has major number 0.
       ``major`` and ``minor`` in two columns form a device, too.
@@ -90,6 +90,7 @@ class Columns:
         words = words.strip(" \t;|")
         made = cls(tuple(word.strip() for word in words.split(",")), separator)
         made.cells()
+        made.operations()
         return made
 
     def cells(self) -> list[tuple[int, int, int]]:
@@ -111,6 +112,11 @@ class Columns:
         """Return the rwbs letters for each word of an operation."""
         unit = next(word for word in self.columns if word.partition(":")[0] == "op").partition(":")[2]
         letters = dict(pair.partition("=")[::2] for pair in unit.split(";")) if unit else {}
+        if wrong := sorted(word for word in letters if not RWBS.fullmatch(letters[word])):
+            raise InputError(
+                f"CSV column 'op:{unit}': {wrong[0]!r} has no letters as blkparse prints them (R, W, WS, D, FN); "
+                "write for example op:load=R;store=WS"
+            )
         return _OPERATIONS | letters
 
     def _cell(self, word: str) -> tuple[int, int, int]:
@@ -232,6 +238,8 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
     The time of a row is the time of queueing. A row with a response time yields a completion, too. Times are rounded to
     the nearest ns, since decimals of binary fractions are inexact (159273.83748699998). A request that is not aligned
     to sectors counts as all sectors that it touches. `events` counts by operation, including completions.
+
+    The file records flags if at least one row has more letters than its operation, by itself or by `Columns`.
     """
     preset, header = None, _MAYBE
     if columns is None:
@@ -257,6 +265,8 @@ def parse(
     truncated = reader.read(iter(pieces))
     totals = reader.totals
     first_ns, last_ns = totals.span
+    operations = columns.operations()
+    letters = {name: operations.get(name, name) for name in reader.events}
     return Staging(
         format=format_name,
         events=reader.events,
@@ -272,6 +282,8 @@ def parse(
             *_rounded(totals.rounded),
             *_numbered(columns, hosts),
         ),
+        flags=FLAGS if any(map(has_flags, letters.values())) else frozenset(),
+        words=frozenset(name for name in letters if name in operations and not has_flags(letters[name])),
         names_submitters=columns.start == "queue",
     )
 

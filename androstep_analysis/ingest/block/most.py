@@ -22,7 +22,7 @@ from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.block import blkparse
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 
 _LINE_IN_HEAD = re.compile(rb"(?m)^ *\d+\.\d{9}\t[A-Za-z]{1,2}\t[A-Z]*\t *\d+\t *\d+\t *\d+\t")
 
@@ -59,6 +59,7 @@ def read(source: Source, spool: Spool) -> Staging:
             *blkparse.skipped(totals.lost),
             *totals.refused[lines.LINES].losses("blkparse events"),
         ),
+        flags=FLAGS,
     )
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 from androstep_analysis.native import Table, declared
 
 PIECE_BYTES = 8 << 20
@@ -194,4 +194,5 @@ def _staging(octf: _Octf, summary: _Summary | None, leftover: int) -> Staging:
         clock="mono",
         lost_events=dropped,
         losses=tuple(losses),
+        flags=FLAGS - {"sync"},  # Open-CAS has no letter for REQ_SYNC
     )

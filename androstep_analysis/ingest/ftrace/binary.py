@@ -31,7 +31,7 @@ from androstep_analysis.ingest.ftrace.event_format import Event
 from androstep_analysis.ingest.ftrace.pages import CLayout, CTotals, Layout
 from androstep_analysis.ingest.ftrace.programs import CCode, CField, Code, CProgram, Rows, c_field
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
 UNKNOWN_CPU = -1
@@ -158,6 +158,7 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
             **({"kernel": recording.kernel} if recording.kernel else {}),
             **({"page_bytes": pages} if (pages := recording.kernel_page_bytes) else {}),
         },
+        flags=FLAGS,
     )
 
 

@@ -39,7 +39,7 @@ from androstep_analysis.ingest.ftrace.commands import SCSI_STEPS
 from androstep_analysis.ingest.ftrace.fs_events import PROBES
 from androstep_analysis.ingest.source import HEAD_BYTES, Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
 ACTIONS = {
@@ -151,6 +151,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
             *totals.refused[lines.IMPORTANCE].losses("oom_score_adj of a known form"),
             *calls.finish(),
         ),
+        flags=FLAGS,
     )
 
 

@@ -23,7 +23,7 @@ from androstep_analysis.ingest.perfetto.frames import frames
 from androstep_analysis.ingest.perfetto.packets import Clocks, Processes, Readings, Recorder, Samples, walk
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
-from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.ingest.staging import FLAGS, Staging
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
 
 _CLOCKS = {0: "boot", 2: "global", 3: "local", 4: "mono_raw"}
@@ -113,6 +113,7 @@ def read(source: Source, spool: Spool) -> Staging:
         lost_events=max(lost, totals.lost_bundles),
         losses=(*_losses(first, second), *calls),
         facts=first.recorder.facts,
+        flags=FLAGS,
     )
 
 

@@ -47,7 +47,7 @@ Events are taken in their order, also those of equal times. The compiled `Linker
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -80,18 +80,25 @@ class Device:
     nr_sectors: int
 
 
-def link(block: pl.LazyFrame, devices: Sequence[Device] = (), *, names_submitters: bool = False) -> Requests:
+def link(
+    block: pl.LazyFrame,
+    devices: Sequence[Device] = (),
+    *,
+    words: Collection[str] = (),
+    names_submitters: bool = False,
+) -> Requests:
     """Join table `block_events`, which is in order of time, to requests.
 
     `devices` tells the partitions where the trace itself does not (it does in its remap events). Devices that only
     pass their bios on to another device of the trace (partitions, device-mapper) get no requests of their own: their
     number stands in `part_dev` of the requests below. Where the trace has no remap events, `layers` infers them.
-    With `names_submitters`, issues and completions name who asked for the request (`Staging`).
+    With `names_submitters`, issues and completions name who asked for the request; `words` are the events that are
+    words for an operation (`Staging`).
 
     In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
     what a trace never completes, and each sector once that was queued and never issued.
     """
-    block = rwbs.with_words(block)
+    block = rwbs.with_words(block, words)
     device_flags, letters, found = _survey(block)
     if names_submitters:
         device_flags = {dev: flags | linker.ROWS_NAME_SUBMITTERS for dev, flags in device_flags.items()}

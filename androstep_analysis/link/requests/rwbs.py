@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
 
 from androstep_analysis.common import schema
-from androstep_analysis.ingest.staging import WORDS
 
 FLAGS = ("sync", "meta", "fua", "preflush", "readahead")
 
@@ -16,6 +16,9 @@ FLAGS = ("sync", "meta", "fua", "preflush", "readahead")
 # flush and nothing else; an F behind the operation is FUA. DE is a secure erase, ZR, ZA, … are zone commands. WZ writes
 # zeroes without data (N before Linux 6.19).
 _GRAMMAR = re.compile(r"(?P<pre>F(?=[A-Z]))?(?P<op>Z[A-Z]?|DE|WZ|[WRDFN])?(?P<flags>[A-Z]*)")
+
+_WORD = "word "
+"""Stands before letters that come from a word for an operation, which states no flags (`Staging.words`)."""
 
 _OPERATIONS = {"W": "write", "R": "read", "D": "discard", "DE": "secure_erase", "F": "flush"}
 
@@ -34,8 +37,7 @@ class Meaning:
 
 def meaning(rwbs: str) -> Meaning:
     """Decode one rwbs string; letters that no kernel documents are ignored, an unknown operation is `other`."""
-    rwbs = WORDS.get(rwbs, rwbs)
-    match = _GRAMMAR.match(rwbs)
+    match = _GRAMMAR.match(rwbs.removeprefix(_WORD))
     assert match is not None  # every part of the grammar is optional
     op, flags, pre = match["op"] or "", match["flags"], match["pre"] is not None
     name = "zone" if op.startswith("Z") else _OPERATIONS.get(op, "other")
@@ -51,20 +53,18 @@ def meaning(rwbs: str) -> Meaning:
     )
 
 
-def with_words(block: pl.LazyFrame) -> pl.LazyFrame:
-    """Return table block_events with the words of a CSV for operations in place of the letters that they stand for."""
-    word = pl.col("event").str.to_lowercase().replace({"r": "read", "w": "write"})
-    is_word = word.is_in(list(WORDS)) & ~pl.col("event").is_in(["R", "W"])
-    return block.with_columns(rwbs=pl.when(is_word).then(word).otherwise("rwbs"))
+def with_words(block: pl.LazyFrame, words: Collection[str]) -> pl.LazyFrame:
+    """Return table block_events with `_WORD` before the letters of events that are words for an operation."""
+    is_word = pl.col("event").is_in(list(words))
+    return block.with_columns(rwbs=pl.when(is_word).then(_WORD + pl.col("rwbs")).otherwise("rwbs"))
 
 
 def with_recorded_flags(requests: pl.DataFrame, recorded_flags: frozenset[str]) -> pl.DataFrame:
     """Return table requests with null for flags that were not recorded: by the format, or for rows without letters."""
-    is_word = pl.col("rwbs").is_in(list(WORDS))
-    has_letters = pl.col("rwbs").is_not_null() & ~is_word
+    has_letters = pl.col("rwbs").is_not_null() & ~pl.col("rwbs").str.starts_with(_WORD)
     return requests.with_columns(
         *(pl.when(has_letters & pl.lit(flag in recorded_flags)).then(flag).alias(flag) for flag in FLAGS),
-        rwbs=pl.when(is_word).then(pl.col("rwbs").replace(WORDS)).otherwise("rwbs"),
+        rwbs=pl.col("rwbs").str.strip_prefix(_WORD),
     )
 
 
