@@ -20,7 +20,7 @@ from androstep_analysis.perceived.transitions import (
     transitions,
     windows,
 )
-from androstep_analysis.perceived.waiting_io import alignment, breakdown, bursts, in_flight, rates
+from androstep_analysis.perceived.waiting_io import alignment, breakdown, bursts, in_flight, rates, requests
 
 __all__ = [
     "GUI",
@@ -40,6 +40,7 @@ __all__ = [
     "loads",
     "presented",
     "rates",
+    "requests",
     "responses",
     "seen",
     "transitions",

@@ -165,6 +165,63 @@ def breakdown(
     return pl.concat(parts).filter(pl.col("end_ns") > pl.col("start_ns")).sort("track", "start_ns")
 
 
+def requests(io: Table, windows: Table, *, until_ns: int, apps: Collection[str] | None = None) -> pl.DataFrame:
+    """Return the requests that were issued after each window began.
+
+    Parameters
+    ----------
+    io : Table
+        Table `io`: request_id, issue_ns, complete_ns, and with `apps` owner_count, owner_via, owner_package and
+        owner_comm.
+    windows : Table
+        The result of `windows`: label, start_ns, end_ns.
+    until_ns : int
+        How long after the begin of a window requests are included [ns].
+    apps : collection of str, optional
+        Packages of owners, or their processes if the package is unknown. Without it, all requests are included.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns window (Int64, from 0), label (String), wait_ns (Int64, length of the window), after_ns (Int64, from the
+        begin of the window to the issue), took_ns (Int64, from the issue to the completion) and waited (Boolean,
+        whether it was issued within the window), in order of time. Requests without one of the times are left out.
+
+    Raises
+    ------
+    ValueError
+        If a window ends before it begins.
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 5.
+
+    Examples
+    --------
+    >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
+    >>> perceived.requests(capture.io, waits, until_ns=10**9).height
+    1
+    """
+    chosen = lazy(io) if apps is None else lazy(io).filter(_mine(apps))
+    every = chosen.select("request_id", "issue_ns", "complete_ns").drop_nulls().unique().sort("issue_ns", "request_id")
+    each = every.collect()
+    after = pl.col("issue_ns") - pl.col("start_ns")
+    parts = [
+        wait.join(each.filter(pl.col("issue_ns").is_between(begin, begin + until_ns)), how="cross")
+        for wait in _windows(windows).iter_slices(1)
+        for begin in wait["start_ns"]
+    ]
+    nothing = _windows(windows).clear().join(each.clear(), how="cross")
+    return pl.concat([nothing, *parts]).select(
+        "window",
+        "label",
+        wait_ns=pl.col("end_ns") - pl.col("start_ns"),
+        after_ns=after,
+        took_ns=pl.col("complete_ns") - pl.col("issue_ns"),
+        waited=pl.col("issue_ns") < pl.col("end_ns"),
+    )
+
+
 def _flights(io: Table, apps: Collection[str] | None) -> pl.DataFrame:
     """Return the pieces that carry data: request_id, op, sync, bytes, begun_ns, complete_ns, known (owner), mine."""
     return (

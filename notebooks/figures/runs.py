@@ -12,13 +12,9 @@ from typing import Any
 
 import dots
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator
 from papers import Paper
 
-from androstep_analysis import bench, measures, perceived, plot, whatif
-from androstep_analysis.present.plot import paper as style
+from androstep_analysis import bench, measures, perceived, whatif
 from androstep_analysis.replay import device as device_replay
 from androstep_analysis.stats.exact import ratio
 
@@ -318,106 +314,12 @@ def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[
     return dots.Stated(label, published, value, lo, hi, len(sides[0]) + len(sides[-1]))
 
 
-# -- figures ----------------------------------------------------------------------------------------------------------
-
-
-def rates(
-    tables_of: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int, burst: float
-) -> tuple[Axes, pl.DataFrame]:
-    """Plot requests per second of `dev` during one run of each app, a panel for each, and return the data too.
-
-    `burst` is the greatest rate in the paper.
-    """
-    longest = (found["end_ns"] - found["start_ns"]).max() / 1e6
-    with plot.style():
-        figure = Figure(figsize=(style.COLUMN, 3.4), layout="constrained")
-        cells = figure.subplots(
-            found.height, 1, squeeze=False, sharex=True, sharey=True, subplot_kw={"axes_class": style.PaperAxes}
-        )[:, 0]
+def rates(recorded: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int) -> pl.DataFrame:
+    """Return `measures.rate` of the writes to `dev` during each run, by app, with ts_ns since the start of the run."""
     parts = []
-    for run, ax in zip(found.iter_rows(named=True), cells, strict=True):
-        start, end = run["start_ns"], run["end_ns"]
-        requests = tables_of["requests"].filter(dev=dev).filter(pl.col("complete_ns").is_between(start, end))
-        # Bins begin with the run.
-        rate = measures.rate(
-            requests.with_columns(pl.col("queue_ns", "issue_ns", "complete_ns") - start), bin_ns=bin_ns
-        ).filter(metric="iops", op="write")
-        with style.drawing(ax) as ax:
-            shown = rate.filter(pl.col("value") > 0)
-            ax.bar(
-                shown["ts_ns"] / 1e6,
-                shown["value"],
-                bin_ns / 1e6,
-                align="edge",
-                color=style.OPS["write"],
-                label="writes",
-            )
-            ax.axvspan((end - start) / 1e6, longest * 1.05, color="#EEEEEE", zorder=0, label="after the run")
-            ax.axhline(
-                burst, color="#222222", linewidth=0.9, linestyle=(0, (4, 2)), label=f"the paper's greatest, {burst:.0f}"
-            )
-            ax.set_yscale("log")
-            ax.set_ylim(8, 12_000)
-            ax.set_xlim(0, longest * 1.02)
-            ax.yaxis.set_major_locator(FixedLocator([10, 100, 1_000, 10_000]))
-            ax.yaxis.set_major_formatter("{x:,.0f}")
-            ax.set_title(f"{APPS[run['app']]}, {run['steps']} steps", fontsize=7, loc="left", pad=2)
-            style.grid(ax, "both")
+    for run in found.iter_rows(named=True):
+        during = recorded["requests"].filter(pl.col("complete_ns").is_between(run["start_ns"], run["end_ns"]), dev=dev)
+        since = during.with_columns(pl.col("queue_ns", "issue_ns", "complete_ns") - run["start_ns"])
+        rate = measures.rate(since, bin_ns=bin_ns).filter(metric="iops", op="write")
         parts.append(rate.with_columns(app=pl.lit(run["app"])))
-    with plot.style():
-        cells[-1].set_xlabel("Time since the start of the run [ms]")
-        figure.supylabel("Requests per second", fontsize=8)
-        figure.legend(*cells[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
-    return cells[0], pl.concat(parts)
-
-
-def loads_over_time(rate: pl.DataFrame, waits: pl.DataFrame, start_ns: int, bin_ns: int) -> Axes:
-    """Plot writes per second as bars, and the times of page loads (Luo et al., Figure 5)."""
-    writes = rate.filter(pl.col("value") > 0, metric="iops", op="write")
-    with style.drawing(None) as ax:
-        at = (writes["ts_ns"] - start_ns) / _NS_PER_S
-        ax.bar(at, writes["value"], bin_ns / _NS_PER_S, align="edge", color=style.OPS["read"], label="writes")
-        for number, (begin, end) in enumerate(waits.select("start_ns", "end_ns").iter_rows()):
-            window = (begin - start_ns) / _NS_PER_S, (end - start_ns) / _NS_PER_S
-            name = None if number else "a page is loaded"
-            ax.axvspan(*window, color=dots.THEIRS, alpha=0.6, linewidth=0.6, zorder=0, label=name)
-        ax.set_ylim(bottom=0)
-        ax.set_xlabel("Time [s]")
-        ax.set_ylabel("Requests per second")
-        style.grid(ax, "y")
-        style.legend(ax, above=True)
-    return ax
-
-
-def pages(io: pl.DataFrame, waits: pl.DataFrame, apps: set[str], pause_s: float) -> tuple[Axes, pl.DataFrame]:
-    """Plot a row for each page: the wait for it, and the requests of `apps` in flight from then on."""
-    owned = io.filter(pl.col("owner_comm").is_in(list(apps)), pl.col("complete_ns").is_not_null())
-    requests = owned.select("request_id", "issue_ns", "complete_ns").unique().sort("issue_ns", "request_id")
-    parts = []
-    with style.drawing(None, 0.8 + 0.17 * waits.height) as ax:
-        for number, (begin, end) in enumerate(waits.select("start_ns", "end_ns").iter_rows()):
-            ax.barh(
-                number, (end - begin) / _NS_PER_S, 0.8, color="#F2C4A0", label=None if number else "waited for the page"
-            )
-            until = begin + int(pause_s * _NS_PER_S)
-            during = requests.filter(pl.col("issue_ns").is_between(begin, until))
-            at = (during["issue_ns"] - begin) / _NS_PER_S
-            name = None if number else "a request of the browser"
-            ax.plot(at, [number] * len(at), "|", ms=7, mew=0.7, color=dots.OURS, label=name)
-            parts.append(
-                during.select(
-                    page=pl.lit(number + 1),
-                    wait_ns=pl.lit(end - begin),
-                    after_ns=pl.col("issue_ns") - begin,
-                    took_ns=pl.col("complete_ns") - pl.col("issue_ns"),
-                    waited=pl.col("issue_ns") < end,
-                )
-            )
-        ax.set_yticks(range(waits.height), [f"page {number + 1}" for number in range(waits.height)])
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(waits.height - 0.4, -0.6)
-        ax.set_xlim(0, pause_s)
-        ax.set_xlabel("Time since the page was asked for [s]")
-        style.grid(ax, "x")
-        style.legend(ax, above=True)
-    return ax, pl.concat(parts)
+    return pl.concat(parts)

@@ -673,6 +673,35 @@ def test_figures_show_what_the_tables_say() -> None:
         perceived.breakdown(views, wait | {"stable_hi_ns": None})
 
 
+def test_requests_after_a_wait_began_are_marks_in_its_row() -> None:
+    facts = {"owner_via": "submitter", "owner_count": 1, "owner_comm": "app"}
+    pieces = [
+        {"request_id": 0, "issue_ns": 5, "complete_ns": 9, **facts},
+        {"request_id": 0, "piece": 1, "issue_ns": 5, "complete_ns": 9, **facts},
+        {"request_id": 1, "issue_ns": 40, "complete_ns": 41, **facts},
+        {"request_id": 2, "issue_ns": 41, "complete_ns": None, **facts},
+        {"request_id": 3, "issue_ns": 42, "complete_ns": 44, **facts, "owner_comm": "other"},
+        {"request_id": 4, "issue_ns": 43, "complete_ns": 44, **facts, "owner_via": "inferred"},
+        {"request_id": 5, "issue_ns": 101, "complete_ns": 110, **facts},
+    ]
+    windows = pl.DataFrame({"label": ["$a$", "b"], "start_ns": [0, 30], "end_ns": [20, 35]})
+    io = made.table("io", pieces)
+    table = perceived.requests(io, windows, until_ns=50, apps=["app"])
+    assert table.rows() == [
+        (0, "$a$", 20, 5, 4, True),
+        (0, "$a$", 20, 40, 1, False),
+        (1, "b", 5, 10, 1, False),
+    ]
+    assert perceived.requests(io, windows, until_ns=50).group_by("window").len().sort("window")["len"].to_list() == [
+        4,
+        3,
+    ]
+    ax = plot.perceived_requests(table, windows=windows)
+    assert {"$a$", "b"} <= texts(ax)
+    assert [patch.get_width() for patch in ax.patches] == [20, 5]
+    assert list(zip(*ax.lines[0].get_data(), strict=True)) == [(5, 0), (40, 0), (10, 1)]
+
+
 def test_waits_are_shaded_behind_rates() -> None:
     from androstep_analysis.measures import rate
 

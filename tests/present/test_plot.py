@@ -862,6 +862,9 @@ def empty() -> dict[str, Axes]:
         "lifetimes": plot.lifetimes(measures.lifetimes(requests)),
         "working_set": plot.working_set(measures.working_set(requests)),
         "miss_ratio": plot.miss_ratio(measures.miss_ratio(requests)),
+        "rate_panels": plot.rate_panels(
+            measures.rate(requests, bin_ns=10**9).with_columns(run=pl.lit("")), panel="run", lasted_ns={"": 1}
+        ),
         "rate": plot.rate(measures.rate(requests, bin_ns=10**9)),
         "compare_differences": plot.compare_differences(compare.compare(shares, by=["device"]), metric="count_ratio"),
         "compare_groups": plot.compare_groups(ranked, metric="count_ratio", group="device"),
@@ -887,6 +890,9 @@ def empty() -> dict[str, Axes]:
             pl.DataFrame(schema={"track": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
         ),
         "perceived_in_flight": plot.perceived_in_flight(perceived.in_flight(io, perceived.windows(answered))),
+        "perceived_requests": plot.perceived_requests(
+            perceived.requests(io, perceived.windows(answered), until_ns=1), windows=perceived.windows(answered)
+        ),
         "perceived_responses": plot.perceived_responses(perceived.responses(answered)),
         "cpu": plot.cpu(measures.cpu(schema.empty("samples")), bar="unit"),
         "samples_over_time": plot.samples_over_time(
@@ -1020,6 +1026,21 @@ def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str,
     options = {"bar": "unit"} if name == "cpu" else {}
     as_is, from_pandas = (getattr(plot, name)(held, **options) for held in (result, result.to_pandas()))
     assert plot.png(as_is, 50) == plot.png(from_pandas, 50)
+
+
+def test_runs_have_a_panel_each_on_the_same_axes() -> None:
+    rows = [("iops", "$a$", 0, 50.0, 1), ("iops", "$a$", 20_000_000, 0.0, 0), ("iops", "b", 20_000_000, 900.0, 18)]
+    table = pl.DataFrame(rows, ("metric", "run", "ts_ns", "value", "n"), orient="row").with_columns(op=pl.lit("write"))
+    lasted = {"$a$": 30_000_000, "b": 100_000_000}
+    first = plot.rate_panels(table, panel="run", lasted_ns=lasted, published=12_000)
+    axes = paper.settled(first).axes
+    assert axes[0] is first and [ax.get_title(loc="left") for ax in axes] == ["$a$", "b"]
+    bars_of = [[(bar.get_x(), bar.get_height()) for bar in ax.containers[0].patches] for ax in axes]
+    assert bars_of == [[(0, 50)], [(20, 900)]]
+    assert {ax.get_ylim() for ax in axes} == {(8, 120_000)}
+    assert [list(ax.lines[0].get_ydata()) for ax in axes] == [[12_000] * 2] * 2
+    with pytest.raises(ValueError, match="does not show op"):
+        plot.rate_panels(pl.concat([table, table.with_columns(op=pl.lit("read"))]), panel="run", lasted_ns=lasted)
 
 
 def test_figures_of_requests_take_pandas(demo: Capture) -> None:

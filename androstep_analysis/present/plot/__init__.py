@@ -40,13 +40,18 @@ from androstep_analysis.present.plot.compare import (
 )
 from androstep_analysis.present.plot.output import save
 from androstep_analysis.present.plot.paper import png, style, svg
-from androstep_analysis.present.plot.perceived import perceived_breakdown, perceived_in_flight, perceived_responses
+from androstep_analysis.present.plot.perceived import (
+    perceived_breakdown,
+    perceived_in_flight,
+    perceived_requests,
+    perceived_responses,
+)
 from androstep_analysis.present.plot.published import dots, published
 from androstep_analysis.present.plot.queue import depth_over_time, queue, seek_distances
 from androstep_analysis.present.plot.replay import replay_io_time, replay_lateness_distribution, replay_timeline
 from androstep_analysis.present.plot.samples import cpu, samples_over_time
 from androstep_analysis.present.plot.scatter import sector_over_time, size_over_time
-from androstep_analysis.present.plot.series import cumulative, latency_distribution, rate
+from androstep_analysis.present.plot.series import cumulative, latency_distribution, rate, rate_panels
 from androstep_analysis.present.plot.whatif import whatif_accuracy
 
 __all__ = [
@@ -79,11 +84,13 @@ __all__ = [
     "mix",
     "perceived_breakdown",
     "perceived_in_flight",
+    "perceived_requests",
     "perceived_responses",
     "png",
     "published",
     "queue",
     "rate",
+    "rate_panels",
     "readahead",
     "replay_io_time",
     "replay_lateness_distribution",

@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.perceived import LIMITS
 from androstep_analysis.present.plot import intervals, paper, text
+from androstep_analysis.present.plot.series import WAITING
 
 _TRACKS: Final = {
     "input": "#222222",
-    "waiting": "#E8B7D2",
+    "waiting": WAITING,
     "GUI changes": "#E69F00",
     "GUI stable": "#14A37C",
     "work": "#8C3B66",
@@ -193,4 +195,50 @@ def perceived_in_flight(table: pl.DataFrame, *, whose: str = "any", ax: Axes | N
         paper.grid(ax, "y")
         paper.legend(ax, above=True)
         paper.note(ax, "with I/O of the app in flight" if whose == "app" else "with any I/O in flight")
+        return ax
+
+
+@paper.of_any_table
+def perceived_requests(table: pl.DataFrame, *, windows: Table, ax: Axes | None = None) -> Axes:
+    """Draw a row for each window: how long the user waited, and a mark for each request from then on.
+
+    Parameters
+    ----------
+    table : Table
+        Result of `perceived.requests`.
+    windows : Table
+        The windows of which it is the result: columns label, start_ns, end_ns.
+    ax : Axes, optional
+        The axes to draw in.
+
+    Returns
+    -------
+    Axes
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 5.
+
+    Examples
+    --------
+    >>> waits = pl.DataFrame({"label": "all", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
+    >>> _ = plot.perceived_requests(perceived.requests(capture.io, waits, until_ns=10**9), windows=waits)
+    """
+    waits = frame(windows)
+    with paper.drawing(ax, 0.8 + 0.17 * waits.height) as ax:
+        if waits.is_empty():
+            return paper.no_data(ax)
+        lengths = (waits["end_ns"] - waits["start_ns"]).to_numpy()
+        divisor, unit = paper.time_unit(paper.span(pl.concat([table["after_ns"], pl.Series(lengths)]))[1])
+        ax.barh(np.arange(waits.height), lengths / divisor, 0.8, color=WAITING, label="the user waited")
+        look: dict[str, Any] = {"marker": "|", "linestyle": "", "markersize": 7, "markeredgewidth": 0.7}
+        ax.plot(table["after_ns"] / divisor, table["window"], color=paper.SERIES[0], label="a request", **look)
+        names = [text.label(label, 20) for label in waits["label"]]
+        ax.set_yticks(range(waits.height), names, parse_math=False, usetex=False)
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(waits.height - 0.4, -0.6)
+        ax.set_xlim(left=0)
+        ax.set_xlabel(f"Time since the wait began [{unit}]")
+        paper.grid(ax, "x")
+        paper.legend(ax, above=True)
         return ax

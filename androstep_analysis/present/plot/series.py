@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator
 
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.tables import Table, frame
-from androstep_analysis.present.plot import paper
+from androstep_analysis.present.plot import paper, text
 
 STEPS = 1500
 """Number of columns to which a line is thinned: more than the pixels of a figure one column wide at 300 dpi."""
 
-WAITING = "#F3DCE8"
+WAITING = "#E8B7D2"
 """Background colour of the times that a user waited."""
 
 _DASHES = {"sequential": "-", "random": (0, (3, 1.2))}
@@ -117,8 +119,11 @@ def rate(
         divisor, time = paper.time_unit(int(starts[-1]) + width - origin)
         _, largest = paper.span(data["value"])
         scale, unit = paper.byte_unit(largest) if metric == "bandwidth" else (1, "")
-        for start, end in () if windows is None else frame(windows).select("start_ns", "end_ns").iter_rows():
-            ax.axvspan((start - origin) / divisor, (end - origin) / divisor, color=WAITING, lw=0, zorder=0)
+        waits = () if windows is None else frame(windows).select("start_ns", "end_ns").iter_rows()
+        for number, (start, end) in enumerate(waits):
+            # A line around it keeps a short wait visible.
+            ends = (start - origin) / divisor, (end - origin) / divisor
+            ax.axvspan(*ends, color=WAITING, lw=0.6, zorder=0, label="" if number else "the user waited")
         for op in paper.ordered(data["op"], paper.OPS):
             line = data.filter(pl.col("op") == op)
             x, y = steps(line["ts_ns"].to_numpy(), line["value"].to_numpy(), width)
@@ -134,6 +139,81 @@ def rate(
         paper.grid(ax, "both")
         paper.legend(ax, above=True)
         return ax
+
+
+@paper.of_any_table
+def rate_panels(
+    table: pl.DataFrame, *, panel: str, lasted_ns: Mapping[str, int], published: float | None = None
+) -> Axes:
+    """Draw the requests per second of several runs as bars, a panel for each, on common logarithmic axes.
+
+    Parameters
+    ----------
+    table : Table
+        Results of `measures.rate` of one operation, with a column that names the run and with ts_ns since its start.
+    panel : str
+        The column that names the run.
+    lasted_ns : mapping of str to int
+        How long each run lasted [ns], in order of the panels. The time after it is shaded.
+    published : float, optional
+        A paper's greatest rate; a line marks it.
+
+    Returns
+    -------
+    Axes
+        The first panel.
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 4.
+
+    Examples
+    --------
+    >>> begun = capture.requests.with_columns(pl.col("queue_ns", "issue_ns", "complete_ns") - capture.first_ns)
+    >>> rates = measures.rate(begun, bin_ns=10**8).filter(op="write").with_columns(run=pl.lit("demo"))
+    >>> _ = plot.rate_panels(rates, panel="run", lasted_ns={"demo": capture.last_ns - capture.first_ns})
+    """
+    data = paper.rows(table, "iops", ("ts_ns", panel)).filter(pl.col("value") > 0)
+    if data.is_empty() or not lasted_ns:
+        with paper.drawing(None) as ax:
+            return paper.no_data(ax)
+    longest = max(lasted_ns.values())
+    divisor, unit = paper.time_unit(longest)
+    width, op = _bin_ns(table), str(data["op"][0])
+    least, most = (float(bound) for bound in paper.span(data["value"]))
+    low, high = math.floor(math.log10(least)), math.ceil(math.log10(max(most, published or 0)))
+    with paper.style():
+        figure = Figure(figsize=(paper.COLUMN, 0.55 + 0.95 * len(lasted_ns)), layout="constrained")
+        cells: list[Axes] = list(
+            figure.subplots(
+                *(len(lasted_ns), 1),
+                squeeze=False,
+                sharex=True,
+                sharey=True,
+                subplot_kw={"axes_class": paper.PaperAxes},
+            )[:, 0]
+        )
+    for (name, lasted), cell in zip(lasted_ns.items(), cells, strict=True):
+        with paper.drawing(cell) as ax:
+            line = data.filter(pl.col(panel) == name)
+            colour = paper.colour(op, paper.OPS)
+            ax.bar(line["ts_ns"] / divisor, line["value"], width / divisor, align="edge", color=colour, label=op)
+            ax.axvspan(lasted / divisor, longest * 1.05 / divisor, color="#EEEEEE", zorder=0, label="after the run")
+            if published is not None:
+                words = f"the paper's greatest, {published:,.0f}"
+                ax.axhline(published, color="#222222", linewidth=0.9, linestyle=(0, (4, 2)), label=words)
+            ax.set_yscale("log")
+            ax.set_ylim(0.8 * 10.0**low, 1.2 * 10.0**high)
+            ax.set_xlim(0, longest * 1.02 / divisor)
+            ax.yaxis.set_major_locator(LogLocator(10, numticks=8))
+            ax.yaxis.set_major_formatter("{x:,.0f}")
+            ax.set_title(text.label(name, 40), fontsize=7, loc="left", pad=2, parse_math=False)
+            paper.grid(ax, "both")
+    with paper.style():
+        cells[-1].set_xlabel(f"Time since the start of the run [{unit}]")
+        figure.supylabel("Requests per second", fontsize=8)
+        figure.legend(*cells[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
+    return cells[0]
 
 
 @paper.of_any_table
