@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 
-from androstep_analysis import bench, plot, schema, units, whatif
-from androstep_analysis.present.plot import paper as style
+from androstep_analysis import bench, schema, units, whatif
 from androstep_analysis.replay import device as device_replay
 
 _MIB = 1 << 20
@@ -105,67 +101,6 @@ def waits(files: Sequence[Path], stated: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-LIMITS = (1, 5_000)
-"""The common axis of operations for all curves."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Label and style of a curve."""
-
-    label: str
-    colour: str
-    marker: str = "o"
-    line: str = "-"
-
-
-TESTS = {
-    "seq_read": Curve("sequential read", "#56B4E9", "o"),
-    "rand_read": Curve("random read", "#0072B2", "s", "--"),
-    "seq_write": Curve("sequential write", "#E69F00", "D"),
-    "rand_write": Curve("random write", "#D55E00", "^", "--"),
-}
-
-
-def curves(table: pl.DataFrame, looks: Mapping[str, Curve]) -> Axes:
-    """Plot operations per second by size, a curve for each value of column test; dashes reveal overlapping curves."""
-    rates = table.filter(pl.col("metric").cast(pl.String) == "iops").with_columns(pl.col("test").cast(pl.String))
-    with style.drawing(None, 2.7) as ax:
-        for test, look in looks.items():
-            line = rates.filter(test=test).sort("block_bytes")
-            options = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "label": look.label}
-            ax.plot(line["block_bytes"] / 1024, line["value"], ms=3.5, linewidth=1.1, **options)
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        sizes = [4, 16, 64, 256, 1024]
-        ax.set_xticks(sizes, ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_ylim(*LIMITS)
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        ax.set_xlabel("Size of an operation")
-        ax.set_ylabel("Operations per second")
-        style.grid(ax, "both")
-    return ax
-
-
-def explained(ax: Axes) -> Axes:
-    """Add the legend above a complete figure of curves."""
-    with plot.style():
-        style.legend(ax, above=True, columns=2)
-    return ax
-
-
-def with_typical(ax: Axes, stated: Mapping[str, float]) -> Axes:
-    """Add the typical rates of slide 4 in the colours of ours: bytes of linear I/O, numbers of random I/O."""
-    sizes = np.array([4, 1024])
-    with plot.style():
-        for test, number in stated.items():
-            at = number * 1e6 / (sizes * 1024) if test.startswith("seq") else [number, number]
-            ax.plot(sizes, at, color=TESTS[test].colour, linewidth=1.6, linestyle=":", zorder=1)
-        ax.plot([], [], color="#222222", linewidth=1.6, linestyle=":", label="the slides' typical rates")
-    return explained(ax)
-
-
 def behind_controller(files: Sequence[Path], *, count: int = 300, mib: int = 32) -> pl.DataFrame:
     """Predict operations per second by size with the simulated controller in front of a measured device.
 
@@ -200,6 +135,4 @@ def _predicted(model: pl.DataFrame, test: str, size: int, count: int, mib: int) 
     totals = whatif.predict(device_replay.program(made.requests.lazy()), model).totals.filter(metric="elapsed")
     value, low, high = totals.select("value", "lo", "hi").row(0)
     rate = {"value": count / value * 1e9, "lo": count / high * 1e9, "hi": count / low * 1e9}
-    return pl.DataFrame(
-        {"metric": "iops", "test": f"{test}, predicted", "block_bytes": size, "unit": "1/s", "n": count} | rate
-    )
+    return pl.DataFrame({"metric": "iops", "test": test, "block_bytes": size, "unit": "1/s", "n": count} | rate)

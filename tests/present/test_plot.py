@@ -689,6 +689,32 @@ def test_numbers_of_a_paper_and_ours() -> None:
     assert plot.published(table.with_columns(unit=pl.lit("%")), label="Share [%]").get_xlim() == (0, 104)
 
 
+@pytest.mark.parametrize(
+    ("metric", "lines"),
+    [("iops", [[2048, 64], [50, 50]]), ("bandwidth", [[8.388608] * 2, [0.2048, 6.5536]])],
+)
+def test_rates_that_a_paper_states_of_no_size_are_lines_over_all_sizes(metric: Any, lines: list[list[float]]) -> None:
+    rows = [(metric, size, "rand_write", 1e6, None, None) for size in (4096, 131072)]
+    theirs = pl.DataFrame({"test": ["seq_write", "rand_write"], "value": [2048.0 * 4096, 50.0], "unit": ["B/s", "1/s"]})
+    ax = plot.bench_sizes(medians("block_bytes", *rows), metric=metric, published=theirs)
+    dotted = [line.get_ydata().tolist() for line in ax.lines if line.get_linestyle() == ":" and len(line.get_xdata())]
+    assert dotted == [pytest.approx(line) for line in lines]
+
+
+def test_predicted_rates_have_the_colour_of_those_that_were_measured() -> None:
+    values = {"measured": 800.0, "predicted": 600.0, "before": 4.0}
+    rows = [("iops", test, 4096, of, value) for of, value in values.items() for test in ("seq_write", "rand_write")]
+    table = pl.DataFrame(rows, ("metric", "test", "block_bytes", "of", "value"), orient="row")
+    ax = plot.whatif_sizes(table, published=pl.DataFrame({"block_bytes": [4096], "value": [2000.0]}))
+    drawn = {line.get_label(): (line.get_ydata().tolist(), line.get_color()) for line in ax.lines}
+    assert drawn.pop("the paper") == ([2000], paper.PUBLISHED)
+    assert drawn == {
+        f"{test}, {of}": ([value], plot_bench.TESTS[test.replace(" ", "_")])
+        for of, value in values.items()
+        for test in ("seq write", "rand write")
+    }
+
+
 def test_a_place_in_the_figure_has_one_number() -> None:
     rows = [("iops", "fsync", "append", 1, None, None), ("iops", "fsync", "append", 2, None, None)]
     table = medians("sync_mode", *rows).with_columns(threads=pl.Series([1, 2]))
@@ -901,6 +927,12 @@ def empty() -> dict[str, Axes]:
         "size_over_time": plot.size_over_time(requests),
         "sector_over_time": plot.sector_over_time(io, by="block_type"),
         "write_cost": plot.write_cost(measures.write_cost({"requests": requests, "io": io}, by=("owner_comm",))),
+        "whatif_sizes": plot.whatif_sizes(
+            pl.DataFrame(
+                schema={"metric": pl.String, "test": pl.String, "of": pl.String}
+                | {"block_bytes": pl.Int64, "value": pl.Float64}
+            )
+        ),
         "whatif_accuracy": plot.whatif_accuracy(
             pl.DataFrame(
                 schema={"metric": pl.String, "change": pl.String, "quantile": pl.String}

@@ -52,7 +52,7 @@ from androstep_analysis.present.plot.replay import replay_io_time, replay_latene
 from androstep_analysis.present.plot.samples import cpu, samples_over_time
 from androstep_analysis.present.plot.scatter import sector_over_time, size_over_time
 from androstep_analysis.present.plot.series import cumulative, latency_distribution, rate, rate_panels
-from androstep_analysis.present.plot.whatif import whatif_accuracy
+from androstep_analysis.present.plot.whatif import whatif_accuracy, whatif_sizes
 
 __all__ = [
     "bench_devices",
@@ -107,6 +107,7 @@ __all__ = [
     "sync",
     "volume",
     "whatif_accuracy",
+    "whatif_sizes",
     "working_set",
     "write_cost",
 ]

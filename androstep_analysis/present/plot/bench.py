@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from androstep_analysis.measures.tables import MEASURES
+from androstep_analysis.measures.tables import MEASURES, Table, frame
 from androstep_analysis.present.plot import intervals, paper, text
 
 Metric = Literal["iops", "tps", "bandwidth", "written_per_op"]
@@ -351,7 +351,14 @@ def bench_threads(
 
 
 @paper.of_any_table
-def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "test", ax: Axes | None = None) -> Axes:
+def bench_sizes(
+    table: pl.DataFrame,
+    *,
+    metric: Metric = "iops",
+    series: str = "test",
+    published: Table | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the rate by the size of an operation on logarithmic axes (EasyCo's figure).
 
     There is a line for each value of column `series`. A device limited by the number of operations has a level line of
@@ -365,12 +372,18 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
         Metric to show. Table of `bench.written` for written_per_op.
     series : str
         Column that determines the colour.
+    published : Table, optional
+        Rates that a paper states of no size, drawn as dotted lines: columns `series`, value and unit ("1/s" or "B/s").
     ax : Axes, optional
         The axes to draw in.
 
     Returns
     -------
     Axes
+
+    References
+    ----------
+    Dumitru, Optimizing Storage Performance on Android, 2012, slide 5.
 
     Examples
     --------
@@ -383,12 +396,18 @@ def bench_sizes(table: pl.DataFrame, *, metric: Metric = "iops", series: str = "
         if data.is_empty() and invalid.is_empty():
             return paper.no_data(ax)
         intervals.lines(ax, data, "block_bytes", series, _palette(data, series), _scale(metric))
+        for line in ax.lines:
+            if str(line.get_label()).startswith("rand "):
+                # A random test does not hide the sequential one, which often has the same rate.
+                line.set_linestyle("--")
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         sizes = sorted({*data["block_bytes"], *invalid["block_bytes"]})
         step = math.ceil(len(sizes) / 6)
         _ticks(ax, sizes[::step], [paper.size(size) for size in sizes[::step]])
         ax.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+        if published is not None:
+            _draw_published_rates(ax, frame(published), series, _palette(data, series), (sizes[0], sizes[-1]), metric)
         _rate_axis(ax, metric)
         ax.set_xlabel("Size of an operation")
         paper.grid(ax, "both")
@@ -511,6 +530,25 @@ def bench_series(table: pl.DataFrame, *, metric: Literal["iops", "bandwidth"] = 
         paper.grid(ax, "both")
         paper.legend(ax, above=True, columns=3)
         return ax
+
+
+def _draw_published_rates(
+    ax: Axes,
+    table: pl.DataFrame,
+    series: str,
+    palette: Mapping[str, str],
+    sizes: tuple[int, int],
+    metric: Metric,
+) -> None:
+    """Draw rates of operations or bytes, of which no size is known, over `sizes`."""
+    least, most = sizes
+    for kind, value, unit in table.select(pl.col(series).cast(pl.String), "value", "unit").iter_rows():
+        is_bytes, wants_bytes = unit == "B/s", metric == "bandwidth"
+        factors = [1.0, 1.0] if is_bytes == wants_bytes else [float(least), float(most)]
+        rates = [value / size if is_bytes else value * size for size in factors]
+        drawn = [rate / _scale(metric) for rate in rates]
+        ax.plot(sizes, drawn, color=palette.get(kind, paper.FALLBACK), linewidth=1.6, linestyle=":", zorder=1)
+    ax.plot([], [], color="#222222", linewidth=1.6, linestyle=":", label="the paper's rates")
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

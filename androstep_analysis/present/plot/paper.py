@@ -95,6 +95,11 @@ SERIES: Final = ("#0072B2", "#D55E00", "#14A37C", "#E69F00", "#8C3B66", "#56B4E9
 """Hues of Okabe and Ito for series without a colour of their own, in order."""
 PUBLISHED: Final = "#D55E00"
 """Colour of a paper's numbers beside those of a table."""
+DIAMONDS: Final[dict[str, Any]] = {
+    **{"marker": "D", "linestyle": "", "markersize": 4.5, "color": PUBLISHED},
+    **{"markeredgecolor": "#222222", "markeredgewidth": 0.5, "zorder": 4},
+}
+"""How a paper's numbers are drawn."""
 FALLBACK: Final = "#444444"
 """Colour of a kind that is in no palette."""
 

@@ -23,11 +23,6 @@ _ORDERS: Final = {"journal_mode": JOURNAL_MODES, "synchronous": SYNCHRONOUS, "fs
 _ROWS: Final = {"journal_mode": "Journal mode", "synchronous": "PRAGMA synchronous"}
 """What rows are, where their labels do not say it."""
 
-_DIAMONDS: Final[dict[str, Any]] = {
-    **{"marker": "D", "linestyle": "", "markersize": 4.5, "color": paper.PUBLISHED},
-    **{"markeredgecolor": "#222222", "markeredgewidth": 0.5, "zorder": 4},
-}
-
 _WIDE: Final = 300
 """If the axis ends at this many times its beginning, only powers of ten have labels."""
 
@@ -125,7 +120,7 @@ def dots(
         if theirs.height:
             is_shared = set(data[row])
             beside = [rows.index(name) + (0.4 if name in is_shared else 0) for name in theirs[row]]
-            ax.plot(theirs["value"] / divisor, beside, label="the paper", **_DIAMONDS)
+            ax.plot(theirs["value"] / divisor, beside, label="the paper", **paper.DIAMONDS)
         _name_rows(ax, [text.label(name, 34) for name in rows])
         for between in range(1, len(rows)):
             ax.axhline(between - 0.5, color="#EEEEEE", linewidth=0.5, zorder=0)
@@ -176,8 +171,8 @@ def published(table: pl.DataFrame, *, label: str, ax: Axes | None = None) -> Axe
         at = np.arange(table.height)
         least, most = (table[name].to_numpy() for name in ("published_least", "published_most"))
         ax.hlines(at - 0.16, least, most, color=paper.PUBLISHED, linewidth=1.1)
-        ax.plot(least, at - 0.16, label="the paper", **_DIAMONDS)
-        ax.plot(most, at - 0.16, **_DIAMONDS)
+        ax.plot(least, at - 0.16, label="the paper", **paper.DIAMONDS)
+        ax.plot(most, at - 0.16, **paper.DIAMONDS)
         ax.plot(table["value"], at + 0.16, "o", markersize=4.5, color=paper.SERIES[0], label="ours", zorder=3)
         known = table.with_row_index("at").drop_nulls(["lo", "hi"])
         ax.hlines(known["at"].to_numpy() + 0.16, known["lo"], known["hi"], color=paper.SERIES[0], linewidth=1.1)
