@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
-from papers import Paper
+from papers import Paper, Stated, compared
 
 from androstep_analysis import bench
 
@@ -29,6 +29,20 @@ def by_place(files: Sequence[Path], by: Sequence[str]) -> pl.DataFrame:
         bench.summarise(bench.read(path).tables, by=by).with_columns(place=pl.lit(PLACES[path.parent.name]))
         for path in sorted(files, key=lambda path: order.index(path.parent.name))
     )
+
+
+def over_fio(peers: dict[str, pl.DataFrame], test: str, mode: str, published: tuple[float, float]) -> Stated:
+    """Return the rate of iobench relative to that of fio, with the paper's of Mobibench relative to IOzone."""
+    kind, way = test.split("_")
+    label = f"{ {'seq': 'sequential', 'rand': 'random'}[kind] } {'synchronous' if mode == 'osync' else mode} {way}"
+    fio, ours = ({"tool": tool, "test": test, "sync_mode": mode} for tool in ("fio", "iobench"))
+    return compared(f"{label}: iobench / fio", published, peers, fio, ours)
+
+
+def peak(table: pl.DataFrame) -> tuple[int, float]:
+    """Return the number of threads with the highest rate, and this rate relative to that of one thread."""
+    best = table.filter(pl.col("value") == pl.col("value").max()).row(0, named=True)
+    return best["threads"], best["value"] / table.filter(threads=1)["value"].item()
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ import os
 import re
 import textwrap
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,10 +32,11 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from androstep_analysis import plot
+from androstep_analysis import bench, plot
 from androstep_analysis.common import csvfile
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.present.plot import paper as style
+from androstep_analysis.stats.exact import ratio
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -144,6 +145,11 @@ class Paper:
             raise InputError(f"{self.published_path.name}: has no {', '.join(unknown)}; cite by column id")
         return found
 
+    def between(self, least: str, most: str | None = None) -> tuple[float, float]:
+        """Return the published numbers with these ids as minimum and maximum."""
+        values = self.stated(*dict.fromkeys((least, most or least)))["value"]
+        return float(values[0]), float(values[-1])
+
     def save(
         self,
         name: str,
@@ -222,6 +228,62 @@ class Paper:
             "published": self.stated(*published).rows(named=True),
             **({"cells": cells(table), "right": right(table)} if item.table else {}),
         }
+
+
+# -- numbers of the papers' texts and ours ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A number or range from a paper's text, and ours: `value` with its interval, if there is one."""
+
+    label: str
+    published: tuple[float, float]
+    value: float
+    lo: float | None
+    hi: float | None
+    n: int
+
+    @property
+    def said(self) -> str:
+        """Our value with its interval, and whether the paper's number lies in it."""
+        interval = "" if self.lo is None or self.hi is None else f" [{number(self.lo)}, {number(self.hi)}]"
+        return f"{number(self.value)}{interval} ({against(self.value, self.lo, self.hi, *self.published)})"
+
+
+def compared(
+    label: str,
+    published: tuple[float, float],
+    tables: dict[str, pl.DataFrame],
+    first: Mapping[str, str],
+    second: Mapping[str, str],
+) -> Stated:
+    """Return the rate of the runs `second` relative to that of the runs `first` (values of columns of bench_runs)."""
+    measured = bench.measures(tables).filter("valid", pl.col("metric").is_in(["iops", "tps"]))
+    base, other = (measured.filter(**side)["value"].to_list() for side in (first, second))
+    value, lo, hi = ratio(base, other)
+    assert value is not None, f"{label}: no runs"
+    return Stated(label, published, value, lo, hi, len(base) + len(other))
+
+
+def table_of(found: Sequence[Stated], unit: str = "1") -> pl.DataFrame:
+    """Return the table that `plot.published` draws."""
+    return pl.DataFrame(
+        [
+            {
+                "what": row.label,
+                "published_least": row.published[0],
+                "published_most": row.published[1],
+                "value": row.value,
+                "lo": row.lo,
+                "hi": row.hi,
+                "unit": unit,
+                "n": row.n,
+            }
+            for row in found
+        ],
+        schema_overrides={"lo": pl.Float64, "hi": pl.Float64},
+    )
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

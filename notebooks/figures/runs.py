@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import dots
 import polars as pl
-from papers import Paper
+from papers import Paper, Stated
 
 from androstep_analysis import bench, measures, perceived, whatif
 from androstep_analysis.replay import device as device_replay
@@ -278,7 +277,7 @@ def configured(files: Sequence[Path], metric: str) -> pl.DataFrame:
 # -----------------------------------------------------------------------------------------
 
 
-def speedups(files: Sequence[Path], paper: Paper) -> list[dots.Stated]:
+def speedups(files: Sequence[Path], paper: Paper) -> list[Stated]:
     """Return the rate of each configuration relative to the default, with those of the paper's two phones.
 
     See Luo et al., Figure 2. `files` are WHERE-EXPERIMENT.rec.xz of datasets/apps.
@@ -301,17 +300,17 @@ def speedups(files: Sequence[Path], paper: Paper) -> list[dots.Stated]:
             assert value is not None
             label = f"{TESTS[test]}: {CONFIGURATIONS[configuration]} / default"
             n = len(values[test, "default"]) + len(runs_of)
-            found.append(dots.Stated(label, (least, most), value, lo, hi, n))
+            found.append(Stated(label, (least, most), value, lo, hi, n))
     return found
 
 
-def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[float, float]) -> dots.Stated:
+def worst_over_best(found: pl.DataFrame, app: str, label: str, published: tuple[float, float]) -> Stated:
     """Return the run time on the slowest device relative to that on the fastest (Kim et al.)."""
     times = found.filter(app=app).group_by("place").agg(took=pl.col("end_ns") - pl.col("start_ns"))
     sides = sorted(times["took"].to_list(), key=lambda took: sum(took) / len(took))
     value, lo, hi = ratio(sides[0], sides[-1])
     assert value is not None
-    return dots.Stated(label, published, value, lo, hi, len(sides[0]) + len(sides[-1]))
+    return Stated(label, published, value, lo, hi, len(sides[0]) + len(sides[-1]))
 
 
 def rates(recorded: Mapping[str, pl.DataFrame], found: pl.DataFrame, dev: int, bin_ns: int) -> pl.DataFrame:
