@@ -240,9 +240,9 @@ class Stated:
     label: str
     published: tuple[float, float]
     value: float
-    lo: float | None
-    hi: float | None
-    n: int
+    lo: float | None = None
+    hi: float | None = None
+    n: int = 1
 
     @property
     def said(self) -> str:
