@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from androstep_analysis import fs, link
 from androstep_analysis.common import losses, schema, units
 from androstep_analysis.common.errors import InputError, Loss
-from androstep_analysis.fs import fiemap
+from androstep_analysis.fs import fiemap, shell_listing, tracepoints
 from androstep_analysis.fs.ext4 import journal
 from androstep_analysis.ingest import Spool, entries, record, staging, tasks
 from androstep_analysis.ingest.record import Records
@@ -53,7 +53,7 @@ class Evidence:
     image_before, image_after : Image, optional
         Images of the filesystem from before and after the trace.
     listing_before, listing_after : Path or Records, optional
-        extmap's listings from before and after the trace, as files or as parsed records.
+        Listings of extmap or of adb's shell from before and after the trace, as files or as parsed records.
     names : Path or Records, optional
         The file names that iotrace got from fanotify.
     devices, mounts : sequence of dict
@@ -101,7 +101,9 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
                 for path in (evidence.listing_before, evidence.listing_after)
             ]
             dev = next((int(image.extents["dev"][0]) for image in (after, before) if image is not None), None)
-            first, last = (None if read is None else _listing(read, dev, linked.requests) for read in listings)
+            first, last = (
+                None if read is None else _listing(read, dev, linked.requests, recorded.fs_events) for read in listings
+            )
             if first is not None and evidence.is_earlier:
                 first = replace(first, is_whole=False)
             names = None if evidence.names is None else _read_names(evidence.names, recorded.clock)
@@ -228,6 +230,8 @@ def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
 
 
 def _read_listing(path: Path | Records) -> Records:
+    if isinstance(path, Path) and shell_listing.is_one(path):
+        return shell_listing.read(path)
     records = path if isinstance(path, Records) else record.read(path)
     if not fiemap.is_listing(records):
         raise InputError(f"{path}: a record stream, but not a listing of files; give one that extmap or iotrace wrote")
@@ -250,12 +254,21 @@ def _losses_of_names(names: entries.Entries | None, files: pl.LazyFrame) -> list
     return [*names.losses, *([Loss("contradicted", count, message, ())] if count else [])]
 
 
-def _listing(records: Records, dev: int | None, requests: pl.LazyFrame) -> fiemap.Listing | None:
-    """Return the listing of the filesystem on `dev`, or without an image that of the device with most requests."""
+def _listing(
+    records: Records, dev: int | None, requests: pl.LazyFrame, fs_events: pl.LazyFrame
+) -> fiemap.Listing | None:
+    """Return the listing of the filesystem on `dev`, or without an image that of the device with most requests.
+
+    A phone without root records no remaps of device-mapper. If no request names a listed device, it is the only one
+    with events of a filesystem.
+    """
     listings = {listing.dev: listing for listing in fiemap.listings(records)}
     if dev is None:
         seen = requests.filter(pl.col("part_dev").is_in(list(listings))).group_by("part_dev").len("count")
         dev = next(iter(seen.sort("count", "part_dev", descending=[True, False]).collect()["part_dev"]), None)
+        if dev is None:
+            own = tracepoints.devices(fs_events, tracepoints.is_own())
+            dev = next(iter(listings), None) if listings.keys() <= set(own) and len(listings) == 1 else None
     listing = None if dev is None else listings.get(dev)
     return None if listing is None else link.classified(listing)
 

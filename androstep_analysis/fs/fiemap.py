@@ -8,6 +8,7 @@ left out.
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +66,7 @@ class Listing:
     first_ns, last_ns : int
         The time of the listing in CLOCK_BOOTTIME.
     realtime_offset_ns, monotonic_offset_ns : int
-        CLOCK_REALTIME and CLOCK_MONOTONIC minus CLOCK_BOOTTIME.
+        CLOCK_REALTIME and CLOCK_MONOTONIC minus CLOCK_BOOTTIME. The latter is None if it is unknown.
     extents : DataFrame
         Table `extents` with source `fiemap`, incarnation 0 and no span of validity. It is sorted by sector and has no
         overlaps. Sectors count from the start of `dev`.
@@ -88,7 +89,7 @@ class Listing:
     first_ns: int
     last_ns: int
     realtime_offset_ns: int
-    monotonic_offset_ns: int
+    monotonic_offset_ns: int | None
     extents: pl.DataFrame
     files: pl.DataFrame
     times: pl.DataFrame
@@ -111,6 +112,17 @@ def is_listing(records: Records) -> bool:
         for name in names.split()
     )
     return has_fields and all(type(records.header.get(name)) is int for name in _OFFSETS)
+
+
+def completed(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Return the tables with all record types and fields of a listing. Fields that they lack are null."""
+    whole = {}
+    for kind, fields in _FIELDS.items():
+        columns = pl.Schema({name: dtype for dtype, names in fields.items() for name in names.split()})
+        given = tables.get(kind, pl.DataFrame(schema=columns))
+        lacking = {name: pl.lit(None) for name in columns if name not in given.columns}
+        whole[kind] = given.with_columns(**lacking).select(list(columns)).cast(columns)
+    return whole
 
 
 def listings(records: Records) -> tuple[Listing, ...]:
@@ -145,6 +157,7 @@ def _listing(records: Records, filesystem: pl.DataFrame) -> Listing:
         files=_files(names, inodes),
         times=inodes.select("ino", "generation", created_epoch_ns="created_ns", changed_epoch_ns="changed_ns"),
         losses=losses,
+        is_whole=records.header.get("is_whole", True),
     )
 
 

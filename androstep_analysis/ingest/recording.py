@@ -22,6 +22,8 @@ _ROLES = {
     "trace.pftrace": "trace",
     "before.rec": "listing_before",
     "after.rec": "listing_after",
+    "before.list": "listing_before",
+    "after.list": "listing_after",
     "names.rec": "names",
     "samples.rec": "samples",
     "steps.json": "steps",

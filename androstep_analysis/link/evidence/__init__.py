@@ -6,7 +6,7 @@ first is decided where requests are mapped (`extents.CONFIDENCE`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -77,6 +77,8 @@ def evidence(
         incarnations.numbered(snapshots.before, snapshots.after, lives, staging),
         incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lives, staging),
     )
+    silent = tracepoints.without_lives(events, recorded)
+    listed = incarnations.of_trace(listed, lives, silent)
     old, new = (
         images.identified(image, imaged) if image is not None else None for image in (snapshots.before, snapshots.after)
     )
@@ -113,7 +115,7 @@ def evidence(
     in_journal = None
     if snapshots.journal is not None:
         in_journal = journals.incarnations(snapshots.journal, imaged, lives, staging, late_ns)
-    files = _files(snapshots, imaged, listed, in_journal, lives, staging, mounts or {})
+    files = _files(snapshots, imaged, listed, in_journal, lives, staging, mounts or {}, silent)
     parts.append(images.identified_rows(unnumbered.confirmed(bios, snapshots.after, files)))
     if snapshots.journal is not None and in_journal is not None:
         parts.append(images.identified_rows(journals.extents(snapshots.journal, in_journal, full_staging, late_ns)))
@@ -153,12 +155,14 @@ def _files(
     lives: pl.DataFrame,
     staging: Staging,
     mounts: Mapping[int, str],
+    silent: Sequence[int],
 ) -> pl.DataFrame:
     """A row per inode and incarnation, named by the first that knows its path; the trace tells its times.
 
     Asked are the images and the listings, the latest first, then the trace's own names and those of fanotify, then the
     journal. The trace's names are later than those of an image or a listing from before it. A path of which a part is
-    ciphertext is the last resort: while a file is used, its key is there, and the trace has the names.
+    ciphertext is the last resort: while a file is used, its key is there, and the trace has the names. On devices that
+    are `silent`, no event shows births or ends of files.
     """
     keys = ["dev", "ino", "incarnation"]
     columns = list(schema.table("files").polars)
@@ -193,10 +197,43 @@ def _files(
     table = inodes.with_spans(table, lives, staging.last_ns)
     # Where neither births nor ends of files are recorded, another file may have the number by now.
     may_be_other = (pl.col("source") == "tracepoint") & pl.col("path").is_not_null()
-    may_be_other &= pl.col("dev").is_in(tracepoints.without_lives(events, recorded))
+    may_be_other &= pl.col("dev").is_in(silent)
     inferred = images.as_source("inferred")
     table = table.with_columns(source=pl.when(may_be_other).then(inferred).otherwise("source"))
+    table = _unidentified(table, snapshots, silent)
     return schema.conform(table.select(columns).sort(keys), "files")
+
+
+def _unidentified(table: pl.DataFrame, snapshots: Images, silent: Sequence[int]) -> pl.DataFrame:
+    """Return table `files` with what is known of the names that listings state of inodes without a generation.
+
+    On devices where neither births nor ends of files are recorded (`silent`), such a number may have been another
+    file's in between. The name is
+
+    - a fact if both listings have it at the same time of change: unlink and rename set that time,
+    - inferred if both listings have it and the file was changed, or if only one has the inode,
+    - unknown if the listings have different names: it was renamed, or another file got the number.
+    """
+    first, last = snapshots.listed_before, snapshots.listed_after
+    is_silent = pl.col("dev").is_in(silent)
+    is_open = is_silent & (pl.col("source") == "fiemap") & pl.col("generation").is_null() & pl.col("path").is_not_null()
+    if first is None or last is None:
+        return table.with_columns(source=pl.when(is_open).then(images.as_source("inferred")).otherwise("source"))
+    both = first.files.select("ino", first="names").join(last.files.select("ino", last="names"), on="ino")
+    listed = both.select("ino", is_same=pl.col("first") == pl.col("last"))
+    listed = listed.join(images.unchanged(first.times, last.times), on="ino", how="left")
+    told = table.join(listed, on="ino", how="left", maintain_order="left")
+    is_other = is_open & ~pl.col("is_same").fill_null(True)
+    is_fact = pl.col("is_same").fill_null(False) & pl.col("is_unchanged").fill_null(False)
+    return told.with_columns(
+        *(pl.when(~is_other).then(name).alias(name) for name in ("path", "package", "file_type_rule")),
+        file_type=pl.when(is_other).then(pl.lit("unknown", table.schema["file_type"])).otherwise("file_type"),
+        source=pl.when(is_other)
+        .then(images.as_source("tracepoint"))
+        .when(is_open & ~is_fact)
+        .then(images.as_source("inferred"))
+        .otherwise("source"),
+    ).select(table.columns)
 
 
 def _renamed(before: pl.DataFrame, traced: pl.DataFrame) -> pl.DataFrame:

@@ -345,7 +345,9 @@ def _general(one: Snapshot, trace: _Trace, stated: Stated, *, is_after: bool) ->
         yield _beyond(one, trace, stated.nr_sectors.get(trace.dev, 0))
         yield _metadata(one, trace, is_after=is_after)
     else:
-        yield _boot(one.realtime_offset_ns - (one.monotonic_offset_ns if trace.staging.clock == "mono" else 0), trace)
+        clock_offset = one.monotonic_offset_ns if trace.staging.clock == "mono" else 0
+        if clock_offset is not None:
+            yield _boot(one.realtime_offset_ns - clock_offset, trace)
 
 
 def _before(one: Snapshot, trace: _Trace) -> Iterator[Count]:

@@ -126,7 +126,7 @@ def without_changes(
         pairs = _overlay(old, new)
         same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_after")) for name in _IDENTITY)
         agreeing = pairs.filter(same).join(
-            _unchanged(snapshots.before.times, snapshots.after.times), on="ino", how="left", maintain_order="left"
+            unchanged(snapshots.before.times, snapshots.after.times), on="ino", how="left", maintain_order="left"
         )
         # A file that changed may have given a block away and got it back.
         is_settled = is_fixed() | pl.col("is_unchanged").fill_null(False)
@@ -153,7 +153,7 @@ def listed_without_changes(
     return parts + ([] if last is None else _dated(_used(last), snapshots.listed_after, "fiemap", realtime_offset_ns))
 
 
-def _unchanged(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+def unchanged(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     """The inodes that are the same file with the same time of change in both: ino, is_unchanged."""
     keys = ["ino", "generation", "changed_epoch_ns"]
     same = before.join(after, on=keys, how="semi", nulls_equal=True).filter(pl.col("changed_epoch_ns").is_not_null())

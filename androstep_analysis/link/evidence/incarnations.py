@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from androstep_analysis.common import schema
@@ -49,6 +51,18 @@ def agreed(*tables: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
         )
         for table in tables
     )
+
+
+def of_trace(table: pl.DataFrame, lives: pl.DataFrame, devices: Sequence[int]) -> pl.DataFrame:
+    """Return a table of `numbered` in which files without a generation are those of the trace, if it has the number.
+
+    `devices` are those without events of births and ends. There the trace has one incarnation of each number, and its
+    name is only inferred if nothing proves that it was the same file all the time.
+    """
+    traced = lives.filter(pl.col("dev").is_in(devices)).group_by("dev", "ino").agg(traced=pl.col("incarnation").max())
+    both = table.join(traced, on=["dev", "ino"], how="left", maintain_order="left")
+    is_open = pl.col("generation").is_null() & pl.col("traced").is_not_null()
+    return both.with_columns(incarnation=pl.when(is_open).then("traced").otherwise("incarnation")).select(table.columns)
 
 
 def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
