@@ -51,6 +51,13 @@ def add(command: argparse.ArgumentParser) -> None:
         "install:PATH is run on the device, and recording ends with it",
     )
     add_traced_device(command)
+    command.add_argument(
+        "--package",
+        metavar="PKG",
+        action="append",
+        default=[],
+        help="without root: also list the files of this debuggable package, so that they have names; repeatable",
+    )
     command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters HZ times per second")
     command.add_argument(
         "--recover", action="store_true", help="fetch recordings that are still on the device; record nothing"
@@ -73,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             command=arguments.options,
             seconds=arguments.time,
             **_needing_root(arguments),
+            **({} if connected.has_root else {"packages": arguments.package}),  # as root, all files are listed
         ) as recording:
             notify(f"recording on {connected.name}; Ctrl-C ends it")
             if done is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from support import boxed_phone
+from support import boxed_phone, phone_programs
 from support.boxed_phone import Box
 from support.devices import home, needs_probe
 from support.loops import attached
@@ -194,3 +194,55 @@ def test_benchmarks_and_samples(tmp_path: Path, is_rooted: bool) -> None:
     runs = androstep.open(tmp_path / "bench").bench["bench_runs"]
     assert runs.select("valid", "fs_type").rows() == [(True, "ext4")] * 2
     assert androstep.open(tmp_path / "samples").samples.collect().height > 0
+
+
+def test_files_that_the_shell_may_list_have_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nearly all bytes that a command reads from /data and writes there are of files with a path."""
+    app, closed = "org.example.app", "org.example.closed"
+    with boxed_phone.box(tmp_path) as phone, home(tmp_path):
+        apks = phone_programs.install(phone, tmp_path, {app: True, closed: False})
+        mail, odd = phone.data / "data" / app / "mail.db", phone.data / "local/tmp/two\nlines"
+        for path, user in ((mail, phone_programs.UID), (odd, boxed_phone.SHELL_UID)):
+            path.write_bytes(os.urandom(1 << 20))
+            os.chown(path, user, user)
+        os.sync()
+        for path in apks.values():
+            drop_pages(path)
+        words = " ".join(f"/data/{apk.relative_to(phone.data)}" for apk in apks.values())
+        dd = "dd if=/dev/urandom bs=256k count=2 conv=notrunc,fsync"
+        lines = [f"cat {words} >/dev/null", f"{dd} of='/data/local/tmp/two\nlines'"]
+        lines += [f"run-as {app} {dd} of={name}" for name in ("mail.db", "new.db")]
+        packages = [word for name in (app, closed, "org.example.none") for word in ("--package", name)]
+        command = [
+            "--on",
+            phone.address,
+            "-o",
+            str(tmp_path / "capture"),
+            *packages,
+            "--",
+            "sh",
+            "-c",
+            "\n".join(lines),
+        ]
+        assert cli.main(["record", *command]) == 0
+        dev = units.parse_dev(number_of(phone.device))
+        assert left_behind(phone) == [odd.name]
+    said = capsys.readouterr().err
+    assert f"files of {closed} are not listed: run-as: package not debuggable: {closed}" in said
+    assert "files of org.example.none are not listed: run-as: unknown package: org.example.none" in said
+    made = androstep.open(tmp_path / "capture")
+    data = made.io.filter(dev=dev, block_type="data").collect()
+    moved = dict(data.group_by("path").agg(pl.sum("bytes")).iter_rows())
+    assert moved.pop(None, 0) <= 0.01 * sum(moved.values())
+    expected = {"/local/tmp/two\nlines": 1 << 19, f"/data/{app}/mail.db": 1 << 19, f"/data/{app}/new.db": 1 << 19}
+    assert expected.items() <= moved.items()
+    files = made.tables["files"].filter(dev=dev).filter(pl.col("path").is_in(list(moved))).collect()
+    facts = files.filter(pl.col("source") != "inferred")
+    assert sorted(facts["path"]) == sorted(f"/{apk.relative_to(phone.data)}" for apk in apks.values())
+    assert set(files["package"].drop_nulls()) == {app, closed}
+
+
+def drop_pages(path: Path) -> None:
+    """Drop the pages of a file from the cache, so that they are read from the disk."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

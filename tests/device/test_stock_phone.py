@@ -6,18 +6,21 @@ The phone is this machine with short scripts for Android's programs; test_boxed_
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
-from support.perfetto_messages import bundle, trace
+from support.perfetto_messages import bundle, generic, trace
 
-from androstep_analysis import cli
+from androstep_analysis import cli, measures
 from androstep_analysis.device import Device, DeviceError, LinkLost
-from androstep_analysis.device.record import perfetto, stock
+from androstep_analysis.device.record import perfetto, shell_listing, stock
 from androstep_analysis.device.transport.local import Local
 from androstep_analysis.present import terminal
 
@@ -39,9 +42,20 @@ echo $!
 """
 """Read the configuration from standard input, print the process id, and run until terminated."""
 
+RUN_AS = """
+[ "$1" = org.example.app ] || { echo "run-as: package not debuggable: $1" >&2; exit 1; }
+shift; cd "$PHONE/data/data" && exec "$@"
+"""
+
+F2FS_MOUNTS = """#!/bin/sh
+[ "$1" = /proc/self/mountinfo ] && exec sed "s/ - [^ ]*/ - f2fs/" "$1"
+exec /bin/cat "$@"
+"""
+
 PROGRAMS = {
     "id": "echo 2000",
     "su": "exit 1",
+    "run-as": RUN_AS,
     "perfetto": PERFETTO,
     "pm": f"echo package:/data/app/a/base.apk={APP} uid:{UID}",
     "getprop": 'echo "[ro.product.model]: [Stock]"; echo "[ro.serialno]: [SECRET]"; '
@@ -72,32 +86,44 @@ class Scripted(Local):
 @pytest.fixture
 def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     top = tmp_path / "phone"
-    for name in ("bin", "tmp", "traces"):
+    for name in ("bin", "tmp", "traces", "data/app", "data/data"):
         (top / name).mkdir(parents=True)
     for name, text in PROGRAMS.items():
         (top / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (top / "bin" / name).chmod(0o755)
     (top / "recorded").write_bytes(recorded())
     monkeypatch.setattr(stock, "TRACES", str(top / "traces"))
+    monkeypatch.setattr(shell_listing, "DATA", str(top / "data"))
+    monkeypatch.setattr(shell_listing, "ROOTS", (str(top / "data/app"), str(top / "absent"), "/proc"))
     yield Scripted(top)
     (top / "time_is_over").touch()
 
 
-def recorded() -> bytes:
+def recorded(*more: dict[str, Any]) -> bytes:
     """Return a trace of three writes, and of an event that the kernel did not have."""
     fields = {"dev": 8 << 20, "nr_sector": 8, "rwbs": "WS"}
-    events = []
+    events, begin = [], boottime_ns()
     for number, sector in enumerate(SECTORS):
-        issued = 1_000_000 * (number + 1)
+        issued = begin + 1_000_000 * (number + 1)
         events.append({"timestamp": issued, "pid": 7, "block_rq_issue": {**fields, "sector": sector, "comm": "mail"}})
         events.append({"timestamp": issued + 50_000, "pid": 0, "block_rq_complete": {**fields, "sector": sector}})
     processes = {"processes": [{"pid": 7, "ppid": 1, "cmdline": ["mail"], "uid": UID}]}
     return trace(
-        bundle(*events),
+        bundle(*events, *more),
+        {"clock_snapshot": {"clocks": clocks(), "primary_trace_clock": 6}},
         {"process_tree": processes},
         {"packages_list": {"packages": [{"name": APP, "uid": UID}]}},
         {"ftrace_stats": {"phase": 2, "unknown_ftrace_events": ["ext4/ext4_load_inode"]}},
     )
+
+
+def clocks() -> list[dict[str, int]]:
+    """Return CLOCK_REALTIME and CLOCK_BOOTTIME by their numbers in Perfetto."""
+    return [{"clock_id": 1, "timestamp": time.time_ns()}, {"clock_id": 6, "timestamp": boottime_ns()}]
+
+
+def boottime_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 @contextmanager
@@ -138,6 +164,92 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
     shown = re.sub(r"\s+", " ", terminal.summary(made))
     assert "1 requested events could not be recorded: ext4_load_inode" in shown
     assert "who (no block_bio_queue): use `androstep record` with root" in shown
+
+
+@pytest.mark.parametrize("event", ["ext4_da_write_begin", "f2fs_write_begin"])
+def test_files_that_the_shell_may_list_have_names(
+    phone: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str], event: str
+) -> None:
+    """The certainty of a name follows from the two listings. Files of other devices and packages have none."""
+    app, own = phone.top / "data/app", phone.top / "data/data"
+    if event.startswith("f2fs"):
+        (phone.top / "bin/cat").write_text(F2FS_MOUNTS)
+        (phone.top / "bin/cat").chmod(0o755)
+    whole, odd = app / "same", f"odd\n{os.fsdecode(bytes([255]))} name"
+    for name in ("same", odd, "deleted", "renamed"):
+        (app / name).write_bytes(b"before")
+    (own / "mail.db").write_bytes(b"before")
+    skip_unless_mounted(whole)
+    numbers = {path.name: path.stat().st_ino for path in (*app.iterdir(), own / "mail.db")}
+    with (
+        connected(phone) as device,
+        device.record(out=tmp_path / "capture", packages=[APP, "org.example.closed"]) as recording,
+    ):
+        for path in (app / odd, own / "mail.db", app / "new"):
+            path.write_bytes(b"changed")
+        numbers["new"] = (app / "new").stat().st_ino
+        (app / "renamed").rename(app / "other")
+        (app / "deleted").unlink()
+        (there,) = (phone.top / "traces").iterdir()
+        there.write_bytes(recorded(*written(event, whole.stat().st_dev, [*numbers.values(), 1 << 40])))
+    assert nothing_left(phone)
+    made = recording.capture
+    assert made is not None
+    rows = made.tables["files"].filter(pl.col("incarnation") == 1).select("ino", "path", "source").collect()
+    names = {ino: (None if path is None else path.rpartition("/")[2], source) for ino, path, source in rows.rows()}
+    odd_name = "odd\n\\xff name"
+    assert {name: names[ino] for name, ino in numbers.items()} == {
+        "same": ("same", "fiemap"),
+        odd: (odd_name, "inferred"),
+        "mail.db": ("mail.db", "inferred"),
+        "new": ("new", "inferred"),
+        "deleted": ("deleted", "inferred"),
+        "renamed": (None, "tracepoint"),
+    }
+    io = measures.file_io(made.tables, by=("path",)).filter(metric="written")
+    assert io.filter(pl.col("path").is_null())["value"].to_list() == [2 * 4096]
+    assert io.filter(pl.col("path").is_not_null(), inferred=0)["path"].str.ends_with("/data/app/same").to_list() == [
+        True
+    ]
+    said = capsys.readouterr().err
+    assert "files of org.example.closed are not listed: run-as: package not debuggable: org.example.closed" in said
+    assert said.count("not listed") == 1
+
+
+def written(event: str, device: int, numbers: list[int]) -> Iterator[dict[str, Any]]:
+    """Yield an event of a buffered write for each inode number; they begin after a second."""
+    begin = boottime_ns() + 1_000_000_000
+    for order, ino in enumerate(numbers):
+        fields = {"dev": device, "ino": ino, "pos": 0, "len": 4096}
+        yield {"timestamp": begin + order, "pid": 7, **generic(event, **fields)}
+
+
+def skip_unless_mounted(path: Path) -> None:
+    """Skip a test on a filesystem whose files have another device than its mount, such as btrfs."""
+    device = path.stat().st_dev
+    if f" {os.major(device)}:{os.minor(device)} " not in Path("/proc/self/mountinfo").read_text():
+        pytest.skip("the temporary directory is on a filesystem without a device number")
+
+
+def test_without_a_listing_the_rest_is_recorded(
+    phone: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shell_listing, "DATA", "/nonexistent")
+    with connected(phone) as device, device.record(out=tmp_path / "capture", seconds=5) as recording:
+        pass
+    assert nothing_left(phone)
+    assert recording.capture is not None
+    assert "cannot list files" in capsys.readouterr().err
+
+
+def test_a_name_that_is_no_package_is_refused(phone: Scripted, tmp_path: Path) -> None:
+    with (
+        connected(phone) as device,
+        pytest.raises(DeviceError, match="not the name of a package"),
+        device.record(out=tmp_path / "capture", packages=["--user 10"]),
+    ):
+        pass
+    assert nothing_left(phone) and not (phone.top / "starts").exists()
 
 
 def test_a_cable_that_is_pulled_costs_nothing(phone: Scripted, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ It keeps its user id, because a process that changes it loses the signal request
 
 @dataclass
 class Box:
-    """A phone at `address`. `data` is its /data as seen from here, on loop device `device`.
+    """A phone at `address`. `data` is its /data as seen from here, on loop device `device`, and `root` its root.
 
     `processes` is its PID namespace, in the form of links in /proc/PID/ns.
     """
@@ -110,6 +110,7 @@ class Box:
     address: str
     processes: str
     data: Path
+    root: Path
     device: str
     cable: Cable
 
@@ -242,7 +243,8 @@ def box(place: Path, *, is_rooted: bool = False) -> Iterator[Box]:
                 try:
                     _until_up(cable.address, process)
                     processes = str(Path(f"/proc/{process.pid}/ns/pid_for_children").readlink())
-                    yield Box(cable.address, processes, data.top, data.device, cable)
+                    root = Path(f"/proc/{_first_process(process)}/root")
+                    yield Box(cable.address, processes, data.top, root, data.device, cable)
                 finally:
                     cable.end()
             finally:
@@ -252,10 +254,14 @@ def box(place: Path, *, is_rooted: bool = False) -> Iterator[Box]:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill the first process of the box. unshare returns after it and all other processes have ended."""
     if process.poll() is None:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for pid in children or [process.pid]:
-            os.kill(int(pid), signal.SIGKILL)
+        os.kill(_first_process(process) or process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _first_process(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the first process of the box, which is the only child of unshare, or None if there is none."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return int(children[0]) if children else None
 
 
 def _network(process: subprocess.Popen[bytes]) -> Path:

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
-from androstep_analysis.device.record import perfetto
+from androstep_analysis.device.record import perfetto, shell_listing
 from androstep_analysis.device.record.recording import ABOUT, about, capture_of, fetch_later, kept_on_failure, place_of
 from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Block, Facts, facts
@@ -37,6 +37,8 @@ from androstep_analysis.ingest.recording import FILE_NAME
 
 TRACES: Final = "/data/misc/perfetto-traces"
 """Directory on Android in which Perfetto may write, and adb's shell may read and delete."""
+
+_LISTINGS: Final = ("before.list", "after.list")
 
 _NO_PERFETTO: Final = "and no perfetto that would record without"
 
@@ -61,7 +63,8 @@ class StockRecording:
 
     `out` is the new capture directory, `workload` its name in table captures (default: the command). `command` is run
     on the device, and the end of the block waits for it. `seconds` ends the recording early; it ends by itself after
-    `perfetto.LONGEST_S`. `needing_root` are options of `Recording` that are impossible without root.
+    `perfetto.LONGEST_S`. `packages` are debuggable packages whose files are listed too, in addition to those that
+    adb's shell may see. `needing_root` are options of `Recording` that are impossible without root.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class StockRecording:
         workload: str | None = None,
         command: Sequence[str] = (),
         seconds: int | None = None,
+        packages: Sequence[str] = (),
         **needing_root: Any,
     ) -> None:
         self.device = device
@@ -80,6 +84,7 @@ class StockRecording:
         """The recording, once the block has ended."""
         self._about = {"workload": workload or " ".join(command) or None, "recorder": left.process(os.getpid())}
         self._command = list(command)
+        self._packages = list(packages)
         self._seconds = perfetto.LONGEST_S if seconds is None else seconds
         self._needs_root = bool(needing_root)
         self._directory = ""
@@ -139,11 +144,13 @@ class StockRecording:
     def _begin(self) -> None:
         device, directory = self.device, self._directory
         known = facts(device)
-        before = _said(device)
+        before, packages = _said(device), shell_listing.permitted(device, self._packages)
         with TemporaryDirectory() as here:
             path = Path(here, ABOUT)
-            path.write_text(json.dumps(self._about | {"before": before}), encoding="utf-8")
+            stated = self._about | {"before": before, "packages": packages}
+            path.write_text(json.dumps(stated), encoding="utf-8")
             device.push(path, f"{directory}/{ABOUT}")
+        shell_listing.write(device, packages, f"{directory}/{_LISTINGS[0]}")
         absent = [name for name, lines in before.items() if not lines]
         if absent:
             notify(f"{device.name}: the phone does not say: {', '.join(absent)}")
@@ -239,6 +246,11 @@ def _copied(device: Session, directory: str, out: Path) -> tuple[Path, object]:
     known = facts(device)
     there = place_of(out, directory)
     there.mkdir(parents=True, exist_ok=True)
+    packages = stated.get("packages")
+    shell_listing.write(device, packages if isinstance(packages, list) else [], f"{directory}/{_LISTINGS[1]}")
+    for name in _LISTINGS:
+        if device.holds(f"[ -f {quoted([f'{directory}/{name}'])} ]"):
+            device.pull(f"{directory}/{name}", there / name)
     device.pull(_trace(directory), there / "trace.pftrace")
     described = _described(known) | {"shell": {"before": stated.get("before"), "after": after}}
     (there / FILE_NAME).write_text(json.dumps(described, indent=1), encoding="utf-8")
