@@ -68,13 +68,12 @@ class Classes:
     def applied(self, tables: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
         """Return the tables of a capture with the names that the rules give."""
         named = dict(tables)
-        for table in ("io", "files") if self.file_types else ():
+        for table in {"io", "files"} & named.keys() if self.file_types else ():
             named[table] = named[table].with_columns(self._file_types(table))
-        for table, columns in _APP_COLUMNS.items() if self.apps else ():
-            if table in named:
-                named[table] = named[table].with_columns(
-                    pl.coalesce(_first(self.apps, matched), app).alias(app) for app, matched in columns.items()
-                )
+        for table in _APP_COLUMNS.keys() & named.keys() if self.apps else ():
+            named[table] = named[table].with_columns(
+                pl.coalesce(_first(self.apps, matched), app).alias(app) for app, matched in _APP_COLUMNS[table].items()
+            )
         return named
 
     def _file_types(self, table: str) -> Iterable[pl.Expr]:

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from androstep_analysis import compare
-from androstep_analysis.commands.command import complete, duration, positive
+from androstep_analysis.commands.command import add_classes, complete, duration, positive
 from androstep_analysis.common import quantities
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
@@ -63,6 +63,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--measure", metavar="NAME", choices=list(compare.measures()), help=f"compare this measure: {names}"
     )
+    add_classes(command)
     command.add_argument("--rank", action="store_true", help="rank the groups, and name those that are tied")
     command.add_argument("--metric", metavar="NAME", help="only this metric of the measure, as count_ratio")
     command.add_argument(
@@ -126,7 +127,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.paired_by and arguments.windows:
         arguments.wrong_usage("--paired-by pairs captures: leave out --windows")
-    found = collection(*arguments.paths)
+    found = collection(*arguments.paths, classes=arguments.classes)
     with _cluster(arguments.cluster) as executor:
         parts, failed = found.measured(
             arguments.measure,
@@ -186,7 +187,8 @@ def _overview(arguments: argparse.Namespace) -> None:
     if len(arguments.paths) != 2:
         arguments.wrong_usage("give two captures, or two directories of captures; --measure NAME compares any number")
     with _cluster(arguments.cluster) as executor:
-        sides = [collection(path).observed(jobs=arguments.jobs, executor=executor) for path in arguments.paths]
+        found = [collection(path, classes=arguments.classes) for path in arguments.paths]
+        sides = [side.observed(jobs=arguments.jobs, executor=executor) for side in found]
     for observed, failed in sides:
         if not observed:
             source, reason = next(iter(failed.items()))

@@ -90,7 +90,7 @@ IN_WINDOWS: Final[Mapping[str, Measure]] = {
     "by_process": _volume(
         "what processes write", "owner", pl.col("owner_comm").cast(pl.String).str.replace(_KERNEL_THREAD, "$1")
     ),
-    "by_file_type": _volume("what is written to files of a type", "file_type", pl.col("file_type").cast(pl.String)),
+    "by_file_type": _volume("what is written to files of a type", "file_type", pl.col("file_type")),
     "flushes": Measure("flushes of the device's cache", ("requests",), _flushes, is_rate=True),
 }
 """The measures in windows, by their names in `Observed.tables`."""

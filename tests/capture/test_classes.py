@@ -126,6 +126,19 @@ def test_a_window_other_evidence_and_another_process_have_the_names(own: Capture
         assert "Game" in one.io.select("owner_package").collect()["owner_package"]
 
 
+@pytest.mark.parametrize("place", ["datasets/demo", "datasets/kernels/tables/.."])
+def test_captures_and_released_datasets_of_a_collection_have_the_names(place: str, tmp_path: Path) -> None:
+    (tmp_path / "all.toml").write_text("[[file_type]]\nname = 'any'\nglob = '*'\n")
+    found = androstep.collection(ROOT / place, classes=tmp_path / "all.toml")
+    found.places = found.places[:1]
+    types = found.measure("file_types", jobs=1).get_column("file_type").cast(pl.String)
+    assert {*types.drop_nulls()} <= {"any", "unknown"}
+    assert "any" in types
+    observed, failed = found.observed(jobs=1)
+    assert failed == {}
+    assert "any" in observed[0].tables["by_file_type"].table["file_type"]
+
+
 def test_an_app_is_matched_by_what_was_recorded_and_never_by_a_name_that_a_rule_gave(plain: Capture) -> None:
     rules = Classes(apps=(Rule("Other", ("Game",)), Rule("Game", ("*.example.game*",))))
     one = Capture(plain.title, plain.manifest, plain.tables, plain.about, classes=rules)

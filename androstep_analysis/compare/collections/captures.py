@@ -12,6 +12,7 @@ import polars as pl
 
 from androstep_analysis import capture, compare, measures
 from androstep_analysis.capture import Description
+from androstep_analysis.capture.classes import NO_CLASSES, Classes, read
 from androstep_analysis.common import manifest, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare.collections import places, work
@@ -24,7 +25,7 @@ Executor: TypeAlias = Any
 """A `distributed.Client`, or an executor of `concurrent.futures`."""
 
 
-def collection(*patterns: str | PathLike[str]) -> Collection:
+def collection(*patterns: str | PathLike[str], classes: str | PathLike[str] | None = None) -> Collection:
     """Return the captures that paths, patterns and addresses name.
 
     Parameters
@@ -32,6 +33,8 @@ def collection(*patterns: str | PathLike[str]) -> Collection:
     *patterns : path-like
         Directories, searched recursively for captures and released datasets; patterns with ``*``, ``**`` and ``?``;
         single traces; or addresses of fsspec, such as ``s3://bucket/captures``.
+    classes : path-like, optional
+        A TOML file with your own types of files and names of apps (``docs/classes.md``).
 
     Returns
     -------
@@ -41,14 +44,15 @@ def collection(*patterns: str | PathLike[str]) -> Collection:
     Raises
     ------
     InputError
-        If a path, pattern or address names no capture.
+        If a path, pattern or address names no capture, or a rule of `classes` is invalid.
 
     Examples
     --------
     >>> len(androstep.collection("datasets/demo"))
     1
     """
-    return Collection(places.find([str(pattern) for pattern in patterns]))
+    own = read(classes)
+    return Collection(places.find([str(pattern) for pattern in patterns]), own)
 
 
 class Collection:
@@ -57,8 +61,9 @@ class Collection:
     If that is on another machine, they must have the same paths or addresses there.
     """
 
-    def __init__(self, captures: Sequence[Place]) -> None:
+    def __init__(self, captures: Sequence[Place], classes: Classes = NO_CLASSES) -> None:
         self.places = tuple(captures)
+        self.classes = classes
 
     def __len__(self) -> int:
         return len(self.places)
@@ -181,7 +186,9 @@ class Collection:
         (1, {})
         """
         known(measure, window_ns)
-        one = functools.partial(_measured, measure=measure, window_ns=window_ns, phases_ns=phases_ns)
+        one = functools.partial(
+            _measured, classes=self.classes, measure=measure, window_ns=window_ns, phases_ns=phases_ns
+        )
         found = work.each(one, self.places, jobs=jobs, executor=executor)
         parts, failed = dict[str, Measured](), dict[str, str]()
         for place, of_place in zip(self.places, found, strict=True):
@@ -214,7 +221,8 @@ class Collection:
         >>> observed[0].title, failed
         ('demo', {})
         """
-        found = work.each(_observed, self.places, jobs=jobs, executor=executor)
+        one = functools.partial(_observed, classes=self.classes)
+        found = work.each(one, self.places, jobs=jobs, executor=executor)
         pairs = list(zip(self.places, found, strict=True))
         failed = {str(place): one.reason for place, one in pairs if isinstance(one, Failure)}
         return [one for one in found if not isinstance(one, Failure)], failed
@@ -326,15 +334,15 @@ def _facts(place: Place) -> dict[str, Any]:
         return dict(recording.facts)
 
 
-def _observed(place: Place) -> Observed:
-    with places.opened(place) as recording:
+def _observed(place: Place, classes: Classes) -> Observed:
+    with places.opened(place, classes) as recording:
         return observe(recording)
 
 
 def _measured(
-    place: Place, measure: str | compare.Measure, window_ns: int | None, phases_ns: int | None
+    place: Place, classes: Classes, measure: str | compare.Measure, window_ns: int | None, phases_ns: int | None
 ) -> list[Measured]:
-    with places.opened(place) as recording:
+    with places.opened(place, classes) as recording:
         parts = [recording] if phases_ns is None else compare.phases(recording, window_ns=phases_ns)
         return [
             measured(part, known(measure, window_ns), window_ns)._replace(population=_population(part.tables))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -12,6 +13,7 @@ import polars as pl
 
 from androstep_analysis import capture, compare, ingest
 from androstep_analysis.capture import sources
+from androstep_analysis.capture.classes import NO_CLASSES, Classes
 from androstep_analysis.common import manifest, scratch
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import recording
@@ -51,17 +53,20 @@ def find(patterns: Sequence[str]) -> list[Place]:
 
 
 @contextlib.contextmanager
-def opened(place: Place) -> Iterator[compare.Recording]:
-    """Open the capture at a location. An address is copied to a temporary directory for that time."""
+def opened(place: Place, classes: Classes = NO_CLASSES) -> Iterator[compare.Recording]:
+    """Open the capture at a location, with a user's own types of files and apps.
+
+    An address is copied to a temporary directory for that time.
+    """
     with contextlib.ExitStack() as stack:
         path = Path(place.address)
         if "://" in place.address:
             path = stack.enter_context(_copied(place))
         if place.part is None:
-            yield compare.Recording.of(capture.open(path))
+            recording = compare.Recording.of(capture.open(path))
         else:
-            (released,) = compare.of_release(path, part=place.part, capture_id=place.capture_id)
-            yield released
+            (recording,) = compare.of_release(path, part=place.part, capture_id=place.capture_id)
+        yield replace(recording, tables=classes.applied(recording.tables))
 
 
 # -- on this machine --------------------------------------------------------------------------------------------------
