@@ -144,7 +144,9 @@ def causes(largest: pl.DataFrame) -> Sheet:
 def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:
     """Return the table of `measures.volume` by one dimension, with the largest volume first."""
     rows = moved(table)
-    return Sheet(title, rows, {rows.columns[0]: Column(what), **MOVED})
+    total = quantities.size(float(rows["read"].sum()) + float(rows["written"].sum()))
+    note = f"Shares: of {total}, the sum of all rows."
+    return Sheet(title, rows, {rows.columns[0]: Column(what), **MOVED}, note)
 
 
 def moved(table: pl.DataFrame) -> pl.DataFrame:
