@@ -45,15 +45,12 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
         table = table.with_columns(incarnation=pl.lit(None, pl.Int32))
     types = _types(names)
     return table.cast(
-        {name: types[name] for name, have in table.collect_schema().items() if not _is(have, types.get(name, have))}
+        {
+            name: types[name]
+            for name, have in table.collect_schema().items()
+            if not schema.is_of(name, have, types.get(name, have))
+        }
     )
-
-
-def _is(have: pl.DataType, want: pl.DataType) -> bool:
-    """Return whether a column has this type. An enum may have more categories: a user's own types of files."""
-    if isinstance(have, pl.Enum) and isinstance(want, pl.Enum):
-        return have.categories.head(len(want.categories)).equals(want.categories)
-    return have == want
 
 
 def frame(table: Table) -> pl.DataFrame:

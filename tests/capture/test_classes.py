@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from support.tree import ROOT
 
 import androstep_analysis as androstep
-from androstep_analysis import InputError, cli, compare, measures, plot, schema
+from androstep_analysis import InputError, cli, compare, measures, plot, schema, whatif
 from androstep_analysis.capture import Capture
 from androstep_analysis.capture.classes import Classes, Rule, read
 from androstep_analysis.compare.measures import known, measured
@@ -151,6 +151,24 @@ def test_stored_tables_and_a_capture_without_rules_keep_their_types(plain: Captu
     assert again.io.collect_schema() == schema.table("io").polars == plain.io.collect_schema()
     assert own.io.collect_schema() != schema.table("io").polars
     assert plain.classes == Classes()
+
+
+def test_predictions_and_advice_are_as_before(plain: Capture, own: Capture) -> None:
+    one, two = (whatif.without_fsync(of.requests, of.io, of.extents) for of in (plain, own))
+    assert_frame_equal(one.requests, two.requests)
+    names = [whatif.without_journal(of.requests, of.io).io for of in (plain, own)]
+    assert_frame_equal(*(rows.drop("file_type", "package", "owner_package") for rows in names))
+    assert androstep.advise(own).height == androstep.advise(plain).height
+
+
+def test_only_types_of_files_may_have_more_values(own: Capture, plain: Capture) -> None:
+    assert schema.conform(own.io, "io").collect_schema()["file_type"] == own.io.collect_schema()["file_type"]
+    ops = pl.Enum([*schema.enum("io", "op").categories, "more"])
+    with pytest.raises(schema.SchemaError, match="op is Enum"):
+        schema.conform(plain.io.with_columns(pl.col("op").cast(ops)), "io")
+    fewer = pl.Enum([*schema.enum("io", "file_type").categories][::-1])
+    with pytest.raises(schema.SchemaError, match="file_type is Enum"):
+        schema.conform(plain.io.with_columns(pl.col("file_type").cast(fewer)), "io")
 
 
 def test_figures_have_the_colours(own: Capture) -> None:
