@@ -16,6 +16,7 @@ from androstep_analysis.capture import cache, population, tool_results
 from androstep_analysis.capture import query as sql
 from androstep_analysis.capture.classes import NO_CLASSES, Classes
 from androstep_analysis.capture.derivation import EVIDENCE_TABLES, Evidence, Image, derive
+from androstep_analysis.capture.window import Window, within
 from androstep_analysis.common import losses, manifest, schema
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.manifest import Manifest
@@ -37,6 +38,7 @@ class Capture:
     such results. `about` is a summary made while reading, with these keys:
 
     - format, clock, first_ns, last_ns, jumps, lost_events, losses
+    - window: begin and end of the part that was asked for, or None (definitions.toml, window)
     - events: the count of each event name in the files
     - rows: the number of rows of each table
     - coverage, population
@@ -55,16 +57,17 @@ class Capture:
         described: Manifest,
         tables: dict[str, pl.LazyFrame],
         about: dict[str, Any],
-        window: tuple[int, int] | None = None,
+        part: Window | None = None,
         classes: Classes = NO_CLASSES,
     ) -> None:
         self.title = title
         self.manifest = described
-        self.tables = classes.applied(tables)
         self.classes = classes
-        self._derived = tables
         self.about = about
-        self._window = window
+        self._part = part
+        self._recorded = tables
+        self._counted = within(tables, self._stated if part is None else None)
+        self.tables = classes.applied(self._counted)
         self.opened_by: tuple[Callable[..., Capture], tuple[Any, ...]] | None = None
         """The function and arguments with which another process opens the same capture (pickle)."""
 
@@ -174,30 +177,51 @@ class Capture:
 
     @property
     def events(self) -> dict[str, int]:
-        """Number of events by the format's own names."""
+        """Number of events of the whole recording, by the format's own names."""
         return dict(self.about["events"])
 
     @property
     def first_ns(self) -> int | None:
-        """Time of the first event, in the capture's clock."""
-        return None if self._window is None and self.about["first_ns"] is None else self._span[0]
+        """Begin of the window (definitions.toml, window), else the time of the first event, in the capture's clock."""
+        return self._span[0]
 
     @property
     def last_ns(self) -> int | None:
-        """Time of the last event, in the capture's clock."""
-        return None if self._window is None and self.about["last_ns"] is None else self._span[1]
+        """End of the window, else the time of the last event, in the capture's clock."""
+        return self._span[1]
 
     @property
     def jumps(self) -> Jumps:
         """Jumps between the recording's segments of time: the last time of one and the first time of the next."""
-        if self.first_ns is None or self.last_ns is None:
+        return self._jumps(*self._span)
+
+    def _jumps(self, first_ns: int | None, last_ns: int | None) -> Jumps:
+        if first_ns is None or last_ns is None:
             return ()
         every = ((before, after) for before, after in self.about["jumps"])
-        return tuple((before, after) for before, after in every if self.first_ns <= before and after <= self.last_ns)
+        return tuple((before, after) for before, after in every if first_ns <= before and after <= last_ns)
 
     @property
-    def _span(self) -> tuple[int, int]:
-        return self._window or (self.about["first_ns"], self.about["last_ns"])
+    def _span(self) -> tuple[int | None, int | None]:
+        return self._part or self._stated or self._recorded_span
+
+    @property
+    def _stated(self) -> Window | None:
+        """The window that the recorder stated."""
+        start_ns, end_ns = self.about.get("window") or (None, None)
+        return None if start_ns is None or end_ns is None else (start_ns, end_ns)
+
+    @property
+    def _recorded_span(self) -> tuple[int | None, int | None]:
+        return self.about["first_ns"], self.about["last_ns"]
+
+    @property
+    def recorded_ns(self) -> int | None:
+        """Length of the whole recording, if the recorder stated that its window is a part of it; else None."""
+        first_ns, last_ns = self._recorded_span
+        if self._part is not None or self._stated is None or first_ns is None or last_ns is None:
+            return None
+        return int(clock.continued(last_ns, self._jumps(first_ns, last_ns))) - first_ns
 
     @property
     def lost_events(self) -> int:
@@ -234,7 +258,7 @@ class Capture:
     @cached_property
     def coverage(self) -> pl.DataFrame:
         """Share of each operation's bytes that is matched, mapped, inferred and owned (`measures.coverage`)."""
-        if self._window is None:
+        if self._part is None:
             return pl.DataFrame(self.about["coverage"], schema=_COVERAGE)
         return measures.coverage(self.requests, self.io)
 
@@ -261,7 +285,7 @@ class Capture:
     @cached_property
     def population(self) -> dict[str, int]:
         """Counts of the requests that all measures include, and of those that completed (`measures.population`)."""
-        return dict(self.about["population"]) if self._window is None else measures.population(self.requests)
+        return dict(self.about["population"]) if self._part is None else measures.population(self.requests)
 
     def table(self, name: str, as_: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
         """Return one of the capture's tables as a polars, pandas or pyarrow object.
@@ -334,8 +358,9 @@ class Capture:
         Returns
         -------
         Capture
-            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events. `files`,
-            `extents`, `tasks` and the results of tools are not filtered.
+            The same recording with fewer rows in `requests`, `io`, `samples` and the tables of events. `importance`
+            also has the earlier rows, which state the importance at the begin. `files`, `extents`, `tasks` and the
+            results of tools are not filtered.
 
         Examples
         --------
@@ -343,14 +368,8 @@ class Capture:
         >>> half.population["count"] < capture.population["count"]
         True
         """
-        time = measures.order_ns()
-        tables = dict(self._derived)
-        for name in ("requests", "io"):
-            tables[name] = tables[name].filter((time >= start_ns) & (time < end_ns))
-        for name in STAGED:
-            tables[name] = tables[name].filter(pl.col("ts_ns").is_between(start_ns, end_ns, "left"))
-        tables["samples"] = measures.clipped(self.samples, start_ns, end_ns)
-        return Capture(self.title, self.manifest, tables, self.about, (start_ns, end_ns), self.classes)
+        part = (start_ns, end_ns)
+        return Capture(self.title, self.manifest, within(self._counted, part), self.about, part, self.classes)
 
     def explore(self) -> Explorer:
         """Create an explorer of the capture's requests for JupyterLab: a timeline, filters and request details.
@@ -429,19 +448,21 @@ class Capture:
         >>> without_evidence.io.select(pl.col("path").is_not_null().any()).collect().item()
         False
         """
+        first_ns, last_ns = self._part or self._recorded_span
         staging = Staging(
             format=self.format,
-            tables={name: self.tables[name] for name in STAGED if self.about["rows"][name]},
+            tables={name: self._recorded[name] for name in STAGED if not _is_empty(self._recorded[name])},
             events=self.events,
-            first_ns=self.first_ns,
-            last_ns=self.last_ns,
-            tasks=self._derived["tasks"].collect(),
+            first_ns=first_ns,
+            last_ns=last_ns,
+            window=self.manifest.window if self._part is None else None,
+            tasks=self._recorded["tasks"].collect(),
             clock=self.about["clock"],
             realtime_offset_ns=self.about["realtime_offset_ns"],
             realtime_moved_ns=self.manifest.realtime_moved_ns,
             lost_events=self.lost_events,
             losses=tuple(loss for loss in self.losses if loss.tables != EVIDENCE_TABLES),
-            jumps=self.jumps,
+            jumps=self._jumps(first_ns, last_ns),
             recorded=None if self.manifest.events is None else frozenset(self.manifest.events),
             facts=self.manifest.facts,
             flags=frozenset(self.about["flags"]),
@@ -456,7 +477,7 @@ class Capture:
             extents=frozenset(extents),
         )
         derived, about = derive(staging, evidence, ingest.Spool())
-        tables = self._derived | derived
+        tables = self._recorded | derived
         about = about | {role: self.about[role] for role in tool_results.KINDS}
         about["rows"] = self.about["rows"] | about["rows"]
         return Capture(self.title, self.manifest, tables, about, classes=self.classes)
@@ -474,7 +495,9 @@ class Capture:
         yield "format", self.format
         if self.first_ns is not None and self.last_ns is not None:
             parts = f" in {len(self.jumps) + 1} parts" if self.jumps else ""
-            yield "window", f"{(clock.continued(self.last_ns, self.jumps) - self.first_ns) / 1e9:.3f} s{parts}"
+            whole = "" if self.recorded_ns is None else f" of {self.recorded_ns / 1e9:.3f} s recorded"
+            length = clock.continued(self.last_ns, self.jumps) - self.first_ns
+            yield "window", f"{length / 1e9:.3f} s{parts}{whole}"
         if self.about["bench"]:
             yield "tests", ", ".join(self.about["bench"]["tests"])
             yield "runs", f"{self.about['bench']['runs']:,}"
@@ -489,14 +512,15 @@ class Capture:
             yield "snapshots", f"{counts['snapshots']:,} of {counts['states']:,} states"
         if not self.manifest.of_role("trace") and any(self.about[role] for role in tool_results.KINDS):
             return
-        rows = self.about["rows"] if self._window is None else {}
+        rows = self.about["rows"] if self._part is None else {}
         has_requests = rows.get("requests", 0) > 0
         named = {"requests": "requests", "pieces": "io", "system calls": "syscalls", "commands": "commands"}
         for name, table in (named | {"samples": "samples"}).items():
             if rows.get(table):
                 yield name, f"{rows[table]:,}"
         if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
-            yield "events", f"{sum(self.events.values()):,}, none of them block I/O"
+            within = "" if self.recorded_ns is None else " of the window"
+            yield "events", f"{sum(self.events.values()):,}, none of them block I/O{within}"
         yield "lost", losses.in_words(loss for loss in self.losses if loss.tables != ()) or "0 events"
         if noted := losses.in_words(loss for loss in self.losses if loss.tables == ()):
             yield "noted", noted
@@ -510,6 +534,10 @@ class Capture:
             for op, shares_of_op in self.coverage.filter(pl.col("op") != "flush").group_by("op", maintain_order=True):
                 shares = zip(shares_of_op["metric"].cast(pl.String), shares_of_op["value"], strict=True)
                 yield str(op[0]), ", ".join(f"{metric} {value:.1%}" for metric, value in shares)
+
+
+def _is_empty(table: pl.LazyFrame) -> bool:
+    return table.head(1).collect().is_empty()
 
 
 _PROVEN = {

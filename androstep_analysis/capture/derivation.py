@@ -12,6 +12,8 @@ import polars as pl
 from tqdm.auto import tqdm
 
 from androstep_analysis import fs, link
+from androstep_analysis.capture.window import of as window_of
+from androstep_analysis.capture.window import within
 from androstep_analysis.common import losses, schema, units
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.fs import fiemap, shell_listing, tracepoints
@@ -79,7 +81,8 @@ class Evidence:
 def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[str, pl.LazyFrame], dict[str, Any]]:
     """Return all tables (`TABLES`) and their description (`Capture.about`).
 
-    The recording's own tables are not changed. Tables that may be large are written through `spool`. Raises
+    The recording's own tables are not changed. The tables are of the whole recording; the counts and shares in the
+    description are of its window, if it has one. Tables that may be large are written through `spool`. Raises
     `InputError` if an image or a listing cannot be read, or belongs to a device without requests in the trace.
     """
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
@@ -137,7 +140,7 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
     recorded = replace(recorded, losses=(*recorded.losses, *unowned))
     all_tables = {name: recorded.table(name) for name in staging.TABLES} | derived
     tables = {name: all_tables[name] for name in TABLES}
-    return tables, _about(recorded, snapshots, listings, tables) | {
+    return tables, _about(recorded, snapshots, listings, within(tables, window_of(recorded))) | {
         "snapshots": _compared(all_tables["comparison"].collect())
     }
 
@@ -187,6 +190,7 @@ def _about(
         "words": sorted(recorded.words),
         "names_submitters": recorded.names_submitters,
         "fs_type": next((part.fs_type for part in parts), None),
+        "window": None if (window := window_of(recorded)) is None else list(window),
         "jumps": [list(jump) for jump in recorded.jumps],
         "names": 0 if snapshots.names is None else snapshots.names.events.height,
         "lost_events": recorded.lost_events,

@@ -98,6 +98,7 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
         facts={**described.facts, **description.facts, "clock": described.facts.get("clock")},
         csv_columns=description.csv_columns,
         format=description.format,
+        window=described.window if len(traces) <= 1 else None,  # it is in the clock of one of the traces
     )
 
 

@@ -57,6 +57,7 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
         staging,
         realtime_offset_ns=staging.realtime_offset_ns if stated_offset is None else stated_offset,
         realtime_moved_ns=staging.realtime_moved_ns if moved_ns is None else moved_ns,
+        window=described.window,
         clock=described.facts.get("clock") or staging.clock,
         facts=facts_of(staging, described),
         lost_events=max(described.lost_events or 0, staging.lost_events),
@@ -132,6 +133,7 @@ def key(described: Manifest) -> str:
             "extents": list(described.extents),
             "csv_columns": described.csv_columns,
             "format": described.format,
+            **({} if described.window is None else {"window": described.window}),
             "events": None if described.events is None else list(described.events),
         }
     )

@@ -43,7 +43,9 @@ def add(command: argparse.ArgumentParser) -> None:
         help="also record which pages each read call asks for, for measure readahead (needs Linux 6.12 or kprobes; one "
         "event per read call)",
     )
-    command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
+    command.add_argument(
+        "--time", metavar="S", type=positive, help="end after S seconds, not counting the listings of files"
+    )
     command.add_argument(
         "--workload",
         metavar="NAME|KIND:FILE",

@@ -102,6 +102,10 @@ class Manifest:
         The columns of a CSV without a header (`ingest.block.csv.Columns`).
     format : str, optional
         The format of the traces, if the user stated it (`ingest.read`).
+    window : tuple of int and int or None, optional
+        Begin and end of the recorded command or time, in the clock of the recording. Events before and after it, such
+        as those of the recorder's own listings, are only evidence. The end is None if the recorder was killed. None:
+        the whole recording.
     """
 
     sources: tuple[Source, ...]
@@ -115,6 +119,7 @@ class Manifest:
     events: tuple[str, ...] | None = None
     csv_columns: str | None = None
     format: str | None = None
+    window: tuple[int, int | None] | None = None
 
     @property
     def capture_id(self) -> str:
@@ -223,6 +228,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         events=_optional(_events, raw.get("events")),
         csv_columns=_optional(_text, raw.get("csv_columns")),
         format=_optional(_text, raw.get("format")),
+        window=_optional(_window, raw.get("window")),
     )
 
 
@@ -253,6 +259,17 @@ def _events(names: Any) -> tuple[str, ...]:
     if type(names) is not list or any(type(name) is not str for name in names):
         raise TypeError(f"events {names!r} is not a list of names")
     return tuple(names)
+
+
+def _window(row: dict[str, Any]) -> tuple[int, int | None]:
+    start, end = _integer(row["start_ns"]), _optional(_integer, row["end_ns"])
+    if end is not None and end < start:
+        raise ValueError(f"window {row!r} ends before it begins")
+    return start, end
+
+
+def _window_row(start_ns: int, end_ns: int | None) -> dict[str, int | None]:
+    return {"start_ns": start_ns, "end_ns": end_ns}
 
 
 def _text(value: Any) -> str:
@@ -311,6 +328,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         "events": None if manifest.events is None else list(manifest.events),
         **({} if manifest.csv_columns is None else {"csv_columns": manifest.csv_columns}),
         **({} if manifest.format is None else {"format": manifest.format}),
+        **({} if manifest.window is None else {"window": _window_row(*manifest.window)}),
         "sources": [dataclasses.asdict(source) for source in manifest.sources],
     }
     text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"

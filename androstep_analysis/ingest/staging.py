@@ -83,6 +83,8 @@ class Staging:
         is not set if `block_events.rwbs` lacks its letter.
     words
         The block events (`block_events.event`) that are words for an operation. Their letters state no flags.
+    window
+        Begin and end of the part that was asked for (`manifest.Manifest.window`). None: the whole recording.
     names_submitters
         Whether every block event comes from a list of requests that names the submitter of each request. In other
         formats, an issue or a completion names the thread that was running.
@@ -105,6 +107,7 @@ class Staging:
     jumps: tuple[tuple[int, int], ...] = ()
     flags: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
+    window: tuple[int, int | None] | None = None
     names_submitters: bool = False
 
     def table(self, name: str) -> pl.LazyFrame:

@@ -73,6 +73,13 @@ static void sync_mount(const char *path)
     close(fd);
 }
 
+void listing_sync(const struct listing *listing)
+{
+    for (size_t i = 0; i < listing->nr; i++)
+        if (is_mounted(listing, i))
+            sync_mount(listing->paths[i]);
+}
+
 int listing_write_tasks(int dir)
 {
     char *path = path_in(dir, "tasks.new");
@@ -88,9 +95,7 @@ int listing_write_tasks(int dir)
 
 int listing_write(const struct listing *listing, int dir, const char *name)
 {
-    for (size_t i = 0; i < listing->nr; i++)
-        if (is_mounted(listing, i))
-            sync_mount(listing->paths[i]);
+    listing_sync(listing);
     char *path = path_in(dir, name);
     struct record *out = record_open(path, &listing_probe);
     int result = out ? extmap_tasks(out) : -1;

@@ -24,6 +24,9 @@ struct listing {
 void listing_choose(struct listing *listing, const struct opt_list *asked, const struct topology *topology);
 void listing_free(struct listing *listing);
 
+/* Sync the filesystems that are still mounted there. */
+void listing_sync(const struct listing *listing);
+
 /* Sync the filesystems that are still mounted there and list them into file `name` of directory `dir`. Returns -1 after
  * printing an error. */
 int listing_write(const struct listing *listing, int dir, const char *name);

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
          &command.asked.devices, 0, 0},
         {0, "list", "DIR", "list the files of this mount point; none: no files; default: all that are traced", OPT_LIST,
          &command.asked.lists, 0, 0},
-        {0, "time", "S", "end after S seconds", OPT_NUMBER, &command.asked.seconds, 1, 100000000},
+        {0, "time", "S", "end S seconds after the first listing", OPT_NUMBER, &command.asked.seconds, 1, 100000000},
         {0, "size", "MB", "end after MB megabytes of trace", OPT_NUMBER, &command.asked.megabytes, 1, 100000000},
         {0, "segment", "S", "every S seconds, write the events since the last one to DIR/segment-TIME.dat", OPT_NUMBER,
          &command.asked.segment_seconds, 1, 3600},

@@ -17,6 +17,7 @@
 
 #define UNFINISHED "unfinished"
 #define SEGMENTED  "segmented"
+#define WINDOW     "window"
 
 enum { STATS_BYTES = 512 }; /* reserved in `stats` for each CPU; unused bytes are NUL */
 
@@ -108,6 +109,24 @@ int output_save_begin(const struct output *output, const struct contents *begin)
                : save_recording(output->dir, begin, NULL);
 }
 
+int output_save_window(const struct output *output, const struct window *window)
+{
+    char *text = format("%" PRId64 " %" PRId64 "\n", window->start_ns, window->end_ns);
+    int result = file_save(output->parts, WINDOW, text, strlen(text));
+    free(text);
+    return result;
+}
+
+static struct window read_window(int parts)
+{
+    struct window window = {0, 0};
+    char *line = file_line(parts, WINDOW);
+    if (!line || sscanf(line, "%" SCNd64 " %" SCNd64, &window.start_ns, &window.end_ns) != 2)
+        window = (struct window){0, 0};
+    free(line);
+    return window;
+}
+
 int output_reserve_stats(const struct output *output, unsigned nr_cpus)
 {
     char *zeros = grow(NULL, nr_cpus, STATS_BYTES);
@@ -193,8 +212,8 @@ static void free_results(struct results *results)
 
 void output_discard(const struct output *output)
 {
-    static const char *const names[] = {"head",      "clock", "uname",   "instance",
-                                        "recording", "stats", SEGMENTED, "trace.dat"};
+    static const char *const names[] = {"head",  "clock",   "uname", "instance", "recording",
+                                        "stats", SEGMENTED, WINDOW,  "trace.dat"};
     for (unsigned cpu = tracedat_cpus(output->parts); cpu-- > 0;) {
         char name[16];
         snprintf(name, sizeof name, "cpu%u", cpu);
@@ -253,7 +272,9 @@ int output_pack(const struct output *output, const char *stopped_by, const int *
     if (file_read(output->parts, "recording", &begin) < 0)
         return print_error("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
     struct results results = read_results(output->parts);
-    const struct outcome outcome = {stopped_by, command_status, command_pid, results.cpus, results.nr_cpus};
+    const struct outcome outcome = {
+        stopped_by, command_status, command_pid, read_window(output->parts), results.cpus, results.nr_cpus,
+    };
     int result = pack_trace(output->dir, output->parts, &results, "trace.dat");
     if (result == 0)
         result = save_recording(output->dir, &begin, &outcome);

@@ -1,13 +1,14 @@
 /* The output directory DIR of a recording, and DIR/unfinished with its parts until they are packed: those of
  * tracedat.h, `recording` (recording.json without the members known only at the end), `instance` (its name), `stats`
- * (the kernel's counters at the last read of the instance) and `segmented` (number of events of each CPU in
- * segments). */
+ * (the kernel's counters at the last read of the instance), `segmented` (number of events of each CPU in segments) and
+ * `window` (its begin and end as text, once they are known). */
 #ifndef ANDROSTEP_IOTRACE_OUTPUT_H
 #define ANDROSTEP_IOTRACE_OUTPUT_H
 
 #include <stdbool.h>
 
 #include "common/files.h"
+#include "iotrace/recording.h"
 #include "iotrace/tracefs.h"
 
 struct output {
@@ -31,6 +32,9 @@ bool output_is_of(const struct output *output, const char *instance);
 
 /* Write recording.json without its end, and store `begin` for output_pack. */
 int output_save_begin(const struct output *output, const struct contents *begin);
+
+/* Store the begin and the end of the window (recording.h). Returns -1 after printing an error. */
+int output_save_window(const struct output *output, const struct window *window);
 
 /* Reserve space for the counters, which must be written even if the disk is full, and write them. */
 int output_reserve_stats(const struct output *output, unsigned nr_cpus);

@@ -42,6 +42,12 @@ static const struct {
      "it runs."},
     {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
     {"command_pid", "integer", "Process of the command, an ancestor of all its processes; null: none."},
+    {"window", "object",
+     "start_ns and end_ns of the part of the recording that was asked for, in the clock of the trace. It begins when "
+     "the "
+     "first listing is complete, or with the trace if there is none. It ends when the command or the time has ended "
+     "and "
+     "the listed filesystems have been synced, before the last listing. null: unknown, as the end after a kill."},
     {"lost_events", "integer", "Events missing from trace.dat and the segments; null: unknown."},
     {"cpus", "array",
      "For each CPU: events in trace.dat and the segments before it and the kernel's counters overrun, commit_overrun, "
@@ -217,6 +223,26 @@ static void cpus_json(struct json *json, const struct outcome *outcome)
     json_close(json, ']');
 }
 
+static void moment_json(struct json *json, const char *key, int64_t ns)
+{
+    if (ns)
+        json_integer(json, key, ns);
+    else
+        json_null(json, key);
+}
+
+static void window_json(struct json *json, const struct window *window)
+{
+    if (!window || !window->start_ns) {
+        json_null(json, "window");
+        return;
+    }
+    json_open(json, "window", '{');
+    json_integer(json, "start_ns", window->start_ns);
+    moment_json(json, "end_ns", window->end_ns);
+    json_close(json, '}');
+}
+
 void recording_outcome(FILE *out, const struct outcome *outcome)
 {
     struct json json = {out, true};
@@ -232,6 +258,7 @@ void recording_outcome(FILE *out, const struct outcome *outcome)
         json_integer(&json, "command_pid", outcome->command_pid);
     else
         json_null(&json, "command_pid");
+    window_json(&json, outcome ? &outcome->window : NULL);
     counter_json(&json, "lost_events", (uint64_t)lost, lost >= 0);
     cpus_json(&json, outcome);
     if (killed)

@@ -27,11 +27,17 @@ struct cpu_result {
     uint64_t events; /* in trace.dat and the earlier segments */
 };
 
+/* The part of a recording that was asked for, between the listings, in the clock of the trace. 0: unknown. */
+struct window {
+    int64_t start_ns, end_ns;
+};
+
 /* The outcome of a recording. */
 struct outcome {
     const char *stopped_by; /* command, time, size, signal, error or killed */
     const int *command_status;
     pid_t command_pid; /* 0: none */
+    struct window window;
     const struct cpu_result *cpus;
     unsigned nr_cpus;
 };

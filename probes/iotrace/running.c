@@ -90,23 +90,41 @@ static void leave_out(const struct session *session, pid_t lister)
             instance_leave_out(&session->instance, &session->selection.events[i], lister);
 }
 
+static void child_of_session(const struct session *session)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    child_begins(session);
+}
+
 /* Run the listing process. It starts when the other end of `go` is closed. */
 static void list_as_child(const struct session *session, const char *name, const int go[2])
 {
     char nothing;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    child_begins(session);
+    child_of_session(session);
     close(go[1]);
     while (read(go[0], &nothing, 1) < 0 && errno == EINTR)
         ;
     _exit(listing_write(&session->listing, session->output.dir, name) < 0);
 }
 
+/* Drain the buffers until the child ends, or end it at a signal or an error. Returns END_NONE if it ended itself. */
+static enum end pump_beside(struct session *session, pid_t child)
+{
+    int status;
+    enum end end = pump(session, child, &status, &no_limits);
+    if (end == END_CHILD)
+        return END_NONE;
+    kill(child, SIGTERM);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return end;
+}
+
 /* List files in a separate process while this one drains the buffers. A failed listing has printed its error and does
  * not end the recording. */
 static enum end list_beside(struct session *session, const char *name)
 {
-    int status, go[2] = {-1, -1};
+    int go[2] = {-1, -1};
     fflush(NULL);
     pid_t child = pipe2(go, O_CLOEXEC) < 0 ? -1 : fork();
     if (child == 0)
@@ -120,15 +138,42 @@ static enum end list_beside(struct session *session, const char *name)
         print_error("%s: no process can be started to list files: %s", name, strerror(errno));
         return END_NONE;
     }
-    enum end end = pump(session, child, &status, &no_limits);
-    if (end != END_CHILD) {
-        kill(child, SIGTERM);
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-            ;
+    enum end end = pump_beside(session, child);
+    if (end != END_NONE)
         print_error("%s: the listing was interrupted and is incomplete", name);
+    return end;
+}
+
+/* Sync the listed filesystems in a separate process while this one drains the buffers. The window thus contains the
+ * writeback of data that the workload left in memory. */
+static enum end sync_beside(struct session *session)
+{
+    if (!session->listing.nr)
+        return END_NONE;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        child_of_session(session);
+        listing_sync(&session->listing);
+        _exit(0);
     }
-    leave_out(session, 0);
-    return end == END_CHILD ? END_NONE : end;
+    if (child < 0) {
+        print_error("no process can be started to sync the filesystems: %s", strerror(errno));
+        return END_NONE;
+    }
+    enum end end = pump_beside(session, child);
+    if (end != END_NONE)
+        print_error("the last sync was interrupted; after.rec is not written");
+    return end;
+}
+
+/* Store a moment of the window. With another clock than these two its time is unknown. */
+static void save_moment(struct session *session, int64_t *moment_ns)
+{
+    if (strcmp(session->trace_clock, "mono") != 0 && strcmp(session->trace_clock, "boot") != 0)
+        return;
+    *moment_ns = session_trace_ns(session);
+    output_save_window(&session->output, &session->window);
 }
 
 static bool are_names_probed(const struct session *session)
@@ -167,36 +212,47 @@ static int start_command(struct session *session)
     return session->child ? 0 : -1;
 }
 
-enum end session_run(struct session *session)
+/* Run the command, or wait, until it ends, a limit is reached or a signal arrives. */
+static enum end run_window(struct session *session)
 {
     const struct asked *asked = session->asked;
+    if (session_begin_calls(session) < 0)
+        return END_ERROR;
+    session->began_ns = clock_now(CLOCK_RECORD);
+    if (asked->words[0] && start_command(session) < 0)
+        return END_ERROR;
+    const struct limits limits = {
+        asked->seconds ? session->began_ns + asked->seconds * 1000 * MS_NS : INT64_MAX,
+        asked->megabytes ? (uint64_t)asked->megabytes * 1000000 : UINT64_MAX,
+    };
+    enum end end = pump(session, session->child, &session->status, &limits);
+    if (end == END_CHILD) {
+        session->child = 0;
+        session->ran = true;
+    }
+    return end;
+}
+
+enum end session_run(struct session *session)
+{
     if (file_command(session->instance.dir, "tracing_on", "1", 0) < 0) {
         print_error("tracefs: tracing_on: %s", strerror(errno));
         return END_ERROR;
     }
     begin_names(session);
     enum end end = list_beside(session, "before.rec");
-    if (end != END_NONE)
-        return end;
-    if (session_begin_calls(session) < 0)
-        return END_ERROR;
-    session->began_ns = clock_now(CLOCK_RECORD);
-    if (session->asked->words[0] && start_command(session) < 0)
-        return END_ERROR;
-    const struct limits limits = {
-        asked->seconds ? session->began_ns + asked->seconds * 1000 * MS_NS : INT64_MAX,
-        asked->megabytes ? (uint64_t)asked->megabytes * 1000000 : UINT64_MAX,
-    };
-    end = pump(session, session->child, &session->status, &limits);
-    if (end == END_CHILD) {
-        session->child = 0;
-        session->ran = true;
+    save_moment(session, &session->window.start_ns);
+    leave_out(session, 0);
+    bool lists = end == END_NONE; /* otherwise it ended during the first listing, and the window has no length */
+    if (lists) {
+        end = run_window(session);
+        lists = end != END_ERROR && session_end_calls(session) == 0;
     }
-    if (end != END_ERROR && session_end_calls(session) == 0) {
-        enum end broken = list_beside(session, "after.rec");
-        end = broken == END_ERROR ? broken : end;
-    }
-    return end;
+    enum end after = lists ? sync_beside(session) : END_NONE;
+    save_moment(session, &session->window.end_ns);
+    if (lists && after == END_NONE)
+        after = list_beside(session, "after.rec");
+    return after == END_ERROR ? after : end;
 }
 
 /* A command that ignores SIGTERM is left running: saving the recording is more important. */

@@ -15,6 +15,7 @@
 #include "iotrace/names.h"
 #include "iotrace/output.h"
 #include "iotrace/presets.h"
+#include "iotrace/recording.h"
 #include "iotrace/tracefs.h"
 
 /* Requested options; NULL or 0 if not given. */
@@ -44,6 +45,7 @@ struct session {
     int status;        /* of the command, from waitpid */
     bool ran;
     int64_t began_ns;
+    struct window window;
     int64_t segment_ns; /* end of the current segment */
 };
 

@@ -25,6 +25,7 @@ from support import built, compiling, loops, tracing
 from support.tracing import FLAGS, instances_of
 from support.tree import ROOT
 
+import androstep_analysis
 from androstep_analysis.ingest import record, source
 from androstep_analysis.ingest.ftrace import binary, tracedat_file
 
@@ -157,6 +158,46 @@ def test_listings_are_of_the_start_and_the_end(disk: Disk) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("end", [("--time", "1"), ("--", "false")])
+def test_the_window_lies_between_the_listings(disk: Disk, end: tuple[str, ...]) -> None:
+    (disk.top / "first").write_bytes(b"x" * 5000)
+    disk.iotrace(*end)
+    window = disk.recording()["window"]
+    listed = [record.read(disk.out / name) for name in ("before.rec", "after.rec")]
+    first, last = (one.tables["file"]["listed_ns"].to_numpy() + one.header["monotonic_offset_ns"] for one in listed)
+    assert first.max() < window["start_ns"] < window["end_ns"] < last.min()
+    assert window["end_ns"] - window["start_ns"] > 1e9 or "--time" not in end
+
+
+@pytest.mark.root
+def test_the_window_has_what_the_last_sync_writes_and_nothing_of_the_listings(disk: Disk) -> None:
+    (disk.top / "first").mkdir()
+    (disk.top / "first/second").write_bytes(b"x" * 5000)
+    subprocess.run(["umount", disk.top], check=True)
+    subprocess.run(["mount", disk.device, disk.top], check=True)  # so that a listing has to read
+    disk.iotrace("--", "sh", "-c", f"head -c 300000 /dev/urandom > '{disk.top}/last'")
+    opened = androstep_analysis.open(disk.out)
+    data = opened.io.filter(block_type="data", op="write").select("owner_comm", "bytes").collect()
+    assert set(data["owner_comm"]) == {"head"} and data["bytes"].sum() == -(-300_000 // 1024) * 1024
+    assert opened.requests.filter(op="read", submit_comm="iotrace").collect().is_empty()
+    events = decoded(disk.out / "trace.dat").events["block_rq_issue"]
+    assert events > opened.block_events.filter(event="block_rq_issue").collect().height
+
+
+@pytest.mark.root
+def test_a_recording_that_ends_during_its_first_listing_has_no_window(disk: Disk) -> None:
+    command = [built.program("iotrace"), "-o", disk.out, "--device", disk.device, "--time", "9"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    while not (disk.out / "unfinished").exists():
+        assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=60)
+    window = disk.recording()["window"]
+    assert process.returncode == 0 and disk.recording()["stopped_by"] == "signal"
+    assert window["start_ns"] <= window["end_ns"]
+
+
+@pytest.mark.root
 def test_a_filesystem_that_is_gone_at_the_end_is_not_listed(disk: Disk) -> None:
     (disk.top / "inside").touch()
     outside = disk.top.parent / "outside"
@@ -224,6 +265,8 @@ def test_what_a_killed_recorder_left_is_finished_without_loss(disk: Disk, tracef
     assert instances_of(tracefs, process.pid) == []
     recording = disk.recording()
     assert recording["stopped_by"] == "killed" and not recording["complete"]
+    assert recording["window"]["start_ns"] > recording["clock_at_start"]["mono_ns"]
+    assert recording["window"]["end_ns"] is None
     cpus, names, _ = reported(disk.out / "trace.dat")
     assert per_cpu(recording, "events") == cpus
     assert names["ext4_da_write_begin"] == pages(100) and recording["lost_events"] == 0

@@ -66,7 +66,9 @@ def _contents(capture: Capture) -> Iterator[list[Part]]:
 
 
 def _events(capture: Capture) -> list[Part]:
-    return [*amount_of(sum(capture.events.values()), "event", "events"), ", none of them block I/O or system calls"]
+    within = "" if capture.recorded_ns is None else " of the window"
+    none = f", none of them block I/O or system calls{within}"
+    return [*amount_of(sum(capture.events.values()), "event", "events"), none]
 
 
 def _window(capture: Capture) -> list[Part]:
@@ -75,7 +77,11 @@ def _window(capture: Capture) -> list[Part]:
     window = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
     parts = len(capture.jumps) + 1
     duration: list[Part] = [", in ", Amount(window, "ns")]
-    return [*duration, " in ", Amount(parts, "parts"), " parts"] if capture.jumps else duration
+    if capture.jumps:
+        duration += [" in ", Amount(parts, "parts"), " parts"]
+    if capture.recorded_ns is not None:
+        duration += [" (of ", Amount(capture.recorded_ns, "ns"), " recorded)"]
+    return duration
 
 
 def _height(table: pl.LazyFrame) -> int:

@@ -143,7 +143,7 @@ class Live:
             begin = time.monotonic()
             used_s = _cpu_s()
             tables = history.tables()
-            start_ns = added[0].end_ns if shown_ns is None else shown_ns
+            start_ns = max(added[0].end_ns, history.listed_ns) if shown_ns is None else shown_ns
             moment = _ended(tables, start_ns, end_ns)
             joined_s, spent_s = time.monotonic() - begin, found.spent_s - spent_before_s
             began_ns = added[0].end_ns if began_ns is None else began_ns
@@ -160,7 +160,7 @@ class Live:
                     spent_s / seconds,
                     (_cpu_s() - used_s) / seconds,
                 )
-            shown_ns, spent_before_s = end_ns, found.spent_s
+            shown_ns, spent_before_s = max(start_ns, end_ns), found.spent_s
             for path in history.forget(self._too_much(history, joined_s)):
                 if self._keep is None:
                     path.unlink()

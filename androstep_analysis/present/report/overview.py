@@ -55,7 +55,11 @@ def length(capture: Capture) -> str | None:
     """Return the length of the recording without its gaps, or None if it has no times."""
     if capture.first_ns is None or capture.last_ns is None:
         return None
-    ns = clock.continued(capture.last_ns, capture.jumps) - capture.first_ns
+    return duration(clock.continued(capture.last_ns, capture.jumps) - capture.first_ns)
+
+
+def duration(ns: int) -> str:
+    """Return a duration, of some minutes or more in minutes."""
     if ns < _MINUTES * 60 * 10**9:
         return cells.duration(ns)
     minutes, seconds = divmod(round(ns / 10**9), 60)

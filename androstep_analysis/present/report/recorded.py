@@ -18,7 +18,9 @@ def elements(capture: Capture) -> list[Element]:
         window = "no times" if capture.events else "no events"
     else:
         parts = f" in {len(capture.jumps) + 1} parts" if capture.jumps else ""
-        window = f"{length}{parts}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
+        recorded_ns = capture.recorded_ns
+        whole = "" if recorded_ns is None else f" (of {overview.duration(recorded_ns)} recorded)"
+        window = f"{length}{parts}{whole}, from {capture.first_ns:,} to {capture.last_ns:,} ns"
     known = [(title, str(value)) for title, value in facts if value is not None]
     known += [
         ("Window", window),
