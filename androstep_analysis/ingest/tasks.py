@@ -147,9 +147,9 @@ def joined(parts: Sequence[tuple[pl.DataFrame, int | None, int | None]]) -> pl.D
 class Seen:
     """Collects the threads that occur in rows, batch by batch. It stores names, not rows.
 
-    A thread has a row for each of its names. A name is valid from the time when it was first seen until that of the
-    next name; the first name is valid from before the recording. Rows without a name count only for threads that never
-    have one.
+    A thread id has a row for each of its names and processes. It is valid from the time when it was first seen until
+    that of the next row; the first one is valid from before the recording. Rows without a name count only for threads
+    that never have one.
 
     If batches overlap in time, a name that lasted only within the overlap may be missing or be dated late.
     """
@@ -166,24 +166,25 @@ class Seen:
         thread = pl.struct("tid", "comm", "pid")
         rows = rows.sort("ts_ns", maintain_order=True).filter(thread.ne_missing(thread.shift()))
         self._tids = pl.concat([self._tids, rows["tid"]]).unique()
-        pids = pl.concat([self._pids, rows.drop_nulls("pid").select("tid", "comm", "pid")])
-        self._pids = pids.unique(["tid", "comm"], keep="first", maintain_order=True)
+        self._pids = pl.concat([self._pids, rows.drop_nulls("pid").select("tid", "comm", "pid")]).unique()
         named = pl.concat([self._named, _first_of_each(rows.filter(pl.col("comm").is_not_null()))])
         self._named = _first_of_each(named.sort("ts_ns", maintain_order=True))
 
     def table(self) -> pl.DataFrame:
         """Return table `tasks`, sorted by tid and time."""
+        only_pids = self._pids.filter(pl.len().over("tid", "comm") == 1).rename({"pid": "only_pid"})
         nameless = pl.DataFrame({"tid": self._tids.sort()}).join(self._named, on="tid", how="anti")
         table = (
-            pl.concat([self._named.drop("pid"), nameless], how="diagonal")
-            .join(self._pids, on=["tid", "comm"], how="left", nulls_equal=True)
+            pl.concat([self._named, nameless], how="diagonal")
+            .join(only_pids, on=["tid", "comm"], how="left", nulls_equal=True)
             .sort("tid", "ts_ns")
             .with_columns(
                 pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
                 pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("ts_ns").shift(-1)).alias("valid_to_ns"),
                 kind(pl.col("comm").fill_null("")),
+                pl.coalesce("pid", "only_pid"),
             )
-            .drop("ts_ns")
+            .drop("ts_ns", "only_pid")
         )
         return schema.complete(table, "tasks")
 
@@ -192,8 +193,16 @@ _SEEN = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
 
 
 def _first_of_each(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows at which a thread has another name than before. `rows` is sorted by time."""
-    return rows.filter(pl.col("comm").ne_missing(pl.col("comm").shift().over("tid")))
+    """Return the rows at which a thread id has another name or process than before. `rows` is sorted by time.
+
+    The process of a row is the first that is known until the next one.
+    """
+    before = pl.col("pid").forward_fill().shift().over("tid")
+    is_renamed = pl.col("comm").ne_missing(pl.col("comm").shift().over("tid"))
+    is_other = is_renamed | (pl.col("pid") != before).fill_null(False)
+    runs = rows.with_columns(is_other=is_other).with_columns(run=pl.col("is_other").cum_sum().over("tid"))
+    first_pid = pl.col("pid").drop_nulls().first().over("tid", "run")
+    return runs.with_columns(pid=first_pid).filter("is_other").drop("is_other", "run")
 
 
 def seen(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

@@ -26,16 +26,16 @@ FIELDS = {
 
 _CLONE_THREAD = 0x10000  # include/uapi/linux/sched.h
 _NAME_BYTES = 15  # TASK_COMM_LEN without the NUL
-_ALWAYS = -(1 << 63)
+_ALWAYS, _NEVER = -(1 << 63), (1 << 63) - 1
 _IDLE = pl.DataFrame({"tid": [0], "comm": ["<idle>"]}, schema={"tid": pl.Int32, "comm": pl.String})
 
 _ROW = {"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String, "is_created": pl.Boolean}
 
 
 def versions(
-    events: Mapping[str, pl.DataFrame], seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, int]
+    events: Mapping[str, pl.DataFrame], seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return one row for each name of a thread: tid, from_ns, comm and pid, sorted by tid and time.
+    """Return one row for each name of a thread: tid, from_ns, comm, lifetime and pid, sorted by tid and time.
 
     Parameters
     ----------
@@ -43,13 +43,16 @@ def versions(
         The task events (`FIELDS`, and common_order, common_ts_ns, common_pid).
     seen
         The names in other events: ts_ns, order, tid, comm. `comm` is null if only the id of the thread is known.
-    cmdlines, tgids
-        The names and the processes of threads as saved at the end of the recording.
+    cmdlines
+        The names of threads as saved by the recorder. Used for threads without any other name.
+    tgids
+        The processes of threads as read by the recorder: tid, saved, and ts_ns (null if unknown).
 
     Returns
     -------
     polars.DataFrame
-        `from_ns` is the least Int64 for a name from before the recording.
+        `from_ns` is the least Int64 for a name from before the recording. `lifetime` counts the threads that were
+        created with this id; 0 is one from before the recording.
     """
     created = _created(events)
     observed = pl.concat(
@@ -72,7 +75,7 @@ def versions(
     named = pl.concat([rows.select(columns), rest.select(columns)])
     with_pids = named.join(_processes(named, created, tgids), on=["tid", "lifetime"], how="left", maintain_order="left")
     # Of two names with the same time, the one that was replaced at once comes first.
-    return with_pids.drop("lifetime").sort("tid", "from_ns", maintain_order=True)
+    return with_pids.sort("tid", "from_ns", maintain_order=True)
 
 
 def table(versions: pl.DataFrame) -> pl.DataFrame:
@@ -82,7 +85,26 @@ def table(versions: pl.DataFrame) -> pl.DataFrame:
         valid_from_ns=pl.when(pl.col("from_ns") != _ALWAYS).then("from_ns"),
         valid_to_ns=pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("from_ns").shift(-1)),
     )
-    return schema.complete(rows.drop("from_ns"), "tasks")
+    return schema.complete(rows.drop("from_ns", "lifetime"), "tasks")
+
+
+def ended(tgids: Mapping[int, int]) -> pl.DataFrame:
+    """Return the processes of threads that were read at the end of a recording, for `versions`."""
+    columns = {"tid": list(tgids), "ts_ns": [_NEVER] * len(tgids), "saved": list(tgids.values())}
+    return pl.DataFrame(columns, schema={"tid": pl.Int32, "ts_ns": pl.Int64, "saved": pl.Int32})
+
+
+def in_lifetimes(rows: pl.DataFrame, versions: pl.DataFrame, tid: str = "tid") -> pl.DataFrame:
+    """Return `rows` with column `lifetime`: which thread had the id in column `tid` at `ts_ns`.
+
+    Rows without a time are omitted if a thread with the id was created during the recording.
+    """
+    begun = versions.filter(pl.col("lifetime") > 0).group_by("tid", "lifetime").agg(pl.col("from_ns").min())
+    begun = begun.select("lifetime", "from_ns", pl.col("tid").alias(tid)).sort("from_ns")
+    undated = rows.filter(pl.col("ts_ns").is_null()).join(begun, on=tid, how="anti")
+    dated = rows.drop_nulls("ts_ns").sort("ts_ns", maintain_order=True)
+    dated = dated.join_asof(begun, left_on="ts_ns", right_on="from_ns", by=tid, check_sortedness=False).drop("from_ns")
+    return pl.concat([undated, dated], how="diagonal").with_columns(pl.col("lifetime").fill_null(0))
 
 
 def _created(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -130,20 +152,20 @@ def _when(tid: str) -> tuple[pl.Expr, ...]:
     )
 
 
-def _saved(seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: Mapping[int, int]) -> pl.DataFrame:
+def _saved(seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: pl.DataFrame) -> pl.DataFrame:
     """Return the threads that were seen or saved, each with its saved name."""
-    numbers = sorted({*seen["tid"].drop_nulls().unique(), *cmdlines, *tgids})
+    numbers = sorted({*seen["tid"].drop_nulls().unique(), *cmdlines, *tgids["tid"]})
     return pl.DataFrame(
         {"tid": numbers, "comm": [cmdlines.get(tid) for tid in numbers]}, schema={"tid": pl.Int32, "comm": pl.String}
     )
 
 
-def _processes(named: pl.DataFrame, created: pl.DataFrame, tgids: Mapping[int, int]) -> pl.DataFrame:
+def _processes(named: pl.DataFrame, created: pl.DataFrame, tgids: pl.DataFrame) -> pl.DataFrame:
     """Return the process of each lifetime of a thread id: tid, lifetime, pid.
 
     A thread that was created without CLONE_THREAD is a process of its own. Other threads belong to the process that
-    their parent belonged to at that time. The parent may itself have been created during the recording. Saved processes
-    apply to the last lifetime.
+    their parent belonged to at that time. The parent may itself have been created during the recording. A process that
+    the recorder read applies to the lifetime in which it was read.
     """
     lifetimes = pl.concat(
         [named.select("tid", "lifetime"), created.select("tid", lifetime=pl.lit(0, pl.Int32))]
@@ -153,16 +175,15 @@ def _processes(named: pl.DataFrame, created: pl.DataFrame, tgids: Mapping[int, i
     )
     earlier = creations.select("ts_ns", parent="tid", parent_lifetime="lifetime")
     creations = creations.join_asof(earlier, on="ts_ns", by="parent", allow_exact_matches=False, check_sortedness=False)
-    saved = pl.DataFrame(
-        {"tid": list(tgids), "saved": list(tgids.values())}, schema={"tid": pl.Int32, "saved": pl.Int32}
-    )
+    saved = in_lifetimes(tgids, named).unique(["tid", "lifetime"], keep="last", maintain_order=True).drop("ts_ns")
     creations = creations.select(
         "tid", "lifetime", "parent", "is_thread", parent_lifetime=pl.col("parent_lifetime").fill_null(0)
     )
-    parentage = lifetimes.join(creations, on=["tid", "lifetime"], how="left").join(saved, on="tid", how="left")
-    is_last = pl.col("lifetime") == pl.col("lifetime").max().over("tid")
+    parentage = lifetimes.join(creations, on=["tid", "lifetime"], how="left").join(
+        saved, on=["tid", "lifetime"], how="left"
+    )
     parentage = parentage.with_columns(
-        pid=pl.when(pl.col("is_thread").not_()).then("tid").when(is_last & (pl.col("saved") > 0)).then("saved")
+        pid=pl.when(pl.col("is_thread").not_()).then("tid").when(pl.col("saved") > 0).then("saved")
     )
     unknown = -1
     while unknown != (unknown := parentage["pid"].null_count()):

@@ -629,6 +629,56 @@ def test_processes_of_threads() -> None:
     assert kinds[9] == "kernel"
 
 
+WORK = {"dev": DEV, "ino": 1, "nlink": 0}
+REUSED = [
+    event(110, 70, task_rename={"pid": 70, "oldcomm": "zygote", "newcomm": "first"}),
+    event(220, 1, task_newtask={"pid": 70, "comm": "zygote", "clone_flags": 0}),
+    event(230, 70, task_rename={"pid": 70, "oldcomm": "zygote", "newcomm": "second"}),
+    event(240, 70, ext4_evict_inode=WORK),
+]
+
+
+def read_at(ts_ns: int | None, name: str, uid: int, **more: Any) -> dict[str, Any]:
+    tree = {"processes": [{"pid": 70, "ppid": 1, "cmdline": [name], "uid": uid}], **more}
+    return {"process_tree": tree} | ({} if ts_ns is None else {"timestamp": ts_ns})
+
+
+@pytest.mark.parametrize(
+    ("readings", "first", "second"),
+    [
+        ([(50, "a", 10123)], ("a", 10123, "com.a"), (None, None, None)),
+        ([(300, "b", 10124)], (None, None, None), ("b", 10124, "com.b")),
+        ([(50, "a", 10123), (300, "b", 10124)], ("a", 10123, "com.a"), ("b", 10124, "com.b")),
+        ([(None, "a", 10123)], (None, None, None), (None, None, None)),
+    ],
+)
+def test_a_process_does_not_inherit_from_the_earlier_one_with_its_id(
+    readings: list[tuple[int | None, str, int]],
+    first: tuple[str | None, int | None, str | None],
+    second: tuple[str | None, int | None, str | None],
+) -> None:
+    packages = [{"name": "com.a", "uid": 10123}, {"name": "com.b", "uid": 10124}]
+    trees = [read_at(*reading) for reading in readings]
+    found = read(trace(*trees, bundle(*REUSED), {"packages_list": {"packages": packages}}))
+    assert found.staging.tasks is not None
+    rows = found.staging.tasks.filter(pl.col("tid") == 70).select("comm", "cmdline", "uid", "package").rows()
+    assert [rows[0][1:], rows[-1][1:]] == [first, second]
+    assert rows[-1][0] == "second"
+
+
+def test_a_thread_belongs_to_the_process_that_created_it_last() -> None:
+    """Thread 80 of process 70 ends, and process 90 creates another thread of this id."""
+    tree = {"threads": [{"tid": 80, "tgid": 70, "name": "old"}, {"tid": 91, "tgid": 90, "name": "maker"}]}
+    events = [
+        event(100, 80, task_rename={"pid": 80, "oldcomm": "x", "newcomm": "old"}),
+        event(110, 80, ext4_evict_inode=WORK),
+        event(220, 91, task_newtask={"pid": 80, "comm": "new", "clone_flags": 0x10000}),
+        event(240, 80, ext4_evict_inode=WORK),
+    ]
+    found = read(trace({"process_tree": tree, "timestamp": 50}, bundle(*events)))
+    assert found.table("fs_events").select("tid", "pid").rows() == [(80, 70), (80, 90)]
+
+
 # --- clocks, counters and losses -------------------------------------------------------------------------------------
 
 

@@ -136,7 +136,9 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
     """
     events = formats(recording)
     counted = census(recording, events)
-    names = threads.versions(counted.task_events, counted.seen, pairs(recording.cmdlines), tgids(recording.tgids))
+    names = threads.versions(
+        counted.task_events, counted.seen, pairs(recording.cmdlines), threads.ended(tgids(recording.tgids))
+    )
     wanted = _wanted({number: event for number in counted.kinds if (event := events.get(number))})
     calls: tuple[Loss, ...] = ()
     if wanted:

@@ -141,47 +141,54 @@ class Clocks:
 
 @dataclass
 class Processes:
-    """Processes and threads: process and name of each thread, user and command line of each process."""
+    """Processes and threads: process and name of each thread, user and command line of each process.
 
-    tgids: dict[int, int] = field(default_factory=dict)
+    A reading holds for the process that had the id at that time (CLOCK_BOOTTIME; None if unknown).
+    """
+
+    tgids: dict[tuple[int, int], tuple[int | None, int | None]] = field(default_factory=dict)
+    """The first and the last time when a thread was read to be of a process."""
     names: dict[int, str] = field(default_factory=dict)
-    cmdlines: dict[int, str] = field(default_factory=dict)
-    uids: dict[int, int] = field(default_factory=dict)
+    users: list[tuple[int, int | None, str | None, int | None]] = field(default_factory=list)
+    """A process, the time, its command line and its user."""
     packages: dict[int, str] = field(default_factory=dict)
     """Packages by user."""
 
-    def read_tree(self, tree: memoryview) -> None:
-        """Add a ProcessTree."""
+    def read_tree(self, tree: memoryview, boot_ns: int | None) -> None:
+        """Add a ProcessTree of this time."""
         for number, value in fields(tree):
             if number == 1 and isinstance(value, memoryview):
-                self._read_process(value)
+                self._read_process(value, boot_ns)
             elif number == 2:
                 thread = _singles(value)
                 tid = _tid(thread.get(1, 0))
-                self.tgids[tid] = _tid(thread.get(3, 0))
+                self._read_thread(tid, _tid(thread.get(3, 0)), boot_ns)
                 if 2 in thread:
                     self.names[tid] = _text(thread[2])
 
-    def _read_process(self, process: memoryview) -> None:
+    def _read_process(self, process: memoryview, boot_ns: int | None) -> None:
         singles = _singles(process)
         words = [_text(value) for number, value in fields(process) if number == 3]
         pid = _tid(singles.get(1, 0))
-        self.tgids[pid] = pid
-        if 5 in singles:
-            self.uids[pid] = _tid(singles[5])
+        self._read_thread(pid, pid, boot_ns)
         is_kernel = bool(singles.get(8)) or _KTHREADD in (pid, singles.get(2))
         if words and (is_kernel or singles.get(9)):
             self.names[pid] = words[0]
-        elif words:
-            self.cmdlines[pid] = " ".join(words)
+            words = []
+        if words or 5 in singles:
+            uid = _tid(singles[5]) if 5 in singles else None
+            self.users.append((pid, boot_ns, " ".join(words) or None, uid))
 
-    def read_statistics(self, statistics: memoryview) -> None:
-        """Add a ProcessStats, which lists the threads of processes."""
+    def _read_thread(self, tid: int, pid: int, boot_ns: int | None) -> None:
+        first_ns, _ = self.tgids.get((tid, pid), (boot_ns, None))
+        self.tgids[tid, pid] = first_ns, boot_ns
+
+    def read_statistics(self, statistics: memoryview, boot_ns: int | None) -> None:
+        """Add a ProcessStats of this time, which lists the threads of processes."""
         for process in _messages(statistics, 1):
             pid = _tid(_singles(process).get(1, 0))
-            self.tgids[pid] = pid
-            for thread in _messages(process, 11):
-                self.tgids[_tid(_singles(thread).get(1, 0))] = pid
+            for tid in (pid, *(_tid(_singles(thread).get(1, 0)) for thread in _messages(process, 11))):
+                self._read_thread(tid, pid, boot_ns)
 
     def read_packages(self, packages: memoryview) -> None:
         """Add a PackagesList. Of several packages with the same user, the first is used."""
@@ -189,19 +196,20 @@ class Processes:
             singles = _singles(package)
             self.packages.setdefault(_tid(singles.get(2, 0)), _text(singles.get(1, memoryview(b""))))
 
-    def attributes(self) -> pl.DataFrame:
-        """Return the attributes of each process: pid, cmdline, uid, package."""
-        pids = sorted({*self.cmdlines, *self.uids})
-        users = [self.uids.get(pid) for pid in pids]
-        return pl.DataFrame(
-            {
-                "pid": pids,
-                "cmdline": [self.cmdlines.get(pid) for pid in pids],
-                "uid": users,
-                "package": [self.packages.get(_app(uid)) if uid is not None else None for uid in users],
-            },
-            schema={"pid": pl.Int32, "cmdline": pl.String, "uid": pl.Int32, "package": pl.String},
+    def processes(self, boot_offset: int) -> pl.DataFrame:
+        """Return the readings of `tgids` for `threads.versions`, in the clock that is `boot_offset` behind."""
+        read = [(tid, time, pid) for (tid, pid), times in self.tgids.items() for time in times]
+        rows = pl.DataFrame(read, {"tid": pl.Int32, "ts_ns": pl.Int64, "saved": pl.Int32}, orient="row")
+        return rows.with_columns(pl.col("ts_ns") - boot_offset).unique(maintain_order=True)
+
+    def attributes(self, boot_offset: int) -> pl.DataFrame:
+        """Return the readings of `users`: pid, ts_ns, cmdline, uid, package."""
+        columns = {"pid": pl.Int32, "ts_ns": pl.Int64, "cmdline": pl.String, "uid": pl.Int32}
+        packages = pl.Series(
+            [uid if uid is None else self.packages.get(_app(uid)) for *_, uid in self.users], dtype=pl.String
         )
+        rows = pl.DataFrame(self.users, columns, orient="row")
+        return rows.with_columns(pl.col("ts_ns") - boot_offset, package=packages)
 
 
 _PER_USER = 100_000

@@ -107,7 +107,7 @@ def read(source: Source, spool: Spool) -> Staging:
         events=dict(sorted(events.items())) | packets,
         first_ns=min(times, default=None),
         last_ns=max(times, default=None),
-        tasks=_tasks(names, first.processes),
+        tasks=_tasks(names, first.processes.attributes(totals.boot_offset)),
         clock=_CLOCKS.get(totals.clock, "unknown"),
         realtime_offset_ns=realtime + totals.boot_offset if realtime is not None else None,
         lost_events=max(lost, totals.lost_bundles),
@@ -127,8 +127,6 @@ class _FirstPass:
         self.recorder = Recorder()
         self._readers = {
             "clock_snapshot": self.clocks.read,
-            "process_tree": self.processes.read_tree,
-            "process_stats": self.processes.read_statistics,
             "packages_list": self.processes.read_packages,
             "ftrace_stats": self.recorder.read_ftrace_statistics,
             "trace_stats": self.recorder.read_trace_statistics,
@@ -137,8 +135,13 @@ class _FirstPass:
 
     def take(self, packet: Packet) -> None:
         """Read a rare packet."""
-        if reader := self._readers.get(PACKETS[packet.number]):
+        name = PACKETS[packet.number]
+        if reader := self._readers.get(name):
             reader(packet.data)
+        elif name in ("process_tree", "process_stats"):
+            boot_ns = None if packet.timestamp is None else self.clocks.to_boot(packet.clock, packet.timestamp)
+            read = self.processes.read_tree if name == "process_tree" else self.processes.read_statistics
+            read(packet.data, boot_ns)
 
     def versions(self) -> pl.DataFrame:
         """Return the names of threads over time (`threads.versions`)."""
@@ -158,7 +161,7 @@ class _FirstPass:
             {event: frame for event, frame in of_event.items() if frame.height},
             task_events.filter(step=SEEN).select("ts_ns", "order", "tid", "comm"),
             self.processes.names,
-            self.processes.tgids,
+            self.processes.processes(self.decoder.totals.boot_offset),
         )
 
 
@@ -238,13 +241,19 @@ class _SecondPass:
                 (self._inner if name in ("call_events", "frame_events") else self._spool).append(name, rows)
 
 
-def _tasks(names: pl.DataFrame, processes: Processes) -> pl.DataFrame:
-    """Return table `tasks` of the threads' names, with the attributes of their processes."""
+def _tasks(names: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:
+    """Return table `tasks` of the threads' names, with the attributes of their processes.
+
+    Attributes of a process do not apply to an earlier or later process with the same id.
+    """
     table = threads.table(names)
-    attributes = processes.attributes()
     if attributes.is_empty():
         return table
-    rows = table.drop("cmdline", "uid", "package").join(attributes, on="pid", how="left", maintain_order="left")
+    read = threads.in_lifetimes(attributes, names, "pid")
+    last = [pl.col(name).drop_nulls().last() for name in ("cmdline", "uid", "package")]
+    of_process = read.group_by("pid", "lifetime", maintain_order=True).agg(last)
+    rows = table.drop("cmdline", "uid", "package").with_row_index("nth").with_columns(ts_ns=names["from_ns"])
+    rows = threads.in_lifetimes(rows, names, "pid").join(of_process, on=["pid", "lifetime"], how="left").sort("nth")
     listed = tasks.listed(rows.with_columns(started_ns="valid_from_ns"), clock_offset_ns=0)
     return schema.conform(listed.with_columns(table["valid_to_ns"]), "tasks")
 

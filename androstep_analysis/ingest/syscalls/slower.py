@@ -110,7 +110,7 @@ class _List:
         self._lines = 0
         self._events: Counter[str] = Counter()
         self._spans: list[int] = []
-        self._seen: list[pl.DataFrame] = []
+        self._seen = tasks.Seen()
         self._last_clock_ns: int | None = None
         self._days = 0
         self._headers = 0
@@ -133,7 +133,7 @@ class _List:
             return
         self._spans += [*calls.select(pl.min("ts_ns"), last=pl.max("ts_ns")).row(0)]
         self._events.update(dict(calls["call"].value_counts().rows()))
-        self._seen.append(calls.select("tid", "pid", "comm").unique(maintain_order=True))
+        self._seen.add(calls)
         self._spool.append("syscalls", schema.complete(calls.sort("ts_ns", maintain_order=True), "syscalls"))
 
     def _refuse(self, texts: pl.Series) -> None:
@@ -206,7 +206,7 @@ class _List:
             events=dict(sorted(self._events.items())),
             first_ns=min(self._spans, default=None),
             last_ns=max(self._spans, default=None),
-            tasks=_tasks(self._seen),
+            tasks=self._seen.table(),
             clock=clocks[self._row],
             lost_events=self._dropped,
             losses=(*truncated, *lines.dropped(self._dropped), *self._losses()),
@@ -237,11 +237,3 @@ def _name() -> pl.Expr:
     """Return the last component of the path. A name that may be truncated ends in “…”."""
     name = pl.col("file")
     return pl.when(name.str.len_bytes() >= _NAME_BYTES).then(name + "…").otherwise(name)
-
-
-def _tasks(seen: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """Return table `tasks` of the threads in the list. Lists that contain only processes yield no threads."""
-    if not seen:
-        return None
-    rows = pl.concat(seen).filter(pl.col("tid").is_not_null()).unique("tid", maintain_order=True)
-    return schema.complete(rows.with_columns(tasks.kind(pl.col("comm"))).sort("tid"), "tasks")
