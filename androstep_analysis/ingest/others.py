@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from androstep_analysis.ingest import record
+from androstep_analysis.ingest.ftrace import text
 
 _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xef")
 """The signatures of FAT, exFAT and whole disks, of F2FS, and of ext4 (`androstep_analysis.fs`)."""
@@ -30,4 +31,9 @@ _KINDS = (
 
 def kind(head: bytes) -> str | None:
     """Return a description of a file that begins with `head`, and advice; None if it is unknown."""
+    if text.is_latency_format(head):
+        return (
+            "ftrace text in latency format, which truncates the names of threads; use trace-cmd report without -l, or "
+            "record again after echo nolatency-format > trace_options"
+        )
     return next((what for pattern, what in _KINDS if pattern.match(head)), None)

@@ -431,3 +431,41 @@ def test_what_this_kernel_prints(tmp_path: Path) -> None:
     assert set(done["error"]) == {0}
     unknown = [event for event in staging.events if event.startswith("block_") and event not in ftrace_text.ACTIONS]
     assert set(unknown) <= {"block_touch_buffer", "block_dirty_buffer"}
+
+
+# --- latency format --------------------------------------------------------------------------------------------------
+
+HEADER = """\
+# tracer: nop
+#
+# nop latency trace v1.1.5 on 6.1.0
+# --------------------------------------------------------------------
+# latency: 0 us, #2/2, CPU#0 | (M:desktop VP:0, KP:0, SP:0 HP:0 #P:2)
+"""
+EVENT = "block_rq_issue: 8,0 WS 4096 () 64 + 8 [app]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEADER,
+        f"{HEADER}     app-1234      0d..2.   12us : {EVENT}\n",
+        f"{HEADER}  kworke-77        1....  1092us+: {EVENT}\n",
+        f"{HEADER}     app  1234 0 d..2. 00000001 00000012 [001000.000012] 12us : {EVENT}\n",
+        f"     app-1234      0d..2.   12us!: {EVENT}\n",
+        f"cpus=2\n iotrace-13732   0..... 35972.088152: {EVENT}\n",
+        f"cpus=2\n   <...>-13733   1d.h1. 35972.084149331: {EVENT}\n",
+    ],
+)
+def test_the_latency_format_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "trace.txt").write_text(text)
+    with pytest.raises(InputError, match=r"trace\.txt: ftrace text in latency format, .*; use trace-cmd report with"):
+        ingest.read(tmp_path / "trace.txt")
+
+
+@pytest.mark.parametrize("time", ["35972.088152", "35972.088152339"])
+@pytest.mark.parametrize("head", ["cpus=2\n", HEADER])
+def test_other_reports_of_trace_cmd_are_read(tmp_path: Path, head: str, time: str) -> None:
+    """``trace-cmd report -t`` prints nanoseconds, ``-F`` only leaves events out."""
+    (tmp_path / "trace.txt").write_text(f"{head}             app-1234  [000] {time}: {EVENT}\n")
+    assert ingest.read(tmp_path / "trace.txt").events == {"block_rq_issue": 1}

@@ -87,6 +87,15 @@ _EVENT_IN_HEAD = re.compile(
 _PERF_EVENT_IN_HEAD = re.compile(
     rb"(?m)^.* \d+(?:/\d+)? +(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
 )
+_LATENCY_HEADER = re.compile(rb"\A(?:#[^\n]*\n)+# \S+ latency trace v")
+_LATENCY_LINE = re.compile(
+    rb"(?m)^ *(?:\S.{0,7}-\d+ +\d+[^\s\[\]]{4,6} +(?:\d+us.?|\d+\.\d{6}(?:\d{3})?)"
+    rb"|\S.{0,15} +\d+ +\d+ [^\s\[\]]{4,6} [\da-f]{8} [\da-f]{8} \[\d+\.\d+\] +\d+us.?): +[^ :(\n]"
+)
+"""An event in latency format (Linux, lat_print_generic in kernel/trace/trace_output.c), also with option verbose.
+
+``trace-cmd report -l`` prints the time of other formats instead of that since the first event.
+"""
 _FENCE = re.compile(rb"(?m)^```")
 _JSON = re.compile(rb'\A\s*\{\s*"')
 
@@ -97,10 +106,19 @@ def sniff(head: bytes) -> bool:
     JSON that quotes such lines is rejected.
     """
     if head.startswith(b"# tracer: "):
-        return True
+        return not is_latency_format(head)
     if _JSON.match(head) is not None:
         return False
     return _EVENT_IN_HEAD.search(head) is not None or _PERF_EVENT_IN_HEAD.search(head) is not None
+
+
+def is_latency_format(head: bytes) -> bool:
+    """Return whether `head` has events, or the header, of the latency format and no events of another form.
+
+    The latency format truncates names of threads to 8 characters.
+    """
+    is_latency = _LATENCY_HEADER.match(head) is not None or _LATENCY_LINE.search(head) is not None
+    return is_latency and _EVENT_IN_HEAD.search(head) is None
 
 
 def read(source: Source, spool: Spool) -> Staging:
