@@ -200,7 +200,7 @@ def requests(io: Table, windows: Table, *, until_ns: int, apps: Collection[str] 
     --------
     >>> waits = pl.DataFrame({"label": "all of it", "start_ns": [capture.first_ns], "end_ns": [capture.last_ns]})
     >>> perceived.requests(capture.io, waits, until_ns=10**9).height
-    1
+    134
     """
     chosen = lazy(io) if apps is None else lazy(io).filter(_mine(apps))
     every = chosen.select("request_id", "issue_ns", "complete_ns").drop_nulls().unique().sort("issue_ns", "request_id")

@@ -700,6 +700,10 @@ def test_requests_after_a_wait_began_are_marks_in_its_row() -> None:
     assert {"$a$", "b"} <= texts(ax)
     assert [patch.get_width() for patch in ax.patches] == [20, 5]
     assert list(zip(*ax.lines[0].get_data(), strict=True)) == [(5, 0), (40, 0), (10, 1)]
+    many = pl.concat([windows] * 300)
+    ax = plot.perceived_requests(perceived.requests(io, many, until_ns=50), windows=many)
+    assert len(ax.patches) == 600 and "$a$" not in texts(ax)
+    assert ax.figure.get_size_inches()[1] < 8
 
 
 def test_waits_are_shaded_behind_rates() -> None:

@@ -648,6 +648,15 @@ def test_tools_have_a_panel_for_each_kind_of_io() -> None:
     assert [[height for _, height in drawn(ax)] for ax in figure.axes] == [[50, 51] * 2, [70, 71] * 2, [3, 4] * 2]
     cached, also_cached, direct = (ax.get_ylim() for ax in figure.axes)
     assert cached == also_cached and direct[1] < 5
+    without = plot.bench_tools(table.filter(~((pl.col("tool") == "iobench") & (pl.col("sync_mode") == "direct"))))
+    panels = paper.settled(without).axes
+    fills = [
+        to_hex(bar.get_facecolor())
+        for ax in (panels[0], panels[-1])
+        for bar in ax.patches
+        if bar.get_height() in (51, 4)
+    ]
+    assert len(fills) == 4 and len(set(fills)) == 1, "a tool has one colour in all panels"
     one = plot.bench_tools(table.filter(sync_mode="mmap"))
     assert tick_labels(one.xaxis) == ["sequential", "random"] and len(paper.settled(one).axes) == 1
     with pytest.raises(ValueError, match="a panel for each of 3 kinds"):

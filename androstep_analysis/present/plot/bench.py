@@ -235,7 +235,7 @@ def bench_tools(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     kinds = [kind for kind in _TOOLS_IO if not data.filter(io=kind[0], sync_mode=kind[1]).is_empty()]
     kinds += [kind for kind in data.select("io", "sync_mode").unique(maintain_order=True).rows() if kind not in kinds]
     if len(kinds) < 2:
-        return _tools(data, ax)
+        return _tools(data, _palette(data, "tool"), ax)
     if ax is not None:
         raise ValueError(f"the figure has a panel for each of {len(kinds)} kinds of I/O: keep one, or give no axes")
     rows = math.ceil(len(kinds) / 2)
@@ -243,7 +243,7 @@ def bench_tools(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         figure = Figure(figsize=(paper.COLUMN, 1.6 * rows), layout="constrained")
         cells: list[Axes] = list(figure.subplots(rows, 2, subplot_kw={"axes_class": paper.PaperAxes}).flat)
     for panel, (io, mode) in zip(cells, kinds, strict=False):
-        _tools(data.filter(io=io, sync_mode=mode), panel)
+        _tools(data.filter(io=io, sync_mode=mode), _palette(data, "tool"), panel)
         panel.set_title(f"{_MODE_WORDS.get(mode, paper.words(mode))} {io}", fontsize=7)
         panel.tick_params(labelsize=6, width=0.6, length=2)
         panel.set_ylabel("")
@@ -274,11 +274,11 @@ _TOOLS_IO: Final = (
 _MODE_WORDS: Final = {"osync": "synchronous"}
 
 
-def _tools(data: pl.DataFrame, ax: Axes | None) -> Axes:
-    """Draw the rates of the tools for one kind of I/O."""
+def _tools(data: pl.DataFrame, palette: Mapping[str, str], ax: Axes | None) -> Axes:
+    """Draw the rates of the tools for one kind of I/O. `palette` has the tools of all panels."""
     names = {"seq": "sequential", "rand": "random"}
     named = data.with_columns(pl.col("order").replace(names))
-    return _categories(named, "order", tuple(names.values()), "iops", "tool", "", ax)
+    return _categories(named, "order", tuple(names.values()), "iops", "tool", "", ax, palette)
 
 
 @paper.of_any_table
@@ -608,8 +608,12 @@ def _categories(
     series: str,
     label: str,
     ax: Axes | None,
+    palette: Mapping[str, str] | None = None,
 ) -> Axes:
-    """Draw groups along column `category`, with the values of column `series` and their intervals."""
+    """Draw groups along column `category`, with the values of column `series` and their intervals.
+
+    `palette` has the values of `series` with their colours, if panels of other data share them.
+    """
     data, invalid = _chosen(table, metric, (category, series))
     with paper.drawing(ax) as ax:
         if data.is_empty() and invalid.is_empty():
@@ -617,7 +621,7 @@ def _categories(
         names = paper.first_known([*data[category], *invalid[category]], dict.fromkeys(known, ""))
         wide = not data.is_empty() and _is_wide(data["value"])
         draw = intervals.points if wide else intervals.bars
-        draw(ax, data, category, names, series, _palette(data, series), _scale(metric))
+        draw(ax, data, category, names, series, palette or _palette(data, series), _scale(metric))
         if wide:
             ax.set_yscale("log")
         else:

@@ -28,6 +28,9 @@ _LEAST_SHARE: Final = 0.004
 _UPRIGHT: Final = 4
 """Maximum number of groups whose names are not rotated."""
 
+_NAMED_WAITS: Final = 40
+"""Maximum number of waits whose names are readable below each other on a page."""
+
 _KINDS: Final = ("read", "write", "sync_write")
 
 
@@ -225,7 +228,7 @@ def perceived_requests(table: pl.DataFrame, *, windows: Table, ax: Axes | None =
     >>> _ = plot.perceived_requests(perceived.requests(capture.io, waits, until_ns=10**9), windows=waits)
     """
     waits = frame(windows)
-    with paper.drawing(ax, 0.8 + 0.17 * waits.height) as ax:
+    with paper.drawing(ax, 0.8 + 0.17 * min(waits.height, _NAMED_WAITS)) as ax:
         if waits.is_empty():
             return paper.no_data(ax)
         lengths = (waits["end_ns"] - waits["start_ns"]).to_numpy()
@@ -233,9 +236,12 @@ def perceived_requests(table: pl.DataFrame, *, windows: Table, ax: Axes | None =
         ax.barh(np.arange(waits.height), lengths / divisor, 0.8, color=WAITING, label="the user waited")
         look: dict[str, Any] = {"marker": "|", "linestyle": "", "markersize": 7, "markeredgewidth": 0.7}
         ax.plot(table["after_ns"] / divisor, table["window"], color=paper.SERIES[0], label="a request", **look)
-        names = [text.label(label, 20) for label in waits["label"]]
-        ax.set_yticks(range(waits.height), names, parse_math=False, usetex=False)
-        ax.tick_params(axis="y", length=0)
+        if waits.height <= _NAMED_WAITS:
+            names = [text.label(label, 20) for label in waits["label"]]
+            ax.set_yticks(range(waits.height), names, parse_math=False, usetex=False)
+            ax.tick_params(axis="y", length=0)
+        else:
+            ax.set_ylabel("Window")
         ax.set_ylim(waits.height - 0.4, -0.6)
         ax.set_xlim(left=0)
         ax.set_xlabel(f"Time since the wait began [{unit}]")

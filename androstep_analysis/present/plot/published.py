@@ -161,9 +161,9 @@ def published(table: pl.DataFrame, *, label: str, ax: Axes | None = None) -> Axe
 
     Examples
     --------
-    >>> told = pl.DataFrame({"what": "O_SYNC / fsync", "published_least": 1.2, "published_most": 1.5, "value": 1.3,
+    >>> both = pl.DataFrame({"what": "O_SYNC / fsync", "published_least": 1.2, "published_most": 1.5, "value": 1.3,
     ...                      "lo": 1.1, "hi": 1.4, "unit": "1"})
-    >>> _ = plot.published(told, label="Ratio of rates")
+    >>> _ = plot.published(both, label="Ratio of rates")
     """
     with paper.drawing(ax, 0.75 + 0.3 * table.height) as ax:
         if table.is_empty():
