@@ -86,14 +86,26 @@ bool output_is_of(const struct output *output, const char *instance)
     return same;
 }
 
-static int save_recording(int dir, const struct contents *begin, const struct outcome *outcome)
+static struct window read_window(int parts)
+{
+    struct window window = {0, 0};
+    char *line = file_line(parts, WINDOW);
+    if (!line || sscanf(line, "%" SCNd64 " %" SCNd64, &window.start_ns, &window.end_ns) != 2)
+        window = (struct window){0, 0};
+    free(line);
+    return window;
+}
+
+static int save_recording(const struct output *output, const struct contents *begin, const struct outcome *outcome)
 {
     struct contents text;
+    struct window window = read_window(output->parts);
+    int dir = output->dir;
     FILE *out = open_memstream(&text.data, &text.size);
     if (!out)
         return print_error("no memory left");
     fwrite(begin->data, 1, begin->size, out);
-    recording_outcome(out, outcome);
+    recording_outcome(out, &window, outcome);
     fclose(out);
     int result = file_save(dir, "recording.json.new", text.data, text.size);
     free(text.data);
@@ -104,27 +116,23 @@ static int save_recording(int dir, const struct contents *begin, const struct ou
 
 int output_save_begin(const struct output *output, const struct contents *begin)
 {
-    return file_save(output->parts, "recording", begin->data, begin->size) < 0
-               ? -1
-               : save_recording(output->dir, begin, NULL);
+    return file_save(output->parts, "recording", begin->data, begin->size) < 0 ? -1
+                                                                               : save_recording(output, begin, NULL);
 }
 
 int output_save_window(const struct output *output, const struct window *window)
 {
+    struct contents begin;
     char *text = format("%" PRId64 " %" PRId64 "\n", window->start_ns, window->end_ns);
     int result = file_save(output->parts, WINDOW, text, strlen(text));
     free(text);
+    if (result < 0)
+        return -1;
+    if (file_read(output->parts, "recording", &begin) < 0)
+        return print_error("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
+    result = save_recording(output, &begin, NULL);
+    free(begin.data);
     return result;
-}
-
-static struct window read_window(int parts)
-{
-    struct window window = {0, 0};
-    char *line = file_line(parts, WINDOW);
-    if (!line || sscanf(line, "%" SCNd64 " %" SCNd64, &window.start_ns, &window.end_ns) != 2)
-        window = (struct window){0, 0};
-    free(line);
-    return window;
 }
 
 int output_reserve_stats(const struct output *output, unsigned nr_cpus)
@@ -272,12 +280,10 @@ int output_pack(const struct output *output, const char *stopped_by, const int *
     if (file_read(output->parts, "recording", &begin) < 0)
         return print_error("%s/" UNFINISHED "/recording: %s", output->path, strerror(errno));
     struct results results = read_results(output->parts);
-    const struct outcome outcome = {
-        stopped_by, command_status, command_pid, read_window(output->parts), results.cpus, results.nr_cpus,
-    };
+    const struct outcome outcome = {stopped_by, command_status, command_pid, results.cpus, results.nr_cpus};
     int result = pack_trace(output->dir, output->parts, &results, "trace.dat");
     if (result == 0)
-        result = save_recording(output->dir, &begin, &outcome);
+        result = save_recording(output, &begin, &outcome);
     if (result == 0) {
         output_discard(output);
         summarize(output->path, &outcome);

@@ -33,7 +33,8 @@ bool output_is_of(const struct output *output, const char *instance);
 /* Write recording.json without its end, and store `begin` for output_pack. */
 int output_save_begin(const struct output *output, const struct contents *begin);
 
-/* Store the begin and the end of the window (recording.h). Returns -1 after printing an error. */
+/* Store the begin and the end of the window (recording.h), also in recording.json for readers of the running recording.
+ * Returns -1 after printing an error. */
 int output_save_window(const struct output *output, const struct window *window);
 
 /* Reserve space for the counters, which must be written even if the disk is full, and write them. */

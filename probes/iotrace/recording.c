@@ -233,7 +233,7 @@ static void moment_json(struct json *json, const char *key, int64_t ns)
 
 static void window_json(struct json *json, const struct window *window)
 {
-    if (!window || !window->start_ns) {
+    if (!window->start_ns) {
         json_null(json, "window");
         return;
     }
@@ -243,7 +243,7 @@ static void window_json(struct json *json, const struct window *window)
     json_close(json, '}');
 }
 
-void recording_outcome(FILE *out, const struct outcome *outcome)
+void recording_outcome(FILE *out, const struct window *window, const struct outcome *outcome)
 {
     struct json json = {out, true};
     int64_t lost = outcome ? lost_events(outcome->cpus, outcome->nr_cpus) : -1;
@@ -258,7 +258,7 @@ void recording_outcome(FILE *out, const struct outcome *outcome)
         json_integer(&json, "command_pid", outcome->command_pid);
     else
         json_null(&json, "command_pid");
-    window_json(&json, outcome ? &outcome->window : NULL);
+    window_json(&json, window);
     counter_json(&json, "lost_events", (uint64_t)lost, lost >= 0);
     cpus_json(&json, outcome);
     if (killed)

@@ -37,7 +37,6 @@ struct outcome {
     const char *stopped_by; /* command, time, size, signal, error or killed */
     const int *command_status;
     pid_t command_pid; /* 0: none */
-    struct window window;
     const struct cpu_result *cpus;
     unsigned nr_cpus;
 };
@@ -53,7 +52,7 @@ struct clock_reading clock_reading(void);
 void recording_begin(FILE *out, const struct recording *recording);
 
 /* Write the other members and the closing brace; `outcome` NULL: unknown so far, or forever. */
-void recording_outcome(FILE *out, const struct outcome *outcome);
+void recording_outcome(FILE *out, const struct window *window, const struct outcome *outcome);
 
 /* Return the number of events missing from trace.dat, or -1 if a CPU's counters are unknown. */
 int64_t lost_events(const struct cpu_result *cpus, unsigned nr_cpus);

@@ -19,6 +19,8 @@ import polars as pl
 
 from androstep_analysis.capture import tables as capture_tables
 from androstep_analysis.capture.derivation import Evidence, derive
+from androstep_analysis.capture.window import of as window_of
+from androstep_analysis.capture.window import within
 from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.common.manifest import Source
 from androstep_analysis.fs import tracepoints
@@ -64,6 +66,11 @@ class History:
         return self._start_ns
 
     @property
+    def window_ns(self) -> int:
+        """Begin of the window (definitions.toml, window), in the clock of the trace; 0 if unknown."""
+        return 0 if self._described.window is None else self._described.window[0]
+
+    @property
     def listed_ns(self) -> int:
         """Time at which iotrace had listed the files, in the clock of the trace; 0 if it listed none."""
         if self._listed is None or not self._listed.tables["file"].height:
@@ -93,7 +100,10 @@ class History:
         return [segment.path for segment in forgotten]
 
     def tables(self) -> Mapping[str, pl.LazyFrame]:
-        """Return the tables of the retained segments, like those of a capture (`derivation.TABLES`)."""
+        """Return the tables of the retained segments, like those of a capture (`derivation.TABLES`).
+
+        They have the rows of the window.
+        """
         trace = self._place / "trace.dat"
         segments.join([segment.path for segment in self._segments], trace, is_whole=False)
         sources = (Source(str(trace), "trace", trace.stat().st_size, ""),)
@@ -116,7 +126,7 @@ class History:
             except InputError:  # the events contradict the listing; trust the events
                 self._listed = None
                 self._tables, _ = derive(self._staging, replace(evidence, listing_before=None), spool)
-        return self._tables
+        return within(self._tables, window_of(self._staging))
 
     def _names(self) -> Records | None:
         """Return the names from fanotify.

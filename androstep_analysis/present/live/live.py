@@ -143,7 +143,7 @@ class Live:
             begin = time.monotonic()
             used_s = _cpu_s()
             tables = history.tables()
-            start_ns = max(added[0].end_ns, history.listed_ns) if shown_ns is None else shown_ns
+            start_ns = max(added[0].end_ns, history.window_ns) if shown_ns is None else shown_ns
             moment = _ended(tables, start_ns, end_ns)
             joined_s, spent_s = time.monotonic() - begin, found.spent_s - spent_before_s
             began_ns = added[0].end_ns if began_ns is None else began_ns
