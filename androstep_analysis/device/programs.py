@@ -1,6 +1,6 @@
 """Find the programs of probes/ for this machine and for the processors of devices.
 
-A source checkout compiles a program for a processor when it is first needed.
+A source checkout compiles a program for a processor when it is first needed, and again once its sources have changed.
 """
 
 from __future__ import annotations
@@ -56,14 +56,20 @@ def _find(name: str, targets: list[str]) -> Path:
     for target in targets:
         for directory in [Path(named)] if named else _directories():
             if os.access(path := directory / target / name, os.X_OK) and path.is_file():
-                return path
+                return _built(name, target) if directory == _build() and _is_outdated(path) else path
     if named is None and _is_checkout():
         return _built(name, targets[-1])
     raise InputError(f"there is no program {name} for {targets[-1]}{f' in {named}' if named else ''}; {advice()}")
 
 
+def _is_outdated(program: Path) -> bool:
+    """Return whether a source file is newer than a program of the checkout, as after an update."""
+    built = program.stat().st_mtime_ns
+    return any(path.stat().st_mtime_ns > built for path in (_CHECKOUT / "probes").rglob("*.[ch]"))
+
+
 def _built(name: str, target: str) -> Path:
-    """Compile one program in the checkout.
+    """Compile one program in the checkout, unless it is up to date.
 
     A lock makes a second process wait until the first has compiled. Raises `InputError` with make's message on failure.
     """
@@ -71,7 +77,7 @@ def _built(name: str, target: str) -> Path:
     (_CHECKOUT / "build").mkdir(exist_ok=True)
     with (_CHECKOUT / "build" / ".compiling").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        notify(f"compiling {name} for {target}, once; this takes about half a minute")
+        notify(f"compiling {name} for {target}; this takes about half a minute")
         command = ["make", "--no-print-directory", f"--jobs={os.cpu_count() or 1}", str(goal)]
         # If make runs this program, the child make must not use the parent's job slots.
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
@@ -91,11 +97,15 @@ def _is_checkout() -> bool:
     return (_CHECKOUT / "Makefile").is_file()
 
 
+def _build() -> Path:
+    return _CHECKOUT / "build" / "probes"
+
+
 def _directories() -> list[Path]:
     """Return the build directory of the checkout and that of the installed package."""
     package = importlib.util.find_spec(_PACKAGE)
     installed = package.submodule_search_locations if package else None
-    return [_CHECKOUT / "build" / "probes", *map(Path, installed or ())]
+    return [_build(), *map(Path, installed or ())]
 
 
 def advice() -> str:

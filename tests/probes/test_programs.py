@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_a_checkout_compiles_what_is_needed(checkout: Path, capsys: pytest.Captu
     assert programs.for_processor("iotrace", "aarch64") == made
     assert capsys.readouterr().err == ""
     assert sorted(path.name for path in (checkout / "build/probes").iterdir()) == ["aarch64-linux-musl"]
+
+
+def test_a_program_older_than_its_sources_is_compiled_again(checkout: Path, package: Path) -> None:
+    """An installed package has no sources: what is in the checkout says nothing about it."""
+    (checkout / "probes/iotrace").mkdir(parents=True)
+    (checkout / "Makefile").write_text(
+        "build/probes/%/iotrace: probes/iotrace/main.c\n\tmkdir -p $(@D)\n\tinstall -m 755 $< $@\n"
+    )
+    static = put(package, HERE)
+    old = put(checkout / "build/probes", "native")
+    os.utime(old, (1, 1))
+    (checkout / "probes/iotrace/main.c").write_text("new")
+    assert programs.for_this_machine("iotrace").read_text() == "new"
+    old.unlink()
+    os.utime(static, (1, 1))
+    assert programs.for_this_machine("iotrace") == static
 
 
 def test_what_cannot_be_compiled_is_said(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
