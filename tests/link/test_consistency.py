@@ -155,8 +155,8 @@ FACTS = ["block_type", "subtype", "ino", "path"]
 
 def without_events(found: Capture) -> Capture:
     """Return the recording as a trace of only the block layer."""
-    about = found.about | {"rows": found.about["rows"] | {"fs_events": 0}}
-    return Capture(found.title, replace(found.manifest, events=None), found.tables, about)
+    tables = found._recorded | {"fs_events": schema.empty("fs_events").lazy()}
+    return Capture(found.title, replace(found.manifest, events=None), tables, found.about)
 
 
 def with_image(found: Capture, role: str, image: Path) -> Capture:
@@ -189,7 +189,7 @@ def test_times_that_are_half_a_second_off_are_of_another_image_or_of_a_clock_tha
 
     def proven(moved_ns: int | None) -> str | None:
         described = replace(found.manifest, realtime_moved_ns=moved_ns)
-        linked = Capture(found.title, described, found.tables, about).with_filesystem(after=image)
+        linked = Capture(found.title, described, found._recorded, about).with_filesystem(after=image)
         return linked.about["snapshots"][0]["proven"]
 
     assert proven(set_ns) == "content"
@@ -396,7 +396,7 @@ def contradicting(found: Capture, image: Path) -> tuple[int, list[tuple[object, 
 
 def without_listings(found: Capture) -> Capture:
     sources = tuple(source for source in found.manifest.sources if not source.role.startswith("listing"))
-    return Capture(found.title, replace(found.manifest, sources=sources), found.tables, found.about)
+    return Capture(found.title, replace(found.manifest, sources=sources), found._recorded, found.about)
 
 
 def test_files_that_come_and_go_while_a_listing_is_made_are_not_of_before(busy: Path) -> None:
