@@ -130,14 +130,28 @@ def test_names_of_threads(rows: list[tuple[int, str, str]]) -> None:
     assert staging.tasks is not None
     expected = []
     for tid in sorted({tid for tid, _, _ in rows}):
-        named = [(at, comm) for at, (t, comm, _) in enumerate(rows) if t == tid and comm != "<...>"]
-        runs = [(at, comm) for n, (at, comm) in enumerate(named) if not n or named[n - 1][1] != comm]
-        for n, (at, comm) in enumerate(runs or [(0, "<...>")]):
-            pids = [int(pid) for t, c, pid in rows if (t, c) == (tid, comm) and pid != "-----"]
+        own = [(at, comm, None if pid == "-----" else int(pid)) for at, (t, comm, pid) in enumerate(rows) if t == tid]
+        runs = runs_of([row for row in own if row[1] != "<...>"]) or [(0, "<...>", None)]
+        for n, (at, comm, pid) in enumerate(runs):
+            pids = {other for _, name, other in own if name == comm and other is not None}
+            known = pids.pop() if pid is None and len(pids) == 1 else pid
             end = runs[n + 1][0] * 10**9 if n + 1 < len(runs) else None
             name = None if comm == "<...>" else comm
-            expected.append((tid, name, pids[0] if pids else None, at * 10**9 if n else None, end))
+            expected.append((tid, name, known, at * 10**9 if n else None, end))
     assert staging.tasks.select("tid", "comm", "pid", "valid_from_ns", "valid_to_ns").rows() == expected
+
+
+def runs_of(rows: list[tuple[int, str, int | None]]) -> list[tuple[int, str, int | None]]:
+    """Return when a thread id got another name or process; the process is the first that is known until the next."""
+    runs: list[tuple[int, str, int | None]] = []
+    last: int | None = None
+    for at, comm, pid in rows:
+        if not runs or runs[-1][1] != comm or (None not in (pid, last) and pid != last):
+            runs.append((at, comm, pid))
+        elif runs[-1][2] is None:
+            runs[-1] = (*runs[-1][:2], pid)
+        last = last if pid is None else pid
+    return runs
 
 
 # --- forms ---------------------------------------------------------------------------------------------------------

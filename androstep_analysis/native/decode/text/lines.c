@@ -272,10 +272,10 @@ void see_thread(struct reader *reader, int64_t ts_ns, int32_t tid, int32_t pid, 
     if (!thread)
         return;
     // A line without a name adds information only to a thread without a name.
-    if (!comm.at && !is_new && (thread->comm != NO_STRING || thread->pid != NO_INT32 || pid == NO_INT32))
+    if (!comm.at && !is_new && (thread->comm != NO_STRING || pid == NO_INT32 || pid == thread->pid))
         return;
     name = comm.at ? string_number(reader->recent_comms, table->strings, comm) : NO_STRING;
-    if (!is_new && thread->comm == name && ts_ns >= thread->last_ns && (pid == NO_INT32 || thread->pid != NO_INT32)) {
+    if (!is_new && thread->comm == name && ts_ns >= thread->last_ns && (pid == NO_INT32 || pid == thread->pid)) {
         thread->last_ns = ts_ns;
         return;
     }

@@ -61,7 +61,7 @@ struct thread {
     int64_t last_ns;
 };
 
-// Names of threads over time: a row at the start and end of each run of lines with the same name.
+// Names and processes of threads over time: a row at the start and end of each run of lines with the same ones.
 struct threads {
     struct thread *rows;
     size_t count;
