@@ -20,7 +20,10 @@ from androstep_analysis.ingest import tasks
 WORDS = {"read": "R", "write": "W", "discard": "D", "trim": "D", "unmap": "D", "flush": "F"}
 """Words for operations in a CSV file, compared without case, and their letters. A word states no request flags."""
 
-RWBS = re.compile(r"F?(?:[RFN]|WZ?|DE?|Z(?:RA|[AROCF])?)F?A?B?S?M?U?")
+_OPERATION = r"[RFN]|WZ?|DE?|Z(?:RA|[AROCF])?"
+"""Letters of an operation without flags, as a regular expression."""
+
+RWBS = re.compile(f"F?(?:{_OPERATION})F?A?B?S?M?U?")
 """Letters of an operation and its flags (Linux 6.12, `blk_fill_rwbs` in kernel/trace/blktrace.c; B until 2.6.36).
 
 Other words of capital letters, such as ERASE, are words.
@@ -29,13 +32,10 @@ Other words of capital letters, such as ERASE, are words.
 TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
 """The tables that readers fill."""
 
-_OPERATION = re.compile(r"[WRFN]|DE?|Z(?:RA|[AROCF])?")
-"""Letters of an operation without flags."""
-
 
 def has_flags(letters: str) -> bool:
     """Return whether letters (`RWBS`) state flags besides the operation."""
-    return RWBS.fullmatch(letters) is not None and _OPERATION.fullmatch(letters) is None
+    return RWBS.fullmatch(letters) is not None and re.fullmatch(_OPERATION, letters) is None
 
 
 FLAGS = frozenset({"sync", "meta", "fua", "preflush", "readahead"})

@@ -44,10 +44,9 @@ static const struct {
     {"command_pid", "integer", "Process of the command, an ancestor of all its processes; null: none."},
     {"window", "object",
      "start_ns and end_ns of the part of the recording that was asked for, in the clock of the trace. It begins when "
-     "the "
-     "first listing is complete, or with the trace if there is none. It ends when the command or the time has ended "
-     "and "
-     "the listed filesystems have been synced, before the last listing. null: unknown, as the end after a kill."},
+     "the first listing is complete, or with the trace if there is none. It ends before the last listing, when the "
+     "command or the time has ended and the listed filesystems have been synced. null: unknown, as the end after a "
+     "kill."},
     {"lost_events", "integer", "Events missing from trace.dat and the segments; null: unknown."},
     {"cpus", "array",
      "For each CPU: events in trace.dat and the segments before it and the kernel's counters overrun, commit_overrun, "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from matplotlib.colors import to_hex
 from polars.testing import assert_frame_equal
 from support.tree import ROOT
 
@@ -18,6 +19,7 @@ from androstep_analysis.capture.classes import Classes, Rule, read
 from androstep_analysis.compare.measures import known, measured
 from androstep_analysis.measures.recording import Recording
 from androstep_analysis.present import terminal
+from androstep_analysis.present.plot import paper
 
 DEMO = ROOT / "datasets" / "demo"
 
@@ -171,13 +173,15 @@ def test_only_types_of_files_may_have_more_values(own: Capture, plain: Capture) 
         schema.conform(plain.io.with_columns(pl.col("file_type").cast(fewer)), "io")
 
 
-def test_figures_have_the_colours(own: Capture) -> None:
-    table = measures.file_types(own.io)
+@pytest.mark.parametrize("by", [(), ("owner_comm",)])
+def test_figures_have_the_colours(own: Capture, by: tuple[str, ...]) -> None:
+    table = measures.file_types(own.io, by=by)
     ax = plot.file_types(table, colours=own.classes.colours)
     fills = {str(bars.get_label()): bars.patches[0].get_facecolor() for bars in ax.containers}
     assert fills["game level"] == pytest.approx((0.8, 0.2, 1 / 15, 1))
     without = plot.file_types(table)
     other = {str(bars.get_label()): bars.patches[0].get_facecolor() for bars in without.containers}
+    assert to_hex(other["game level"]) != paper.FALLBACK
     assert len({*other.values()}) == len(other), "each type has a colour of its own, also without one in the rules"
 
 

@@ -12,6 +12,7 @@ from support import corpus
 
 import androstep_analysis as androstep
 from androstep_analysis.capture import Capture
+from androstep_analysis.ingest.staging import RWBS, has_flags
 
 
 def opened(name: str) -> Capture:
@@ -134,6 +135,13 @@ def test_zeroes_are_no_written_data(tmp_path: Path) -> None:
     before, now = (made(tmp_path, text.replace(" WS ", f" {rwbs} "), f"{rwbs}.txt") for rwbs in ("NS", "WZS"))
     for capture in (before, now):
         assert rows(capture, "op", "sync") == [("other", True)]
+
+
+@pytest.mark.parametrize("letters", ["R", "W", "WZ", "D", "DE", "F", "N", "Z", "ZR", "ZRA", "ZA"])
+def test_letters_of_an_operation_alone_state_no_flags(letters: str) -> None:
+    assert RWBS.fullmatch(letters)
+    assert not has_flags(letters)
+    assert has_flags(f"{letters}S")
 
 
 # -- text of Windows ---------------------------------------------------------------------------------------------------

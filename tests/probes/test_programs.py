@@ -88,7 +88,9 @@ def test_a_checkout_compiles_what_is_needed(checkout: Path, capsys: pytest.Captu
     assert sorted(path.name for path in (checkout / "build/probes").iterdir()) == ["aarch64-linux-musl"]
 
 
-def test_a_program_older_than_its_sources_is_compiled_again(checkout: Path, package: Path) -> None:
+def test_a_program_older_than_its_sources_is_compiled_again(
+    checkout: Path, package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An installed package has no sources: what is in the checkout says nothing about it."""
     (checkout / "probes/iotrace").mkdir(parents=True)
     (checkout / "Makefile").write_text(
@@ -99,6 +101,11 @@ def test_a_program_older_than_its_sources_is_compiled_again(checkout: Path, pack
     os.utime(old, (1, 1))
     (checkout / "probes/iotrace/main.c").write_text("new")
     assert programs.for_this_machine("iotrace").read_text() == "new"
+    capsys.readouterr()
+    (checkout / "probes/other.c").touch()
+    for _ in range(2):  # make has nothing to do, and says so only once
+        assert programs.for_this_machine("iotrace") == old
+    assert capsys.readouterr().err.count("compiling") <= 1
     old.unlink()
     os.utime(static, (1, 1))
     assert programs.for_this_machine("iotrace") == static

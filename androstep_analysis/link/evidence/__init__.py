@@ -162,7 +162,7 @@ def _files(
     Asked are the images and the listings, the latest first, then the trace's own names and those of fanotify, then the
     journal. The trace's names are later than those of an image or a listing from before it. A path of which a part is
     ciphertext is the last resort: while a file is used, its key is there, and the trace has the names. On devices that
-    are `silent`, no event shows births or ends of files.
+    are `silent`, no event shows that a file was created or deleted.
     """
     keys = ["dev", "ino", "incarnation"]
     columns = list(schema.table("files").polars)
@@ -207,8 +207,8 @@ def _files(
 def _unidentified(table: pl.DataFrame, snapshots: Images, silent: Sequence[int]) -> pl.DataFrame:
     """Return table `files` with what is known of the names that listings state of inodes without a generation.
 
-    On devices where neither births nor ends of files are recorded (`silent`), such a number may have been another
-    file's in between. The name is
+    On devices where no event shows that a file was created or deleted (`silent`), such a number may have been
+    another file's in between. The name is
 
     - a fact if both listings have it at the same time of change: unlink and rename set that time,
     - inferred if both listings have it and the file was changed, or if only one has the inode,
@@ -222,10 +222,10 @@ def _unidentified(table: pl.DataFrame, snapshots: Images, silent: Sequence[int])
     both = first.files.select("ino", first="names").join(last.files.select("ino", last="names"), on="ino")
     listed = both.select("ino", is_same=pl.col("first") == pl.col("last"))
     listed = listed.join(images.unchanged(first.times, last.times), on="ino", how="left")
-    told = table.join(listed, on="ino", how="left", maintain_order="left")
+    joined = table.join(listed, on="ino", how="left", maintain_order="left")
     is_other = is_open & ~pl.col("is_same").fill_null(True)
     is_fact = pl.col("is_same").fill_null(False) & pl.col("is_unchanged").fill_null(False)
-    return told.with_columns(
+    return joined.with_columns(
         *(pl.when(~is_other).then(name).alias(name) for name in ("path", "package", "file_type_rule")),
         file_type=pl.when(is_other).then(pl.lit("unknown", table.schema["file_type"])).otherwise("file_type"),
         source=pl.when(is_other)

@@ -56,8 +56,8 @@ def agreed(*tables: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
 def of_trace(table: pl.DataFrame, lives: pl.DataFrame, devices: Sequence[int]) -> pl.DataFrame:
     """Return a table of `numbered` in which files without a generation are those of the trace, if it has the number.
 
-    `devices` are those without events of births and ends. There the trace has one incarnation of each number, and its
-    name is only inferred if nothing proves that it was the same file all the time.
+    `devices` are those without events of creation and deletion. There the trace has one incarnation of each number, and
+    its name is only inferred if nothing proves that it was the same file all the time.
     """
     traced = lives.filter(pl.col("dev").is_in(devices)).group_by("dev", "ino").agg(traced=pl.col("incarnation").max())
     both = table.join(traced, on=["dev", "ino"], how="left", maintain_order="left")

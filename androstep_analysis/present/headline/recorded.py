@@ -66,8 +66,8 @@ def _contents(capture: Capture) -> Iterator[list[Part]]:
 
 
 def _events(capture: Capture) -> list[Part]:
-    within = "" if capture.recorded_ns is None else " of the window"
-    none = f", none of them block I/O or system calls{within}"
+    where = "" if capture.recorded_ns is None else " of the window"
+    none = f", none of them block I/O or system calls{where}"
     return [*amount_of(sum(capture.events.values()), "event", "events"), none]
 
 

@@ -481,10 +481,12 @@ def _stacked_by(
         values = {row[:3]: row[3] for row in data.select(group, "op", dim, "value").iter_rows()}
         bottom = np.zeros(len(bars))
         labels = paper.labels(data, dim, paper.words)
-        for kind in paper.ordered(data[dim], palette):
+        kinds = paper.ordered(data[dim], palette)
+        fills = intervals.colours(kinds, palette)
+        for kind in kinds:
             heights = np.array([values.get((*bar, kind), 0.0) for bar in bars]) * (100 if relative else 1 / scale)
             look: dict[str, Any] = {
-                "color": paper.colour(kind, palette),
+                "color": fills[kind],
                 "hatch": hatches.get(kind),
                 "edgecolor": "white",
             }
