@@ -23,6 +23,9 @@ FOREVER = np.iinfo(np.int64).max
 PART = 1 << 18
 """How many runs of sectors are joined at once: what a join takes of memory is of one part."""
 
+_WIDEST = 2.0**62
+"""Sectors that can be numbered in one space."""
+
 
 @dataclass(frozen=True)
 class Queries:
@@ -74,22 +77,58 @@ def stab(queries: Queries, rows: Rows) -> Pieces:
     Memory is proportional to the pieces, plus the rows of a part of the space (`apart`) cut at each other's edges: rows
     that do not overlap are not cut at all.
     """
-    parts = []
-    for space in np.unique(queries.space):
-        query_at = np.flatnonzero(queries.space == space)
-        times = queries.time[query_at]
-        # Of a window of a long recording most rows are of another time.
-        is_met = (rows.valid_from <= times.max()) & (rows.valid_to > times.min())
-        row_at = np.flatnonzero((rows.space == space) & (rows.length > 0) & is_met)
-        for some_queries, some_rows in _met(queries, rows, query_at, row_at):
-            query, row, start, length = _coalesced(*_stab_one_space(queries.take(some_queries), rows.take(some_rows)))
-            parts.append((some_queries[query], np.where(row >= 0, np.append(some_rows, -1)[row], -1), start, length))
-    if not parts:
+    if not queries.start.size:
         none = np.empty(0, np.int64)
         return Pieces(none, none, none, none)
-    if len(parts) == 1:
-        return Pieces(*parts[0])
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    spaces, space_of_query = np.unique(queries.space, return_inverse=True)
+    low, high = np.full(spaces.size, FOREVER), np.full(spaces.size, ALWAYS)
+    np.minimum.at(low, space_of_query, queries.start)
+    np.maximum.at(high, space_of_query, queries.start + queries.length)
+    if spaces.size > 1 and (high.astype(float) - low).sum() > _WIDEST:  # places of damaged input
+        of_spaces = [np.flatnonzero(space_of_query == space) for space in range(spaces.size)]
+        return _in_order([(at, *_columns(stab(queries.take(at), rows))) for at in of_spaces])
+    # The spaces are laid end to end, so that one join serves all of them: there may be as many as requests.
+    shift = np.cumsum(high - low) - high
+    shift_of_query = shift[space_of_query]
+    row_at, rows = _met_rows(rows, queries.time, spaces, low, high, shift)
+    shifted = Queries(np.zeros_like(queries.space), queries.start + shift_of_query, queries.length, queries.time)
+    parts = []
+    for some_queries, some_rows in _met(shifted, rows):
+        query, row, start, length = _coalesced(*_stab_one_space(shifted.take(some_queries), rows.take(some_rows)))
+        row = np.where(row >= 0, np.append(row_at[some_rows], -1)[row], -1)
+        parts.append((some_queries, query, row, start - shift_of_query[some_queries[query]], length))
+    return _in_order(parts)
+
+
+def _met_rows(
+    rows: Rows, times: Int64s, spaces: Int64s, low: Int64s, high: Int64s, shift: Int64s
+) -> tuple[Int64s, Rows]:
+    """Find the rows that queries can meet, and return their positions and the rows, cut to the queries of their space.
+
+    The queries of each of the sorted `spaces` lie in ``[low, high)``; `shift` is added to the places in it. Of a window
+    of a long recording, most rows are of another time.
+    """
+    space = np.minimum(np.searchsorted(spaces, rows.space), spaces.size - 1)
+    start = np.maximum(rows.start, low[space])
+    length = np.minimum(rows.start + rows.length, high[space]) - start
+    is_met = (spaces[space] == rows.space) & (length > 0)
+    is_met &= (rows.valid_from <= times.max()) & (rows.valid_to > times.min())
+    at = np.flatnonzero(is_met)
+    space = space[at]
+    cut = Rows(np.zeros_like(space), start[at] + shift[space], length[at], rows.valid_from[at], rows.valid_to[at])
+    return at, cut
+
+
+def _columns(pieces: Pieces) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    return pieces.query, pieces.row, pieces.start, pieces.length
+
+
+def _in_order(parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]]) -> Pieces:
+    """Join parts of the result in order of query: positions of the queries of a part, and the columns of its pieces."""
+    of_parts = [(queries[query], *columns) for queries, query, *columns in parts]
+    if len(of_parts) == 1:
+        return Pieces(*of_parts[0])
+    columns = [np.concatenate(column) for column in zip(*of_parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return Pieces(*(column[order] for column in columns))
 
@@ -104,27 +143,28 @@ def apart(start: Int64s, end: Int64s, most: int) -> list[Int64s]:
     reach = np.maximum.accumulate(end[order])
     gaps = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
     wanted = np.searchsorted(gaps, np.arange(most, start.size, most))
-    cuts = np.unique(gaps[wanted[wanted < gaps.size]])
+    cuts = distinct(gaps[wanted[wanted < gaps.size]])
     return [np.sort(part) for part in np.split(order, cuts)]
 
 
-def _met(queries: Queries, rows: Rows, query_at: Int64s, row_at: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
-    """Queries and the rows that they can meet, of those at these positions, part by part of their space."""
-    if query_at.size + row_at.size <= PART:
-        yield query_at, row_at
+def _met(queries: Queries, rows: Rows) -> Iterator[tuple[Int64s, Int64s]]:
+    """Positions of queries and of the rows that they can meet, part by part of the only space."""
+    nr_queries = queries.start.size
+    if nr_queries + rows.start.size <= PART:
+        yield np.arange(nr_queries), np.arange(rows.start.size)
         return
-    start = np.concatenate([queries.start[query_at], rows.start[row_at]])
-    length = np.concatenate([queries.length[query_at], rows.length[row_at]])
+    start = np.concatenate([queries.start, rows.start])
+    length = np.concatenate([queries.length, rows.length])
     for part in apart(start, start + length, PART):
-        nr_queries = int(np.searchsorted(part, query_at.size))
-        if nr_queries:
-            yield query_at[part[:nr_queries]], row_at[part[nr_queries:] - query_at.size]
+        of_queries = int(np.searchsorted(part, nr_queries))
+        if of_queries:
+            yield part[:of_queries], part[of_queries:] - nr_queries
 
 
 def _stab_one_space(queries: Queries, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Query, row, start and length of every piece, where all queries and rows are of one space."""
     row_end = rows.start + rows.length
-    edges = np.unique(np.concatenate([rows.start, row_end]))
+    edges = distinct(np.concatenate([rows.start, row_end]))
 
     # Segment i is [edges[i - 1], edges[i]); segment 0 lies before the first edge, the last one after the last edge.
     end = queries.start + queries.length
@@ -165,6 +205,14 @@ def _latest_row(segment: Int64s, time: Int64s, row: Int64s, row_segment: Int64s,
         pending = pending[~alive]
         at[pending] -= 1
     return latest
+
+
+def distinct(numbers: Int64s) -> Int64s:
+    """Return the distinct numbers, sorted, as `np.unique`, which uses a hash table and is ten times as slow."""
+    ordered = np.sort(numbers)
+    is_new = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
 
 
 def _expand(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:

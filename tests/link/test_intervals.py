@@ -14,8 +14,8 @@ from androstep_analysis.link import intervals
 from androstep_analysis.link.extents import timeline
 
 numbers = st.integers(0, 12)
-query = st.tuples(st.integers(0, 1), numbers, st.integers(1, 8), numbers)
-row = st.tuples(st.integers(0, 1), numbers, st.integers(0, 8), numbers, st.integers(0, 14))
+query = st.tuples(st.integers(0, 3), numbers, st.integers(1, 8), numbers)
+row = st.tuples(st.integers(0, 3), numbers, st.integers(0, 8), numbers, st.integers(0, 14))
 
 
 def oracle(queries, rows, sector_query, sector):
@@ -30,11 +30,16 @@ def oracle(queries, rows, sector_query, sector):
 
 
 @settings(max_examples=300)
-@given(st.lists(query, max_size=6), st.lists(row, max_size=10), st.sampled_from([1, 3, intervals.PART]))
-def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows, part):
+@given(
+    st.lists(query, max_size=6),
+    st.lists(row, max_size=10),
+    st.sampled_from([1, 3, intervals.PART]),
+    st.sampled_from([0.0, 2.0**62]),
+)
+def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows, part, widest):
     columns = [np.array(c, np.int64) for c in zip(*queries, strict=True)] or [np.empty(0, np.int64)] * 4
     row_columns = [np.array(c, np.int64) for c in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 5
-    with mock.patch.object(intervals, "PART", part):
+    with mock.patch.object(intervals, "PART", part), mock.patch.object(intervals, "_WIDEST", widest):
         pieces = intervals.stab(intervals.Queries(*columns), intervals.Rows(*row_columns))
     assert list(zip(pieces.query, pieces.start, strict=True)) == sorted(zip(pieces.query, pieces.start, strict=True))
     got = {

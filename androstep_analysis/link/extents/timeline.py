@@ -43,7 +43,7 @@ def _of_place(extents: pl.DataFrame) -> pl.DataFrame:
     identity = numbered.select(pl.col("identity").first().over(_IDENTITY)).to_series().to_numpy()
 
     # Every row and every segment between two edges that it covers, by segment and in order of time.
-    edges = np.unique(np.concatenate([start, end]))
+    edges = intervals.distinct(np.concatenate([start, end]))
     first = np.searchsorted(edges, start)
     count = np.searchsorted(edges, end) - first
     row = np.repeat(np.arange(len(start)), count)
