@@ -93,3 +93,16 @@ def test_statements_succeed_each_other_alike_in_parts_and_as_a_whole(statements)
     whole = timeline.succeeding(extents)
     with mock.patch.object(intervals, "PART", 1):
         assert timeline.succeeding(extents).equals(whole)
+
+
+def test_many_spaces_are_one_join():
+    count = 5000
+    space, one = np.arange(count), np.ones(count, np.int64)
+    queries = intervals.Queries(space, 8 * one, 16 * one, 5 * one)
+    rows = intervals.Rows(space, 12 * one, 100 * one, one, 9 * one)
+    with mock.patch.object(intervals, "_stab_one_space", wraps=intervals._stab_one_space) as join:
+        pieces = intervals.stab(queries, rows)
+    assert join.call_count == 1
+    assert pieces.query.tolist() == np.repeat(space, 2).tolist()
+    assert pieces.start.tolist() == [8, 12] * count
+    assert pieces.row.tolist() == [row for at in range(count) for row in (-1, at)]
