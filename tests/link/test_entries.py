@@ -283,15 +283,15 @@ def test_contradicting_names_are_not_used():
         return table([{"dev": DEV, "ino": 12, "incarnation": 1, "path": path, "names": [*names, path], "file_type":
                        "unknown", "name_encrypted": False, "source": "tracepoint"}])  # fmt: skip
 
-    same = entries.agreeing(named("/b", "/a"), named("/a"))
+    same = entries.combined(named("/b", "/a"), named("/a"))
     assert same["path"].to_list() == ["/b"] and entries.contradicted(same) == 0
-    later = entries.agreeing(named("/b", "/a"), named("/c", "/a"))
+    later = entries.combined(named("/b", "/a"), named("/c", "/a"))
     assert later["path"].to_list() == ["/c"] and later["names"].to_list() == [["/a", "/b", "/c"]]
-    other = entries.agreeing(named("/b"), named("/a"))
+    other = entries.combined(named("/b"), named("/a"))
     assert other["path"].to_list() == [None] and entries.contradicted(other) == 1
     nothing = named("/b").clear()
-    assert entries.agreeing(named("/b"), nothing)["path"].to_list() == ["/b"]
-    assert entries.agreeing(nothing, named("/a"))["path"].to_list() == ["/a"]
+    assert entries.combined(named("/b"), nothing)["path"].to_list() == ["/b"]
+    assert entries.combined(nothing, named("/a"))["path"].to_list() == ["/a"]
 
 
 def test_unknown_handles_are_no_names():

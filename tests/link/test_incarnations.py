@@ -112,7 +112,7 @@ def test_a_young_file_is_another_where_it_may_have_followed(first_ns, last_ns, c
 def test_what_a_listing_proves_holds_for_the_image_of_later():
     staging = Staging("test", {}, FIRST, LAST, clock="mono", realtime_offset_ns=OFFSET)
     file = (12, 7, LISTED - 3_000_000)
-    by_image, by_listing = incarnations.agreed(
+    by_image, by_listing = incarnations.combined(
         incarnations.numbered(None, image(file, (13, None, LAST)), LATE, staging),
         incarnations.numbered(None, listing(LISTED, LAST, file), LATE, staging),
     )

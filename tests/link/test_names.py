@@ -109,7 +109,8 @@ def test_a_name_from_the_trace_precedes_the_ciphertext_of_an_image(tmp_path):
     numbers = locked.select("dev", "ino", "generation", incarnation=pl.lit(0, pl.Int32))
     staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events})
     images, lives = link.Images(after=after), tracepoints.lives(events)
-    table = evidence._files(images, numbers, numbers.clear(), None, lives, staging, {}, [])
+    of_files = evidence._Numbers(numbers, numbers.clear(), numbers.clear(), [])
+    table = evidence._files(images, of_files, lives, staging, {})
     assert table.select("ino", "path", "name_encrypted").rows() == [(40, "/app", False), (41, "/\\x1dq", True)]
 
 

@@ -1,15 +1,13 @@
-"""Names of files as fanotify tells them, deleted ones included: which file of the trace had them, and on which path.
+"""Match the names that fanotify reported with the files of the trace, and follow each to its path.
 
-fanotify names an inode by number and generation, the trace by number and incarnation. Which generation is which
-incarnation follows from time and order: an event of an inode comes after its birth and before its end in the trace,
-and those of one generation all come before those of the next. What that leaves open is unknown: a file that was made
-without a name also takes a number.
+fanotify identifies an inode by number and generation, the trace by number and incarnation. An event of an inode happens
+between its creation and its end in the trace, and before all events of the next generation. What this leaves ambiguous
+is unknown. A file that was created without a name uses a number too.
 
-A path is the name in a directory, the directory's name in its own, and so on up to the root, each as it was at that
-place in the order of events; where a directory moves, all below it get another. What fanotify does not speak of has
-lain where images and listings say for as long as no names are lost. Of events that may be several in one
-(`ingest.entries`) only the first is in its place: where a file may have gone back to a place that it had left, its last
-place is unknown.
+A path is the name in a directory, the name of that directory in its own, and so on up to the root, each at the time of
+the statement. When a directory moves, all files below it get other paths. Files without events are where images and
+listings have them, as long as no event was lost. If several events were merged into one (`ingest.entries`), only the
+first has its position: the last place of a file that may have returned to an earlier one is unknown.
 """
 
 from __future__ import annotations
@@ -22,102 +20,142 @@ from androstep_analysis.common import schema
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.ingest.entries import Entries
 from androstep_analysis.link.evidence import names
+from androstep_analysis.link.evidence.inodes import FILE, NUMBER
 
-_KEY = ["dev", "ino", "incarnation"]
+_DIRECTORY = ("dev", "up_ino", "up_incarnation")
+_PLACE = (*_DIRECTORY, "name")
+"""A directory entry."""
+
 _NEVER, _ALWAYS = 2**63 - 1, -(2**63)
 
 _SLACK_NS = 100_000
-"""How far the clocks of trace and programs may be apart: one is read without locks, and the offset is measured."""
+"""The maximum difference between the clocks of trace and programs, which is measured and read without locks."""
 
 _DEEPEST = 2048
-"""Directories on a path: more do not fit in what the kernel takes for one."""
+"""The maximum number of directories in a path: the kernel accepts no longer one."""
 
-_FROM_BEFORE = -1
-"""The order of what was so before any event."""
+_BEFORE = -1
+"""The order of the state before any event."""
 
 
 def files(
     entries: Entries,
-    lives: pl.DataFrame,
+    lifetimes: pl.DataFrame,
     snapshot_files: Sequence[pl.DataFrame],
     roots: pl.DataFrame,
     lost: Losses | None = None,
     doubtful: Collection[int] = (),
 ) -> pl.DataFrame:
-    """Table `files` of the names that fanotify proves, source `tracepoint`: a row per inode and incarnation.
+    """Return table `files` of the names that fanotify proves: source `tracepoint`, a row per inode and incarnation.
 
-    The last path is the canonical one, of those that the file kept where it kept any; `names` has all, in order.
-    `lives` is that of the trace (`tracepoints.lives`), `snapshot_files` has table files of each image and listing, by
-    which directories are found, `roots` dev and root (inode of the root directory). Where the trace may have `lost` an
-    event between the file before it of the same number and a name, and on the `doubtful` devices, of which it tells no
-    births, nothing is proven.
+    `path` is the last path, if possible one that the file did not leave. `names` has all, in order.
+
+    `lifetimes` (`tracepoints.lives`) are those of the trace. `snapshot_files` has table `files` of each image and
+    listing, for directories and files without events. `roots` has dev and root (the inode of the root directory).
+    Nothing is proven
+
+    - if the trace may have `lost` an event between the end of the previous file of the number and the last event,
+    - on `doubtful` devices, for which the trace has no events of creation.
     """
     events = entries.events.filter(~pl.col("dev").is_in(list(doubtful)))
-    numbers = incarnations(events, lives, lost or Losses())
-    events = _numbered(events, numbers)
+    events = _with_incarnations(events, incarnations(events, lifetimes, lost or Losses()))
     moves = _moves(events)
     before = _places_before(snapshot_files, events)
     ups = pl.concat([_places(moves), before.filter("is_dir").drop("is_dir")], how="diagonal_relaxed")
     ups = ups.sort("order", maintain_order=True)
-    tops = pl.concat([roots.select("dev", ino="root"), *map(_tops, snapshot_files)], how="vertical_relaxed").unique()
-    stated = _taken_along(_statements(moves), moves, before).with_row_index("statement")
-    paths = _paths(stated, ups, tops)
-    stated = stated.join(paths, on="statement", how="left", maintain_order="left")
-    stated = stated.sort("is_kept", "at", "moved", maintain_order=True)
-    named = stated.group_by(_KEY, maintain_order=True).agg(
+    tops = pl.concat([roots.select("dev", ino="root"), *map(_root, snapshot_files)], how="vertical_relaxed").unique()
+    statements = _with_moved_directories(_statements(moves), moves, before).with_row_index("statement")
+    paths = _paths(statements, ups, tops)
+    statements = statements.join(paths, on="statement", how="left", maintain_order="left")
+    statements = statements.sort("is_kept", "at", "moved", maintain_order=True)
+    named = statements.group_by(FILE, maintain_order=True).agg(
         pl.col("path").last(),
         names=pl.col("path").drop_nulls().reverse().unique(maintain_order=True).reverse(),
-        is_open=pl.col("is_open").filter(pl.col("enters")).last().fill_null(False),
+        is_uncertain=pl.col("is_uncertain").filter(pl.col("enters")).last().fill_null(False),
     )
-    named = named.filter(pl.col("path").is_not_null() & (~pl.col("is_open") | (pl.col("names").list.len() == 1)))
-    return names.table(named, lives)
+    has_one_name = pl.col("names").list.len() == 1
+    named = named.filter(pl.col("path").is_not_null() & (~pl.col("is_uncertain") | has_one_name))
+    return names.table(named, lifetimes)
 
 
-def incarnations(events: pl.DataFrame, lives: pl.DataFrame, lost: Losses) -> pl.DataFrame:
-    """dev, ino, generation and incarnation of every inode in `Entries.events` of which it is certain."""
-    seen = _seen(events)
-    known = lives.select(*_KEY, "created_ns", "end_ns").sort(_KEY)
-    absent = seen.select("dev", "ino").unique().join(known, on=["dev", "ino"], how="anti")
-    first = absent.with_columns(incarnation=pl.lit(0, pl.Int32))
-    known = pl.concat([known, first], how="diagonal").sort(_KEY)
-    by = ["dev", "ino"]
-    known = known.with_columns(
-        place=pl.int_range(pl.len()).over(by),
-        born_ns=pl.col("created_ns").fill_null(_ALWAYS),
-        gone_ns=pl.col("end_ns").fill_null(_NEVER),
-        before_ns=pl.col("end_ns").shift(1).over(by).fill_null(_ALWAYS),
-    )
-    least = known.select(*by, "gone_ns", least="place").sort("gone_ns", maintain_order=True)
-    most = known.select(*by, "born_ns", most="place").sort("born_ns", maintain_order=True)
-    asked = seen.sort("after_ns", maintain_order=True).join_asof(
-        least, left_on="after_ns", right_on="gone_ns", by=by, strategy="forward", check_sortedness=False
-    )
-    asked = asked.sort("until_ns", maintain_order=True).join_asof(
-        most, left_on="until_ns", right_on="born_ns", by=by, strategy="backward", check_sortedness=False
-    )
-    # Each generation is a later life than the one before it: its earliest and its latest place, by that.
-    turn = pl.int_range(pl.len()).over(by)
-    ordered = asked.sort(*by, "order").with_columns(turn=turn)
-    impossible = pl.col("least").is_null() | pl.col("most").is_null()
-    ordered = ordered.with_columns(
-        earliest=(pl.col("least") - pl.col("turn")).cum_max().over(by) + pl.col("turn"),
-        latest=(pl.col("most") - pl.col("turn")).cum_min(reverse=True).over(by) + pl.col("turn"),
-        is_wrong=impossible.any().over(by),
-    )
-    is_wrong = (pl.col("is_wrong") | (pl.col("earliest") > pl.col("latest"))).any().over(by)
-    certain = ordered.filter(~is_wrong & (pl.col("earliest") == pl.col("latest")))
-    found = certain.join(
-        known, left_on=[*by, "earliest"], right_on=[*by, "place"], how="inner", maintain_order="left", suffix="_life"
-    )
-    is_lost = lost.between(found["before_ns"], found["last_ns"], found["dev"], "fs_events")
-    return found.filter(~is_lost).select(*by, "generation", "incarnation")
+def combined(entries: pl.DataFrame, traced: pl.DataFrame) -> pl.DataFrame:
+    """Combine tables `files` of fanotify (`entries`) and of the trace's events (`traced`).
+
+    fanotify reports every rename and removal, an event only that a name was used:
+
+    | last name in the events | `path` |
+    |---|---|
+    | known to fanotify | fanotify's last path |
+    | unknown to fanotify, which shares another one with the events | the events' path, which is later |
+    | unknown to fanotify, without a shared name | null (`contradicted`); `names` has all |
+    """
+    other = entries.select(*FILE, other="path", others="names")
+    both = traced.join(other, on=FILE, how="left", maintain_order="left")
+    is_reported = pl.col("other").is_not_null()
+    shares_name = pl.col("others").list.set_intersection("names").list.len() > 0
+    is_known = pl.col("path").is_in("others").fill_null(False)
+    path = pl.when(is_reported & is_known).then("other").when(~is_reported | shares_name).then("path")
+    all_names = pl.when(is_reported).then(pl.col("others").list.concat("names").list.unique(maintain_order=True))
+    both = both.with_columns(path=path, names=all_names.otherwise("names"))
+    return pl.concat([both.select(entries.columns), entries.join(traced, on=FILE, how="anti")])
 
 
-def _seen(events: pl.DataFrame) -> pl.DataFrame:
-    """dev, ino and generation of all inodes that events speak of, and the bounds of when each was there.
+def contradicted(files: pl.DataFrame) -> int:
+    """Count the files in table `files` without a path because fanotify and events contradict each other."""
+    has_names_only = pl.col("path").is_null() & (pl.col("names").list.len() > 0)
+    return files.filter(has_names_only & (pl.col("source") == "tracepoint")).height
 
-    Columns order (of the first event), after_ns (a time before the last event), until_ns (one behind the first) and
-    last_ns (one behind the last); without limit where times are not known.
+
+def incarnations(events: pl.DataFrame, lifetimes: pl.DataFrame, lost: Losses) -> pl.DataFrame:
+    """Return dev, ino, generation and incarnation of the inodes in `Entries.events`, as far as these are certain.
+
+    Each generation is a later lifetime of its number than the generation before. This and its times give its earliest
+    and its latest possible lifetime. It is certain if the two are the same.
+    """
+    bounds = _bounds(events)
+    known = _ranked(lifetimes, bounds)
+    first_to_end = known.select(*NUMBER, "ends_ns", earliest="rank").sort("ends_ns", maintain_order=True)
+    last_to_begin = known.select(*NUMBER, "begins_ns", latest="rank").sort("begins_ns", maintain_order=True)
+    rows = bounds.sort("after_ns", maintain_order=True).join_asof(
+        first_to_end, left_on="after_ns", right_on="ends_ns", by=NUMBER, strategy="forward", check_sortedness=False
+    )
+    rows = rows.sort("until_ns", maintain_order=True).join_asof(
+        last_to_begin, left_on="until_ns", right_on="begins_ns", by=NUMBER, strategy="backward", check_sortedness=False
+    )
+    is_impossible = pl.col("earliest").is_null() | pl.col("latest").is_null()
+    rows = rows.sort(*NUMBER, "order").with_columns(generation_rank=pl.int_range(pl.len()).over(NUMBER))
+    generation_rank = pl.col("generation_rank")
+    rows = rows.with_columns(
+        rank=(pl.col("earliest") - generation_rank).cum_max().over(NUMBER) + generation_rank,
+        latest=(pl.col("latest") - generation_rank).cum_min(reverse=True).over(NUMBER) + generation_rank,
+        is_wrong=is_impossible.any().over(NUMBER),
+    )
+    is_wrong = (pl.col("is_wrong") | (pl.col("rank") > pl.col("latest"))).any().over(NUMBER)
+    certain = rows.filter(~is_wrong & (pl.col("rank") == pl.col("latest")))
+    found = certain.join(known, on=[*NUMBER, "rank"], maintain_order="left")
+    is_lost = lost.between(found["previous_end_ns"], found["last_ns"], found["dev"], "fs_events")
+    return found.filter(~is_lost).select(*NUMBER, "generation", "incarnation")
+
+
+def _ranked(lifetimes: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
+    """Return the lifetimes of each number with rank and limits; a number without any in the trace has one."""
+    known = lifetimes.select(*FILE, "created_ns", "end_ns")
+    absent = bounds.select(NUMBER).unique().join(known, on=NUMBER, how="anti")
+    absent = absent.with_columns(incarnation=pl.lit(0, pl.Int32))
+    known = pl.concat([known, absent], how="diagonal").sort(FILE)
+    return known.select(
+        *FILE,
+        rank=pl.int_range(pl.len()).over(NUMBER),
+        begins_ns=pl.col("created_ns").fill_null(_ALWAYS),
+        ends_ns=pl.col("end_ns").fill_null(_NEVER),
+        previous_end_ns=pl.col("end_ns").shift(1).over(NUMBER).fill_null(_ALWAYS),
+    )
+
+
+def _bounds(events: pl.DataFrame) -> pl.DataFrame:
+    """Return dev, ino and generation of all inodes in the events, and `order` of the first event.
+
+    `after_ns` is before the last event, `until_ns` after the first, and `last_ns` after the last, as far as known.
     """
     parts = [
         events.select("dev", "order", "begin_ns", "end_ns", ino=f"{which}ino", generation=f"{which}generation")
@@ -126,7 +164,7 @@ def _seen(events: pl.DataFrame) -> pl.DataFrame:
     return (
         pl.concat(parts)
         .drop_nulls(["ino", "generation"])
-        .group_by("dev", "ino", "generation")
+        .group_by(*NUMBER, "generation")
         .agg(
             pl.col("order").min(),
             after_ns=pl.col("begin_ns").max().fill_null(_ALWAYS + _SLACK_NS) - _SLACK_NS,
@@ -136,8 +174,8 @@ def _seen(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _numbered(events: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
-    """The events with `incarnation`, `parent_incarnation` and `new_parent_incarnation`, null where not certain."""
+def _with_incarnations(events: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """Add `incarnation`, `parent_incarnation` and `new_parent_incarnation`, null if uncertain."""
     for which in ("", "parent_", "new_parent_"):
         of = numbers.select("dev", pl.col("ino", "generation", "incarnation").name.prefix(which))
         on = ["dev", f"{which}ino", f"{which}generation"]
@@ -146,14 +184,14 @@ def _numbered(events: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _moves(events: pl.DataFrame) -> pl.DataFrame:
-    """What came to a place (`enters`) and what left one, in order of `at`: a row for each.
+    """Return a row for each file that enters (`enters`) or leaves a place (`_PLACE`), in the order of `at`.
 
-    The place is up_ino, up_incarnation and name; `is_kept` where the file did not leave it afterwards. `is_open`: the
-    file had been at the place before, in the same round, so that it may have gone on from there to where it was then.
+    `is_kept`: it did not leave afterwards. `is_uncertain`: it had been there before in the same round, so that it may
+    have returned in between.
     """
     old = {"up_ino": "parent_ino", "up_incarnation": "parent_incarnation", "name": "name"}
     new = {"up_ino": "new_parent_ino", "up_incarnation": "new_parent_incarnation", "name": "new_name"}
-    common = [*_KEY, "order", "segment", "round", "is_dir"]
+    common = [*FILE, "order", "segment", "round", "is_dir"]
     parts = [
         events.filter(condition).select(*common, enters=pl.lit(enters), at=pl.col("order") * 2 + second, **place)
         for condition, place, enters, second in (
@@ -164,171 +202,131 @@ def _moves(events: pl.DataFrame) -> pl.DataFrame:
         )
     ]
     moves = pl.concat(parts).drop_nulls("incarnation").sort("dev", "at", maintain_order=True)
-    place = [*_KEY, "up_ino", "up_incarnation", "name"]
+    place = [*FILE, *_PLACE[1:]]
     first = pl.col("at").min().over(*place, "round")
     return moves.with_columns(
-        is_open=pl.col("enters") & (pl.col("at") > first), is_kept=pl.col("enters").last().over(place)
+        is_uncertain=pl.col("enters") & (pl.col("at") > first), is_kept=pl.col("enters").last().over(place)
     )
 
 
 def _statements(moves: pl.DataFrame) -> pl.DataFrame:
-    """The moves that tell a name which the file had: where it came to, and what it left.
+    """Return the moves that prove a name of the file: the places that it entered, and those that it left.
 
-    On a filesystem that ignores case, what leaves is called as the program called it: only what a file came by counts,
-    or else where it was from before.
+    On a filesystem that ignores case, the name at which a file leaves is as the program spelled it. It counts only if
+    the file entered by this name, or never entered, or if it is the file's first event.
     """
-    came = pl.col("enters").any().over(*_KEY, "up_ino", "up_incarnation", "name")
-    came_ever = pl.col("enters").any().over(_KEY)
-    is_first = pl.col("at") == pl.col("at").min().over(_KEY)
-    return moves.filter(pl.col("enters") | came | ~came_ever | is_first)
+    entered_here = pl.col("enters").any().over(*FILE, *_PLACE[1:])
+    entered = pl.col("enters").any().over(FILE)
+    is_first = pl.col("at") == pl.col("at").min().over(FILE)
+    return moves.filter(pl.col("enters") | entered_here | ~entered | is_first)
 
 
-def _taken_along(stated: pl.DataFrame, moves: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """Return the statements, and one more for each time that a directory above `moved` while its content was there.
-
-    `before` has the places (`_places_before`) of what only directories above it moved.
-    """
-    place = ["dev", "up_ino", "up_incarnation"]
-    moves = moves.sort("at", maintain_order=True)
-    there = moves.with_columns(left=pl.col("at").shift(-1).over(*_KEY, *place, "name")).filter("enters")
-    # What another file is renamed over has no event of its own.
-    replaced = pl.col("at").shift(-1).over(*place, "name")
-    there = there.with_columns(left=pl.min_horizontal("left", replaced)).filter(~pl.col("is_open"))
-    flags = {"enters": True, "is_open": False, "is_kept": True}
-    older = before.with_columns(*(pl.lit(value).alias(name) for name, value in flags.items()), at=pl.col("order"))
-    first = moves.filter("enters").unique([*place, "name"], keep="first", maintain_order=True)
-    older = older.join(first.select(*place, "name", left="at"), on=[*place, "name"], how="left")
-    there = pl.concat([there, older], how="diagonal_relaxed")
-    # A file of which no event tells that it was deleted is gone where another has its number.
-    begins = moves.group_by(_KEY).agg(gone=pl.col("at").min()).sort(_KEY)
-    gone = begins.with_columns(pl.col("gone").shift(-1).over("dev", "ino"))
-    there = there.join(gone, on=_KEY, how="left", maintain_order="left")
-    there = there.with_columns(left=pl.min_horizontal("left", "gone")).drop("gone")
-    above = moves.filter("is_dir", "enters", pl.col("at") > pl.col("at").min().over(_KEY))
-    parts = [stated.with_columns(moved="at")]
+def _with_moved_directories(statements: pl.DataFrame, moves: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Add a statement for each time (`moved`) that a directory above a file moved; `before` is `_places_before`."""
+    stays = _stays(moves, before)
+    above = moves.filter("is_dir", "enters", pl.col("at") > pl.col("at").min().over(FILE))
+    parts = [statements.with_columns(moved="at")]
     for _ in range(_DEEPEST):
         above = above.select("order", "segment", moved="at", dev="dev", up_ino="ino", up_incarnation="incarnation")
-        taken = there.drop("order", "segment").join(above, on=place, maintain_order="left")
-        taken = taken.filter((pl.col("at") < pl.col("moved")) & (pl.col("moved") < pl.col("left").fill_null(_NEVER)))
-        if taken.is_empty():
+        below = stays.drop("order", "segment").join(above, on=_DIRECTORY, maintain_order="left")
+        below = below.filter((pl.col("at") < pl.col("moved")) & (pl.col("moved") < pl.col("left").fill_null(_NEVER)))
+        if below.is_empty():
             break
-        parts.append(taken.select(*stated.columns, "moved"))
-        above = taken.filter("is_dir").with_columns(at="moved")
+        parts.append(below.select(*statements.columns, "moved"))
+        above = below.filter("is_dir").with_columns(at="moved")
     return pl.concat(parts)
 
 
-def _places(moves: pl.DataFrame) -> pl.DataFrame:
-    """Where directories were, from event to event: of which, segment, order, up_ino, up_incarnation, name.
+def _stays(moves: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Return the stay of each file at each place: the columns of `moves`, and `left` (null: until the end).
 
-    What a segment first tells to have left a place was there from the start of the segment on. Names are null where
-    the place is open.
+    Without an event of its own, a stay ends when another file enters the place (by a rename), or has the inode number.
+    """
+    moves = moves.sort("at", maintain_order=True)
+    left, replaced = (pl.col("at").shift(-1).over(*key) for key in ((*FILE, *_PLACE), _PLACE))
+    stays = moves.with_columns(left=left).filter("enters").with_columns(left=pl.min_horizontal("left", replaced))
+    stays = stays.filter(~pl.col("is_uncertain"))
+    flags = {"enters": True, "is_uncertain": False, "is_kept": True}
+    older = before.with_columns(*(pl.lit(value).alias(name) for name, value in flags.items()), at=pl.col("order"))
+    first = moves.filter("enters").unique(_PLACE, keep="first", maintain_order=True)
+    older = older.join(first.select(*_PLACE, left="at"), on=_PLACE, how="left")
+    stays = pl.concat([stays, older], how="diagonal_relaxed")
+    begins = moves.group_by(FILE).agg(reused=pl.col("at").min()).sort(FILE)
+    reused = begins.with_columns(pl.col("reused").shift(-1).over(NUMBER))
+    stays = stays.join(reused, on=FILE, how="left", maintain_order="left")
+    return stays.with_columns(left=pl.min_horizontal("left", "reused")).drop("reused")
+
+
+def _places(moves: pl.DataFrame) -> pl.DataFrame:
+    """Return the places of directories by segment and order. Names are null if the place is uncertain.
+
+    A place that a directory leaves first in a segment was its place from the start of the segment.
     """
     own = moves.filter("is_dir")
-    came = own.filter("enters").with_columns(name=pl.when(~pl.col("is_open")).then("name"))
-    first = own.unique([*_KEY, "segment"], keep="first", maintain_order=True).filter(~pl.col("enters"))
-    first = first.with_columns(order=pl.lit(_FROM_BEFORE, pl.Int64))
-    columns = [*_KEY, "segment", "order", "up_ino", "up_incarnation", "name"]
-    return pl.concat([first, came]).select(columns)
+    entered = own.filter("enters").with_columns(name=pl.when(~pl.col("is_uncertain")).then("name"))
+    first = own.unique([*FILE, "segment"], keep="first", maintain_order=True).filter(~pl.col("enters"))
+    first = first.with_columns(order=pl.lit(_BEFORE, pl.Int64))
+    return pl.concat([first, entered]).select(*FILE, "segment", "order", *_PLACE[1:])
 
 
 def _places_before(snapshot_files: Sequence[pl.DataFrame], events: pl.DataFrame) -> pl.DataFrame:
-    """As `_places`, of files and directories (`is_dir`) of which no event speaks: where all snapshots have them."""
-    moved = events.select(_KEY).drop_nulls().unique()
+    """Return `_places` and `is_dir` of files and directories without events, if all snapshots have the same place."""
+    moved = events.select(FILE).drop_nulls().unique()
     parts = [_places_in(rows) for rows in snapshot_files]
     if not parts:
-        return pl.DataFrame(schema=dict(_places_in(schema.empty("files")).schema))
-    places = pl.concat(parts).unique().filter(pl.len().over(_KEY) == 1)
-    return places.join(moved, on=_KEY, how="anti")
-
-
-def _readable(files: pl.DataFrame) -> pl.DataFrame:
-    """dev, ino, incarnation, is_dir and path (without a slash at its end; empty: the root) of a snapshot's files."""
-    rows = files.filter(pl.col("path").is_not_null() & ~pl.col("name_encrypted"))
-    is_dir = (pl.col("file_type") == "directory").fill_null(False)
-    return rows.select(*_KEY, is_dir=is_dir, path=pl.col("path").str.strip_chars_end("/")).drop_nulls()
-
-
-def _directories(files: pl.DataFrame) -> pl.DataFrame:
-    """As `_readable`, of the directories."""
-    return _readable(files).filter("is_dir")
+        return _places_in(schema.empty("files"))
+    places = pl.concat(parts).unique().filter(pl.len().over(FILE) == 1)
+    return places.join(moved, on=FILE, how="anti")
 
 
 def _places_in(files: pl.DataFrame) -> pl.DataFrame:
-    directories = _directories(files)
-    above = directories.select(
-        "dev", up_ino="ino", up_incarnation="incarnation", above=pl.col("path")
-    ).unique(["dev", "above"], keep="none")  # fmt: skip
-    below = (
-        _readable(files)
-        .filter(pl.col("path") != "")
-        .with_columns(above=pl.col("path").str.replace(r"/[^/]*$", ""), name=pl.col("path").str.split("/").list.last())
+    """Return `_places` and `is_dir` in one snapshot."""
+    directories = names.readable_directories(files).select(
+        "dev", up_ino="ino", up_incarnation="incarnation", above="path"
     )
-    placed = below.join(above, on=["dev", "above"], maintain_order="left")
-    return placed.select(
-        *_KEY,
-        "is_dir",
-        segment=pl.lit(0, pl.UInt32),
-        order=pl.lit(_FROM_BEFORE, pl.Int64),
-        up_ino="up_ino",
-        up_incarnation="up_incarnation",
-        name="name",
+    rows = files.filter(pl.col("path").is_not_null() & ~pl.col("name_encrypted"))
+    path = pl.col("path").str.strip_chars_end("/")
+    rows = rows.select(
+        *FILE,
+        is_dir=(pl.col("file_type") == "directory").fill_null(False),
+        path=path,
+        above=path.str.replace(r"/[^/]*$", ""),
+        name=path.str.split("/").list.last(),
     )
+    rows = rows.drop_nulls().filter(pl.col("path") != "")
+    placed = rows.join(directories.unique(["dev", "above"], keep="none"), on=["dev", "above"], maintain_order="left")
+    segment, order = pl.lit(0, pl.UInt32), pl.lit(_BEFORE, pl.Int64)
+    return placed.select(*FILE, "is_dir", *_PLACE[1:], segment=segment, order=order)
 
 
-def _tops(files: pl.DataFrame) -> pl.DataFrame:
-    """dev and ino of the root directory in a snapshot."""
-    return _directories(files).filter(pl.col("path") == "").select("dev", "ino")
+def _root(files: pl.DataFrame) -> pl.DataFrame:
+    """Return dev and ino of the root directory in a snapshot."""
+    return names.readable_directories(files).filter(pl.col("path") == "").select("dev", "ino")
 
 
-def _paths(stated: pl.DataFrame, ups: pl.DataFrame, tops: pl.DataFrame) -> pl.DataFrame:
-    """statement and path of those statements whose directories are known up to the root."""
-    by = ["dev", "up_ino", "up_incarnation", "segment"]
+def _paths(statements: pl.DataFrame, ups: pl.DataFrame, tops: pl.DataFrame) -> pl.DataFrame:
+    """Return statement and path of the statements with known directories up to the root."""
+    by = [*_DIRECTORY, "segment"]
     ups = ups.select(
         "dev", "segment", "order", above_ino="up_ino", above_incarnation="up_incarnation", above_name="name",
         up_ino="ino", up_incarnation="incarnation",
     )  # fmt: skip
     roots = tops.select("dev", up_ino="ino", is_root=pl.lit(True)).cast({"up_ino": pl.Int64})
-    open_rows = stated.select(
-        "statement", "order", *by, path=pl.lit("/") + pl.col("name")
-    ).sort("order", maintain_order=True)  # fmt: skip
-    found = [open_rows.select("statement", "path").clear()]
+    rest = statements.select("statement", "order", *by, path=pl.lit("/") + pl.col("name"))
+    rest = rest.sort("order", maintain_order=True)
+    found = [rest.select("statement", "path").clear()]
     for _ in range(_DEEPEST):
-        open_rows = open_rows.drop_nulls(["up_ino", "up_incarnation", "path"])
-        at_root = open_rows.join(roots, on=["dev", "up_ino"], how="left", maintain_order="left")
+        rest = rest.drop_nulls(["up_ino", "up_incarnation", "path"])
+        rest = rest.join(roots, on=["dev", "up_ino"], how="left", maintain_order="left")
         is_root = pl.col("is_root").fill_null(False) & (pl.col("up_incarnation") == 0)
-        found.append(at_root.filter(is_root).select("statement", "path"))
-        open_rows = at_root.filter(~is_root).drop("is_root")
-        if open_rows.is_empty():
+        found.append(rest.filter(is_root).select("statement", "path"))
+        rest = rest.filter(~is_root).drop("is_root")
+        if rest.is_empty():
             break
-        above = open_rows.join_asof(ups, on="order", by=by, strategy="backward", check_sortedness=False)
-        open_rows = above.select(
+        above = rest.join_asof(ups, on="order", by=by, strategy="backward", check_sortedness=False)
+        rest = above.select(
             "statement", "order", "dev", "segment",
             up_ino="above_ino", up_incarnation="above_incarnation",
             path=pl.lit("/") + pl.col("above_name") + pl.col("path"),
         )  # fmt: skip
     return pl.concat(found)
-
-
-def agreeing(told: pl.DataFrame, traced: pl.DataFrame) -> pl.DataFrame:
-    """Tables `files` of fanotify and of the trace's events as one.
-
-    fanotify tells every rename and removal, an event only which name was used: of a file whose last name in the events
-    fanotify knows, fanotify tells which name came last. A name that it does not know is later than all it knows. Where
-    the two have no path in common, there is none: `path` is null, and `names` has all.
-    """
-    other = told.select(*_KEY, other="path", others="names")
-    both = traced.join(other, on=_KEY, how="left", maintain_order="left")
-    is_told = pl.col("other").is_not_null()
-    is_same = pl.col("others").list.set_intersection("names").list.len() > 0
-    is_known = pl.col("path").is_in("others").fill_null(False)
-    path = pl.when(is_told & is_known).then("other").when(~is_told | is_same).then("path")
-    names = pl.when(is_told).then(pl.col("others").list.concat("names").list.unique(maintain_order=True))
-    checked = both.with_columns(path=path, names=names.otherwise("names"))
-    alone = told.join(traced, on=_KEY, how="anti")
-    return pl.concat([checked.select(told.columns), alone])
-
-
-def contradicted(files: pl.DataFrame) -> int:
-    """How many files of table `files` have no path because fanotify and events contradict each other."""
-    is_contrary = pl.col("path").is_null() & (pl.col("names").list.len() > 0) & (pl.col("source") == "tracepoint")
-    return files.filter(is_contrary).height

@@ -1,107 +1,134 @@
-"""Which file of the trace a file of an image is: an inode number may have been given to another in between."""
+"""Match the files of images and listings with the inode lifetimes in the trace.
+
+A filesystem reuses inode numbers. A file in an image after may therefore be another one than the trace's file of the
+same number. An image identifies a file by inode number and generation, the trace by number and incarnation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link.evidence.inodes import NUMBER
 from androstep_analysis.link.evidence.snapshots import Snapshot
 
 TICK_NS = 20_000_000
-"""How far an inode's time stamps may lag behind the clock: the kernel takes them from its last tick (HZ >= 100)."""
+"""The maximum delay of an inode's time stamps: the kernel takes them from its last clock tick (HZ >= 100)."""
 
 LAG_NS = 100_000_000
-"""How late the clock that filesystems take times from may be: it ticks, and a guest's CPU may not get to it."""
+"""The maximum delay of the clock of the last tick: a CPU of a guest may miss ticks."""
 
-_FILE = ["dev", "ino", "generation"]
+GENERATION = (*NUMBER, "generation")
+"""The key of a file in images, listings and journals."""
 
 
-def numbered(before: Snapshot | None, after: Snapshot | None, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
-    """dev, ino, generation and incarnation of every file in two images (or listings) of one filesystem.
+def numbered(
+    before: Snapshot | None, after: Snapshot | None, lifetimes: pl.DataFrame, staging: Staging
+) -> pl.DataFrame:
+    """Return dev, ino, generation and incarnation of every file in two images (or listings) of one filesystem.
 
-    A file of the image before is incarnation 0, and so is one of the image after that is the same by number and
-    generation or was made before the trace began. One that was made during the trace is the last that the trace knows
-    by its number, if the trace lost nothing since, its creation is of that time, and no file after the trace can have
-    been created then: it is older than a tick, or the listing was made while the events were still recorded. Any other
-    is a file of its own: it was made after the trace had ended, or nothing proves that it was not.
+    | file | incarnation |
+    |---|---|
+    | in the image before | 0 |
+    | in the image after, with the number and generation of one before | 0 |
+    | in the image after, created before the trace, and the trace has only incarnation 0 of the number | 0 |
+    | in the image after, certainly the last one that the trace has of the number (`_is_last`) | that one |
+    | any other | a new one: it was created after the trace, or may have been |
     """
-    parts = []
+    parts = [schema.empty("files").select(*GENERATION, "incarnation")]
     if before is not None:
-        parts.append(before.files.select(*_FILE, incarnation=pl.lit(0, pl.Int32)))
+        parts.append(before.files.select(*GENERATION, incarnation=pl.lit(0, pl.Int32)))
     if after is not None:
-        parts.append(_of_after(after, schema.empty("files") if before is None else before.files, lives, staging))
-    if not parts:
-        return schema.empty("files").select(*_FILE, "incarnation")
-    return pl.concat(parts).unique(_FILE, keep="last", maintain_order=True)
+        parts.append(_of_after(after, schema.empty("files") if before is None else before.files, lifetimes, staging))
+    return pl.concat(parts).unique(GENERATION, keep="last", maintain_order=True)
 
 
-def agreed(*tables: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
-    """Tables of `numbered` with one number for the same file (by generation): what one could not prove, another may.
+def combined(*tables: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
+    """Return tables of `numbered` with equal incarnations for files of equal generation.
 
-    A number that is not proven is greater than any that is.
+    The lowest one is right: a new incarnation, for a file that could not be matched, is greater than all others.
     """
-    least = pl.concat(tables).group_by(_FILE).agg(pl.col("incarnation").min())
+    lowest = pl.concat(tables).group_by(GENERATION).agg(lowest=pl.col("incarnation").min()).drop_nulls("generation")
     return tuple(
-        table.join(least.drop_nulls("generation"), on=_FILE, how="left", suffix="_least", maintain_order="left").select(
-            *_FILE, pl.min_horizontal("incarnation", "incarnation_least").alias("incarnation")
+        table.join(lowest, on=GENERATION, how="left", maintain_order="left").select(
+            *GENERATION, incarnation=pl.min_horizontal("incarnation", "lowest")
         )
         for table in tables
     )
 
 
-def of_trace(table: pl.DataFrame, lives: pl.DataFrame, devices: Sequence[int]) -> pl.DataFrame:
-    """Return a table of `numbered` in which files without a generation are those of the trace, if it has the number.
+def with_traced(table: pl.DataFrame, lifetimes: pl.DataFrame, devices: Sequence[int]) -> pl.DataFrame:
+    """Give files without a generation the incarnation of the trace, in a table of `numbered`.
 
-    `devices` are those without events of creation and deletion. There the trace has one incarnation of each number, and
-    its name is only inferred if nothing proves that it was the same file all the time.
+    `devices` have no events of creation and deletion, so that the trace has one incarnation of each number.
     """
-    traced = lives.filter(pl.col("dev").is_in(devices)).group_by("dev", "ino").agg(traced=pl.col("incarnation").max())
-    both = table.join(traced, on=["dev", "ino"], how="left", maintain_order="left")
-    is_open = pl.col("generation").is_null() & pl.col("traced").is_not_null()
-    return both.with_columns(incarnation=pl.when(is_open).then("traced").otherwise("incarnation")).select(table.columns)
+    of_device = lifetimes.filter(pl.col("dev").is_in(devices))
+    traced = of_device.group_by(NUMBER).agg(traced=pl.col("incarnation").max())
+    both = table.join(traced, on=NUMBER, how="left", maintain_order="left")
+    is_traced = pl.col("generation").is_null() & pl.col("traced").is_not_null()
+    return both.with_columns(incarnation=pl.when(is_traced).then("traced").otherwise("incarnation")).select(
+        table.columns
+    )
 
 
-def _of_after(after: Snapshot, before: pl.DataFrame, lives: pl.DataFrame, staging: Staging) -> pl.DataFrame:
-    """dev, ino, generation and incarnation of every file in the image after."""
-    last = lives.sort("incarnation").group_by("dev", "ino").last()
-    last = last.select("dev", "ino", latest="incarnation", born_ns="created_ns", gone_ns="deleted_ns")
-    same = before.select(_FILE).unique().with_columns(is_same=pl.lit(True))
-    older = before.select("dev", "ino").unique().with_columns(older=pl.lit(0, pl.Int32))
-    times = after.times.select("ino", "generation", "created_epoch_ns", "changed_epoch_ns")
+def _of_after(after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+    """Return dev, ino, generation and incarnation of every file in the image after."""
+    last = lifetimes.sort("incarnation").group_by(NUMBER).last()
+    last = last.select(*NUMBER, latest="incarnation", traced_creation_ns="created_ns", traced_deletion_ns="deleted_ns")
+    same = before.select(GENERATION).unique().with_columns(is_same=pl.lit(True))
+    older = before.select(NUMBER).unique().with_columns(older=pl.lit(0, pl.Int32))
+    offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
+    times = after.times.select(
+        "ino",
+        "generation",
+        created_ns=pl.col("created_epoch_ns") - offset,
+        changed_ns=pl.col("changed_epoch_ns") - offset,
+    )
     files = (
-        after.files.select(_FILE)
-        .join(last, on=["dev", "ino"], how="left", maintain_order="left")
-        .join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
-        .join(older, on=["dev", "ino"], how="left", maintain_order="left")
+        after.files.select(GENERATION)
+        .join(last, on=NUMBER, how="left", maintain_order="left")
+        .join(same, on=GENERATION, how="left", nulls_equal=True, maintain_order="left")
+        .join(older, on=NUMBER, how="left", maintain_order="left")
         .join(times, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
     )
-    offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
-    created, changed = pl.col("created_epoch_ns") - offset, pl.col("changed_epoch_ns") - offset
-    latest, first_ns, last_ns = pl.col("latest").fill_null(0), pl.lit(staging.first_ns), pl.lit(staging.last_ns)
-    is_older = pl.col("is_same") | (created < first_ns - TICK_NS)
-    is_last = (created - pl.col("born_ns")).abs() <= TICK_NS
-    # Without the time of its creation a file is the trace's last if nothing happened to it since.
-    is_unchanged = created.is_null() & (changed < last_ns - TICK_NS)
-    ever = pl.Series([None] * files.height, dtype=pl.Int64)
-    is_lost = staging.lost.between(files["born_ns"] - TICK_NS, ever, files["dev"], "fs_events")
-    is_undeleted = ~pl.lit(is_lost) & pl.col("gone_ns").is_null()
-    cannot_follow = (created < last_ns - TICK_NS) | (pl.col("born_ns") < pl.lit(listed_from(after, staging), pl.Int64))
+    latest = pl.col("latest").fill_null(0)
+    is_older = pl.col("is_same") | (pl.col("created_ns") < pl.lit(staging.first_ns) - TICK_NS)
     number = (
         pl.when((latest == 0) & is_older.fill_null(False))
         .then(0)
-        .when(is_undeleted & ((is_last & cannot_follow) | is_unchanged).fill_null(False))
+        .when(_is_last(files, after, staging))
         .then(latest)
         .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
     )
-    return files.select(*_FILE, incarnation=number.cast(pl.Int32))
+    return files.select(*GENERATION, incarnation=number.cast(pl.Int32))
+
+
+def _is_last(files: pl.DataFrame, after: Snapshot, staging: Staging) -> pl.Expr:
+    """Return whether a file is certainly the last one that the trace has of its number.
+
+    - The trace has no deletion of the last one, and lost no event since its creation.
+    - The creation times are equal, and no file can have been created later at such a time: it is more than a tick
+      before the end of the trace, or events were recorded during the listing.
+    - Or the image has no creation time, and the file did not change after the trace.
+    """
+    created, traced, end = pl.col("created_ns"), pl.col("traced_creation_ns"), pl.lit(staging.last_ns)
+    ever = pl.Series([None] * files.height, dtype=pl.Int64)
+    is_lost = staging.lost.between(files["traced_creation_ns"] - TICK_NS, ever, files["dev"], "fs_events")
+    is_recorded = ~pl.lit(is_lost) & pl.col("traced_deletion_ns").is_null()
+    is_same_time = (created - traced).abs() <= TICK_NS
+    is_final = (created < end - TICK_NS) | (traced < pl.lit(listed_from(after, staging), pl.Int64))
+    is_unchanged = created.is_null() & (pl.col("changed_ns") < end - TICK_NS)
+    return is_recorded & ((is_same_time & is_final) | is_unchanged).fill_null(False)
 
 
 def listed_from(after: Snapshot, staging: Staging) -> int | None:
-    """When `after` began to be listed, in the trace's clock; None if the events do not certainly go on to its end."""
+    """Return when a listing began, in the trace's clock. None if events were not certainly recorded until its end."""
     if isinstance(after, Filesystem) or staging.first_ns is None or staging.last_ns is None:
         return None
     offset = {"boot": 0, "mono": after.monotonic_offset_ns}.get(staging.clock)
@@ -110,15 +137,31 @@ def listed_from(after: Snapshot, staging: Staging) -> int | None:
     return after.first_ns + offset
 
 
-def realtime_offset_ns(after: Snapshot, lives: pl.DataFrame) -> int | None:
-    """CLOCK_REALTIME minus the trace's clock, as the creation of files tells it that the trace and `after` both have.
+def listed_at_start(before: Listing, staging: Staging) -> Listing:
+    """Drop files that were created, and blocks of files that changed, while iotrace listed and already recorded."""
+    if staging.realtime_offset_ns is None or staging.first_ns is None:
+        return before
+    begin = staging.first_ns + staging.realtime_offset_ns - TICK_NS
+    is_created = pl.coalesce("created_epoch_ns", "changed_epoch_ns") >= begin
+    created = before.times.filter(is_created)["ino"].implode()
+    changed = before.times.filter(pl.col("changed_epoch_ns") >= begin)["ino"].implode()
+    return replace(
+        before,
+        extents=before.extents.filter(~pl.col("ino").is_in(changed)),
+        files=before.files.filter(~pl.col("ino").is_in(created)),
+        times=before.times.filter(~pl.col("ino").is_in(created)),
+    )
 
-    A file that was made after another of its number is younger than the trace says, never older: the smallest
-    difference is the true one if several agree on it. It is at most `TICK_NS` less than that.
+
+def realtime_offset_ns(after: Snapshot, lifetimes: pl.DataFrame) -> int | None:
+    """Return CLOCK_REALTIME minus the trace's clock, from files whose creation is in the trace and in `after`.
+
+    A file that reuses a number is younger than the trace states, never older. The smallest difference is therefore
+    right if a second file agrees with it. It is at most `TICK_NS` too small.
     """
-    last = lives.group_by("ino").agg(born_ns=pl.col("created_ns").sort_by("incarnation").last())
+    last = lifetimes.group_by("ino").agg(traced_ns=pl.col("created_ns").sort_by("incarnation").last())
     files = after.times.join(last, on="ino", maintain_order="left")
-    differences = files.select(pl.col("created_epoch_ns") - pl.col("born_ns")).to_series().drop_nulls().sort()
+    differences = files.select(pl.col("created_epoch_ns") - pl.col("traced_ns")).to_series().drop_nulls().sort()
     if len(differences) < 2:
         return None
     smallest = int(differences[0])

@@ -1,8 +1,8 @@
-"""What the filesystem's journal tells of files that were deleted, as extents and names in the capture's time.
+"""Turn the journal's states of deleted files into extents and names in the trace's clock.
 
-The journal still holds old states of directories and inode tables (`androstep_analysis.fs.ext4.journal`). Each
-statement reaches from one transaction to another: where the trace shows their commits, it has the capture's own time,
-else the commit's time stamp. The journal says nothing of the time before the oldest transaction it retains.
+The journal of ext4 still has earlier versions of directories and inode tables (`androstep_analysis.fs.ext4.journal`).
+Each statement is valid from one transaction to another. The time of a transaction is that of its commit in the trace,
+or else the time stamp of its commit block. The journal states nothing on the time before its oldest transaction.
 """
 
 from __future__ import annotations
@@ -12,75 +12,87 @@ import polars as pl
 from androstep_analysis.common import schema
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence.incarnations import LAG_NS
+from androstep_analysis.link.evidence.incarnations import GENERATION, LAG_NS
+from androstep_analysis.link.evidence.inodes import FILE, NUMBER
 
-_FILE = ["dev", "ino", "generation"]
 
+def extents(journal: Journal, incarnations: pl.DataFrame, staging: Staging, offset_error_ns: int) -> pl.DataFrame:
+    """Return table `extents` of the journal's statements with a known time, with source `journal`.
 
-def extents(journal: Journal, incarnations: pl.DataFrame, staging: Staging, late_ns: int) -> pl.DataFrame:
-    """Table `extents` of the journal's statements, source `journal`; those without a time in the capture are left out.
-
-    By `staging.realtime_offset_ns` a time stamp may seem up to `late_ns` later than it was.
+    `incarnations` is that of `incarnations`. By `staging.realtime_offset_ns`, a time stamp may seem up to
+    `offset_error_ns` later than it was.
     """
     rows = journal.extents
     if rows.is_empty():
         return schema.empty("extents")
-    starts, ends = (
-        staging.fs_events.filter(pl.col("event") == f"jbd2_{event}_commit")
-        .select("dev", "transaction", pl.col("ts_ns").alias(f"{event}_ns"))
-        .unique(["dev", "transaction"])
-        .collect()
-        for event in ("start", "end")
-    )
+    for edge, transaction in (("start", "from_transaction"), ("end", "to_transaction")):
+        commits = (
+            staging.fs_events.filter(pl.col("event") == f"jbd2_{edge}_commit")
+            .select("dev", pl.col("ts_ns").alias(f"{edge}_ns"), pl.col("transaction").alias(transaction))
+            .unique(["dev", transaction])
+            .collect()
+        )
+        rows = rows.join(commits, on=["dev", transaction], how="left", maintain_order="left")
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
-    rows = rows.join(
-        starts, left_on=["dev", "from_transaction"], right_on=["dev", "transaction"], how="left", maintain_order="left"
-    ).join(ends, left_on=["dev", "to_transaction"], right_on=["dev", "transaction"], how="left", maintain_order="left")
-    is_open = pl.col("to_transaction").is_null() & pl.col("valid_to_epoch_ns").is_null()
+    has_no_end = pl.col("to_transaction").is_null() & pl.col("valid_to_epoch_ns").is_null()
+    end = pl.coalesce("end_ns", pl.col("valid_to_epoch_ns") - offset - offset_error_ns)
     rows = rows.with_columns(
         valid_from_ns=pl.coalesce("start_ns", pl.col("valid_from_epoch_ns") - offset),
-        valid_to_ns=pl.when(~is_open).then(pl.coalesce("end_ns", pl.col("valid_to_epoch_ns") - offset - late_ns)),
+        valid_to_ns=pl.when(~has_no_end).then(end),
     )
-    is_timed = pl.col("valid_from_ns").is_not_null() & (is_open | (pl.col("valid_to_ns") > pl.col("valid_from_ns")))
+    is_timed = pl.col("valid_from_ns").is_not_null() & (has_no_end | (pl.col("valid_to_ns") > pl.col("valid_from_ns")))
     rows = rows.filter(is_timed.fill_null(False)).drop("incarnation")
-    rows = rows.join(incarnations, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
+    rows = rows.join(incarnations, on=GENERATION, how="left", nulls_equal=True, maintain_order="left")
     return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
 
 
 def files(journal: Journal, incarnations: pl.DataFrame) -> pl.DataFrame:
-    """Table `files` of the files that the journal saw, source `journal`."""
-    rows = journal.files.drop("incarnation").join(incarnations, on=_FILE, nulls_equal=True, maintain_order="left")
+    """Return table `files` of the files in the journal, with source `journal`."""
+    rows = journal.files.drop("incarnation").join(incarnations, on=GENERATION, nulls_equal=True, maintain_order="left")
     return schema.conform(rows.select(list(schema.table("files").polars)), "files")
 
 
 def incarnations(
-    journal: Journal, imaged: pl.DataFrame, lives: pl.DataFrame, staging: Staging, late_ns: int
+    journal: Journal, imaged: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging, offset_error_ns: int
 ) -> pl.DataFrame:
-    """dev, ino, generation and incarnation of every file that the journal saw.
+    """Return dev, ino, generation and incarnation of every file in the journal.
 
-    `imaged` (dev, ino, generation, incarnation) numbers the files that the images hold, `lives`
-    (`tracepoints.lives`) those of the trace; `late_ns` as `extents` has it. A file of an image's generation is that
-    file. Another is the one that the trace created with its number at its time of creation, if that is one alone; else
-    a file of its own. The time of a commit tells nothing here: a transaction holds what was so when it was locked, and
-    its time stamp may be that of a tick before, or of much later.
+    | file | incarnation |
+    |---|---|
+    | in an image, by number and generation (`imaged`) | that in the image |
+    | the only one that the trace created with its number at its time of creation | that in the trace |
+    | any other | a new one |
+
+    Times of commits prove nothing: a transaction has the state at the time of its lock, and its time stamp is from the
+    tick before, or from much later. `lifetimes` are those of the trace. `offset_error_ns` is as in `extents`.
     """
-    seen = journal.files.select(_FILE).unique(maintain_order=True)
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
     created = journal.times.select("ino", "generation", created_ns=pl.col("created_epoch_ns") - offset)
-    same = imaged.rename({"incarnation": "same"})
-    seen = seen.join(created, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
-    seen = seen.join(same, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
-    born = lives.drop_nulls("created_ns").select("dev", "ino", born_ns="created_ns", at="incarnation")
-    late = pl.col("born_ns") - pl.col("created_ns")
-    matching = seen.filter(pl.col("same").is_null()).join(born, on=["dev", "ino"])
-    # At the edges of the trace another file, of which it has nothing, may be the one that was created at that time.
-    is_traced = (pl.col("created_ns") >= staging.first_ns) & (pl.col("created_ns") + LAG_NS <= staging.last_ns)
-    matching = matching.filter(late.is_between(-late_ns, LAG_NS), is_traced.fill_null(False)).select(*_FILE, "at")
-    matching = matching.filter((pl.len().over(_FILE) == 1) & (pl.len().over("dev", "ino", "at") == 1))
-    seen = seen.join(matching, on=_FILE, how="left", nulls_equal=True, maintain_order="left")
-    taken = pl.concat([imaged.select("dev", "ino", "incarnation"), lives.select("dev", "ino", "incarnation")])
-    taken = taken.group_by("dev", "ino").agg(pl.col("incarnation").max().alias("latest"))
-    seen = seen.join(taken, on=["dev", "ino"], how="left", maintain_order="left").sort("created_ns", *_FILE)
-    matched = pl.coalesce("same", "at")
-    own = pl.col("latest").fill_null(0) + 1 + matched.is_null().cast(pl.Int32).cum_sum().over("dev", "ino")
-    return seen.select(*_FILE, incarnation=pl.coalesce(matched, own).cast(pl.Int32))
+    rows = (
+        journal.files.select(GENERATION)
+        .unique(maintain_order=True)
+        .join(created, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
+        .join(
+            imaged.rename({"incarnation": "imaged"}), on=GENERATION, how="left", nulls_equal=True, maintain_order="left"
+        )
+    )
+    traced = _by_creation(rows.filter(pl.col("imaged").is_null()), lifetimes, staging, offset_error_ns)
+    rows = rows.join(traced, on=GENERATION, how="left", nulls_equal=True, maintain_order="left")
+    used = pl.concat([imaged.select(FILE), lifetimes.select(FILE)])
+    used = used.group_by(NUMBER).agg(latest=pl.col("incarnation").max())
+    rows = rows.join(used, on=NUMBER, how="left", maintain_order="left").sort("created_ns", *GENERATION)
+    matched = pl.coalesce("imaged", "traced")
+    new = pl.col("latest").fill_null(0) + 1 + matched.is_null().cast(pl.Int32).cum_sum().over(NUMBER)
+    return rows.select(*GENERATION, incarnation=pl.coalesce(matched, new).cast(pl.Int32))
+
+
+def _by_creation(rows: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging, offset_error_ns: int) -> pl.DataFrame:
+    """Return dev, ino, generation and `traced`, the only incarnation in the trace with that time of creation."""
+    creations = lifetimes.drop_nulls("created_ns").select(*NUMBER, traced_ns="created_ns", traced="incarnation")
+    delay = pl.col("traced_ns") - pl.col("created_ns")
+    # At the edges of the trace, an unrecorded file may have been created at that time.
+    is_inside = (pl.col("created_ns") >= staging.first_ns) & (pl.col("created_ns") + LAG_NS <= staging.last_ns)
+    pairs = rows.join(creations, on=NUMBER)
+    pairs = pairs.filter(delay.is_between(-offset_error_ns, LAG_NS), is_inside.fill_null(False))
+    is_only_pair = (pl.len().over(GENERATION) == 1) & (pl.len().over(*NUMBER, "traced") == 1)
+    return pairs.filter(is_only_pair).select(*GENERATION, "traced")
