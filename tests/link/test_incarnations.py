@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -63,8 +64,8 @@ def lives(*rows):
 
 
 def told(after, traced, before=None, offset=OFFSET, lost_events=0, clock="mono"):
-    offset = incarnations.realtime_offset_ns(after, traced) if offset is None else offset
     staging = Staging("test", {}, FIRST, LAST, clock=clock, realtime_offset_ns=offset, lost_events=lost_events)
+    staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(staging, after, traced))
     table = incarnations.numbered(before, after, traced, staging)
     return {(ino, generation): number for _, ino, generation, number in table.iter_rows()}
 

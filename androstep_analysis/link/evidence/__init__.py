@@ -66,7 +66,8 @@ def evidence(
     if "tracepoint" not in sources:
         used = replace(staging.with_tables(fs_events=staging.fs_events.clear()), recorded=frozenset())
     lifetimes = tracepoints.lives(used.fs_events, fs_types)
-    offset_ns, offset_error_ns = _realtime_offset(snapshots, used, lifetimes)
+    offset_ns = incarnations.realtime_offset_ns(used, snapshots.last, lifetimes)
+    offset_error_ns = 0 if staging.realtime_offset_ns == offset_ns else incarnations.TICK_NS
     staging, used = (replace(one, realtime_offset_ns=offset_ns) for one in (staging, used))
     numbers = _numbers(snapshots, lifetimes, used, offset_error_ns)
     located = {role: images.located(role, one, numbers.of_role(role)) for role, one in snapshots.by_role.items()}
@@ -93,14 +94,6 @@ def evidence(
     if not complete:  # These prove by themselves that the images belong to the trace.
         table = pl.concat([table, images.table(unnumbered.held(located.get("image_before"), snapshots, used))])
     return Evidence(table.sort("dev", "sector", "valid_from_ns"), files)
-
-
-def _realtime_offset(snapshots: Images, staging: Staging, lifetimes: pl.DataFrame) -> tuple[int | None, int]:
-    """Return the offset of CLOCK_REALTIME, and how much too small it may be."""
-    last = snapshots.after or snapshots.listed_after
-    if staging.realtime_offset_ns is not None or last is None:
-        return staging.realtime_offset_ns, 0
-    return incarnations.realtime_offset_ns(last, lifetimes), incarnations.TICK_NS
 
 
 class _Numbers(NamedTuple):
@@ -139,12 +132,9 @@ def _with_types(lifetimes: pl.DataFrame, located: Mapping[str, images.Located]) 
     types = types.with_columns(pl.col("incarnation").fill_null(0)).unique(FILE, keep="first", maintain_order=True)
     joined = lifetimes.join(types, on=FILE, how="left", maintain_order="left", suffix="_image")
     has_type = pl.col("block_type_image").is_not_null()
-    return joined.select(
-        pl.when(has_type).then(f"{name}_image").otherwise(name).alias(name)
-        if name in ("block_type", "subtype")
-        else name
-        for name in lifetimes.columns
-    )
+    return joined.with_columns(
+        pl.when(has_type).then(f"{name}_image").otherwise(name).alias(name) for name in ("block_type", "subtype")
+    ).select(lifetimes.columns)
 
 
 def _without_placed_metadata(traced: pl.DataFrame, snapshots: Images) -> pl.DataFrame:
@@ -200,19 +190,17 @@ def _files(
     columns = list(schema.table("files").polars)
     after, before = (
         [
-            images.with_incarnations(snapshots.by_role[role].files, numbers.of_role(role)).select(columns)
+            incarnations.assigned(snapshots.by_role[role].files, numbers.of_role(role)).select(columns)
             for role in (f"image_{when}", f"listing_{when}")
             if role in snapshots.by_role
         ]
         for when in ("after", "before")
     )
     traced = _traced_files(snapshots, [*after, *before], lifetimes, staging, mounts)
-    parts = [
-        pl.concat([schema.empty("files"), *after, *(_with_later_paths(files, traced) for files in before)]),
-        traced,
-    ]
+    in_snapshots = pl.concat([schema.empty("files"), *after, *(_with_later_paths(files, traced) for files in before)])
+    parts = [in_snapshots, traced]
     if snapshots.journal is not None:
-        parts.append(journals.files(snapshots.journal, numbers.journal))
+        parts.append(incarnations.assigned(snapshots.journal.files, numbers.journal).select(columns))
     table = pl.concat([*map(_classified, parts), tracepoints.files(lifetimes)])
     table = table.sort(pl.col("path").is_null(), "name_encrypted", maintain_order=True)
     table = table.unique(FILE, keep="first", maintain_order=True).drop("created_ns", "deleted_ns")

@@ -290,7 +290,7 @@ def _places_in(files: pl.DataFrame) -> pl.DataFrame:
         *FILE,
         is_dir=(pl.col("file_type") == "directory").fill_null(False),
         path=path,
-        above=path.str.replace(r"/[^/]*$", ""),
+        above=names.parent_path(path),
         name=path.str.split("/").list.last(),
     )
     rows = rows.drop_nulls().filter(pl.col("path") != "")

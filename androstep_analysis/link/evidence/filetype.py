@@ -1,6 +1,6 @@
-"""What a file is and whose it is, from its path and its first bytes.
+"""Derive the type and the package of a file from its path and its first bytes.
 
-The rules are data, in filetypes.toml; the order in which they apply is here.
+The rules are in filetypes.toml. Their order is here.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import polars as pl
 from androstep_analysis.common import schema
 
 HEAD_BYTES = 32
-"""Bytes of a file's beginning that the rules look at."""
+"""The number of bytes at the beginning of a file that the rules use."""
 
 Heads = Callable[[Sequence[int]], pl.DataFrame]
-"""Reads the beginnings of files: from inode numbers to columns ino: Int64, head: Binary, at most one row an inode."""
+"""Return the first bytes of files by inode number: ino (Int64) and head (Binary), at most one row an inode."""
 
 _ANDROID_PACKAGE = r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)+"
 _ZEROED_HEADER_BYTES = 28  # what SQLite overwrites when it commits in PERSIST mode (pager.c, zeroJournalHdr)
@@ -27,32 +27,31 @@ _ZEROED_HEADER_BYTES = 28  # what SQLite overwrites when it commits in PERSIST m
 
 @functools.cache
 def rules() -> dict[str, Any]:
-    """The content of filetypes.toml."""
+    """Return the content of filetypes.toml."""
     return tomllib.loads(Path(__file__).with_name("filetypes.toml").read_text(encoding="utf-8"))
 
 
 def classify(files: pl.DataFrame, heads: Heads | None = None) -> pl.DataFrame:
-    """Table `files` with `file_type` and `file_type_rule` filled in for everything but directories and symbolic links.
+    """Set `file_type` and `file_type_rule` in table `files`, except for directories and symbolic links.
 
-    The rules in their order:
+    The first rule that applies decides:
 
-    1. An encrypted name says nothing, and where names are ciphertext so are contents: `unknown`.
-    2. A suffix that stands for a format (``.jpg``, ``.so``) decides. Formats are many and their headers short; an app
-       that names a file ``.jpg`` is right far more often than a two-byte magic number.
-    3. ``-journal``, ``-wal`` and ``-shm`` decide if the name before them is that of a database, by its suffix or
-       because it is among `files` and has a database's header. The header of such a file proves less than its name:
-       SQLite zeroes it at the end of every transaction in PERSIST mode.
-    4. Everything else is looked into. A SQLite header decides, for apps name databases as they like (``Cookies``), also
-       against a suffix that only says what a file is for (``.dat``, ``.bak``). After it come ``-journal``, ``-wal`` and
-       ``-shm`` on a file whose header is zero or not to be had, such a suffix, and other headers, in this order.
-    5. A file of which no rule knows anything is `other`, or `unknown` if it has no name; its rule is null.
+    1. The name is encrypted, and therefore the content too: `unknown`.
+    2. The suffix is that of a format (``.jpg``, ``.so``). Apps name files right far more often than a two-byte magic
+       number is right.
+    3. ``-journal``, ``-wal`` or ``-shm`` after the name of a database, by its suffix, or by its header if it is in
+       `files`. The header of such a file proves less, because SQLite zeroes it after every transaction in PERSIST mode.
+    4. The header is that of SQLite. Apps choose any name for databases (``Cookies``).
+    5. ``-journal``, ``-wal`` or ``-shm``, if the header is zero or cannot be read.
+    6. The suffix only states a purpose (``.dat``, ``.bak``).
+    7. The header is that of another format.
+    8. `other`, or `unknown` without a name. `file_type_rule` is null.
 
-    `heads` is called once at most and is asked only for the files of rule 4. It must answer for the filesystem of
-    `files`; an inode number that stands for several files (incarnations, devices) is not asked for, because the answer
-    could belong to any of them. A head is `HEAD_BYTES` long, or shorter if the file is. Without `heads`, names alone
-    decide.
+    `heads` reads the first `HEAD_BYTES` of files on the filesystem of `files`. It is called at most once, for the files
+    whose names do not decide. Inode numbers of several files (incarnations, devices) are left out, because the result
+    could belong to any of them. Without `heads`, only names decide.
 
-    The rule is written ``suffix:.db``, ``suffix:-wal``, ``pattern:etilqs`` or ``magic:sqlite``.
+    `file_type_rule` is for example ``suffix:.db``, ``suffix:-wal``, ``pattern:etilqs`` or ``magic:sqlite``.
     """
     named = files.with_columns(_name_columns()).with_columns(_suffix_columns())
     looked_into = _with_heads(named, heads).with_columns(_magic("_head").alias("_magic"))
@@ -97,7 +96,7 @@ def classify(files: pl.DataFrame, heads: Heads | None = None) -> pl.DataFrame:
 
 
 def paper_class(file_type: pl.Expr) -> pl.Expr:
-    """Enum: the class of a file type among the six of the AndroStep paper; null for `unknown`.
+    """Return the class of a file type among the six of the AndroStep paper (Enum); null for `unknown`.
 
     Jeong et al., "Framework for Analyzing Android I/O Stack Behavior" (Future Internet 5(4), 2013): SQLite database,
     SQLite journal, executable, multimedia, resource, other. The paper names the classes without listing their files;
@@ -109,11 +108,11 @@ def paper_class(file_type: pl.Expr) -> pl.Expr:
 
 
 def most_viewer_class(path: pl.Expr) -> pl.Expr:
-    """Enum: the class that the MOST Viewer (test3.py with file_info2.txt) gives a path, its oddities included.
+    """Return the class of a path in the MOST Viewer (test3.py with file_info2.txt), including its oddities (Enum).
 
     A token counts if its *first* occurrence in the whole path reaches to the end, with the token's number of further
     bytes, and follows ``.``, ``-`` or ``_``; case matters. So ``libsonivox.so`` is ETC_FILE, as is every file below a
-    directory whose name holds the token. A line without a path is NONE_FILE. For comparison with results of MOST only.
+    directory whose name has the token. A line without a path is NONE_FILE. Only for comparison with results of MOST.
     """
     tokens = [tuple(entry) for entry in rules()["most_viewer"]["tokens"]]
     size, raw = path.str.len_bytes().cast(pl.Int64), path.cast(pl.Binary)
@@ -130,7 +129,7 @@ def most_viewer_class(path: pl.Expr) -> pl.Expr:
 
 
 def package(path: pl.Expr) -> pl.Expr:
-    """String: the Android package whose directory a path lies in; null where it lies in none.
+    """Return the Android package of the directory that a path is in; null if it is in none.
 
     The path is absolute (``/data/user/0/PKG/…``) or relative to the root of the filesystem mounted at /data
     (``/user/0/PKG/…``). A package name is a Java package name with at least one dot (AOSP, validateName in
@@ -147,7 +146,7 @@ def _fixed(file_type: str) -> pl.Expr:
 
 
 def _name_columns() -> list[pl.Expr]:
-    """`_regular`; `_name`: final component in lower case; `_base`: path of the database a companion belongs to."""
+    """Return `_regular`, `_name` (last component in lower case), and `_base` (path of the database of a companion)."""
     readable = pl.when(pl.col("name_encrypted").not_()).then(pl.col("path"))
     companions = "|".join(rules()["companions"].values())
     return [
@@ -158,7 +157,7 @@ def _name_columns() -> list[pl.Expr]:
 
 
 def _suffix_columns() -> list[pl.Expr]:
-    """`_suffix_type`, `_suffix_rule`: what the name says; `_decided`: and that is enough."""
+    """Return `_suffix_type` and `_suffix_rule` by the name, and `_decided`, whether no header is needed."""
     name = pl.col("_name")
     dot = name.str.extract(r"\.([^.]*)$")
     dash = pl.when(pl.col("_base").is_not_null()).then(name.str.extract(r"-([a-z]+)$"))
@@ -191,7 +190,7 @@ def _suffix_columns() -> list[pl.Expr]:
 
 
 def _with_heads(named: pl.DataFrame, heads: Heads | None) -> pl.DataFrame:
-    """`named` with column `_head`, filled where names do not decide and the inode number stands for one file."""
+    """Add `_head` if the name does not decide and the inode number is that of one file."""
     if heads is None:
         return named.with_columns(pl.lit(None, dtype=pl.Binary).alias("_head"))
     one_file = pl.struct("dev", "incarnation").n_unique().over("ino") == 1
@@ -205,7 +204,7 @@ def _with_heads(named: pl.DataFrame, heads: Heads | None) -> pl.DataFrame:
 
 
 def _magic(head: str) -> pl.Expr:
-    """Name of the first magic rule that holds for column `head`, else null."""
+    """Return the name of the first magic rule that applies to column `head`, else null."""
 
     def holds(condition: dict[str, Any]) -> pl.Expr:
         wanted = [text.encode("latin-1") for text in condition["any"]]

@@ -75,15 +75,8 @@ class Located(NamedTuple):
 
 def located(role: str, snapshot: Snapshot, numbers: pl.DataFrame) -> Located:
     """Return an image or a listing with the incarnations of its files (`incarnations.numbered`)."""
-    extents = with_incarnations(snapshot.extents, numbers).select(snapshot.extents.columns)
+    extents = incarnations.assigned(snapshot.extents, numbers)
     return Located(snapshot, with_start_of_file(extents), SOURCE_OF_ROLE[role])
-
-
-def with_incarnations(table: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
-    """Replace the incarnations in a table of one image or listing."""
-    return table.drop("incarnation").join(
-        numbers, on=incarnations.GENERATION, how="left", nulls_equal=True, maintain_order="left"
-    )
 
 
 def with_start_of_file(extents: pl.DataFrame) -> pl.DataFrame:

@@ -49,6 +49,12 @@ def numbered(
     return pl.concat(parts).unique(GENERATION, keep="last", maintain_order=True)
 
 
+def assigned(table: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """Return a table of an image, a listing or a journal with the incarnations of the trace (`numbers`)."""
+    other = table.drop("incarnation")
+    return other.join(numbers, on=GENERATION, how="left", nulls_equal=True, maintain_order="left").select(table.columns)
+
+
 def combined(*tables: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
     """Return tables of `numbered` with equal incarnations for files of equal generation.
 
@@ -153,12 +159,14 @@ def listed_at_start(before: Listing, staging: Staging) -> Listing:
     )
 
 
-def realtime_offset_ns(after: Snapshot, lifetimes: pl.DataFrame) -> int | None:
-    """Return CLOCK_REALTIME minus the trace's clock, from files whose creation is in the trace and in `after`.
+def realtime_offset_ns(staging: Staging, after: Snapshot | None, lifetimes: pl.DataFrame) -> int | None:
+    """Return CLOCK_REALTIME minus the trace's clock, as recorded, or else from files created in trace and `after`.
 
     A file that reuses a number is younger than the trace states, never older. The smallest difference is therefore
     right if a second file agrees with it. It is at most `TICK_NS` too small.
     """
+    if staging.realtime_offset_ns is not None or after is None:
+        return staging.realtime_offset_ns
     last = lifetimes.group_by("ino").agg(traced_ns=pl.col("created_ns").sort_by("incarnation").last())
     files = after.times.join(last, on="ino", maintain_order="left")
     differences = files.select(pl.col("created_epoch_ns") - pl.col("traced_ns")).to_series().drop_nulls().sort()

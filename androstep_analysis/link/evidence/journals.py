@@ -10,9 +10,10 @@ from __future__ import annotations
 import polars as pl
 
 from androstep_analysis.common import schema
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence.incarnations import GENERATION, LAG_NS
+from androstep_analysis.link.evidence.incarnations import GENERATION, LAG_NS, assigned
 from androstep_analysis.link.evidence.inodes import FILE, NUMBER
 
 
@@ -25,14 +26,10 @@ def extents(journal: Journal, incarnations: pl.DataFrame, staging: Staging, offs
     rows = journal.extents
     if rows.is_empty():
         return schema.empty("extents")
-    for edge, transaction in (("start", "from_transaction"), ("end", "to_transaction")):
-        commits = (
-            staging.fs_events.filter(pl.col("event") == f"jbd2_{edge}_commit")
-            .select("dev", pl.col("ts_ns").alias(f"{edge}_ns"), pl.col("transaction").alias(transaction))
-            .unique(["dev", transaction])
-            .collect()
-        )
-        rows = rows.join(commits, on=["dev", transaction], how="left", maintain_order="left")
+    times = commits(staging.fs_events)
+    for edge, name in (("from", "start_ns"), ("to", "end_ns")):
+        of_edge = times.select("dev", name, pl.col("transaction").alias(f"{edge}_transaction"))
+        rows = rows.join(of_edge, on=["dev", f"{edge}_transaction"], how="left", maintain_order="left")
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
     has_no_end = pl.col("to_transaction").is_null() & pl.col("valid_to_epoch_ns").is_null()
     end = pl.coalesce("end_ns", pl.col("valid_to_epoch_ns") - offset - offset_error_ns)
@@ -41,15 +38,16 @@ def extents(journal: Journal, incarnations: pl.DataFrame, staging: Staging, offs
         valid_to_ns=pl.when(~has_no_end).then(end),
     )
     is_timed = pl.col("valid_from_ns").is_not_null() & (has_no_end | (pl.col("valid_to_ns") > pl.col("valid_from_ns")))
-    rows = rows.filter(is_timed.fill_null(False)).drop("incarnation")
-    rows = rows.join(incarnations, on=GENERATION, how="left", nulls_equal=True, maintain_order="left")
-    return schema.conform(rows.select(list(schema.table("extents").polars)), "extents")
+    rows = rows.filter(is_timed.fill_null(False)).select(list(schema.table("extents").polars))
+    return schema.conform(assigned(rows, incarnations), "extents")
 
 
-def files(journal: Journal, incarnations: pl.DataFrame) -> pl.DataFrame:
-    """Return table `files` of the files in the journal, with source `journal`."""
-    rows = journal.files.drop("incarnation").join(incarnations, on=GENERATION, nulls_equal=True, maintain_order="left")
-    return schema.conform(rows.select(list(schema.table("files").polars)), "files")
+def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """Return dev, transaction, start_ns (of the first start of its commit) and end_ns (of the last end)."""
+    is_start, ts_ns = pl.col("event") == "jbd2_start_commit", pl.col("ts_ns")
+    rows = fs_events.filter(pl.col("event").is_in(tracepoints.COMMITS), pl.col("transaction").is_not_null())
+    ends = {"start_ns": ts_ns.filter(is_start).first(), "end_ns": ts_ns.filter(~is_start).last()}
+    return rows.select("dev", "transaction", "event", "ts_ns").collect().group_by("dev", "transaction").agg(**ends)
 
 
 def incarnations(

@@ -236,7 +236,7 @@ def _plain(path: pl.Expr) -> pl.Expr:
     return pl.when(is_plain).then(path.str.replace_all("/+", "/"))
 
 
-def _parent_path(path: pl.Expr) -> pl.Expr:
+def parent_path(path: pl.Expr) -> pl.Expr:
     return path.str.replace(r"/[^/]*$", "")
 
 
@@ -273,7 +273,7 @@ def _prefixes(statements: pl.DataFrame, snapshot_files: pl.DataFrame, mounts: Ma
     prefixes = {dev: path.rstrip("/") for dev, path in mounts.items()}
     directories = _named_directories(snapshot_files, statements)
     paths = statements.filter(pl.col("kind") != "path", pl.col("stated_path").is_not_null()).select(
-        "dev", "parent", above=_parent_path(pl.col("stated_path"))
+        "dev", "parent", above=parent_path(pl.col("stated_path"))
     )
     paths = paths.join(directories, on=["dev", "parent"], maintain_order="left")
     paths = paths.filter(pl.col("above").str.ends_with(pl.col("parent_path")))
@@ -290,7 +290,7 @@ def _with_given_directory(statements: pl.DataFrame, prefixes: Mapping[int, str])
     below = pl.when(path.str.starts_with(prefix + "/")).then(
         path.str.tail(path.str.len_chars() - prefix.str.len_chars())
     )
-    return statements.with_columns(directory=pl.when(pl.col("kind") != "path").then(_parent_path(below)))
+    return statements.with_columns(directory=pl.when(pl.col("kind") != "path").then(parent_path(below)))
 
 
 def _with_path(statements: pl.DataFrame) -> pl.DataFrame:

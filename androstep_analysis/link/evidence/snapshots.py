@@ -74,6 +74,10 @@ class Images:
         snapshots = {role: getattr(self, attribute) for role, attribute in _ATTRIBUTES.items()}
         return {role: snapshot for role, snapshot in snapshots.items() if snapshot is not None}
 
+    @property
+    def last(self) -> Snapshot | None:
+        return self.after or self.listed_after
+
     def of_sources(self, sources: frozenset[str]) -> Images:
         """Return the evidence of these kinds (`SOURCES`). Files of unnumbered filesystems get numbers of their own.
 

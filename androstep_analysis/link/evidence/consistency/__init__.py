@@ -15,6 +15,7 @@ The counts lead to one of these verdicts (`verdict.KINDS` and `verdict.Compariso
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -28,8 +29,8 @@ from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import incarnations
 from androstep_analysis.link.evidence.consistency import blocks, files, identity
-from androstep_analysis.link.evidence.consistency.subject import DeviceTrace, Stated, Subject, Tally, device_trace
-from androstep_analysis.link.evidence.consistency.verdict import KINDS, CheckResult, Comparison, table
+from androstep_analysis.link.evidence.consistency.trace import Stated, device_trace
+from androstep_analysis.link.evidence.consistency.verdict import KINDS, CheckResult, Comparison, Tally, table
 from androstep_analysis.link.evidence.snapshots import Images, is_numbered
 
 __all__ = ["CHECKS", "Stated", "table", "weighed"]
@@ -50,7 +51,7 @@ class Check(NamedTuple):
     kind: str
     """What the check proves and when it refutes (`verdict.KINDS`)."""
     run: Callable[..., Tally]
-    """Takes the subject; for `BOTH` and `PROVEN` also the subject that it is compared with."""
+    """Takes the comparison; for `BOTH` and `PROVEN` also that of the other image or listing."""
     when: tuple[str, ...]
     of: type | tuple[type, ...]
     meaning: str = ""
@@ -113,70 +114,62 @@ def weighed(
         dev: device_trace(dev, snapshots, staging, all_events, requests, stated)
         for dev in {one.dev for one in by_role.values()}
     }
-    subjects = {role: Subject(role, one, traces[one.dev]) for role, one in by_role.items()}
-    for subject in subjects.values():
-        _run(subject, "before" if subject.is_before else "after")
-    comparisons = {role: _comparison(subject) for role, subject in subjects.items()}
+    comparisons = {role: Comparison(role, one, traces[one.dev]) for role, one in by_role.items()}
+    for comparison in comparisons.values():
+        _run(comparison, "before" if comparison.is_before else "after")
     for kind in ("image", "listing"):
-        if f"{kind}_before" in subjects:
-            comparisons[f"{kind}_before"] = _with_others(kind, subjects, comparisons)
-    for role, comparison in comparisons.items():
-        _refuse(comparison, subjects[role])
-    return _proven(snapshots, comparisons, traces), list(comparisons.values())
+        if f"{kind}_before" in comparisons:
+            _compare_with_others(kind, comparisons)
+    for comparison in comparisons.values():
+        _refuse(comparison)
+    return _proven(snapshots, comparisons), list(comparisons.values())
 
 
-def _run(subject: Subject, when: str, *others: Subject) -> None:
+def _run(comparison: Comparison, when: str, *others: Comparison) -> None:
     """Run the checks of one stage, and add those with an agreement or a contradiction to the results."""
     for check in CHECKS:
-        if when in check.when and isinstance(subject.snapshot, check.of):
-            tally = check.run(subject, *others)
-            meaning = check.meaning.format(of=subject.snapshot, detail=tally.detail)
+        if when in check.when and isinstance(comparison.snapshot, check.of):
+            tally = check.run(comparison, *others)
+            meaning = check.meaning.format(of=comparison.snapshot, detail=tally.detail)
             results = (
                 CheckResult(check.kind, tally.agreements, tally.contradictions, meaning, tally.explained),
                 CheckResult("age", 0, tally.age),
                 CheckResult("clock", 0, tally.clock),
             )
-            subject.results.extend(one for one in results if one.agreements or one.contradictions)
+            comparison.results.extend(one for one in results if one.agreements or one.contradictions)
 
 
-def _comparison(subject: Subject) -> Comparison:
-    is_lossy = subject.trace.staging.lost.touching("fs_events", dev=subject.trace.dev)
-    return Comparison(subject.role, tuple(subject.results), is_lossy)
-
-
-def _with_others(kind: str, subjects: Mapping[str, Subject], comparisons: Mapping[str, Comparison]) -> Comparison:
+def _compare_with_others(kind: str, comparisons: Mapping[str, Comparison]) -> None:
     """Compare the image (or listing) before with the one after, and with one whose content is proven."""
-    before, after = subjects[f"{kind}_before"], subjects.get(f"{kind}_after")
+    before, after = comparisons[f"{kind}_before"], comparisons.get(f"{kind}_after")
     if after is not None:
         _run(before, "both", after)
-    others = ("image_after", "listing_after", "listing_before")
-    proven = (subjects[role] for role in others if role in subjects and comparisons[role].proves_content)
-    other = next((subject for subject in proven if subject is not before), None)
-    if other is not None:
+    others = (comparisons.get(role) for role in ("image_after", "listing_after", "listing_before"))
+    proven = (other for other in others if other is not None and other is not before and other.proves_content)
+    for other in itertools.islice(proven, 1):
         _run(before, "proven", other)
-    return _comparison(before)
 
 
-def _proven(snapshots: Images, comparisons: Mapping[str, Comparison], traces: Mapping[int, DeviceTrace]) -> Images:
+def _proven(snapshots: Images, comparisons: Mapping[str, Comparison]) -> Images:
     """Return the images with what is proven of them."""
-    proven = frozenset(role for role, comparison in comparisons.items() if comparison.proves_content)
-    placed = frozenset(role for role, comparison in comparisons.items() if comparison.proves_layout)
+    proven = frozenset(role for role, one in comparisons.items() if one.proves_content)
+    placed = frozenset(role for role, one in comparisons.items() if one.proves_layout)
     apart = [
         role
-        for role, one in snapshots.by_role.items()
-        if role not in proven and is_numbered(one) and not traces[one.dev].lifetimes.is_empty()
+        for role, one in comparisons.items()
+        if role not in proven and is_numbered(one.snapshot) and not one.trace.lifetimes.is_empty()
     ]
     # The files in the journal have the numbers of the image after.
     journal = None if "image_after" in apart else snapshots.journal
     return replace(snapshots.renumbered(apart), proven=proven, placed=placed, journal=journal)
 
 
-def _refuse(comparison: Comparison, subject: Subject) -> None:
+def _refuse(comparison: Comparison) -> None:
     """Raise `InputError` if a check refutes the image or the listing."""
-    result, one, trace = comparison.refutation, subject.snapshot, subject.trace
+    result, one, trace = comparison.refutation, comparison.snapshot, comparison.trace
     if result is None:
         return
-    name = one.image if isinstance(one, Filesystem) else f"the {subject.role.replace('_', ' ')}"
+    name = one.image if isinstance(one, Filesystem) else f"the {comparison.role.replace('_', ' ')}"
     fitting = [
         units.format_dev(dev)
         for dev, nr_sectors in trace.stated.nr_sectors.items()
@@ -186,7 +179,7 @@ def _refuse(comparison: Comparison, subject: Subject) -> None:
     total = result.agreements + result.contradictions
     is_strict = KINDS[result.kind][1] == "at once"
     share = "" if is_strict else f" ({result.contradictions:,} of {total:,})"
-    when = "before" if subject.is_before else "after"
+    when = "before" if comparison.is_before else "after"
     raise InputError(
         f"{name}: not what device {units.format_dev(trace.dev)} held {when} the recording: {result.meaning}{share};"
         f" give an image or a listing made directly {when} this recording{hint}, or leave it out"

@@ -6,11 +6,11 @@ import polars as pl
 
 from androstep_analysis.fs import Filesystem
 from androstep_analysis.link.evidence import incarnations
-from androstep_analysis.link.evidence.consistency.subject import CLOCK_NS, Subject, Tally
-from androstep_analysis.link.evidence.consistency.verdict import TOLERATED
+from androstep_analysis.link.evidence.consistency.trace import CLOCK_NS
+from androstep_analysis.link.evidence.consistency.verdict import TOLERATED, Comparison, Tally
 
 
-def creations(subject: Subject) -> Tally:
+def creations(comparison: Comparison) -> Tally:
     """Compare the creation times of the files that the trace created and did not delete.
 
     | file in the image | result |
@@ -23,8 +23,8 @@ def creations(subject: Subject) -> Tally:
     Times that only fit if the clock was set during the recording count as `clock`. An image that is certainly later
     only lacks what was not yet written to disk.
     """
-    trace, times = subject.trace, subject.snapshot.times
-    lifetimes = _created_lifetimes(subject)
+    trace, times = comparison.trace, comparison.snapshot.times
+    lifetimes = _created_lifetimes(comparison)
     offset = pl.lit(trace.realtime_offset_ns, pl.Int64)
     in_image = times.unique("ino").select("ino", image_ns=pl.col("created_epoch_ns") - offset, is_there=pl.lit(True))
     rows = lifetimes.join(in_image, on="ino", how="left")
@@ -32,59 +32,50 @@ def creations(subject: Subject) -> Tally:
     agrees = (difference.abs() <= trace.tolerance_ns).fill_null(False).any().over("ino")
     agreements = rows.filter(agrees)["ino"].n_unique()
     rows = rows.filter("is_last", ~agrees)
-    end = trace.staging.last_ns or 0
-    is_within = (difference > trace.tolerance_ns) & (pl.col("image_ns") <= end)
+    is_within = (difference > trace.tolerance_ns) & (pl.col("image_ns") <= (trace.staging.last_ns or 0))
     is_other = (difference < -trace.tolerance_ns) | is_within
     is_impossible = difference.abs() > trace.limit_ns
     contradictions = rows.filter(is_other & is_impossible).height
     # It is unlikely that every file of the recording was replaced by one that is hardly younger.
     is_uncertain = is_other if agreements else difference.abs() > trace.tolerance_ns
     uncertain = rows.filter(~is_impossible & is_uncertain).height
-    newest = times.select(pl.max("changed_epoch_ns")).item()
-    if (
-        trace.realtime_offset_ns is not None
-        and newest is not None
-        and not agreements
-        and not subject.agrees_in("commits")
-    ):
-        is_newer = pl.col("created_ns") + trace.realtime_offset_ns - CLOCK_NS > newest
+    if not agreements and not comparison.agrees_in("commits"):
+        newest = pl.lit(times["changed_epoch_ns"].max(), pl.Int64)
+        is_newer = pl.col("created_ns") + offset - CLOCK_NS > newest
         contradictions += rows.filter(pl.col("is_there").is_null() & is_newer).height
     return Tally(agreements, contradictions, clock=uncertain)
 
 
-def _created_lifetimes(subject: Subject) -> pl.DataFrame:
+def _created_lifetimes(comparison: Comparison) -> pl.DataFrame:
     """Return the lifetimes that begin in the trace and may be in the image: ino, created_ns, is_last.
 
     `is_last`: no later lifetime of the number and no deletion follows. A listing may have any lifetime that had not
     ended when the listing began.
     """
-    lifetimes = subject.trace.lifetimes.filter(pl.col("created_ns").is_not_null())
+    lifetimes = comparison.trace.lifetimes.filter(pl.col("created_ns").is_not_null())
     is_last = pl.col("incarnation") == pl.col("incarnation").max().over("ino")
-    listed_from = pl.lit(incarnations.listed_from(subject.snapshot, subject.trace.staging), pl.Int64)
+    listed_from = pl.lit(incarnations.listed_from(comparison.snapshot, comparison.trace.staging), pl.Int64)
     lifetimes = lifetimes.with_columns(
         is_last=is_last & pl.col("deleted_ns").is_null(), may_be_listed=pl.col("end_ns") >= listed_from
     )
     return lifetimes.filter(pl.col("is_last") | pl.col("may_be_listed")).select("ino", "created_ns", "is_last")
 
 
-def numbers(subject: Subject) -> Tally:
-    """Compare the numbers of files that the trace created: no file of an image before has them.
-
-    Exempt are numbers that the trace freed first.
-    """
-    trace = subject.trace
+def numbers(comparison: Comparison) -> Tally:
+    """Compare the numbers of files that the trace created, unless it freed them first, with an image before."""
+    trace = comparison.trace
     if trace.lifetimes["deleted_ns"].null_count() == trace.lifetimes.height:
         return Tally()
     freed = trace.lifetimes.filter(pl.col("incarnation") == 0, pl.col("deleted_ns").is_not_null())["ino"]
     created = trace.lifetimes.filter(pl.col("created_ns").is_not_null())["ino"].unique()
     created = created.filter(~created.is_in(freed.implode()))
-    existing = int(created.is_in(subject.snapshot.times["ino"].implode()).sum())
+    existing = int(created.is_in(comparison.snapshot.times["ino"].implode()).sum())
     # After the loss of a deletion a number seems to be assigned twice.
     tolerated = TOLERATED if trace.staging.lost.first_ns("fs_events", dev=trace.dev) is None else 0.25
     return Tally(0 if existing > tolerated * len(created) else len(created) - existing, existing)
 
 
-def lineage(before: Subject, other: Subject) -> Tally:
+def lineage(before: Comparison, other: Comparison) -> Tally:
     """Count the files that an image before shares with a proven image, and those that it lacks.
 
     It must have the files that are older than the recording or, if the clock is unknown, older than its last change.

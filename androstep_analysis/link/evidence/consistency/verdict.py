@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import polars as pl
+
+from androstep_analysis.fs import Filesystem
+from androstep_analysis.link.evidence.consistency.trace import DeviceTrace, family
+from androstep_analysis.link.evidence.snapshots import Snapshot
 
 CHANCE = 2
 """Contradictions of one kind that never refute an image: a clock that was set, an event that was lost."""
@@ -60,14 +64,47 @@ class CheckResult(NamedTuple):
         return KINDS[self.kind][0] in what
 
 
+class Tally(NamedTuple):
+    """The outcome of a check."""
+
+    agreements: int = 0
+    contradictions: int = 0
+    explained: int = 0
+    """Contradictions that a change within the recording explains."""
+    age: int = 0
+    """Contradictions of an image that is certainly of the recorded filesystem, at another time than stated."""
+    clock: int = 0
+    """Contradictions unless CLOCK_REALTIME was set during the recording."""
+    detail: object = None
+    """Inserted into `Check.meaning`."""
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """All check results of one image or listing; `role` is that of its source (`snapshots.ROLES`)."""
+    """An image or a listing, the trace with which it is compared, and the results of the checks so far."""
 
     role: str
-    results: tuple[CheckResult, ...]
-    is_lossy: bool = False
-    """Whether filesystem events of the device were lost, which may explain a difference."""
+    """That of its source (`snapshots.ROLES`)."""
+    snapshot: Snapshot
+    trace: DeviceTrace
+    results: list[CheckResult] = field(default_factory=list)
+
+    @property
+    def is_before(self) -> bool:
+        return self.role.endswith("before")
+
+    @property
+    def image(self) -> Filesystem:
+        assert isinstance(self.snapshot, Filesystem)
+        return self.snapshot
+
+    @property
+    def family(self) -> str:
+        return family(self.snapshot.fs_type or "")
+
+    def agrees_in(self, kind: str) -> bool:
+        """Return whether an earlier check of this kind found an agreement."""
+        return any(result.agreements for result in self.results if result.kind == kind)
 
     @property
     def proves_content(self) -> bool:
@@ -93,7 +130,8 @@ class Comparison:
         refutes = KINDS[result.kind][1]
         if refutes in ("never", "at once"):
             return refutes == "at once" and result.contradictions > 0
-        if refutes == "if complete" and (self.is_lossy or self._is_of_other_time):
+        is_lossy = self.trace.staging.lost.touching("fs_events", dev=self.trace.dev)
+        if refutes == "if complete" and (is_lossy or self._is_of_other_time):
             return False
         # A filesystem whose files agree was resized, or has other metadata now.
         if result.proves("layout") and self.proves_content and self._has_identity:

@@ -1,20 +1,16 @@
-"""The image or listing under comparison, and the recording of its device."""
+"""The recording of one device, with which images and listings are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
-from androstep_analysis.fs import Filesystem, tracepoints, tsk
-from androstep_analysis.fs.fiemap import Listing
+from androstep_analysis.fs import tracepoints, tsk
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link.evidence import images, incarnations
-from androstep_analysis.link.evidence.consistency.verdict import CheckResult
-from androstep_analysis.link.evidence.snapshots import UNNUMBERED, Images, Snapshot
+from androstep_analysis.link.evidence import incarnations
+from androstep_analysis.link.evidence.snapshots import UNNUMBERED, Images
 
 CLOCK_NS = 1_000_000_000
 """A change of CLOCK_REALTIME during a recording without data on it, up to which no image is refuted."""
@@ -75,54 +71,6 @@ class DeviceTrace:
         return None if first is None or last is None or offset is None else (first + offset, last + offset)
 
 
-class Tally(NamedTuple):
-    """The outcome of a check."""
-
-    agreements: int = 0
-    contradictions: int = 0
-    explained: int = 0
-    """Contradictions that a change within the recording explains."""
-    age: int = 0
-    """Contradictions of an image that is certainly of the recorded filesystem, at another time than stated."""
-    clock: int = 0
-    """Contradictions unless CLOCK_REALTIME was set during the recording."""
-    detail: object = None
-    """Inserted into `Check.meaning`."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """An image or a listing that is compared with the trace; `role` is that of its source (`snapshots.ROLES`)."""
-
-    role: str
-    snapshot: Snapshot
-    trace: DeviceTrace
-    results: list[CheckResult] = field(default_factory=list)
-    """Of the checks so far. Later checks may depend on them."""
-
-    @property
-    def is_before(self) -> bool:
-        return self.role.endswith("before")
-
-    @property
-    def image(self) -> Filesystem:
-        assert isinstance(self.snapshot, Filesystem)
-        return self.snapshot
-
-    @property
-    def listing(self) -> Listing:
-        assert isinstance(self.snapshot, Listing)
-        return self.snapshot
-
-    @property
-    def family(self) -> str:
-        return family(self.snapshot.fs_type or "")
-
-    def agrees_in(self, kind: str) -> bool:
-        """Return whether an earlier check of this kind found an agreement."""
-        return any(result.agreements for result in self.results if result.kind == kind)
-
-
 def family(name: str) -> str:
     """Return the filesystems with the same events as this filesystem or event, or an empty string."""
     if name.startswith(("ext", "jbd2_")):
@@ -141,10 +89,6 @@ def device_trace(
     is_of_device = (pl.col("dev") == dev) | (pl.col("bio_dev") == dev)
     events = staging.fs_events.filter(is_of_device)
     lifetimes = tracepoints.lives(events, stated.fs_types)
-    offset = staging.realtime_offset_ns
-    last = snapshots.after or snapshots.listed_after
-    if offset is None and last is not None:
-        offset = incarnations.realtime_offset_ns(last, lifetimes)
     is_moved = (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
     ts_ns = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
     return DeviceTrace(
@@ -154,16 +98,6 @@ def device_trace(
         lifetimes=lifetimes.filter(pl.col("dev") == dev),
         requests=requests.filter(is_moved).select("part_sector", "nr_sectors", "op", "meta", "sync", ts_ns=ts_ns),
         staging=staging,
-        realtime_offset_ns=offset,
+        realtime_offset_ns=incarnations.realtime_offset_ns(staging, snapshots.last, lifetimes),
         stated=stated,
     )
-
-
-def content_at(snapshot: Snapshot, sectors: pl.Series) -> pl.DataFrame:
-    """Return block_type, subtype, ino and start_of_file at each sector, null where the snapshot states nothing."""
-    rows = images.with_start_of_file(snapshot.extents)
-    begin = rows["sector"].to_numpy()
-    at = np.searchsorted(begin, sectors.to_numpy(), "right") - 1
-    end = np.append(begin + rows["nr_sectors"].to_numpy(), 0)
-    row = pl.Series(at, dtype=pl.Int64).set(pl.Series((at < 0) | (sectors.to_numpy() >= end[at])), None)
-    return rows.select(pl.col("block_type", "subtype", "ino", "start_of_file").gather(row))
