@@ -1,27 +1,18 @@
 """Extend the statements of images and listings to the time of the recording.
 
-An image, or a listing, from before or after the recording states the file of each block at that time. In between, a
-block may have been freed and given to another file. A plain look-up would then return the wrong file (measured: for
-6.5 % of the blocks of an SQLite workload), and never a deleted one. This module returns extents with a span of
-validity and a source, which states their confidence (definitions.toml, image).
+An image or a listing states the file of each block at one time. Until a request, the block may have been given to
+another file: a plain look-up returns the wrong file for 6.5 % of the blocks of an SQLite workload, and never a deleted
+one. This module returns extents with a span of validity and a source, which states their confidence.
 
-If the trace has every change of the block map (`tracepoints.maps_completely`):
-
-| statement | confidence |
-|---|---|
-| image before | fact until an event frees or maps the block |
-| image after, on a block of a file without events | fact if the file did not change after the trace, else inferred |
-| image after, on metadata that moves | as below |
-
-If it does not:
-
-| statement | confidence |
-|---|---|
-| both images agree on inode, generation and file offset, and the file did not change | fact |
-| both images agree on metadata at a fixed location | fact |
-| only the image before, or the file changed | inferred |
-| only the image after | inferred from the creation of the inode on, and a fact once its last change was certainly \
-written to disk |
+| the trace has all changes of the map | statement | confidence |
+|---|---|---|
+| yes (`maps_completely`) | image before | fact until an event frees or maps the block |
+| yes | image after, blocks of files without events | fact if the file did not change after the trace, else inferred |
+| no | both images agree on inode, generation and file offset, and the file did not change | fact |
+| no | both images agree on metadata at a fixed location | fact |
+| no | only the image before, or the file changed | inferred |
+| no; or metadata that moves | only the image after | inferred from the creation of the inode on, and a fact once its \
+last change was certainly written to disk |
 
 Metadata that moves (extent trees, extended attributes) gets blocks without an event.
 """
@@ -250,10 +241,7 @@ def _moving(extents: pl.DataFrame) -> pl.DataFrame:
 
 
 def split_at(extents: pl.DataFrame, others: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Split extents at the edges of others, whatever the times of both.
-
-    Adds `is_covered` (another extent is there), and the other extent's columns `names` with suffix `_other`.
-    """
+    """Split extents at the edges of others, and add `is_covered` and the columns `names` of the other (…_other)."""
     pieces = intervals.stab(
         intervals.Queries(
             extents["dev"].cast(pl.Int64).to_numpy(),

@@ -94,8 +94,7 @@ def _proven(statements: pl.DataFrame, fs_events: pl.LazyFrame, lost: Losses, rec
     """Return the statements that are facts.
 
     Where events may be lost, or no creations are recorded, only a file with one name has it, and a directory proves
-    nothing: the open that created a file may be lost, and the one before may lead to the same directory. An inode with
-    two names may be two files. An uncertain statement does not make another one doubtful.
+    nothing. The open that created the file may be lost, and an inode with two names may be two files.
     """
     agrees = (pl.col("kind").n_unique() > 1).over(*FILE, "name")
     leads_there = (pl.col("directory") == pl.col("parent_path")).fill_null(False)
@@ -166,10 +165,7 @@ def _by_f2fs_entries(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _following(events: pl.DataFrame, first: pl.DataFrame, then: pl.Expr, by: list[str]) -> pl.DataFrame:
-    """Return events (`then`), each with the last row of `first` before it. Each of these is used at most once.
-
-    The columns of `first` get suffix `_before`.
-    """
+    """Return events (`then`), each with the last row of `first` (columns …_before) before it, and each row once."""
     befores = first.rename({name: f"{name}_before" for name in first.columns if name not in (*by, "order")})
     befores = befores.with_columns(at="order").sort("order")
     followers = events.filter(then).sort("order").join_asof(befores, on="order", by=by, check_sortedness=False)
@@ -196,11 +192,7 @@ def _by_thread(events: pl.DataFrame, program_paths: pl.DataFrame) -> pl.DataFram
 
 
 def _by_process(events: pl.LazyFrame, program_paths: pl.DataFrame) -> pl.DataFrame:
-    """Return files by the only path with their name that a process opened before it used their pages.
-
-    This is for filesystems without events of creation (FAT). The name is that in the first bio of the file. If several
-    processes used the file, they must have opened the same path.
-    """
+    """Return files of FAT by the only path with their name (in the first bio) that each of their processes opened."""
     is_page = (pl.col("event") == "bio_page") & (pl.col("dev") == pl.col("bio_dev"))
     is_use = pl.col("event").is_in([*tracepoints.DIRTIED, tracepoints.CACHED])
     pages = events.filter(is_page).select(*FILE, "name", "ts_ns").collect()

@@ -44,19 +44,9 @@ _FIRST_INODE = {"ext": tracepoints_ext4.FIRST_INODE, "f2fs": tracepoints_f2fs.FI
 class Images:
     """The evidence on one filesystem in addition to its events. Files are classified.
 
-    Attributes
-    ----------
-    before, after : Filesystem, optional
-        Images from before and after the recording.
-    listed_before, listed_after : Listing, optional
-        Listings of the mounted tree.
-    journal : Journal, optional
-        The journal in the image after.
-    names : Entries, optional
-        The names that fanotify reported.
-    proven, placed : frozenset of str
-        The roles (`by_role`) of the images and listings whose statements on files, and on metadata at fixed locations,
-        the trace proves (`consistency`).
+    These are images from before and after the recording, listings of the mounted tree, the journal in the image after,
+    and the names from fanotify. `proven` are the roles (`by_role`) of those whose statements on files the trace proves
+    (`consistency`), and `placed` those whose metadata at fixed locations it proves.
     """
 
     before: Filesystem | None = None

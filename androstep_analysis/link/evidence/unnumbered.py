@@ -4,13 +4,10 @@ The kernel assigns a number when it loads a file, and the reader of an image ass
 are disjoint. A file in an image is a file of the trace only if path and offset in the file agree.
 
 Without the probe on bios, only images identify a file. What both images state about a cluster is a fact if the cluster
-cannot have been reused in between (`held`):
-
-- Freeing or allocating a cluster changes its entry in the allocation table, whose sector is then written.
-- Before a cluster is freed, the pages of its file are written to disk. A bio is therefore of the file that has the
-  cluster when it is queued.
-
-All other statements of images alone are inferred. (Linux 6.12: fs/fat/fatent.c, fs/exfat/balloc.c, mm/truncate.c.)
+cannot have been reused in between (`held`). Freeing or allocating a cluster changes its entry in the allocation table,
+whose sector is then written. Before that, the pages of its file are written to disk, so that a bio is of the file that
+has the cluster when it is queued. (Linux 6.12: fs/fat/fatent.c, fs/exfat/balloc.c, mm/truncate.c.) All other
+statements of images alone are inferred.
 """
 
 from __future__ import annotations
@@ -33,14 +30,9 @@ def held(old: images.Located | None, snapshots: Images, staging: Staging) -> lis
     """Return the extents of files on which both images agree and whose clusters cannot have been reused.
 
     They are valid until the table in memory was certainly written to disk for the last time: at a write of the boot
-    record (mount, sync, unmount), or `images.WRITEBACK_NS` before the end of the trace.
-
-    There are none if
-
-    - the trace may lack writes of the volume,
-    - an image was taken of a mounted volume,
-    - the trace does not have all writes that changed the table. These writes also prove that both images are of this
-      volume and recording.
+    record (mount, sync, unmount), or `images.WRITEBACK_NS` before the end of the trace. There are none if the trace may
+    lack writes of the volume, or an image was taken of a mounted volume. The trace must have all writes that changed
+    the table, which proves that both images are of this volume and recording.
     """
     before, after = snapshots.before, snapshots.after
     if old is None or before is None or after is None or before.allocation is None or staging.last_ns is None:

@@ -21,10 +21,7 @@ SLEW = 5e-4
 
 @dataclass(frozen=True)
 class Stated:
-    """What other sources than the trace state, for each device: the filesystem, its block size, the device's size.
-
-    `page_bytes` is the size of the kernel's pages. None if it is unknown.
-    """
+    """What other sources state of each device, and the size of the kernel's pages (None: unknown)."""
 
     fs_types: Mapping[int, str]
     block_bytes: Mapping[int, int]
