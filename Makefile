@@ -125,6 +125,7 @@ lock: setup
 	  pyproject.toml -o requirements.lock
 
 tables: setup
+	$(BIN)/python tools/owner_rules.py schemas/definitions.toml
 	$(BIN)/python tools/tables_md.py docs
 	$(BIN)/python tools/predictions.py docs/predictions.md
 	$(BIN)/python tools/figures.py --list docs/figures.md

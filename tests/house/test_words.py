@@ -33,7 +33,7 @@ INSTEAD = {
 }
 """Words of this repository's former vocabulary, and the field's words for them."""
 
-REWRITTEN_LATER = ("androstep_analysis/link/", "androstep_analysis/native/link/", "androstep_analysis/native/owner/")
+REWRITTEN_LATER = ("androstep_analysis/link/", "androstep_analysis/native/link/")
 """The core of attribution keeps its words until it is written anew."""
 
 WORD = re.compile(r"(?<![A-Za-z_`\"'-])(" + "|".join(INSTEAD) + r")(?![A-Za-z_`\"'-])", re.IGNORECASE)

@@ -1,20 +1,26 @@
-"""Which written blocks came past the page cache: those that a call of direct I/O certainly wrote.
+"""Find the written blocks that bypassed the page cache: those that a call of direct I/O certainly wrote.
 
-The events of direct I/O (`tracepoints.DIRECT`) tell inode, place and length of a call before it submits its bios, which
-its thread does. The same thread first writes out what the page cache holds of that range, before a direct read too. So
-of the bios for one block of the file that the thread submits before its next call, and before anything touches the
-page, the last is the direct one, if it is a write: a page is written out before. A bio of a part of a block is none of
-a page. Where the thread also wrote to the file by the page cache, the filesystem had fallen back to it. A read of a
-page that was added to the cache since is not the call's.
+An event of direct I/O (`tracepoints.DIRECT`) states inode, position and length of a call before its thread submits the
+bios. The thread first writes back the cached pages of that range, also before a direct read. So these rules hold for
+the bios that the thread submits for a block before its next call, and before any event of the page:
+
+- The last one is direct, if it is a write.
+- A bio of a part of a block is direct, because a page is written back as a whole.
+- If the thread also wrote to the file through the page cache, the filesystem did not use direct I/O.
+- A read of a page that was added to the cache since is not direct.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from androstep_analysis.fs import tracepoints
+
+if TYPE_CHECKING:
+    from androstep_analysis.link.owner.coverage import Coverage
 
 _CALL = ["dev", "ino", "tid"]
 
@@ -22,13 +28,47 @@ _OF_FILESYSTEM = {
     "ext4": ("iomap_dio_rw_begin", "ext4_direct_IO_enter"),
     "f2fs": ("f2fs_direct_IO_enter",),
 }
-"""Which of the events a filesystem has."""
+"""The events of direct I/O that each filesystem has."""
 
 _LARGEST = 1 << 60
 
 
+def is_direct(
+    blocks: pl.DataFrame,
+    decided: pl.DataFrame,
+    callers: pl.DataFrame,
+    coverage: Coverage,
+    with_own_events: Collection[int],
+) -> pl.Series:
+    """Return whether each block (`segments.blocks`) was written by direct I/O; null if the trace does not show it.
+
+    - The probe on submit_bio decides it, except for the devices `with_own_events`: bios of encrypted data do not carry
+      pages of a file.
+    - So do events of direct I/O (`decided`), if dirtying and the sizes of folios are recorded too.
+    - A block that a kernel thread submits comes from the page cache, if that thread queued it (`submitters.is_caller`).
+    """
+    dev = pl.col("dev")
+    has_probe = dev.is_in(list(coverage.bio_pages))
+    is_covered = dev.is_in(list(coverage.direct_calls)) & dev.is_in(list(coverage.dirtying))
+    of_calls = callers.select(pl.struct("dev", "ino").unique()).to_series()
+    is_other = pl.col("is_caller") | ~pl.struct("dev", "ino").is_in(of_calls.implode())
+    by_call = pl.when("is_decided").then("is_direct").when(is_other).then(False)
+    rule = (
+        pl.when(has_probe & ~pl.col("is_pageless"))
+        .then(False)
+        .when(has_probe & ~dev.is_in(with_own_events))
+        .then("is_pageless")
+        .when(is_covered & ~dev.is_in(list(coverage.unsized_folios)))
+        .then(by_call)
+        .when(~pl.col("is_by_process") & pl.col("is_caller"))
+        .then(False)
+    )
+    joined = blocks.join(decided, on=["at", "file_block"], how="left", maintain_order="left")
+    return joined.select(is_direct=rule).to_series()
+
+
 def observed(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
-    """The devices whose trace tells every call of direct I/O on them."""
+    """Return the devices for which the trace records every call of direct I/O."""
     is_covered = pl.lit(False)
     for filesystem, names in _OF_FILESYSTEM.items():
         if not set(names).isdisjoint(recorded):
@@ -38,21 +78,21 @@ def observed(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
 
 
 def callers(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """The threads that called for direct I/O on a file at any time: dev, ino, tid."""
+    """Return the threads with calls of direct I/O on a file: dev, ino, tid."""
     return fs_events.filter(pl.col("event").is_in(tracepoints.DIRECT)).select(_CALL).unique().collect()
 
 
 def of_callers(rows: pl.DataFrame, callers: pl.DataFrame) -> pl.DataFrame:
-    """Those of the rows (dev, ino, tid) that are of `callers`."""
+    """Return the rows (dev, ino, tid) of `callers`."""
     return rows.join(callers, on=_CALL, how="semi", maintain_order="left")
 
 
 def decided(blocks: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """Which of the `blocks` were written by a call of direct I/O: at, file_block, is_direct, is_decided (true).
+    """Return which written blocks a call of direct I/O wrote: at, file_block, is_direct, is_decided (true).
 
-    Others certainly were not; is_direct is null where that is not clear. `blocks` that were read or written have piece,
-    dev, ino, ts_ns, tid, begin and end (the bytes of the file), size (of the block), file_block, is_read, touched_ns
-    and absent_ns: when the block was last touched, and absent from the cache.
+    is_direct is null if that is unclear; blocks without a row were not. `blocks` that were read or written have piece,
+    dev, ino, ts_ns, tid, begin and end (bytes of the file), size (of the block), file_block, is_read, touched_ns (last
+    event of the block) and absent_ns (when it was last added to the cache or dropped).
     """
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
     fits = pl.col("offset_bytes").is_between(0, _LARGEST) & pl.col("nr_bytes").is_between(0, _LARGEST)

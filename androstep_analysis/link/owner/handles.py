@@ -1,8 +1,8 @@
-"""Whose changes a journal transaction carries: the processes that had handles in it.
+"""Find the processes whose changes a journal transaction carries: those with handles in it.
 
-A process that changes metadata opens a handle of the running transaction; ``jbd2_handle_stats`` tells at its end how
-many blocks it made dirty. The journal's thread writes all of a transaction between ``jbd2_start_commit`` and
-``jbd2_end_commit``. Both are in include/trace/events/jbd2.h.
+A process that changes metadata opens a handle of the running transaction. When it closes it, ``jbd2_handle_stats``
+records how many blocks it dirtied. The journal's thread writes the transaction between ``jbd2_start_commit`` and
+``jbd2_end_commit``. These events are in include/trace/events/jbd2.h.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ _OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
 
 
 class Transactions(NamedTuple):
-    """The transactions of the journals: when they were committed, and whose changes they carry."""
+    """The `commits` of the journals, and the `_participants` of their transactions."""
 
     commits: pl.DataFrame
     participants: pl.DataFrame
 
 
 def transactions(fs_events: pl.LazyFrame, tasks: Processes) -> Transactions:
-    """What table fs_events tells of them; tables as `commits` and `_participants` give them."""
+    """Return the transactions that table fs_events records."""
     return Transactions(commits(fs_events), _participants(fs_events, tasks))
 
 
 def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.DataFrame:
-    """The pieces with the owner columns of table io set for journal blocks whose transaction and handles are known.
+    """Return the pieces; journal blocks with a known transaction and handles have these processes as owner.
 
-    The last of the processes that made blocks dirty in the transaction is named, `owner_count` says how many they
-    are. The trace must hold every event since the commit before: no handle can be older. The first transaction it
-    speaks of may have begun before the trace, so that its handles are not all known: its blocks keep the owner they
-    have.
+    The owner is the last process that dirtied blocks in the transaction, and `owner_count` the number of all. The trace
+    must hold every event since the previous commit, because no handle is older. The first transaction may have begun
+    before the trace, with unknown handles: its blocks keep their owner.
     """
     if journals.participants.is_empty():
         return pieces
@@ -69,12 +68,10 @@ def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.Data
 
 
 def journalled(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
-    """The pieces (`extents.pieces`), those as journal blocks that can be nothing else: map_source `context`.
+    """Return the pieces (`extents.pieces`); those that can only be journal blocks are so, with map_source `context`.
 
-    `committed` are the `commits`.
-
-    While it commits a transaction, the journal's thread writes data, which never carries REQ_META, and blocks of the
-    journal, which do. What a fact already maps is left as it is.
+    During a commit (`commits`), the journal's thread writes data, which never carries REQ_META, and blocks of the
+    journal, which do. Pieces with a file or block type as a fact do not change.
     """
     ended = committed.drop_nulls("end_ns")
     if ended.is_empty():
@@ -99,13 +96,13 @@ def journalled(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
 
 
 def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """A row per commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns and begun_ns.
+    """Return a row for each commit: dev, tid (of the thread that commits), transaction, start_ns, end_ns and begun_ns.
 
-    `end_ns` is null where the end was not seen. A transaction cannot have begun before the commit of the one before
-    did: `begun_ns`, null where that was not seen.
+    `begun_ns` is when the previous commit began: the transaction cannot have begun earlier. `begun_ns` and `end_ns` are
+    null if not recorded.
     """
-    told = fs_events.filter(pl.col("event").is_in(tracepoints.COMMITS))
-    events = told.select("ts_ns", "event", "dev", "tid", "transaction").collect()
+    recorded = fs_events.filter(pl.col("event").is_in(tracepoints.COMMITS))
+    events = recorded.select("ts_ns", "event", "dev", "tid", "transaction").collect()
     is_start = pl.col("event") == "jbd2_start_commit"
     ends = events.filter(~is_start).select("dev", "transaction", end_ns="ts_ns")
     starts = events.filter(is_start).select("dev", "tid", "transaction", start_ns="ts_ns").sort("start_ns")
@@ -117,9 +114,9 @@ def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _participants(fs_events: pl.LazyFrame, tasks: Processes) -> pl.DataFrame:
-    """The processes that made blocks dirty in each transaction: dev, transaction, handle_pid, handle_comm, …."""
-    told = ("ts_ns", "dev", "transaction", "tid", "pid", "comm", "nr_blocks")
-    stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE).select(told).collect()
+    """Return the processes that dirtied blocks in each transaction: dev, transaction, handle_pid, handle_comm, …."""
+    columns = ("ts_ns", "dev", "transaction", "tid", "pid", "comm", "nr_blocks")
+    stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE).select(columns).collect()
     stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
     rows = tasks.of_threads(stats.drop("nr_blocks"))
     process = pl.coalesce("owner_pid", -pl.col("tid"))

@@ -1,4 +1,4 @@
-"""The process of every thread that an event names, and whether it acts for itself."""
+"""Find the process of each thread that an event names, and whether it acts on its own behalf."""
 
 from __future__ import annotations
 
@@ -8,66 +8,67 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import tasks as kinds
 
 OTHERS_BYTES = ("writeback", "journal", "gc", "kernel")
-"""Kinds of thread that move bytes which other processes made."""
+"""Kinds of threads that move data of other processes."""
 
 _FILESYSTEM = ("journal", "gc")
-"""Kinds of thread that belong to the filesystem itself."""
+"""Kinds of threads that belong to the filesystem itself."""
 
 _WORKER = r"^iou-(?:wrk|sqp|mgr)-(\d+)$"
-"""A thread of io_uring, and the thread that it works for (Linux io_uring/io-wq.c and sqpoll.c, since 5.12)."""
+"""A thread of io_uring, with the thread that it works for (Linux io_uring/io-wq.c and sqpoll.c, since 5.12)."""
 
 _ALWAYS = -(1 << 62)
 
 _NAMED = 5
-"""Names in a message."""
+"""Number of names in a message."""
 
 _START_NS = 10_000_000
-"""How much earlier than the trace a listing dates the start of a thread: /proc counts in 1/100 s (USER_HZ)."""
+"""A listing may date the start of a thread so much earlier than the trace: /proc counts in 1/100 s (USER_HZ)."""
 
 
 class Processes:
-    """What table `tasks` tells of threads: their process, and the name of one that the trace no longer knew.
+    """The processes and names of threads by table `tasks`.
 
-    A process is called what its first thread was called at the time; if that is not known, what the thread is called.
-    A thread of io_uring belongs to the process of the thread that its name says it works for.
+    The name of a process is that of its first thread at the time, or the thread's own name if that is unknown. A thread
+    of io_uring belongs to the process of the thread in its name.
     """
 
     def __init__(self, tasks: pl.DataFrame) -> None:
         self._changes = tasks["valid_from_ns"].drop_nulls().unique().sort()
-        # Only a listing knows users. What it says is the name at one time, not from the start of the thread on.
+        # Only listings have users. Their names are those at one time, not since the start of the thread.
         is_listed = pl.col("uid").is_not_null()
         traced, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
         columns, ns = ("tid", "valid_from_ns"), pl.col("valid_from_ns")
-        self._traced = _Told(traced.select(*columns, traced_ns=ns, traced_comm="comm", traced_pid="pid"), ["tid"])
-        self._listed = _Told(
+        self._traced = _Versions(traced.select(*columns, traced_ns=ns, traced_comm="comm", traced_pid="pid"), ["tid"])
+        self._listed = _Versions(
             listed.select(*columns, listed_ns=ns, listed_comm="comm", listed_pid="pid", listed_kind="kind"), ["tid"]
         )
-        self._packages = _Told(listed.select(*columns, "comm", listed_package="package"), ["tid", "comm"])
+        self._packages = _Versions(listed.select(*columns, "comm", listed_package="package"), ["tid", "comm"])
 
     def of_threads(self, threads: pl.DataFrame) -> pl.DataFrame:
-        """The rows of `threads` (columns ts_ns, tid, pid, comm, as an event names one, and any other) in their order.
+        """Return the rows of `threads` (ts_ns, tid, pid, comm of an event, and any other columns) with further columns.
 
-        Adds owner_pid, owner_comm and owner_package (null for threads that only move what others made, and for those
-        that serve others), is_process, is_server (`tasks.serves_others`; never with is_process) and is_filesystem (a
-        thread of the filesystem's own: journal, checkpoint, garbage collection).
+        - owner_pid, owner_comm, owner_package: null for threads that move data of other processes, or serve them
+        - is_process
+        - is_server: `tasks.serves_others`; never with is_process
+        - is_filesystem: a thread of the filesystem itself (journal, checkpoint, garbage collection)
         """
         keys = ["change", "tid", "pid", "comm"]
         rows = threads.with_columns(change=self._changes.search_sorted(threads["ts_ns"], "right"))
         rows = rows.with_columns(change=pl.when(pl.col("ts_ns").is_not_null()).then("change"))
-        # What is told of a thread changes only when a task does: most rows are alike.
+        # The result for a thread changes only when table tasks does: most rows are equal.
         alike = rows.select("ts_ns", *keys).unique(keys, maintain_order=True)
         attributed = self._of_each(alike).drop("ts_ns")
         return rows.join(attributed, on=keys, how="left", nulls_equal=True, maintain_order="left").drop("change")
 
     def _of_each(self, threads: pl.DataFrame) -> pl.DataFrame:
-        """`of_threads` for each row by itself."""
+        """Return `of_threads` of rows without repetitions."""
         worker = pl.when(pl.col("pid").is_null()).then(pl.col("comm").str.extract(_WORKER).cast(pl.Int32, strict=False))
-        table = self._called(threads.with_columns(asking_tid=pl.coalesce(worker, "tid")), "asking_tid").with_columns(
+        table = self._thread_at(threads.with_columns(asking_tid=pl.coalesce(worker, "tid")), "asking_tid").with_columns(
             task_pid=pl.coalesce("pid", "thread_pid"),
             task_comm=pl.coalesce(pl.when(worker.is_null()).then("comm"), "thread_comm", "comm"),
             task_kind="thread_kind",
         )
-        first = self._called(table.drop("thread_pid", "thread_comm", "thread_kind"), "task_pid")
+        first = self._thread_at(table.drop("thread_pid", "thread_comm", "thread_kind"), "task_pid")
         is_first = pl.col("asking_tid") == pl.col("task_pid")
         is_other = (pl.col("thread_pid") != pl.col("task_pid")).fill_null(False)
         table = first.with_columns(
@@ -98,10 +99,10 @@ class Processes:
             owner_package=pl.when("is_process").then("listed_package"),
         )
 
-    def _called(self, rows: pl.DataFrame, tid: str) -> pl.DataFrame:
-        """The rows with thread_comm, thread_pid and thread_kind: name, process and kind of thread `tid` at ts_ns.
+    def _thread_at(self, rows: pl.DataFrame, tid: str) -> pl.DataFrame:
+        """Return the rows with thread_comm, thread_pid and thread_kind: name, process and kind of `tid` at ts_ns.
 
-        What the trace tells is asked first; a listing only of the same life of the thread.
+        The trace takes precedence over a listing. A listing counts only if the thread id was not reused since.
         """
         table = self._listed.at(self._traced.at(rows, [tid]), [tid])
         since, listed_since = (pl.col(name).fill_null(_ALWAYS) for name in ("traced_ns", "listed_ns"))
@@ -113,7 +114,7 @@ class Processes:
 
 
 def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tuple[Loss, ...]:
-    """Say how much has no owner because a process submitted it that serves others; no row is missing for that."""
+    """Return a loss that states how many bytes have no owner because their submitter serves other processes."""
     named = {f"submit_{name}": name for name in ("tid", "pid", "comm")}
     submitted = requests.select("request_id", *named, ts_ns=pl.coalesce("queue_ns", "issue_ns", "complete_ns"))
     submitted = submitted.rename(named).drop_nulls("tid")
@@ -131,10 +132,10 @@ def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tup
     return (Loss("served", len(names), message, ()),)
 
 
-class _Told:
-    """What is told of threads from when on: `tasks` with valid_from_ns, the columns `of`, a thread's first, and others.
+class _Versions:
+    """Values of threads from valid_from_ns on; the columns `of` identify the thread, its number first.
 
-    The latest before a time counts; where several are of one time, or a row's time is not known, what all of them say.
+    The latest values before a time count. Of several at one time, and for rows without a time, only equal values count.
     """
 
     def __init__(self, tasks: pl.DataFrame, of: list[str]) -> None:
@@ -146,10 +147,10 @@ class _Told:
         self._ever = tasks.group_by(of).agg(one)
 
     def at(self, rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-        """The rows, whose `keys` are the columns `of`, with the other columns as they were at ts_ns."""
+        """Return the rows, whose `keys` are the columns `of`, with the other columns at ts_ns."""
         rows = rows.with_row_index("nth")
         is_dated = pl.col("ts_ns").is_not_null()
-        # Of a long recording most threads are of another time, and a join would look at all of them.
+        # Most threads of a long recording have ended or not begun, and a join would search all of them.
         dated = self._dated.filter(pl.col(self._of[0]).is_in(rows[keys[0]].unique().implode()))
         timed = rows.filter(is_dated).sort("ts_ns").join_asof(
             dated, left_on="ts_ns", right_on="valid_from_ns", by_left=keys, by_right=self._of, check_sortedness=False

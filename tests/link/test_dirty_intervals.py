@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.oracles import authorship as authorship_oracle
+from support.oracles import owner_rules as oracle
 
 from androstep_analysis import schema
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.common.losses import Losses
-from androstep_analysis.link.owner import authorship, processes, turns
-from androstep_analysis.link.owner.authorship import Observed
+from androstep_analysis.link.owner import dirty_intervals, processes, rules
+from androstep_analysis.link.owner.coverage import Coverage
 
 pytestmark = pytest.mark.sanitized
 
@@ -30,16 +30,15 @@ SHOWN = (
     "pid",
     "comm",
     "ts_ns",
-    "by_maker",
-    "is_exact",
+    "is_write_recorded",
+    "is_complete",
+    "is_within_write",
+    "has_several_dirtiers",
     "is_clean",
-    "changers",
-    "was_ahead",
-    "is_ahead",
+    "file_dirtiers",
+    "was_redirtied",
+    "is_redirtied",
 )
-RENAMED = {"may_be_of_cluster": "is_cluster", "is_disputed": "is_others"}
-"""Columns with other names in the oracle."""
-
 KINDS = {
     "ext4_da_write_begin": 5,
     "page_mkwrite": 2,
@@ -60,7 +59,7 @@ class Recording(NamedTuple):
     bios: pl.DataFrame
     unplaced: pl.DataFrame
     sizes: dict[int, int]
-    observed: Observed
+    coverage: Coverage
     lost: Losses
 
 
@@ -134,7 +133,7 @@ def recording(seed: int) -> Recording:
         bios,
         unplaced,
         sizes,
-        Observed(*(some(draw) for _ in Observed._fields)),
+        Coverage(*(some(draw) for _ in Coverage._fields)),
         Losses(lost),
     )
 
@@ -151,10 +150,10 @@ def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFra
         outs.append({**out, "begin": page * PAGE, "end": end, "tid": tid, "is_read": False})
         bios.append({
             "at": at, "dev": out["dev"], "ts_ns": out["ts_ns"], "submit_tid": tid, "submit_pid": pid,
-            "by_process": draw.random() < 0.5, "is_pageless": draw.random() < 0.2,
-            "is_direct": draw.choice([None, None, True, False]), "is_late": draw.random() < 0.1,
+            "is_by_process": draw.random() < 0.5, "is_pageless": draw.random() < 0.2,
+            "is_direct": draw.choice([None, None, True, False]), "is_modified_later": draw.random() < 0.1,
         })  # fmt: skip
-    flags = dict.fromkeys(("by_process", "is_pageless", "is_direct", "is_late"), pl.Boolean)
+    flags = dict.fromkeys(("is_by_process", "is_pageless", "is_direct", "is_modified_later"), pl.Boolean)
     types = {"at": pl.Int64, "dev": pl.UInt32, "ts_ns": pl.Int64, "submit_tid": pl.Int32, "submit_pid": pl.Int32}
     table = pl.DataFrame(outs, schema.table("outs").polars).sort("ts_ns", maintain_order=True)
     return table, pl.DataFrame(bios, types | flags)
@@ -162,41 +161,40 @@ def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFra
 
 def decided(given: Recording, draw: random.Random) -> pl.DataFrame:
     """Return the results of the compiled pass, which gets the events in batches of any size."""
-    told_of = {
-        dev: (
-            given.sizes.get(dev, 512),
-            (turns.TELLS_DIRTY if dev in given.observed.dirtied else 0)
-            | (turns.HAS_FOLIOS if dev in given.observed.folios else 0)
-            | (turns.STORES_DIRTY if dev in given.observed.redirty else 0),
-        )
-        for dev in DEVICES
+    flags = {
+        dirty_intervals.RECORDS_DIRTY: given.coverage.dirtying,
+        dirty_intervals.HAS_LARGE_FOLIOS: given.coverage.large_folios,
+        dirty_intervals.DIRTIES_BEFORE_STORE: given.coverage.redirties,
     }
-    taking = turns.Turns(told_of, PAGE, processes.Processes(schema.empty("tasks")))
-    told = taking.told(given.fs_events.lazy()).collect()
-    outs, parts = given.outs, []
-    while told.height:
+    devices = {
+        dev: (given.sizes.get(dev, 512), sum(flag for flag, of in flags.items() if dev in of)) for dev in DEVICES
+    }
+    intervals = dirty_intervals.DirtyIntervals(devices, PAGE, processes.Processes(schema.empty("tasks")))
+    events = intervals.page_events(given.fs_events.lazy()).collect()
+    writebacks, parts = given.outs, []
+    while events.height:
         length = draw.choice([1, 2, 7, 100])
-        part, told = told[:length], told[length:]
-        end = int(outs["ts_ns"].search_sorted(part["ts_ns"][-1], "left"))
-        parts.append(taking.follow(part, outs[:end]))
-        outs = outs[end:]
-    parts += [taking.follow(told, outs), taking.finish()]
-    turn = pl.concat(parts).rename({"piece": "at"}).sort("at", "file_block")
-    return turn.join(given.bios, on="at", how="left", maintain_order="left")
+        part, events = events[:length], events[length:]
+        end = int(writebacks["ts_ns"].search_sorted(part["ts_ns"][-1], "left"))
+        parts.append(intervals.process(part, writebacks[:end]))
+        writebacks = writebacks[end:]
+    parts += [intervals.process(events, writebacks), intervals.finish()]
+    table = pl.concat(parts).rename({"piece": "at"}).sort("at", "file_block")
+    return table.join(given.bios, on="at", how="left", maintain_order="left")
 
 
 def by_oracle(given: Recording) -> pl.DataFrame:
-    lived = authorship_oracle.lives(given.fs_events)
-    touched = authorship_oracle.touched(lived, given.sizes, given.observed, PAGE)
+    lived = oracle.lifetimes(given.fs_events)
+    touched = oracle.touched(lived, given.sizes, given.coverage, PAGE)
     threads = processes.Processes(schema.empty("tasks")).of_threads(
         touched.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"], keep="first")
     )
-    born = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
-    rows = given.outs.join_asof(born, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
+    created = lived.filter(pl.col("begins")).select("ts_ns", "dev", "ino", "life")
+    rows = given.outs.join_asof(created, on="ts_ns", by=["dev", "ino"], check_sortedness=False)
     rows = rows.with_columns(pl.col("life").fill_null(0)).rename({"piece": "at"})
     rows = rows.join(given.bios.drop("dev", "ts_ns"), on="at", how="left", maintain_order="left")
-    blocks = authorship_oracle.each_block(rows, given.sizes)
-    return authorship_oracle.authors(blocks, touched, given.unplaced, given.observed, threads, given.lost)
+    blocks = oracle.each_block(rows, given.sizes)
+    return oracle.name_modifiers(blocks, touched, given.unplaced, given.coverage, threads, given.lost)
 
 
 @pytest.mark.prove
@@ -204,9 +202,9 @@ def by_oracle(given: Recording) -> pl.DataFrame:
 @given(st.integers(0, 1 << 32))
 def test_dirty_intervals_are_those_of_the_oracle(seed: int) -> None:
     made = recording(seed)
-    found = authorship.authors(decided(made, random.Random(seed)), made.unplaced, made.observed, made.lost)
-    told = by_oracle(made)
-    shown = found.select(*SHOWN, *RENAMED.values())
-    assert shown.equals(told.rename(RENAMED).select(shown.columns).cast(shown.schema))
-    who = pl.DataFrame({"number": found["who"], "text": told["who"]}).unique()
-    assert who["number"].n_unique() == who["text"].n_unique() == who.height
+    found = rules.name_modifiers(decided(made, random.Random(seed)), made.unplaced, made.coverage, made.lost)
+    expected = by_oracle(made)
+    shown = found.select(SHOWN)
+    assert shown.equals(expected.select(SHOWN).cast(shown.schema))
+    modifiers = pl.DataFrame({"number": found["modifiers"], "text": expected["modifiers"]}).unique()
+    assert modifiers["number"].n_unique() == modifiers["text"].n_unique() == modifiers.height

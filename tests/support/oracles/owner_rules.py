@@ -1,8 +1,8 @@
-"""The ownership rules (link/owner/authorship.py) as window functions over all events: slow and independent.
+"""The rules of the owner (link/owner/rules.py) as window functions over all events: slow and independent.
 
-`authors` is compared with the implementation in the native library. Its input is a row for each block of a page event
-(`touched`) and for each block of a writeback (`each_block`). In the names here, ``turn`` is a dirty interval, ``maker``
-a process that modified the block, and ``out`` a writeback.
+`name_modifiers` is compared with the implementation in the native library. Its input is a row for each block of a page
+event (`touched`) and for each block of a writeback (`each_block`). In the names here, an ``interval`` is a dirty
+interval, and ``made`` are the events by which a process certainly modified the block.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from androstep_analysis import units
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.extents import bio_pages, pagesize
-from androstep_analysis.link.owner.authorship import Observed
+from androstep_analysis.link.owner.coverage import Coverage
 
 KIND = pl.Enum(["write", "store", "dirty", "maybe", "absent"])
-MAKERS = ("write", "store")
+MODIFICATIONS = ("write", "store")
 """Kinds of event after which the thread certainly modified the block."""
 
 _LARGEST_FILE = 1 << 60
@@ -27,16 +27,16 @@ _LARGEST_FOLIO = 1 << 29
 BLOCK = ["dev", "ino", "life", "file_block"]
 """Key of a block of a file. `life` counts how often the inode's pages were dropped."""
 
-TURN = [*BLOCK, "turn"]
+INTERVAL = [*BLOCK, "interval"]
 
-TOUCHES = (*MAKERS, "dirty", "maybe")
+TOUCHES = (*MODIFICATIONS, "dirty", "maybe")
 
 SPAN = ("nth", "dev", "ino", "begin", "end")
 
-_IS_OUT = pl.col("at").is_not_null()
+_IS_WRITEBACK = pl.col("at").is_not_null()
 
 
-def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
+def lifetimes(fs_events: pl.DataFrame) -> pl.DataFrame:
     """Return the page events with `begins` (the inode has no older pages) and `life` (how often that happened).
 
     An evicted inode has no pages left. Pages that are in the cache later were added later.
@@ -50,10 +50,10 @@ def lives(fs_events: pl.DataFrame) -> pl.DataFrame:
 def touched(
     lived: pl.DataFrame,
     block_bytes: Mapping[int, int],
-    observed: Observed,
+    coverage: Coverage,
     page_bytes: int | None,
 ) -> pl.DataFrame:
-    """Return every block that was touched or absent (`kind`), from the events of `lives`."""
+    """Return every block that was touched or absent (`kind`), from the events of `lifetimes`."""
     event, size = pl.col("event"), pl.lit(page_bytes, pl.Int64)
     kinds = {
         **dict.fromkeys(tracepoints.WRITES, "write"),
@@ -62,7 +62,7 @@ def touched(
         **dict.fromkeys((tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED), "absent"),
     }
     # Without a dirtying event, a write cannot be ordered after the page's addition to the cache.
-    is_confirmed = (event != tracepoints.CACHED) | _is_in(observed.dirtied)
+    is_confirmed = (event != tracepoints.CACHED) | _is_in(coverage.dirtying)
     rows = lived.filter(event.is_in(list(kinds)) & is_confirmed)
     rows = rows.join_asof(_folios(lived, size), on="order", by=["dev", "ino", "life", "page"], check_sortedness=False)
     is_write, is_part = event.is_in(tracepoints.WRITES), event.is_in(tracepoints.INVALIDATED)
@@ -83,7 +83,7 @@ def touched(
     fits = pl.col("begin").is_between(0, _LARGEST_FILE) & (pl.col("end") - pl.col("begin")).is_between(
         1, _LARGEST_FOLIO
     )
-    touched = each_block(_as_far_as_written(spans.filter(fits), observed.folios), block_bytes)
+    touched = each_block(_as_far_as_written(spans.filter(fits), coverage.large_folios), block_bytes)
     touched = touched.unique(["nth", "file_block"], keep="first", maintain_order=True)
     start = pl.col("file_block") * pl.col("size")
     is_whole = (pl.col("begin") <= start) & (start + pl.col("size") <= pl.col("end"))
@@ -105,16 +105,16 @@ def _as_far_as_written(spans: pl.DataFrame, folios: Collection[int]) -> pl.DataF
     """
     spans = spans.with_row_index("nth")
     is_write, is_dirty = pl.col("kind") == "write", pl.col("kind") == "dirty"
-    makers = spans.filter(pl.col("kind").is_in(MAKERS))
+    modifications = spans.filter(pl.col("kind").is_in(MODIFICATIONS))
     thread = ["dev", "ino", "tid"]
-    following = makers.select("nth", *(pl.col(n).shift(-1).over("tid").name.prefix("next_") for n in SPAN))
-    makers = makers.join(following, on="nth", how="left", maintain_order="left")
+    following = modifications.select("nth", *(pl.col(n).shift(-1).over("tid").name.prefix("next_") for n in SPAN))
+    modifications = modifications.join(following, on="nth", how="left", maintain_order="left")
     is_same = (pl.col("next_dev") == pl.col("dev")) & (pl.col("next_ino") == pl.col("ino"))
     begin, end = pl.col("next_begin"), pl.col("next_end")
     is_continued = is_same & (begin > pl.col("begin")) & (begin < pl.col("end")) & (end == pl.col("end"))
     rest = pl.when(is_write & is_continued & pl.col("tid").is_not_null()).then(begin)
-    rests = makers.select("nth", rest=rest, closed="next_nth")
-    known = makers.filter(pl.col("tid").is_not_null())
+    rests = modifications.select("nth", rest=rest, closed="next_nth")
+    known = modifications.filter(pl.col("tid").is_not_null())
     before = known.select(*thread, "nth", first="begin", limit="end")
     spans = spans.join(rests, on="nth", how="left", maintain_order="left").join_asof(
         before, on="nth", by=thread, check_sortedness=False
@@ -153,88 +153,88 @@ def each_block(spans: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFr
     return spans.with_columns(file_block=pl.int_ranges(first, last + 1)).explode("file_block")
 
 
-def authors(
+def name_modifiers(
     blocks: pl.DataFrame,
     touched: pl.DataFrame,
     unplaced: pl.DataFrame,
-    observed: Observed,
+    coverage: Coverage,
     threads: pl.DataFrame,
     lost: Losses,
 ) -> pl.DataFrame:
-    """Return the same as `androstep_analysis.link.owner.authorship.authors`, with `who` as text."""
+    """Return the same as `androstep_analysis.link.owner.rules.name_modifiers`, with `modifiers` as text."""
     is_mover = pl.col("comm").is_not_null() & ~pl.col("is_process")
     named = threads.select("tid", "pid", "comm", is_mover=is_mover)
     touched = touched.join(named, on=["tid", "pid", "comm"], how="left", nulls_equal=True, maintain_order="left")
     touched = touched.rename({"nth": "event"})
-    events = _in_turns(pl.concat([touched, blocks], how="diagonal"), observed)
+    events = _in_intervals(pl.concat([touched, blocks], how="diagonal"), coverage)
     own = (pl.col("kind") == "dirty") & ~pl.col("is_mover").fill_null(False)
     is_new = pl.struct("named").is_first_distinct().over("dev", "ino", "life", own.fill_null(False)) & own
-    changers = is_new.fill_null(False).cast(pl.Int32).cum_sum().over("dev", "ino", "life")
-    events = events.sort("order").with_columns(changers=changers).sort("nth")
-    events = events.with_columns(is_absent=(pl.col("kind") == "absent").fill_null(False).any().over(TURN))
-    events = events.filter(_IS_OUT | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
+    file_dirtiers = is_new.fill_null(False).cast(pl.Int32).cum_sum().over("dev", "ino", "life")
+    events = events.sort("order").with_columns(file_dirtiers=file_dirtiers).sort("nth")
+    events = events.with_columns(is_absent=(pl.col("kind") == "absent").fill_null(False).any().over(INTERVAL))
+    events = events.filter(_IS_WRITEBACK | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
     events = events.with_columns(is_change=_is_change(own))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
-    made, by_process = pl.col("kind").is_in(MAKERS), dirties & ~pl.col("is_mover").fill_null(False)
+    made, is_by_process = pl.col("kind").is_in(MODIFICATIONS), dirties & ~pl.col("is_mover").fill_null(False)
     processes = pl.col("process").filter(made).unique()
-    by_write, by_maker = writes.any(), made.any()
+    by_write, is_write_recorded = writes.any(), made.any()
     thread = {
         name: pl.when(by_write)
         .then(pl.col(name).filter(writes).last())
-        .when(by_maker)
+        .when(is_write_recorded)
         .then(pl.col(name).filter(made).last())
-        .when(by_process.any())
-        .then(pl.col(name).filter(by_process).last())
+        .when(is_by_process.any())
+        .then(pl.col(name).filter(is_by_process).last())
         .otherwise(pl.col(name).filter(dirties).last())
         for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
     of_bio = ["at", "begin", "end", "size", "is_direct", "is_pageless", "is_clean", "is_in_folio"]
-    of_bio += ["submit_process", "by_process", "is_late"]
-    turns = (
-        events.group_by(TURN)
+    of_bio += ["submit_process", "is_by_process", "is_modified_later"]
+    intervals = (
+        events.group_by(INTERVAL)
         .agg(
-            pl.col(*of_bio).filter(_IS_OUT).first(),
-            out_ns=pl.col("ts_ns").filter(_IS_OUT).first(),
+            pl.col(*of_bio).filter(_IS_WRITEBACK).first(),
+            out_ns=pl.col("ts_ns").filter(_IS_WRITEBACK).first(),
             via=pl.when(by_write)
             .then(pl.lit("write_begin"))
-            .when(by_maker | dirties.any())
+            .when(is_write_recorded | dirties.any())
             .then(pl.lit("dirty_folio")),
             count=processes.len(),
             processes=processes.sort(),
             dirtier=pl.col("process").filter(dirties).last(),
-            since_ns=pl.col("ts_ns").filter(by_process).first(),
-            first_dirtier=pl.col("process").filter(by_process).first(),
-            nr_dirtiers=pl.col("process").filter(by_process).n_unique(),
-            dirtied_ns=pl.col("nth").filter(by_process).last(),
-            made_ns=pl.col("nth").filter(made).last(),
-            changers=pl.col("changers").filter(_IS_OUT).first(),
-            by_maker=by_maker,
-            is_exact=_is_exact(by_process, made),
-            is_disputed=(pl.col("process").filter(by_process).n_unique() > 1) & ~by_maker,
-            may_be_of_cluster=pl.col("is_writing").filter(by_process).any(),
+            since_ns=pl.col("ts_ns").filter(is_by_process).first(),
+            first_dirtier=pl.col("process").filter(is_by_process).first(),
+            nr_dirtiers=pl.col("process").filter(is_by_process).n_unique(),
+            dirtied_nth=pl.col("nth").filter(is_by_process).last(),
+            modified_nth=pl.col("nth").filter(made).last(),
+            file_dirtiers=pl.col("file_dirtiers").filter(_IS_WRITEBACK).first(),
+            is_write_recorded=is_write_recorded,
+            is_complete=_is_complete(is_by_process, made),
+            has_several_dirtiers=(pl.col("process").filter(is_by_process).n_unique() > 1) & ~is_write_recorded,
+            is_within_write=pl.col("is_writing").filter(is_by_process).any(),
             is_absent=pl.col("is_absent").any(),
-            times_dirty=(pl.col("is_change") & by_process).fill_null(False).sum(),
-            nr_processes=pl.col("process").filter(made | by_process).n_unique(),
-            is_left_dirty=pl.col("is_mover").filter(dirties).last() & by_process.any() & ~by_maker,
+            times_dirty=(pl.col("is_change") & is_by_process).fill_null(False).sum(),
+            nr_processes=pl.col("process").filter(made | is_by_process).n_unique(),
+            is_left_dirty=pl.col("is_mover").filter(dirties).last() & is_by_process.any() & ~is_write_recorded,
             **thread,
         )
-        .filter(_IS_OUT)
+        .filter(_IS_WRITEBACK)
     )
-    turns = turns.with_columns(was_ahead=_was_ahead(turns)).with_columns(is_ahead=_IS_AHEAD)
-    turns = turns.join(_doubtful(events, turns, unplaced, observed), on=TURN, how="left")
-    is_lost = pl.lit(_is_lost(turns, lost))
-    rule = _rule(observed, _is_out_since(turns, unplaced))
+    intervals = intervals.with_columns(was_redirtied=_was_redirtied(intervals)).with_columns(is_redirtied=_IS_REDIRTIED)
+    intervals = intervals.join(_doubtful(events, intervals, unplaced, coverage), on=INTERVAL, how="left")
+    is_lost = pl.lit(_is_lost(intervals, lost))
+    rule = _rule(coverage, _is_written_since(intervals, unplaced))
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
-    turns = turns.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
+    intervals = intervals.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
     has_author = pl.col("via").is_in(["write_begin", "dirty_folio", "inferred"])
     is_counted = (
-        (pl.col("via") == "write_begin") & pl.col("is_exact") & _is_in(observed.stored) & _is_in(observed.absent)
+        (pl.col("via") == "write_begin") & pl.col("is_complete") & _is_in(coverage.stores) & _is_in(coverage.presence)
     )
-    is_counted &= ~_may_be_left(observed) & ~is_lost & ~pl.lit(_is_out_since(turns, unplaced))
-    return turns.with_columns(
+    is_counted &= ~_may_be_older(coverage) & ~is_lost & ~pl.lit(_is_written_since(intervals, unplaced))
+    return intervals.with_columns(
         *(pl.when(has_author).then(name).alias(name) for name in ("tid", "pid", "comm", "ts_ns")),
         count=pl.when(is_counted).then("count"),
-        who=pl.when(has_author).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
+        modifiers=pl.when(has_author).then(pl.col("processes").cast(pl.List(pl.String)).list.join(",")),
     ).sort("at", "file_block")
 
 
@@ -243,47 +243,47 @@ def _is_change(own: pl.Expr) -> pl.Expr:
 
     `own` selects dirtying events by processes.
     """
-    is_first = own.fill_null(False).cast(pl.Int64).cum_sum().over(TURN) == 1
+    is_first = own.fill_null(False).cast(pl.Int64).cum_sum().over(INTERVAL) == 1
     is_touch = pl.col("kind").is_in(["write", "store", "maybe"]).fill_null(False)
-    has_touched = is_touch.cast(pl.Int64).cum_sum().over(*TURN, "process") > 0
+    has_touched = is_touch.cast(pl.Int64).cum_sum().over(*INTERVAL, "process") > 0
     return is_first | has_touched | pl.col("named").is_null()
 
 
-_IS_AHEAD = (pl.col("times_dirty") + pl.col("was_ahead") > 1) & (pl.col("times_dirty") > 0)
-_IS_AHEAD &= (pl.col("nr_processes") > 1) | (pl.col("was_ahead") & (pl.col("changers") > 1))
+_IS_REDIRTIED = (pl.col("times_dirty") + pl.col("was_redirtied") > 1) & (pl.col("times_dirty") > 0)
+_IS_REDIRTIED &= (pl.col("nr_processes") > 1) | (pl.col("was_redirtied") & (pl.col("file_dirtiers") > 1))
 """Whether the page was redirtied, possibly by another process, before the writeback."""
 
 
-def _was_ahead(turns: pl.DataFrame) -> pl.Series:
+def _was_redirtied(intervals: pl.DataFrame) -> pl.Series:
     """Return for each interval whether the page was redirty at the previous writeback and not dropped since.
 
     This begins with an interval in which the page became dirty twice. It lasts while the page becomes dirty once in
     each interval, and ends otherwise.
     """
     count = pl.col("times_dirty")
-    is_ahead = pl.when(count > 1).then(True).when((count == 0) | pl.col("is_absent")).then(False)
-    ordered = turns.with_row_index("row").sort(TURN)
-    before = is_ahead.forward_fill().shift(1).over(BLOCK).fill_null(False)
+    is_redirtied = pl.when(count > 1).then(True).when((count == 0) | pl.col("is_absent")).then(False)
+    ordered = intervals.with_row_index("row").sort(INTERVAL)
+    before = is_redirtied.forward_fill().shift(1).over(BLOCK).fill_null(False)
     return ordered.select("row", ahead=before & ~pl.col("is_absent")).sort("row")["ahead"]
 
 
-def _is_lost(turns: pl.DataFrame, lost: Losses) -> pl.Series:
+def _is_lost(intervals: pl.DataFrame, lost: Losses) -> pl.Series:
     """Return whether lost events may hide a writer, or an intermediate writeback, of an interval.
 
     A process that wrote and dirtied the page found it clean. A process that only dirtied it may have done so to write
     back the data of another process (`redirty_page_for_writepage`).
     """
     wrote = pl.col("processes").list.contains(pl.col("first_dirtier")) & (pl.col("nr_dirtiers") == 1)
-    seen_clean = turns.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
-    return lost.between(seen_clean, turns["out_ns"], turns["dev"], "fs_events", "block_events")
+    seen_clean = intervals.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
+    return lost.between(seen_clean, intervals["out_ns"], intervals["dev"], "fs_events", "block_events")
 
 
 def _is_in(devices: Collection[int]) -> pl.Expr:
     return pl.col("dev").is_in(list(devices))
 
 
-def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
-    """Return the events in order, with `nth`, `turn` and `process`, and facts about the page's absence.
+def _in_intervals(events: pl.DataFrame, coverage: Coverage) -> pl.DataFrame:
+    """Return the events in order, with `nth`, `interval` and `process`, and facts about the page's absence.
 
     - is_gone: the data of this row was dropped before it was written back.
     - is_clean: the page was absent, and has not been touched since.
@@ -291,12 +291,12 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
 
     An event at the same timestamp as a writeback counts as earlier.
     """
-    events = events.sort("ts_ns", _IS_OUT, maintain_order=True).with_row_index("nth")
+    events = events.sort("ts_ns", _IS_WRITEBACK, maintain_order=True).with_row_index("nth")
     events = events.with_columns(order="nth")
     # A thread that submits a bio is not within a write.
     events = events.with_columns(is_busy=(pl.col("submit_tid").shift(-1).over(BLOCK) != pl.col("tid")).fill_null(True))
-    out = {name: pl.when(_IS_OUT).then(name).forward_fill().over(BLOCK) for name in ("nth", "submit_tid")}
-    made = pl.when(pl.col("kind").is_in(MAKERS)).then("nth").forward_fill().over("dev", "ino", "tid")
+    out = {name: pl.when(_IS_WRITEBACK).then(name).forward_fill().over(BLOCK) for name in ("nth", "submit_tid")}
+    made = pl.when(pl.col("kind").is_in(MODIFICATIONS)).then("nth").forward_fill().over("dev", "ino", "tid")
     has_ended = (out["nth"] > made) & (out["submit_tid"] == pl.col("tid"))
     events = events.with_columns(is_writing=made.is_not_null() & ~has_ended.fill_null(False))
     touches = events.filter(pl.col("kind").is_in(TOUCHES))
@@ -304,8 +304,8 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     touches = touches.with_columns(**{f"next_{name}": value for name, value in following.items()})
     is_same = pl.col("next_tid") == pl.col("tid")
     # F2FS reports a store after it has dirtied the page.
-    is_done = (pl.col("kind") == "store") & _is_in(observed.redirty)
-    is_begun = pl.col("kind").is_in(MAKERS) & ~is_done & pl.col("is_busy")
+    is_done = (pl.col("kind") == "store") & _is_in(coverage.redirties)
+    is_begun = pl.col("kind").is_in(MODIFICATIONS) & ~is_done & pl.col("is_busy")
     # Until a thread begins another write or store, to any file, its last one may still dirty the page.
     is_open = (pl.col("next_event") < pl.col("closed")).fill_null(True)
     is_under_way = is_begun & (pl.col("next_kind") == "dirty") & is_same & is_open
@@ -317,7 +317,7 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
         .with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64))
     )
     events = events.with_columns(
-        turn=_IS_OUT.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_OUT.cast(pl.Int64),
+        interval=_IS_WRITEBACK.cast(pl.Int64).cum_sum().over(BLOCK) - _IS_WRITEBACK.cast(pl.Int64),
         named=pl.coalesce("pid", -pl.col("tid")),
         # Each event of an unknown thread counts as another process.
         process=pl.coalesce("pid", -pl.col("tid"), -(1 << 40) - pl.col("event").cast(pl.Int64)),
@@ -327,60 +327,69 @@ def _in_turns(events: pl.DataFrame, observed: Observed) -> pl.DataFrame:
     before = pl.when(is_absent).then("touches").forward_fill().over(BLOCK)
     before = pl.coalesce(before, pl.when(pl.col("life") > 0).then(0))
     return events.with_columns(
-        is_gone=(pl.col("nth") < pl.when(is_absent).then("nth").max().over(TURN)).fill_null(False),
+        is_gone=(pl.col("nth") < pl.when(is_absent).then("nth").max().over(INTERVAL)).fill_null(False),
         is_clean=(pl.col("touches") == before).fill_null(False),
         is_in_folio=pl.col("is_in_folio").forward_fill().over(BLOCK),
     )
 
 
-def _is_exact(by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
+def _is_complete(is_by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
     """Return whether the known modifiers of an interval are complete, provided that every event is recorded.
 
     The page was clean when the first of them modified it, because that made it dirty. No other process dirtied it, or
     may have written to it.
     """
     process, kind = pl.col("process"), pl.col("kind")
-    is_first = (process.filter(made).first() == process.filter(by_process).first()) & (
-        pl.col("nth").filter(made).first() < pl.col("nth").filter(by_process).first()
+    is_first = (process.filter(made).first() == process.filter(is_by_process).first()) & (
+        pl.col("nth").filter(made).first() < pl.col("nth").filter(is_by_process).first()
     )
-    is_theirs = process.filter(by_process).is_in(process.filter(made).implode()).all()
+    is_theirs = process.filter(is_by_process).is_in(process.filter(made).implode()).all()
     is_known = pl.col("named").filter(made).is_not_null().all()
     return (is_first & is_theirs & is_known & ~(kind == "maybe").any()).fill_null(False)
 
 
-def _is_out_since(turns: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Series:
+def _is_written_since(intervals: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Series:
     """Return whether data at an unknown file position was written back after an interval's last modification."""
     outs = {dev: times["ts_ns"].to_list() for (dev,), times in unplaced.group_by("dev")}
     return pl.Series(
         [
             author is not None and any(author <= out <= end for out in outs.get(dev, ()))
-            for dev, author, end in turns.select("dev", "ts_ns", "out_ns").iter_rows()
+            for dev, author, end in intervals.select("dev", "ts_ns", "out_ns").iter_rows()
         ],
         dtype=pl.Boolean,
     )
 
 
-def _rule(observed: Observed, is_out_since: pl.Series) -> pl.Expr:
+def _rule(coverage: Coverage, is_written_since: pl.Series) -> pl.Expr:
     """Return the rule that decides the owner, from the events and from which events the trace would contain."""
-    absent, dropped, dirtied = (_is_in(devices) for devices in (observed.absent, observed.dropped, observed.dirtied))
-    in_folio = pl.coalesce("is_in_folio", _is_in(observed.folios))
-    may_be_cut = in_folio & ~_is_in(observed.cut)
-    may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
-    is_of_cluster = ~pl.col("by_maker") & pl.col("may_be_of_cluster") & _is_in(observed.redirty)
+    absent, dropped, dirtied = (_is_in(devices) for devices in (coverage.presence, coverage.drops, coverage.dirtying))
+    in_folio = pl.coalesce("is_in_folio", _is_in(coverage.large_folios))
+    may_be_cut = in_folio & ~_is_in(coverage.invalidations)
+    may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("is_write_recorded")
+    is_of_cluster = ~pl.col("is_write_recorded") & pl.col("is_within_write") & _is_in(coverage.redirties)
     may_be_direct = pl.col("is_direct").is_null() & ~(pl.col("submit_process") == pl.col("process")).fill_null(False)
-    is_torn = pl.col("by_maker") & (pl.col("dirtied_ns") > pl.col("made_ns")) & (pl.col("dirtier") != pl.col("process"))
-    is_torn &= ~absent | pl.lit(is_out_since)
-    may_be_left = _may_be_left(observed) & ~pl.col("by_maker")
-    is_unclear = pl.col("is_doubtful").is_not_null() | pl.col("is_disputed") | is_torn.fill_null(False) | may_be_left
-    is_shown = _is_in(observed.shown) & ~pl.col("is_pageless")
-    is_unclear |= pl.col("is_ahead") & ~is_shown & dirtied & ~_is_in(observed.redirty)
-    is_of_other = pl.col("by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
-    may_be_of_other = _is_in(observed.parted) & (pl.col("via") == "dirty_folio") & ~pl.col("by_maker")
-    may_be_of_other &= (pl.col("changers") > 1) | is_of_other.fill_null(True)
-    may_be_of_other |= _is_in(observed.unwritten) & (pl.col("via") == "dirty_folio")
+    is_dirtied_by_other = (
+        pl.col("is_write_recorded")
+        & (pl.col("dirtied_nth") > pl.col("modified_nth"))
+        & (pl.col("dirtier") != pl.col("process"))
+    )
+    is_dirtied_by_other &= ~absent | pl.lit(is_written_since)
+    may_be_older = _may_be_older(coverage) & ~pl.col("is_write_recorded")
+    is_unclear = (
+        pl.col("is_doubtful").is_not_null()
+        | pl.col("has_several_dirtiers")
+        | is_dirtied_by_other.fill_null(False)
+        | may_be_older
+    )
+    is_shown = _is_in(coverage.bio_pages) & ~pl.col("is_pageless")
+    is_unclear |= pl.col("is_redirtied") & ~is_shown & dirtied & ~_is_in(coverage.redirties)
+    is_of_other = pl.col("is_by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
+    may_be_of_other = _is_in(coverage.divided_pages) & (pl.col("via") == "dirty_folio") & ~pl.col("is_write_recorded")
+    may_be_of_other &= (pl.col("file_dirtiers") > 1) | is_of_other.fill_null(True)
+    may_be_of_other |= _is_in(coverage.without_writes) & (pl.col("via") == "dirty_folio")
     unknown, inferred = pl.lit("unknown"), pl.lit("inferred")
     # A page of a folio becomes dirty with others. The length of a folio from before the recording is unknown.
-    is_clean = pl.col("is_clean") & dirtied & ~_is_in(observed.folios)
+    is_clean = pl.col("is_clean") & dirtied & ~_is_in(coverage.large_folios)
     is_past_cache = pl.col("is_pageless") | (is_clean & pl.col("is_direct").is_null())
     return (
         pl.when(pl.col("is_direct").fill_null(False))
@@ -389,26 +398,28 @@ def _rule(observed: Observed, is_out_since: pl.Series) -> pl.Expr:
         .then(pl.when(~is_past_cache).then(unknown))
         .when(is_unclear)
         .then(inferred)
-        .when((may_be_direct | ~_is_in(observed.forgetful)) & ~dropped)
+        .when((may_be_direct | ~_is_in(coverage.lifetimes)) & ~dropped)
         .then(inferred)
         .when(~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
         .then(inferred)
-        .when("is_late")
+        .when("is_modified_later")
         .then(inferred)
         .otherwise("via")
     )
 
 
-def _may_be_left(observed: Observed) -> pl.Expr:
+def _may_be_older(coverage: Coverage) -> pl.Expr:
     """Return whether a page may have been dirty before the recording.
 
     Then it may have been redirtied by a thread that could not write it back.
     """
-    return _is_in(observed.redirty) & (pl.col("turn") == 0) & (pl.col("life") == 0)
+    return _is_in(coverage.redirties) & (pl.col("interval") == 0) & (pl.col("life") == 0)
 
 
-def _doubtful(events: pl.DataFrame, turns: pl.DataFrame, unplaced: pl.DataFrame, observed: Observed) -> pl.DataFrame:
-    """Return the intervals (`BLOCK`, turn, is_doubtful) whose earlier data may have been written back in between.
+def _doubtful(
+    events: pl.DataFrame, intervals: pl.DataFrame, unplaced: pl.DataFrame, coverage: Coverage
+) -> pl.DataFrame:
+    """Return the intervals (`BLOCK`, interval, is_doubtful) whose earlier data may have been written back in between.
 
     When a clean page becomes dirty, earlier data has been written back or is in flight: by the bio that ends the
     interval, or by a bio at an unknown position, if there was one in between. Without dirtying events that may have
@@ -417,22 +428,22 @@ def _doubtful(events: pl.DataFrame, turns: pl.DataFrame, unplaced: pl.DataFrame,
     """
     others = pl.col("processes").list.len() - pl.col("processes").list.contains(pl.col("dirtier")).fill_null(False)
     is_dirtying = (pl.col("kind") == "dirty").fill_null(False)
-    has_dirties = _is_in(observed.dirtied)
-    several = turns.filter((others > pl.when(has_dirties).then(0).otherwise(1)) | pl.col("is_left_dirty"))
-    several = several.filter(pl.col("dirtier").is_not_null() | ~has_dirties).select(*TURN, "is_left_dirty")
-    rows = events.join(several, on=TURN, maintain_order="left")
-    is_write = pl.col("kind").is_in(MAKERS).fill_null(False)
-    is_edge = pl.when(has_dirties).then(is_dirtying).otherwise(_IS_OUT)
-    edge = {name: pl.col(name).filter(is_edge).last().over(TURN) for name in ("nth", "process", "ts_ns")}
+    has_dirties = _is_in(coverage.dirtying)
+    several = intervals.filter((others > pl.when(has_dirties).then(0).otherwise(1)) | pl.col("is_left_dirty"))
+    several = several.filter(pl.col("dirtier").is_not_null() | ~has_dirties).select(*INTERVAL, "is_left_dirty")
+    rows = events.join(several, on=INTERVAL, maintain_order="left")
+    is_write = pl.col("kind").is_in(MODIFICATIONS).fill_null(False)
+    is_edge = pl.when(has_dirties).then(is_dirtying).otherwise(_IS_WRITEBACK)
+    edge = {name: pl.col(name).filter(is_edge).last().over(INTERVAL) for name in ("nth", "process", "ts_ns")}
     rows = rows.with_columns(edge=edge["nth"], edge_process=edge["process"], edge_ns=edge["ts_ns"])
     own = is_write & (pl.col("process") == pl.col("edge_process")) & (pl.col("nth") < pl.col("edge"))
-    rows = rows.with_columns(edge=pl.coalesce(pl.col("nth").filter(own).last().over(TURN), "edge"))
+    rows = rows.with_columns(edge=pl.coalesce(pl.col("nth").filter(own).last().over(INTERVAL), "edge"))
     makes = is_write | (is_dirtying & pl.col("is_left_dirty").fill_null(False) & ~pl.col("is_mover").fill_null(False))
     early = rows.filter(makes & (pl.col("nth") < pl.col("edge")))
-    early = early.group_by(TURN).agg(pl.col("ts_ns").min().alias("wrote_ns"), pl.col("edge_ns").first())
+    early = early.group_by(INTERVAL).agg(pl.col("ts_ns").min().alias("wrote_ns"), pl.col("edge_ns").first())
     out = early.sort("edge_ns").join_asof(
         unplaced.with_columns(out_ns="ts_ns"), left_on="edge_ns", right_on="ts_ns", by="dev", check_sortedness=False
     )
-    may_be_other = ~_is_in(observed.forgetful)
+    may_be_other = ~_is_in(coverage.lifetimes)
     is_out_before = (pl.col("out_ns") >= pl.col("wrote_ns")).fill_null(False)
-    return out.filter(is_out_before | may_be_other).select(*TURN, is_doubtful=pl.lit(True))
+    return out.filter(is_out_before | may_be_other).select(*INTERVAL, is_doubtful=pl.lit(True))

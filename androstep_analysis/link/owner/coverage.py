@@ -1,0 +1,117 @@
+"""Find the devices for which a trace records each class of events about page caches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from androstep_analysis.common import units
+from androstep_analysis.fs import tracepoints
+from androstep_analysis.link.owner import direct_writes
+
+
+class Coverage(NamedTuple):
+    """The devices for which the trace holds every event of a class, except for lost events.
+
+    - dirtying: pages become dirty
+    - presence: pages are added to the cache or dropped
+    - drops: pages are dropped
+    - invalidations: parts of folios are dropped
+    - direct_calls: calls of direct I/O
+    - stores: stores through a memory map
+    - lifetimes: inodes are created or evicted
+    - bio_pages: a probe records the pages of bios
+
+    The other fields are facts of the devices:
+
+    - without_writes: the filesystem has events of writes, but the trace does not hold them
+    - redirties: processes dirty pages again that they could not write back
+    - large_folios: a folio may have several pages
+    - unsized_folios: no event states how many
+    - divided_pages: a page has several blocks
+    """
+
+    dirtying: Collection[int]
+    presence: Collection[int]
+    drops: Collection[int]
+    invalidations: Collection[int]
+    direct_calls: Collection[int]
+    stores: Collection[int]
+    lifetimes: Collection[int]
+    without_writes: Collection[int]
+    redirties: Collection[int]
+    large_folios: Collection[int]
+    unsized_folios: Collection[int]
+    divided_pages: Collection[int]
+    bio_pages: Collection[int]
+
+
+def coverage(
+    fs_events: pl.LazyFrame,
+    devices: pl.Series,
+    recorded: Collection[str],
+    *,
+    page_bytes: int | None,
+    block_bytes: Mapping[int, int],
+    bio_pages: Collection[int],
+    sharing: Collection[int],
+) -> Coverage:
+    """Return the coverage of `devices`; `recorded` are the events that the recorder reports as enabled.
+
+    `block_bytes` has the devices that are not written in single sectors. Devices that are `sharing` a disk have no
+    dirtying events. If the page size is unknown, so are the bytes that events of pages are about.
+    """
+
+    def having(*names: str) -> list[int]:
+        if page_bytes is None:
+            return []
+        if not set(names).isdisjoint(recorded):
+            return devices.to_list()
+        return tracepoints.devices(fs_events, pl.col("event").is_in(names))
+
+    is_unsized = tracepoints.is_own("ext4") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
+    return Coverage(
+        dirtying=[dev for dev in having(*tracepoints.DIRTIED) if dev not in sharing],
+        presence=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
+        drops=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
+        invalidations=having(*tracepoints.INVALIDATED_PLAINLY),
+        direct_calls=direct_writes.observed(fs_events, recorded),
+        stores=having(*tracepoints.STORES),
+        lifetimes=_with_lifetimes(fs_events, recorded),
+        without_writes=_without_writes(fs_events, recorded),
+        redirties=tracepoints.devices(fs_events, tracepoints.is_own("f2fs")),
+        large_folios=tracepoints.devices(fs_events, (pl.col("page_order") > 0) | is_unsized),
+        unsized_folios=tracepoints.devices(fs_events, is_unsized),
+        divided_pages=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
+        bio_pages=bio_pages,
+    )
+
+
+def with_modifications(devices: pl.Series, fs_events: pl.LazyFrame, recorded: Collection[str]) -> pl.Series:
+    """Return the `devices` with requests for which the trace records modifications, even if there were none."""
+    is_everywhere = not set(tracepoints.DIRTIED).isdisjoint(recorded)
+    is_modification = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
+    found = devices if is_everywhere else pl.Series(tracepoints.devices(fs_events, is_modification), dtype=pl.UInt32)
+    return found.drop_nulls().unique()
+
+
+def _with_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+    """Return the devices with events of inode lifetimes, or without events of their own: these do not reuse numbers."""
+    has_events = tracepoints.is_own().any()
+    names = [*tracepoints.CREATIONS, *tracepoints.EVICTIONS]
+    begins = tracepoints.creations() | pl.col("event").is_in(tracepoints.EVICTIONS)
+    is_covered = (begins | tracepoints.is_recorded(names, recorded)).any() | ~has_events
+    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(is_covered=is_covered)
+    return by_device.filter("is_covered").collect()["dev"].to_list()
+
+
+def _without_writes(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+    is_covered = pl.col("event").is_in(tracepoints.WRITES)
+    for filesystem in tracepoints.FILESYSTEMS:
+        names = {name for name in tracepoints.WRITES if name.startswith(filesystem)}
+        if names <= set(recorded):
+            is_covered |= tracepoints.is_own(filesystem)
+    covered = tracepoints.devices(fs_events, is_covered)
+    return [dev for dev in tracepoints.devices(fs_events, tracepoints.is_own()) if dev not in covered]
