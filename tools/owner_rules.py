@@ -2,7 +2,7 @@
 
 usage: python tools/owner_rules.py DEFINITIONS
 
-`make tables` runs it for schemas/definitions.toml. tests/link/test_owner_rules.py fails if the definition is out of date.
+`make tables` runs it for schemas/definitions.toml. tests/link/test_owner_rules.py fails if that is out of date.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def name_modifiers(
     events = events.filter(_IS_WRITEBACK | pl.col("kind").is_in(TOUCHES) & ~pl.col("is_gone"))
     events = events.with_columns(is_change=_is_change(own))
     writes, dirties = pl.col("kind") == "write", pl.col("kind") == "dirty"
-    made, is_by_process = pl.col("kind").is_in(MODIFICATIONS), dirties & ~pl.col("is_mover").fill_null(False)
+    made, dirtyings = pl.col("kind").is_in(MODIFICATIONS), dirties & ~pl.col("is_mover").fill_null(False)
     processes = pl.col("process").filter(made).unique()
     by_write, is_write_recorded = writes.any(), made.any()
     thread = {
@@ -183,8 +183,8 @@ def name_modifiers(
         .then(pl.col(name).filter(writes).last())
         .when(is_write_recorded)
         .then(pl.col(name).filter(made).last())
-        .when(is_by_process.any())
-        .then(pl.col(name).filter(is_by_process).last())
+        .when(dirtyings.any())
+        .then(pl.col(name).filter(dirtyings).last())
         .otherwise(pl.col(name).filter(dirties).last())
         for name in ("tid", "pid", "comm", "ts_ns", "process")
     }
@@ -202,20 +202,20 @@ def name_modifiers(
             count=processes.len(),
             processes=processes.sort(),
             dirtier=pl.col("process").filter(dirties).last(),
-            since_ns=pl.col("ts_ns").filter(is_by_process).first(),
-            first_dirtier=pl.col("process").filter(is_by_process).first(),
-            nr_dirtiers=pl.col("process").filter(is_by_process).n_unique(),
-            dirtied_nth=pl.col("nth").filter(is_by_process).last(),
+            since_ns=pl.col("ts_ns").filter(dirtyings).first(),
+            first_dirtier=pl.col("process").filter(dirtyings).first(),
+            nr_dirtiers=pl.col("process").filter(dirtyings).n_unique(),
+            dirtied_nth=pl.col("nth").filter(dirtyings).last(),
             modified_nth=pl.col("nth").filter(made).last(),
             file_dirtiers=pl.col("file_dirtiers").filter(_IS_WRITEBACK).first(),
             is_write_recorded=is_write_recorded,
-            is_complete=_is_complete(is_by_process, made),
-            has_several_dirtiers=(pl.col("process").filter(is_by_process).n_unique() > 1) & ~is_write_recorded,
-            is_within_write=pl.col("is_writing").filter(is_by_process).any(),
+            is_complete=_is_complete(dirtyings, made),
+            has_several_dirtiers=(pl.col("process").filter(dirtyings).n_unique() > 1) & ~is_write_recorded,
+            is_within_write=pl.col("is_writing").filter(dirtyings).any(),
             is_absent=pl.col("is_absent").any(),
-            times_dirty=(pl.col("is_change") & is_by_process).fill_null(False).sum(),
-            nr_processes=pl.col("process").filter(made | is_by_process).n_unique(),
-            is_left_dirty=pl.col("is_mover").filter(dirties).last() & is_by_process.any() & ~is_write_recorded,
+            times_dirty=(pl.col("is_change") & dirtyings).fill_null(False).sum(),
+            nr_processes=pl.col("process").filter(made | dirtyings).n_unique(),
+            is_left_dirty=pl.col("is_mover").filter(dirties).last() & dirtyings.any() & ~is_write_recorded,
             **thread,
         )
         .filter(_IS_WRITEBACK)
@@ -333,17 +333,17 @@ def _in_intervals(events: pl.DataFrame, coverage: Coverage) -> pl.DataFrame:
     )
 
 
-def _is_complete(is_by_process: pl.Expr, made: pl.Expr) -> pl.Expr:
+def _is_complete(dirtyings: pl.Expr, made: pl.Expr) -> pl.Expr:
     """Return whether the known modifiers of an interval are complete, provided that every event is recorded.
 
     The page was clean when the first of them modified it, because that made it dirty. No other process dirtied it, or
     may have written to it.
     """
     process, kind = pl.col("process"), pl.col("kind")
-    is_first = (process.filter(made).first() == process.filter(is_by_process).first()) & (
-        pl.col("nth").filter(made).first() < pl.col("nth").filter(is_by_process).first()
+    is_first = (process.filter(made).first() == process.filter(dirtyings).first()) & (
+        pl.col("nth").filter(made).first() < pl.col("nth").filter(dirtyings).first()
     )
-    is_theirs = process.filter(is_by_process).is_in(process.filter(made).implode()).all()
+    is_theirs = process.filter(dirtyings).is_in(process.filter(made).implode()).all()
     is_known = pl.col("named").filter(made).is_not_null().all()
     return (is_first & is_theirs & is_known & ~(kind == "maybe").any()).fill_null(False)
 
