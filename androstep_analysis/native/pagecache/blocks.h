@@ -1,5 +1,4 @@
-// Files, the lifetimes of their inodes, and the page cache state of their
-// blocks.
+// Files, the lifetimes of their inodes, and the page cache state of their blocks.
 #pragma once
 
 #include "core/map.h"
@@ -12,41 +11,35 @@ struct writeback {
     int32_t tid;
 };
 
-// A dirty interval that ended while a write was in flight, which may belong to
-// it or to the next one.
+// A dirty interval that ended while a write was in flight, which may belong to it or to the next one.
 struct pending_interval {
     struct dirty_interval interval;
     struct writeback writeback;
     struct touches touches;
     uint64_t lifetime;
     bool records_dirty;
-    bool is_write_moved; // its last write belongs to the next interval, and
-                         // is_clean_if_moved holds
+    bool is_write_moved; // its last write belongs to the next interval, and is_clean_if_moved holds
     bool is_clean_if_moved;
-    struct touch moved;            // that write, if this is the interval that it was moved
-                                   // from; else all zeros
+    struct touch moved;            // that write, if this is the interval that it was moved from; else all zeros
     uint32_t nr_in_flight;         // the writes that it waits for
     struct pending_interval *next; // of the same block
 };
 
 struct block {
     struct touches touches;
-    struct pending_interval *pending; // the oldest one whose last write may
-                                      // belong to the next interval
+    struct pending_interval *pending; // the oldest one whose last write may belong to the next interval
     int64_t file_block;
     int64_t touched_ns;
     int64_t absent_ns;
     uint64_t writeback; // sequence number of the last writeback, or 0
     int32_t writeback_tid;
-    uint32_t next; // block of the same lifetime, or NO_BLOCK; of a free block,
-                   // the next free one plus 1
+    uint32_t next; // block of the same lifetime, or NO_BLOCK; of a free block, the next free one plus 1
     uint8_t is_in_folio;
     uint8_t order; // of the folio that begins here; NO_CODE: unknown
     uint8_t is_clean;
     uint8_t was_clean;    // before the last touch
     uint8_t is_redirtied; // it was dirty again when its last writeback began
-    uint8_t is_retained;  // its only touch is a write in flight that began before
-                          // the block was added or dropped
+    uint8_t is_retained;  // its only touch is a write in flight that began before the block was added or dropped
 };
 
 struct file {
@@ -79,8 +72,7 @@ struct file *add_file(struct blocks *blocks, uint32_t dev, int64_t ino);
 // Return the block in this lifetime, or NULL.
 struct block *find_block(const struct blocks *blocks, uint64_t lifetime, int64_t file_block);
 
-// Return the block in the file's lifetime, adding it if it is new; NULL if
-// memory runs out.
+// Return the block in the file's lifetime, adding it if it is new; NULL if memory runs out.
 struct block *add_block(struct blocks *blocks, struct file *file, int64_t file_block);
 
 // Drop all pages of the inode. Its blocks are free for reuse.

@@ -25,9 +25,8 @@ static bool is_within_write(const struct recent_write *recent, const struct bloc
     return recent && recent->event && !(has_submitted && block->writeback > recent->event);
 }
 
-// Decide whether the write that was in flight at the last writeback or drop
-// belongs to this interval: it does if the next event of the block is that the
-// same thread dirties it.
+// Decide whether the write that was in flight at the last writeback or drop belongs to this interval: it does if the
+// next event of the block is that the same thread dirties it.
 static bool settle_in_flight(struct pagecache *cache, struct block *block, const struct event *event, uint8_t kind)
 {
     const struct touch *write = last_touch(block->is_retained ? &block->touches : &block->pending->touches);
@@ -79,8 +78,8 @@ static bool touch_range(struct pagecache *cache, const struct event *event, stru
     return true;
 }
 
-// No later writeback carries what was modified before the block was dropped or
-// added to the cache, except for a write in flight.
+// No later writeback carries what was modified before the block was dropped or added to the cache, except for a write
+// in flight.
 static bool drop_block(struct pagecache *cache, const struct event *event, int64_t file_block)
 {
     struct file *file = file_of(cache, event);
@@ -123,9 +122,8 @@ static bool drop_range(struct pagecache *cache, const struct event *event, int64
     return true;
 }
 
-// One event states that a whole folio became dirty, although the thread wrote
-// only a part of it. The rest may have been modified. If the size of the folio
-// is unknown (`is_sized`), the write states which of its pages became dirty.
+// One event states that a whole folio became dirty, although the thread wrote only a part of it. The rest may have been
+// modified. If the size of the folio is unknown (`is_sized`), the write states which of its pages became dirty.
 static bool dirty_folio(struct pagecache *cache, const struct event *event, int64_t begin, int64_t end, bool is_sized)
 {
     struct recent_write *recent = find_recent_write(cache, event);
@@ -149,8 +147,7 @@ static bool dirty_folio(struct pagecache *cache, const struct event *event, int6
                                        (end - 1) / size, TOUCH_MAYBE);
 }
 
-// The address of a store states the block that it begins in. The other blocks
-// of the page may have been modified.
+// The address of a store states the block that it begins in. The other blocks of the page may have been modified.
 static bool store_to_page(struct pagecache *cache, const struct event *event, int64_t begin, int64_t end,
                           int64_t address)
 {
@@ -168,8 +165,7 @@ static bool fits(int64_t begin, int64_t length)
     return begin >= 0 && begin <= LARGEST_FILE && length >= 1 && length <= LARGEST_FOLIO;
 }
 
-// Set the bytes of the file that an event of pages is about. Return false if it
-// does not state them.
+// Set the bytes of the file that an event of pages is about. Return false if it does not state them.
 static bool find_range(const struct pagecache *cache, const struct page_events *events, size_t row, uint8_t order,
                        int64_t *begin, int64_t *length)
 {
@@ -218,8 +214,7 @@ static bool take_pages(struct pagecache *cache, const struct event *event, const
         return take_dirty(cache, event, begin);
     if (event->kind == EVENT_ADDED && order >= 0 && order <= LARGEST_ORDER && !set_folio_order(cache, event, begin))
         return false;
-    // A write that adds its page to the cache begins before. Only a dirtying
-    // event would confirm it.
+    // A write that adds its page to the cache begins before. Only a dirtying event would confirm it.
     if (event->kind == EVENT_ADDED && !(event->device->flags & RECORDS_DIRTY))
         return true;
     if (!fits(begin, length))

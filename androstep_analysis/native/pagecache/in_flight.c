@@ -39,8 +39,7 @@ static struct in_flight_write *add_in_flight(struct pagecache *cache, int32_t ti
     return &cache->in_flight[*index - 1];
 }
 
-// It is uncertain that this write modified the block, and it does not dirty it
-// later.
+// It is uncertain that this write modified the block, and it does not dirty it later.
 static void mark_uncertain(struct touches *touches, uint64_t event)
 {
     for (size_t at = touches->count; at-- > 0;) {
@@ -68,8 +67,7 @@ static bool mark_pending_uncertain(struct pending_interval *pending, uint64_t ev
     return append_touch(&pending->touches, &touch);
 }
 
-// Another event states the rest of this write, from byte `rest` on. It is
-// uncertain that the rest was written before.
+// Another event states the rest of this write, from byte `rest` on. It is uncertain that the rest was written before.
 static bool shorten_write(struct pagecache *cache, struct in_flight_write *write, int64_t rest)
 {
     int64_t last = (rest - 1) / write->block_bytes;
@@ -86,8 +84,7 @@ static bool shorten_write(struct pagecache *cache, struct in_flight_write *write
     return true;
 }
 
-// Return whether the event states the rest of the write: the kernel writes a
-// page or folio at a time.
+// Return whether the event states the rest of the write: the kernel writes a page or folio at a time.
 static bool is_continued(const struct in_flight_write *write, const struct event *event, int64_t begin, int64_t end)
 {
     bool is_rest = begin > write->begin && begin < write->end && end == write->end;

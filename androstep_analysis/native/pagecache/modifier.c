@@ -20,8 +20,7 @@ static bool is_unknown(const struct evaluator *evaluator, const struct touch *to
     return evaluator->threads[touch->thread].process == NO_INT64;
 }
 
-// Return the process; each event of an unknown thread counts as another
-// process.
+// Return the process; each event of an unknown thread counts as another process.
 static int64_t process_of(const struct evaluator *evaluator, const struct touch *touch)
 {
     if (is_unknown(evaluator, touch))
@@ -82,8 +81,7 @@ static const struct touch *choose_modifier(const struct summary *summary)
     return summary->last_process_dirty ? summary->last_process_dirty : summary->last_dirty;
 }
 
-// Return whether the first modifier dirtied the page by its first modification,
-// so that the page was clean before.
+// Return whether the first modifier dirtied the page by its first modification, so that the page was clean before.
 static bool was_clean_before(const struct evaluator *evaluator, const struct summary *summary)
 {
     const struct touch *first = summary->first_modification, *dirty = summary->first_process_dirty;
@@ -99,8 +97,7 @@ static bool have_all_modified(const struct evaluator *evaluator)
     return true;
 }
 
-// Return whether all modifiers are known, provided that every event is
-// recorded.
+// Return whether all modifiers are known, provided that every event is recorded.
 static bool is_complete(const struct evaluator *evaluator, const struct summary *summary)
 {
     if (summary->has_maybe || summary->has_unknown_modifier)
@@ -108,8 +105,7 @@ static bool is_complete(const struct evaluator *evaluator, const struct summary 
     return was_clean_before(evaluator, summary) && have_all_modified(evaluator);
 }
 
-// Return whether another process than the modifier dirtied the page after the
-// last write or store.
+// Return whether another process than the modifier dirtied the page after the last write or store.
 static bool is_dirtied_by_other(const struct evaluator *evaluator, const struct summary *summary)
 {
     if (!summary->last_modification || !summary->last_process_dirty)
@@ -118,10 +114,9 @@ static bool is_dirtied_by_other(const struct evaluator *evaluator, const struct 
            process_of(evaluator, summary->last_dirty) != process_of(evaluator, choose_modifier(summary));
 }
 
-// When a clean page becomes dirty, earlier modifications have been written
-// back, or their writeback is in flight. The same holds for a process that
-// dirtied the page before a kernel thread did. If dirtying is not recorded, the
-// page may have become dirty at any time before the writeback.
+// When a clean page becomes dirty, earlier modifications have been written back, or their writeback is in flight. The
+// same holds for a process that dirtied the page before a kernel thread did. If dirtying is not recorded, the page may
+// have become dirty at any time before the writeback.
 static void set_doubt_times(const struct evaluator *evaluator, const struct summary *summary,
                             const struct touches *touches, bool records_dirty, const struct writeback *writeback,
                             struct dirty_interval *interval)
@@ -152,8 +147,7 @@ static void set_doubt_times(const struct evaluator *evaluator, const struct summ
         interval->doubt_end_ns = records_dirty ? last->ts_ns : writeback->ts_ns;
 }
 
-// Return whether the process of a touch may have modified the block in an
-// earlier touch.
+// Return whether the process of a touch may have modified the block in an earlier touch.
 static bool has_modified(const struct thread *threads, const struct touches *touches, size_t at)
 {
     int64_t process = threads[touches->touches[at].thread].process;
@@ -179,10 +173,8 @@ size_t count_dirtyings(const struct thread *threads, const struct touches *touch
     return count;
 }
 
-// A page that becomes dirty again is under writeback, if it was not dropped.
-// Its bio may carry the data from before, for example if it was encrypted into
-// another page. That matters if different processes modified it before and
-// after.
+// A page that becomes dirty again is under writeback, if it was not dropped. Its bio may carry the data from before,
+// for example if it was encrypted into another page. That matters if different processes modified it before and after.
 static bool is_redirtied(const struct evaluator *evaluator, const struct touches *touches,
                          const struct dirty_interval *interval)
 {

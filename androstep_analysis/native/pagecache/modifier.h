@@ -11,13 +11,11 @@ struct evaluator {
     struct process_set dirtiers;
 };
 
-// Set the fields of the interval that its touches determine. Return false if
-// memory runs out.
+// Set the fields of the interval that its touches determine. Return false if memory runs out.
 bool evaluate_interval(struct evaluator *evaluator, const struct touches *touches, bool records_dirty,
                        const struct writeback *writeback, struct dirty_interval *interval);
 
-// Return how often processes dirtied the page. A process without a recorded
-// modification counts only as the first: later ones may have dirtied the page
-// again because they could not write it back (redirty_page_for_writepage).
+// Return how often processes dirtied the page. A process without a recorded modification counts only as the first:
+// later ones may have dirtied the page again because they could not write it back (redirty_page_for_writepage).
 // Repetitions count as three at most.
 size_t count_dirtyings(const struct thread *threads, const struct touches *touches);

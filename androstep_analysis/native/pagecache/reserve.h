@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-// Grow the array that `array` points to if it is full. `size` is that of an
-// element. False if memory runs out.
+// Grow the array that `array` points to if it is full. `size` is that of an element. False if memory runs out.
 static inline bool reserve(void *array, size_t count, size_t *capacity, size_t size)
 {
     void *objects, *grown;

@@ -17,10 +17,8 @@ struct block_key {
     int64_t file_block;
 };
 
-// The last write or store of a thread to any file. It is in flight until the
-// thread begins another one: until then it may still dirty its pages, and its
-// end may turn out to be another event's. Intervals that depend on that are
-// pending.
+// The last write or store of a thread to any file. It is in flight until the thread begins another one: until then it
+// may still dirty its pages, and its end may turn out to be another event's. Intervals that depend on that are pending.
 struct in_flight_write {
     size_t file; // index
     uint64_t lifetime;
@@ -32,8 +30,7 @@ struct in_flight_write {
     struct pending_interval **pending;
     size_t nr_pending;
     size_t pending_capacity;
-    struct block_key *retained; // blocks that were added to the cache or dropped
-                                // during the write
+    struct block_key *retained; // blocks that were added to the cache or dropped during the write
     size_t nr_retained;
     size_t retained_capacity;
 };

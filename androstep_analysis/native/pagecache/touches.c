@@ -5,9 +5,8 @@
 
 enum { RETAINED_REPETITIONS = 3 };
 
-// Return whether the last touches equal this one except for their time. Three
-// of a run are enough: the first states when it began, the last when it ended,
-// and the one before is needed if the last turns out to belong to the next
+// Return whether the last touches equal this one except for their time. Three of a run are enough: the first states
+// when it began, the last when it ended, and the one before is needed if the last turns out to belong to the next
 // interval.
 static bool is_repeated(const struct touches *touches, const struct touch *touch)
 {

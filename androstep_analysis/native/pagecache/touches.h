@@ -5,8 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// TOUCH_MAYBE: a write, store or dirtying event that may concern only another
-// block of the page or folio.
+// TOUCH_MAYBE: a write, store or dirtying event that may concern only another block of the page or folio.
 enum touch_kind { TOUCH_WRITE, TOUCH_STORE, TOUCH_DIRTY, TOUCH_MAYBE };
 
 struct touch {
@@ -15,10 +14,8 @@ struct touch {
     uint32_t thread;
     uint8_t kind;
     uint8_t may_dirty;       // a write or store whose dirtying event may still follow
-    uint8_t is_within_write; // the thread may still be within a write or store to
-                             // some page of the file
-    uint8_t was_in_flight;   // a write that began before the last writeback or drop
-                             // of the block
+    uint8_t is_within_write; // the thread may still be within a write or store to some page of the file
+    uint8_t was_in_flight;   // a write that began before the last writeback or drop of the block
 };
 
 struct touches {

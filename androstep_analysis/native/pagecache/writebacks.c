@@ -5,11 +5,10 @@
 
 // The writes in flight that the interval of a block waits for.
 struct wait {
-    struct in_flight_write *last; // the last touch is of this write: the interval, or an earlier
-                                  // one, may not contain it
-    bool is_after_pending;        // `last` is what an earlier interval of the block
-                                  // waits for
-    bool may_be_shorter;          // a write may turn out to end before the block
+    struct in_flight_write
+        *last;             // the last touch is of this write: the interval, or an earlier one, may not contain it
+    bool is_after_pending; // `last` is what an earlier interval of the block waits for
+    bool may_be_shorter;   // a write may turn out to end before the block
 };
 
 static struct wait find_wait(const struct pagecache *cache, const struct block *block, int32_t tid)
@@ -69,8 +68,7 @@ static bool end_interval(struct pagecache *cache, const struct file *file, struc
                          const struct writeback *writeback, struct dirty_interval *interval)
 {
     static const struct touches none = {0};
-    // A write in flight that began before the block was dropped belongs to a
-    // later interval, if to any.
+    // A write in flight that began before the block was dropped belongs to a later interval, if to any.
     const struct touches *touches = block->is_retained ? &none : &block->touches;
     struct wait wait = {0};
     bool is_done;
