@@ -50,10 +50,10 @@ class Machine:
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     pages: list[Page] = field(default_factory=lambda: [Page() for _ in range(PAGES)])
     events: list[tuple[int, str, dict[str, Any]]] = field(default_factory=list)
-    outs: list[tuple[int, int, int, str, set[int]]] = field(default_factory=list)
+    writebacks: list[tuple[int, int, int, str, set[int]]] = field(default_factory=list)
     now: int = 0
 
-    def tell(self, kind: str, tid: int, **fields: int) -> None:
+    def record(self, kind: str, tid: int, **fields: int) -> None:
         names = CLASSES.get(kind, (kind,))
         name = names[-1 if self.fs == "f2fs" else 0]
         comm = {"comm": "kworker/u4:1"} if tid == FLUSHER else {}
@@ -68,7 +68,7 @@ class Machine:
         """Read the folio of the page into the cache."""
         pages = self.folio(page)
         if not self.pages[page].is_cached:
-            self.tell("add", tid, page=pages[0], page_order=self.order)
+            self.record("add", tid, page=pages[0], page_order=self.order)
             for other in pages:
                 self.pages[other] = Page(is_cached=True)
 
@@ -79,33 +79,33 @@ class Machine:
         for other in change:
             self.pages[other].is_dirty = True
         if not was_dirty:
-            self.tell("dirty", tid, page=pages[0])
+            self.record("dirty", tid, page=pages[0])
 
-    def out(self, tid: int, page: int, op: str, writers: set[int]) -> None:
+    def submit(self, tid: int, page: int, op: str, writers: set[int]) -> None:
         self.now += 1000
-        self.outs.append((self.now, page, tid, op, writers))
+        self.writebacks.append((self.now, page, tid, op, writers))
 
-    def write_out(self, tid: int, page: int) -> None:
+    def write_back(self, tid: int, page: int) -> None:
         """Write back the dirty pages of a folio."""
         for other in self.folio(page):
             if self.pages[other].is_dirty:
-                self.out(tid, other, "write", self.pages[other].writers)
+                self.submit(tid, other, "write", self.pages[other].writers)
                 self.pages[other] = Page(is_cached=True)
 
-    # ------------------------------------------------------------------------------------------------- what happens
+    # ------------------------------------------------------------------------------------------------ operations
 
-    def write(self, tid: int, page: int, first_out: bool) -> None:
-        """Write to pages; with `first_out`, the flusher writes the page back before the data arrives."""
-        self.tell("write", tid, offset_bytes=page * 4096, nr_bytes=4096)
-        if first_out:
-            self.write_out(FLUSHER, page)
+    def write(self, tid: int, page: int, is_written_first: bool) -> None:
+        """Write to pages; with `is_written_first`, the flusher writes the page back before the data arrives."""
+        self.record("write", tid, offset_bytes=page * 4096, nr_bytes=4096)
+        if is_written_first:
+            self.write_back(FLUSHER, page)
         self.cache(tid, page)
         self.pages[page].writers.add(tid)
         self.dirty(tid, page, [page])
 
     def store(self, tid: int, page: int) -> None:
         self.cache(tid, page)
-        self.tell("store", tid, page=page)
+        self.record("store", tid, page=page)
         self.pages[page].writers.add(tid)
         self.dirty(tid, page, [page])
 
@@ -114,19 +114,19 @@ class Machine:
 
     def sync(self, tid: int) -> None:
         for page in range(PAGES):
-            self.write_out(tid, page)
+            self.write_back(tid, page)
 
     def sync_in_vain(self, tid: int, page: int) -> None:
         """Dirty a page again that cannot be written back: F2FS does so in fsync, other filesystems in the flusher."""
         if self.pages[page].is_dirty:
-            self.tell("dirty", tid if self.fs == "f2fs" else FLUSHER, page=self.folio(page)[0])
+            self.record("dirty", tid if self.fs == "f2fs" else FLUSHER, page=self.folio(page)[0])
 
     def drop(self, tid: int, first: int) -> None:
         """Truncate a file. A large folio with a dirty part stays in the cache."""
         for page in range(first, PAGES):
             pages = self.folio(page)
             if pages[0] < first and any(self.pages[other].is_dirty for other in pages):
-                self.tell("invalidate", tid, page=pages[0], offset_bytes=(page - pages[0]) * 4096, nr_bytes=4096)
+                self.record("invalidate", tid, page=pages[0], offset_bytes=(page - pages[0]) * 4096, nr_bytes=4096)
                 self.pages[page] = Page(is_cached=True)
             elif page == pages[0] or pages[0] < first:
                 self.leave(tid, page)
@@ -137,8 +137,8 @@ class Machine:
         if not self.pages[page].is_cached:
             return
         if any(self.pages[other].is_dirty for other in pages) and self.fs == "ext4":
-            self.tell("invalidate", tid, page=pages[0], offset_bytes=0, nr_bytes=4096 << self.order)
-        self.tell("delete", tid, page=pages[0], page_order=self.order)
+            self.record("invalidate", tid, page=pages[0], offset_bytes=0, nr_bytes=4096 << self.order)
+        self.record("delete", tid, page=pages[0], page_order=self.order)
         for other in pages:
             self.pages[other] = Page()
 
@@ -148,22 +148,22 @@ class Machine:
 
     def direct(self, tid: int, page: int) -> None:
         """Write with direct I/O: the folio is written back first, then dropped."""
-        self.tell("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
-        self.write_out(tid, page)
+        self.record("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
+        self.write_back(tid, page)
         self.leave(tid, page)
-        self.out(tid, page, "write", {tid})
+        self.submit(tid, page, "write", {tid})
 
     def direct_read(self, tid: int, page: int) -> None:
-        self.tell("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
-        self.write_out(tid, page)
-        self.out(tid, page, "read", set())
+        self.record("direct", tid, offset_bytes=page * 4096, nr_bytes=4096)
+        self.write_back(tid, page)
+        self.submit(tid, page, "read", set())
 
     def evict(self, tid: int, page: int) -> None:
         for other in range(PAGES):
-            self.write_out(FLUSHER, other)
+            self.write_back(FLUSHER, other)
         for other in range(PAGES):
             self.leave(tid, other)
-        self.tell(f"{self.fs}_evict_inode", tid, nlink=1)
+        self.record(f"{self.fs}_evict_inode", tid, nlink=1)
 
 
 CHOICES = (
@@ -172,7 +172,7 @@ CHOICES = (
 )
 
 
-def played(fs: str, order: int, ino: int, seed: int) -> Machine:
+def simulated(fs: str, order: int, ino: int, seed: int) -> Machine:
     """Simulate random operations on files, some of which were dirty before the recording.
 
     Times are simulated. A thread writes to one file after the other.
@@ -206,13 +206,13 @@ def owners(machines: list[Machine], withheld: set[str], is_listed: bool) -> list
     table = fs_events(*((name, fields) for _, name, fields in kept))
     table = table.with_columns(ts_ns=pl.Series([ts for ts, *_ in kept], dtype=pl.Int64))
     listed = {name for kind, names in CLASSES.items() if kind not in withheld for name in names}
-    outs = [(ts, machine.ino, page, tid, op) for machine in machines for ts, page, tid, op, _ in machine.outs]
+    outs = [(ts, machine.ino, page, tid, op) for machine in machines for ts, page, tid, op, _ in machine.writebacks]
     out = pieces(*((ts, ino, page, 1, tid) for ts, ino, page, tid, _ in outs))
     comm = ["kworker/u4:1" if tid == FLUSHER else f"app{tid}" for *_, tid, _ in outs]
     out = out.with_columns(pl.Series("op", [op for *_, op in outs], dtype=out["op"].dtype), submit_comm=pl.Series(comm))
     recorded = listed | {f"{fs}_evict_inode"} if is_listed else ()
-    said = all_owned(out, table, schema.empty("tasks"), {DEV: 4096}, recorded=recorded, page_bytes=4096)
-    return said.sort("ino", "time").to_dicts()
+    found = all_owned(out, table, schema.empty("tasks"), {DEV: 4096}, recorded=recorded, page_bytes=4096)
+    return found.sort("ino", "time").to_dicts()
 
 
 SUBSETS = [set(subset) for size in range(len(CLASSES) + 1) for subset in itertools.combinations(CLASSES, size)]
@@ -224,10 +224,10 @@ MACHINES = 40
 def test_no_owner_is_wrong_whatever_was_not_recorded(fs, order):
     """Every owner that is a fact wrote to the block, and every `owner_count` equals the number of writers."""
     for number, withheld in enumerate(SUBSETS):
-        machines = [played(fs, order, 12 + seed, 1000 * number + seed) for seed in range(MACHINES)]
-        said = iter(owners(machines, withheld, is_listed=number % 2 == 0))
+        machines = [simulated(fs, order, 12 + seed, 1000 * number + seed) for seed in range(MACHINES)]
+        found = iter(owners(machines, withheld, is_listed=number % 2 == 0))
         for machine in machines:
-            for (ts, page, tid, op, writers), row in zip(machine.outs, said, strict=False):
+            for (ts, page, tid, op, writers), row in zip(machine.writebacks, found, strict=False):
                 assert row["time"] == ts
                 if op == "write" and row["owner_via"] not in ("unknown", "inferred") and writers:
                     case = (ts, page, tid, row["owner_via"], row["owner_comm"], row["owner_count"], writers)
