@@ -1,10 +1,10 @@
-"""Joining: block events, filesystem extents and tasks become the tables `requests` and `io`."""
+"""Attribute block I/O: join requests, filesystem extents and tasks to the tables `requests` and `io`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import polars as pl
 
@@ -22,14 +22,34 @@ from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
 from androstep_analysis.link.owner import handles, processes
 from androstep_analysis.link.requests import Requests, rwbs
-from androstep_analysis.link.shelf import Shelf
+from androstep_analysis.link.spill import PartitionSpill
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
-_PART_SECTORS = 1 << 21
-"""Of how many sectors owners are decided at once: of a quarter of a million blocks of 4 KiB."""
+_PARTITION_SECTORS = 1 << 21
+"""Owners are decided for so many sectors at a time: a quarter of a million blocks of 4 KiB."""
 
 AnySnapshot = TypeVar("AnySnapshot", Filesystem, Listing)
+
+
+class _Recording(NamedTuple):
+    """A recording whose events are prepared for attribution."""
+
+    linked: Requests
+    staging: Staging
+    """`fs_events` without repetitions, and with incarnations."""
+    all_events: pl.LazyFrame
+    """Table fs_events with repetitions, and without incarnations."""
+    disks: dict[int, list[int]]
+    page_bytes: int | None
+
+    @property
+    def fs_events(self) -> pl.LazyFrame:
+        return self.staging.fs_events
+
+    @property
+    def recorded(self) -> frozenset[str]:
+        return self.staging.recorded or frozenset()
 
 
 def tables(
@@ -44,54 +64,51 @@ def tables(
     fs_types: Mapping[int, str] | None = None,
     nr_sectors: Mapping[int, int] | None = None,
 ) -> dict[str, pl.LazyFrame]:
-    """Every table that follows from a recording, its requests (`requests.link`) and the images of its filesystem.
+    """Return every table that follows from a recording, its requests, and images of its filesystems.
 
-    Keys tasks, requests, extents, files and io; all that neither the recording nor an image tells is unknown. Requests
-    and io are left in `spool`. Of what maps blocks and names files only the kinds of evidence in `sources` (`SOURCES`)
-    are used; who wrote what is always taken from the events. Key comparison has how far images and listings agree with
-    the trace (`consistency.table`); `InputError` where one contradicts it.
+    The keys are tasks, requests, extents, files, io, and comparison: how far images and listings agree with the trace
+    (`consistency.table`). Requests and io are stored in `spool`. What no evidence shows is unknown.
 
-    `mounts` tells where the filesystem of a device was mounted, so that paths in events are understood where no image
-    shows it, `fs_types` which filesystem that is (as the recording's fact `fs_type` does where the trace has one
-    device), `block_bytes` the size of its blocks, and `nr_sectors` the size of the device. Type and block size are also
-    taken from the images and listings, whatever `sources` says; else the events may prove them
-    (`tracepoints.filesystems`, `blocksize`).
+    Parameters
+    ----------
+    staging
+        The tables of the recording.
+    linked
+        Its requests (`requests.link`).
+    snapshots
+        Images and listings.
+    spool
+        Receives the tables requests and io.
+    sources
+        The kinds of evidence that may map blocks and name files. Owners are always decided from the events.
+    mounts
+        Mount point by device, to resolve the paths in events without an image.
+    block_bytes, fs_types, nr_sectors
+        Block size, type and size of the filesystem by device. Type and block size are also taken from images and
+        listings, whatever `sources` is, and from the events that prove them (`tracepoints.filesystems`, `blocksize`).
 
-    In memory is what the filesystem's events prove; of pages what is known of those that were in the cache at one time.
+    Raises
+    ------
+    InputError
+        If an image or a listing contradicts the trace.
+
+    Notes
+    -----
+    In memory are the facts that the events of filesystems prove, and the state of the pages that are in the cache.
     """
-    recorded = staging.recorded or frozenset()
-    disks = tracepoints.on_disks(staging.fs_events, linked.requests)
-    all_events = tracepoints.on_filesystems(staging.fs_events, disks)
-    if clock.is_mixed(staging.losses):  # events in no order prove nothing
-        all_events, recorded = schema.empty("fs_events").lazy(), frozenset[str]()
-    page_bytes = pagesize.proven(staging.facts.get("page_bytes"), all_events)
-    all_events = pagesize.counted(all_events, page_bytes)
-    fs_events = _numbered(on_disk(tracepoints.without_repetitions(all_events)), recorded)
-    staging = replace(staging.with_tables(fs_events=fs_events), recorded=recorded)
-    stated = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, page_bytes)
-    snapshots, standings = consistency.weighed(snapshots, staging, all_events, linked.requests, stated)
-    sizes = {**(block_bytes or {}), **snapshots.block_bytes}
-    sizes = blocksize.by_device(sizes, linked, all_events, page_bytes)
-    fs_types = {**_of_only_device(linked, staging.facts.get("fs_type")), **(fs_types or {}), **snapshots.fs_types}
+    recording = _prepare_events(staging, linked)
+    reported = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, recording.page_bytes)
+    images, checks = consistency.weighed(snapshots, recording.staging, recording.all_events, linked.requests, reported)
+    types, sizes = _classify_devices(recording, images, reported)
     mapping = evidence.evidence(
-        *(snapshots, staging, all_events, linked.requests, sizes, sources, mounts, fs_types),
-        page_bytes=page_bytes,
+        *(images, recording.staging, recording.all_events, linked.requests, sizes, sources, mounts, types),
+        page_bytes=recording.page_bytes,
     )
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
-    devices = owner.telling(_devices(linked), fs_events, recorded)
-    owners = owner.Owners(
-        *(fs_events, tasks, sizes, staging.lost, recorded),
-        page_bytes=page_bytes,
-        devices=devices,
-        sharing=tracepoints.sharing(disks),
-    )
-    homes = inferred.homes(fs_events, linked.requests, recorded, fs_types) if "tracepoint" in sources else {}
-    runs = inferred.runs(
-        *(all_events, fs_events, linked.requests, staging.block, homes, sizes, page_bytes),
-        *(processes.Processes(tasks), staging.lost),
-    )
-    for pieces in _owned(_mapped(linked, mapping, fs_events, sources, staging, spool), owners, all_events):
-        filled = inferred.applied(pieces, runs, mapping.files)
+    inferred_runs = _infer(recording, types if "tracepoint" in sources else None, sizes, tasks)
+    mapped = _map_requests(recording, mapping, sources, spool)
+    for pieces in _decide_owners(mapped, _owners(recording, sizes, tasks), recording.all_events):
+        filled = inferred.applied(pieces, inferred_runs, mapping.files)
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
@@ -99,93 +116,129 @@ def tables(
         "extents": mapping.extents.lazy(),
         "files": mapping.files.lazy(),
         "io": spool.table("io"),
-        "comparison": consistency.table(standings).lazy(),
+        "comparison": consistency.table(checks).lazy(),
     }
 
 
-def _numbered(fs_events: pl.LazyFrame, recorded: frozenset[str]) -> pl.LazyFrame:
-    """The events with the incarnations of their inodes (`tracepoints.numbered`), on disk."""
-    told = fs_events.select(tracepoints.OF_NUMBERS).collect()
-    incarnation = tracepoints.numbered(told, recorded)["incarnation"]
-    ends = 0
+def _prepare_events(staging: Staging, linked: Requests) -> _Recording:
+    """Return the recording with each event on the device of its filesystem, counted in pages, and numbered."""
+    disks = tracepoints.on_disks(staging.fs_events, linked.requests)
+    events, recorded = tracepoints.on_filesystems(staging.fs_events, disks), staging.recorded or frozenset()
+    if clock.is_mixed(staging.losses):  # events without a common order prove nothing
+        events, recorded = schema.empty("fs_events").lazy(), frozenset()
+    page_bytes = pagesize.proven(staging.facts.get("page_bytes"), events)
+    events = pagesize.counted(events, page_bytes)
+    numbered = _number_incarnations(on_disk(tracepoints.without_repetitions(events)), recorded)
+    prepared = replace(staging.with_tables(fs_events=numbered), recorded=recorded)
+    return _Recording(linked, prepared, events, disks, page_bytes)
 
-    def part(rows: pl.DataFrame) -> pl.DataFrame:
-        nonlocal ends
-        ends += rows.height
-        return rows.with_columns(incarnation=incarnation[ends - rows.height : ends])
 
-    return on_disk(part(rows) for rows in batches(fs_events, owner.BATCH))
+def _number_incarnations(fs_events: pl.LazyFrame, recorded: frozenset[str]) -> pl.LazyFrame:
+    """Return the events with the incarnations of their inodes (`tracepoints.numbered`), stored on disk."""
+    incarnation = tracepoints.numbered(fs_events.select(tracepoints.OF_NUMBERS).collect(), recorded)["incarnation"]
+    end = 0
+
+    def numbered(rows: pl.DataFrame) -> pl.DataFrame:
+        nonlocal end
+        end += rows.height
+        return rows.with_columns(incarnation=incarnation[end - rows.height : end])
+
+    return on_disk(numbered(rows) for rows in batches(fs_events, owner.BATCH))
 
 
-def _mapped(
-    linked: Requests,
-    mapping: evidence.Evidence,
-    fs_events: pl.LazyFrame,
-    sources: frozenset[str],
-    staging: Staging,
-    spool: Spool,
+def _classify_devices(recording: _Recording, images: Images, reported: Stated) -> tuple[dict[int, str], dict[int, int]]:
+    """Return type and block size of the filesystem of each device."""
+    devices, fs_type = _devices(recording.linked).drop_nulls(), recording.staging.facts.get("fs_type")
+    is_single = fs_type is not None and len(devices) == 1
+    types = {**({int(devices[0]): fs_type} if is_single else {}), **reported.fs_types, **images.fs_types}
+    sizes = {**reported.block_bytes, **images.block_bytes}
+    return types, blocksize.by_device(sizes, recording.linked, recording.all_events, recording.page_bytes)
+
+
+def _devices(linked: Requests) -> pl.Series:
+    """Return the devices to which filesystems submit their requests."""
+    return linked.requests.select(pl.col("part_dev").unique()).collect(engine="streaming")["part_dev"]
+
+
+def _map_requests(
+    recording: _Recording, mapping: evidence.Evidence, sources: frozenset[str], spool: Spool
 ) -> Iterator[pl.DataFrame]:
-    """The pieces of all requests, in parts and in order; the requests are left in `spool`."""
+    """Yield the pieces of all requests, in order, with their extents. Store the requests in `spool`."""
+    staging, fs_events, has_events = recording.staging, recording.fs_events, "tracepoint" in sources
     marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
-    silent = frozenset(tracepoints_ext4.without_frees(fs_events, staging.recorded or ()))
-    with_events = frozenset(tracepoints.devices(fs_events, tracepoints.is_own()) if "tracepoint" in sources else ())
+    without_frees = frozenset(tracepoints_ext4.without_frees(fs_events, recording.recorded))
+    with_events = frozenset(tracepoints.devices(fs_events, tracepoints.is_own()) if has_events else ())
     commits = handles.commits(fs_events)
-    for window in linked.windows():
+    for window in recording.linked.windows():
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)
-        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, silent, with_events)
-        yield handles.journalled(pieces, commits) if "tracepoint" in sources else pieces
+        pieces = extents.pieces(window, mapping.extents, mapping.files, marking, without_frees, with_events)
+        yield handles.journalled(pieces, commits) if has_events else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 
 
-def _owned(mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """The pieces with their owners. Where writers are recorded they wait until all events are read."""
+def _owners(recording: _Recording, sizes: Mapping[int, int], tasks: pl.DataFrame) -> owner.Owners:
+    """Return the rules of owners for this recording."""
+    fs_events, recorded = recording.fs_events, recording.recorded
+    return owner.Owners(
+        *(fs_events, tasks, sizes, recording.staging.lost, recorded),
+        page_bytes=recording.page_bytes,
+        devices=owner.telling(_devices(recording.linked), fs_events, recorded),
+        sharing=tracepoints.sharing(recording.disks),
+    )
+
+
+def _decide_owners(
+    mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.LazyFrame
+) -> Iterator[pl.DataFrame]:
+    """Yield the pieces with their owners. If writers are recorded, the pieces wait on disk for the pass over events."""
     if not owners.asks_events:
         for pieces in mapped:
             yield owners.owned(owners.prepared(pieces)[0], None)
         return
-    waiting, decided, outs = Shelf(), Shelf(), Spool()
-    firsts: list[int] = []
+    waiting, intervals, writebacks = PartitionSpill(), PartitionSpill(), Spool()
+    first_pieces: list[int] = []
     for pieces in mapped:
         prepared, written = owners.prepared(pieces)
-        outs.append("outs", written)
-        for part in _parts(prepared):
-            waiting.put(len(firsts), part)
-            firsts.append(int(part["at"][0]))
-    parts = pl.Series(firsts, dtype=pl.Int64)
-    written_out = batches(outs.table("outs"), owner.BATCH)
-    for turns in owners.turns(all_events, written_out):
-        of_part = turns.with_columns(part=parts.search_sorted(turns["piece"], "right").cast(pl.Int64) - 1)
-        for (part,), rows in of_part.group_by("part"):
-            decided.put(int(part), rows.drop("part"))
-    for number in range(len(firsts)):
-        pieces_of_part = waiting.take(number)
-        assert pieces_of_part is not None
-        yield owners.owned(pieces_of_part, decided.take(number))
+        writebacks.append("outs", written)
+        for partition in _partitioned(prepared):
+            waiting.append(len(first_pieces), partition)
+            first_pieces.append(int(partition["at"][0]))
+    begins = pl.Series(first_pieces, dtype=pl.Int64)
+    for rows in owners.turns(all_events, batches(writebacks.table("outs"), owner.BATCH)):
+        index = begins.search_sorted(rows["piece"], "right").cast(pl.Int64) - 1
+        for (partition_index,), of_partition in rows.with_columns(partition=index).group_by("partition"):
+            intervals.append(int(partition_index), of_partition.drop("partition"))
+    for index in range(len(first_pieces)):
+        pieces_of_partition = waiting.pop(index)
+        assert pieces_of_partition is not None
+        yield owners.owned(pieces_of_partition, intervals.pop(index))
 
 
-def _parts(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The pieces cut between requests so that no part writes out too many blocks to have in memory."""
-    pieces = pieces.with_columns(part=pl.col("nr_sectors").cum_sum() // _PART_SECTORS)
-    of_request = pl.col("part").first().over("request_id")
-    yield from pieces.with_columns(part=of_request).partition_by("part", maintain_order=True, include_key=False)
+def _partitioned(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield the pieces in partitions with a limited number of sectors. Each request is in one partition."""
+    partition = pl.col("partition")
+    pieces = pieces.with_columns(partition=pl.col("nr_sectors").cum_sum() // _PARTITION_SECTORS)
+    pieces = pieces.with_columns(partition.first().over("request_id"))
+    yield from pieces.partition_by("partition", maintain_order=True, include_key=False)
 
 
-def _devices(linked: Requests) -> pl.Series:
-    """The devices that filesystems put their requests to."""
-    return linked.requests.select(pl.col("part_dev").unique()).collect(engine="streaming")["part_dev"]
-
-
-def _of_only_device(linked: Requests, fs_type: str | None) -> dict[int, str]:
-    """What filesystem the only device of the trace holds, if it is the only one and its recorder says so."""
-    devices = _devices(linked).drop_nulls()
-    return {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}
+def _infer(
+    recording: _Recording, types: Mapping[int, str] | None, sizes: Mapping[int, int], tasks: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the answers that are inferred where facts are missing (`inferred.runs`); with `types` None, none."""
+    fs_events, requests = recording.fs_events, recording.linked.requests
+    homes = {} if types is None else inferred.homes(fs_events, requests, recording.recorded, types)
+    return inferred.runs(
+        *(recording.all_events, fs_events, requests, recording.staging.block, homes, sizes, recording.page_bytes),
+        *(processes.Processes(tasks), recording.staging.lost),
+    )
 
 
 def _within_one_segment(staging: Staging, waits: tuple[str, ...]) -> list[pl.Expr]:
-    """The times of requests, of which those are null that lie before a jump of the clock that others lie behind.
+    """Return the times of requests without those that lie before a jump of the clock if others lie after it.
 
-    No time is counted across a jump. Where times are of several clocks, only the last one of each request is left.
+    Thus no duration includes a jump. If the times are of several clocks, only the last one of each request remains.
     """
     names = (*waits, "issue_ns", "complete_ns")
     if clock.is_mixed(staging.losses):
@@ -198,6 +251,6 @@ def _within_one_segment(staging: Staging, waits: tuple[str, ...]) -> list[pl.Exp
 
 
 def classified(snapshot: AnySnapshot) -> AnySnapshot:
-    """An image or a listing with the package of every file and its type: by name, and in an image by first bytes."""
+    """Return an image or listing with package and type of every file: by name, and in an image also by first bytes."""
     files = filetype.classify(snapshot.files, snapshot.heads if isinstance(snapshot, Filesystem) else None)
     return replace(snapshot, files=files.with_columns(package=filetype.package(pl.col("path"))))

@@ -1,47 +1,6 @@
-"""Block events to requests: one row per block-layer request, with its bios.
+"""Link block events to requests: one row per block-layer request, with its bios.
 
-The life of a request, as the block layer reports it (Documentation/block, kernels 3.4 to 6.18): a bio is queued (Q),
-perhaps remapped from a partition or device-mapper device to the disk below (A), merged with neighbours or split; the
-request is inserted (I), issued to the driver (D), perhaps requeued (R) and issued again, and completed (C), perhaps
-in parts. No event carries an identity: what belongs together is found by device, sectors and order.
-
-- Issue and completion are paired by device, operation, first sector and length. Of several requests that agree, one is
-  completed that was issued with the same letters (`rwbs`), and of these the last one issued. Lost events then cost
-  their own requests and no later ones.
-- A completion that is shorter than the request it fits completes a part of it, and the next part begins where that one
-  ended. If a completion of the whole request follows after all, what looked like parts were completions of other
-  requests. Such completions, and those that agree with no request, become requests without an issue.
-- After a completion in part the driver may requeue the rest and get it again: a requeue or an issue of exactly what is
-  left is of that request. Of several requests that begin at one sector, the requeue shows which was completed in part.
-  Where no requeue was recorded, the issue is of the rest if no bio waits that begins there.
-- A completion without a length (`nr_sectors` null, as of block_io_done) completes all of the last request of its
-  operation that was issued there.
-- A second issue at the same sector, of the same operation, with no completion between, is of the same request again if
-  that was requeued and no bio for the first sector was queued since its issue. If no requeue was recorded, it must have
-  the same length too, and no bio may wait there. It is still another request if two completions follow, because two
-  processes may read the same blocks directly at the same time. A flush is issued again only after a requeue. A request
-  takes another length 64 times at most, as no kernel changes it: what is issued there with yet another one is another
-  request.
-- A bio belongs, sector by sector, to the first request issued after it. If several bios wait for a sector, a request
-  takes the one of which it has the sector before, else one that was queued by the thread that issues, else the last
-  one queued. Eight bios wait for a sector at most: the issues of older ones were lost. Before Linux 4.14 the remainder
-  of a bio that was split is queued once more by the same thread; it replaces the end of that bio.
-- The time of insertion is that of the first insert that led to the request: the last one of each sector, if it is not
-  of before the first bio, and of no request that was completed before.
-- A flush that carries no data is one request, whatever it is part of. Where the trace shows the device's flush
-  requests (`FF`) the empty completion that ends a flush sequence is no request of its own; older kernels show only
-  that completion, and perhaps the empty bio that asked for it. Commands that move no sectors otherwise (SCSI
-  passthrough, rwbs N) are no requests here.
-- A completion without an operation (`rwbs` null, as of Open-CAS) is of the operation of the request that fits it best,
-  else of the bio last queued for its first sector, of those that wait.
-- Where a device has no completions at all, nothing stays open: only a requeue makes two issues one request.
-- Of several flushes of one device that are open, as where each CPU has a hardware queue, a completion or a requeue is
-  of one that the driver has, an issue of one that was requeued; the last of those issued on the CPU of the event, if
-  there is one.
-- What has no partner still becomes a row, and `matched` says what is missing. A bio that reached no request is a
-  request that was never completed.
-
-Events are taken in their order, also those of equal times. The compiled `Linker` does it in one pass.
+The compiled `Linker` (native/link) does it in one pass ordered by time. RULES.md, in this directory, lists its rules.
 """
 
 from __future__ import annotations
@@ -59,12 +18,12 @@ from androstep_analysis.link.requests.layers import Layer, inferred
 from androstep_analysis.link.requests.linker import Linker
 
 WINDOW = 1 << 16
-"""Requests of one window."""
+"""Number of requests in a window."""
 
 
 @dataclass(frozen=True)
 class Linked:
-    """Requests that follow each other, and their bios: tables requests and bios."""
+    """Consecutive requests and their bios: tables requests and bios."""
 
     requests: pl.DataFrame
     bios: pl.DataFrame
@@ -72,7 +31,7 @@ class Linked:
 
 @dataclass(frozen=True)
 class Device:
-    """One device of the capture's block topology: `dev` begins at `start_sector` of `parent`."""
+    """A device of the block topology: `dev` begins at `start_sector` of `parent`."""
 
     dev: int
     parent: int | None
@@ -87,16 +46,14 @@ def link(
     words: Collection[str] = (),
     names_submitters: bool = False,
 ) -> Requests:
-    """Join table `block_events`, which is in order of time, to requests.
+    """Link table `block_events`, ordered by time, to requests.
 
-    `devices` tells the partitions where the trace itself does not (it does in its remap events). Devices that only
-    pass their bios on to another device of the trace (partitions, device-mapper) get no requests of their own: their
-    number stands in `part_dev` of the requests below. Where the trace has no remap events, `layers` infers them.
-    With `names_submitters`, issues and completions name who asked for the request; `words` are the events that are
-    words for an operation (`Staging`).
+    `devices` has the partitions for traces without remap events. Devices that only pass their bios on to another device
+    of the trace (partitions, device-mapper) have no requests of their own: the requests below have their number in
+    `part_dev`. If the trace has no remap events, `layers` infers these devices. With `names_submitters`, issues and
+    completions name the submitter. `words` are the events that are words for an operation (`Staging`).
 
-    In memory are some pieces of the tables, the requests that are not finished and the bios that wait for a request:
-    what a trace never completes, and each sector once that was queued and never issued.
+    In memory are parts of the tables, the requests that are not finished, and the bios that wait for a request.
     """
     block = rwbs.with_words(block, words)
     device_flags, letters, found = _survey(block)
@@ -115,7 +72,7 @@ def link(
 
 
 class Requests:
-    """The requests of a trace, each known so far by the event that tells its place in the order of issue."""
+    """The requests of a trace. They are stored with the event index that `Linker` gives them as request_id."""
 
     def __init__(self, requests: pl.LazyFrame, bios: pl.LazyFrame, layers: tuple[Layer, ...] = ()) -> None:
         self.layers = layers
@@ -128,15 +85,15 @@ class Requests:
         return self._requests.with_columns(request_id=pl.int_range(pl.len()))
 
     def windows(self) -> Iterator[Linked]:
-        """The requests in order, some at once, with their bios; at least one window."""
+        """Yield the requests in order, with their bios, in at least one window."""
         first = 0
         for window in spans(self._requests, WINDOW, "request_id"):
             requests = self._requests.filter(window).collect()
-            yield _numbered(requests, self._bios.filter(window).collect(), first)
+            yield _with_ids(requests, self._bios.filter(window).collect(), first)
             first += requests.height
 
     def joined(self) -> Linked:
-        """All windows as one."""
+        """Return all windows as one."""
         windows = list(self.windows())
         return Linked(
             pl.concat([window.requests for window in windows]),
@@ -144,51 +101,48 @@ class Requests:
         )
 
 
-def _numbered(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
-    """A window with its requests numbered from `first` on."""
+def _with_ids(requests: pl.DataFrame, bios: pl.DataFrame, first: int) -> Linked:
+    """Return a window with consecutive request_id, beginning with `first`."""
     of_bios = requests["request_id"].search_sorted(bios["request_id"]).cast(pl.Int64) + first
-    number = pl.int_range(first, first + requests.height)
+    of_requests = pl.int_range(first, first + requests.height)
     return Linked(
-        schema.conform(requests.with_columns(request_id=number), "requests"),
+        schema.conform(requests.with_columns(request_id=of_requests), "requests"),
         schema.conform(bios.with_columns(request_id=of_bios), "bios"),
     )
 
 
 def _survey(block: pl.LazyFrame) -> tuple[dict[int, int], list[str], tuple[Layer, ...]]:
-    """What the whole trace tells of each device, as `Linker` takes it, all its rwbs strings, and inferred layers."""
+    """Return the flags of each device for `Linker`, all rwbs strings of the trace, and the inferred layers."""
     dev, action = pl.col("dev").fill_null(0), pl.col("action")
     has_sectors = (pl.col("nr_sectors") > 0) & pl.col("sector").is_not_null()
     kinds, remaps = pl.collect_all(
         [
-            block.group_by(dev, action, "rwbs").agg(moves=has_sectors.any()),
+            block.group_by(dev, action, "rwbs").agg(moves_data=has_sectors.any()),
             block.filter(action == "remap", pl.col("old_dev").is_not_null()).select(dev, "old_dev").unique(),
         ]
     )
     flags: defaultdict[int, int] = defaultdict(int)
-    for number, step, letters, moves in kinds.iter_rows():
-        flags[number] |= _FLAGS.get(step, 0)
-        if step == "issue" and rwbs.meaning(letters or "").op == "flush":
-            flags[number] |= linker.HAS_FLUSHES
-        if step == "queue" and moves:
-            flags[number] |= linker.HAS_BIOS
-    shown = set(kinds.filter(action.is_in(["queue", "issue"]))["dev"])
-    for number in _stacked(shown, {(below, above) for below, above in remaps.iter_rows() if below != above}):
-        flags[number] |= linker.STACKED
-    steps = set(kinds.select("dev", "action").iter_rows())
-    found = inferred(block, steps, [above for _, above in remaps.iter_rows()])
-    for layer in found:
-        if layer.is_certain:
-            flags[layer.dev] |= linker.STACKED
+    for device, event, letters, moves_data in kinds.iter_rows():
+        flags[device] |= _FLAGS.get(event, 0)
+        if event == "issue" and rwbs.meaning(letters or "").op == "flush":
+            flags[device] |= linker.HAS_FLUSHES
+        if event == "queue" and moves_data:
+            flags[device] |= linker.HAS_BIOS
+    recorded = set(kinds.filter(action.is_in(["queue", "issue"]))["dev"])
+    layers = inferred(block, set(kinds.select("dev", "action").iter_rows()), remaps["old_dev"].to_list())
+    stacked = _stacked(recorded, {(below, above) for below, above in remaps.iter_rows() if below != above})
+    for device in stacked.union(layer.dev for layer in layers if layer.is_certain):
+        flags[device] |= linker.STACKED
     letters = kinds["rwbs"].drop_nulls().unique().sort().to_list()
-    return dict(flags), letters, found
+    return dict(flags), letters, layers
 
 
 _FLAGS = {"issue": linker.HAS_ISSUES, "complete": linker.HAS_COMPLETIONS, "requeue": linker.HAS_REQUEUES}
 
 
-def _stacked(shown: set[int], pairs: set[tuple[int, int]]) -> set[int]:
-    """The devices whose bios the trace shows again, remapped, on a device below; `pairs` are such below and above."""
+def _stacked(recorded: set[int], pairs: set[tuple[int, int]]) -> set[int]:
+    """Return the devices whose bios the trace has again on a device below; `pairs` are remaps (below, above)."""
     stacked: set[int] = set()
-    while more := {above for below, above in pairs if below in shown | stacked} - stacked:
+    while more := {above for below, above in pairs if below in recorded | stacked} - stacked:
         stacked |= more
     return stacked

@@ -1,9 +1,9 @@
-"""What no file tells of and requests show: that events are missing, as those of one CPU, or that clocks differ.
+"""Detect losses that no file states: requests show that events are missing, or that CPUs have different clocks.
 
-A request that is issued is completed, and the other way round. In a whole recording only those lack a step that were
-under way when it began or ended. Where more do, other events are missing with those of the block layer, so that it is a
-loss of everything at any time. And where what lacks one step is completed first and issued later, the times of the
-CPUs are of several clocks, and the order of events is not that of their times.
+Every issued request is completed, and every completed one was issued. A complete recording lacks one of the two events
+only for requests in flight when it began or ended. If more requests lack one, events are missing (as those of one CPU),
+and not only those of the block layer: the loss concerns every table at any time. If such requests seem to be completed
+before they are issued, the timestamps of the CPUs are of different clocks, and the order of events is not that of time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import polars as pl
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import clock
 
-_LEAST = 16
-_SHARE = 0.01
-"""So many requests of a device, and such a part of them, lack a step before it is told of."""
+_MIN_COUNT = 16
+_MIN_SHARE = 0.01
+"""A loss is reported if so many requests of a device, and such a share of them, lack an event."""
 
 _EDGE_NS = 1_000_000_000
-"""How long before its end, or after its beginning, a recording may hold one step of a request only."""
+"""Requests so close to the begin or end of the recording may lack an event."""
 
 
 def losses(requests: pl.LazyFrame) -> tuple[Loss, ...]:
-    """What table `requests` (of the linker, in memory only what lacks a step) shows to be missing; often nothing.
+    """Return the losses that table `requests` shows.
 
-    Devices on which no request has both steps have no requests of their own: they pass on bios.
+    Devices on which no request has both events are left out: they only pass bios on.
     """
     moved = requests.filter(pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0))
     issued, completed = pl.col("issue_ns").is_not_null(), pl.col("complete_ns").is_not_null()
@@ -36,12 +36,12 @@ def losses(requests: pl.LazyFrame) -> tuple[Loss, ...]:
     is_edge = (pl.col("complete_ns") < pl.col("first") + _EDGE_NS) | (pl.col("issue_ns") > pl.col("last") - _EDGE_NS)
     rows = rows.filter(~is_edge.fill_null(False))
     parts = rows.group_by("dev").agg(n=pl.len(), whole=pl.col("whole").first())
-    parts = parts.filter(pl.col("n") >= pl.max_horizontal(pl.lit(_LEAST), (pl.col("whole") * _SHARE)))
+    parts = parts.filter(pl.col("n") >= pl.max_horizontal(pl.lit(_MIN_COUNT), (pl.col("whole") * _MIN_SHARE)))
     count = int(parts["n"].sum())
     if not count:
         return ()
-    if (turned := _turned_round(rows)) >= max(_LEAST, count // 4):
-        return clock.mixed(turned)
+    if (reversed_count := _count_reversed(rows)) >= max(_MIN_COUNT, count // 4):
+        return clock.mixed(reversed_count)
     message = (
         f"{count:,} requests have an issue and no completion, or a completion and no issue, for a reason that no"
         " file states: the events of a CPU, or of some time, are missing"
@@ -49,8 +49,8 @@ def losses(requests: pl.LazyFrame) -> tuple[Loss, ...]:
     return (Loss("missing", count, message),)
 
 
-def _turned_round(rows: pl.DataFrame) -> int:
-    """How many issues without completion follow a completion without issue of the same sectors."""
+def _count_reversed(rows: pl.DataFrame) -> int:
+    """Count the issues without completion that follow a completion without issue of the same sectors."""
     place = ["dev", "sector", "nr_sectors"]
     ends = rows.filter(pl.col("issue_ns").is_null()).select(*place, end_ns="complete_ns").sort("end_ns")
     begun = rows.filter(pl.col("complete_ns").is_null()).select(*place, "issue_ns").sort("issue_ns")

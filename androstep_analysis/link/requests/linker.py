@@ -1,4 +1,4 @@
-"""The compiled linker (native/link/requests.c): batches of block events go in, tables requests and bios come out."""
+"""Run the compiled linker (native/link): batches of block events in, tables requests and bios out."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from androstep_analysis.ingest.spool import Spool, batches
 from androstep_analysis.link.requests import rwbs
 
 BATCH = 1 << 17
-"""Block events of one step."""
+"""Block events that are linked at once."""
 
-REQUESTS = 1 << 15
-"""Requests that come out at once at most."""
-
-BIOS = 1 << 15
-"""Rows of bios that come out at once at most."""
+REQUESTS = BIOS = 1 << 15
+"""Largest number of rows of each table that are output at once."""
 
 LAG = 1 << 16
-"""Events after which a request is finished as a rule."""
+"""Nearly all requests finish within so many events."""
 
 _NO_INT64, _NO_INT32, _NO_UINT32, _NO_CODE = (native.none(dtype) for dtype in ("int64", "int32", "uint32", "enum"))
 
@@ -46,15 +43,15 @@ _INPUT: Final = {
     "block_type": _NO_CODE,
     "path": None,
 }
-"""Columns of ``struct block_events``, and what stands for null in those of numbers."""
+"""Columns of ``struct block_events``, and the value for null in numeric ones."""
 
 _TEXTS: Final = ("comm", "rwbs", "path")
 
 STEPS: Final = ("queue", "insert", "issue", "complete", "remap", "requeue")
-"""The actions that the linker knows; events of others are left out."""
+"""Actions of events that the linker takes."""
 
 STACKED, HAS_FLUSHES, HAS_BIOS, HAS_ISSUES, HAS_COMPLETIONS, HAS_REQUEUES, ROWS_NAME_SUBMITTERS = 1, 2, 4, 8, 16, 32, 64
-"""What the whole trace tells of a device, as in requests.h."""
+"""Facts about a device that hold for the whole trace, as in requests.h."""
 
 
 class _CTexts(ctypes.Structure):
@@ -85,7 +82,6 @@ class _CLinked(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """The compiled library with the functions of the linker declared."""
     handle, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
     uint32, uint8 = ctypes.c_uint32, ctypes.c_uint8
     return native.declared(
@@ -100,13 +96,11 @@ def _library() -> ctypes.CDLL:
 
 
 class Linker:
-    """Takes block events in order of time and gives the requests that are finished, and their bios.
+    """Links block events, in order of time, to requests and their bios.
 
-    `device_flags` is what the whole trace tells of each device (`STACKED`, …); events of other devices are left out.
-    `letters` are all the rwbs strings there are.
-
-    `request_id` of both tables is the number of the event, of all `STEPS`, that tells the request's place in the order
-    of issue: its last issue, else the queueing of its first bio where that is no other request's, else its completion.
+    `device_flags` are facts about each device (`STACKED`, …); events of other devices are ignored. `letters` are all
+    rwbs strings of the events. `request_id` of both tables is the index of an event among those of all `STEPS`, in the
+    order of issue (``struct linked`` of requests.h).
     """
 
     def __init__(self, device_flags: Mapping[int, int], letters: Iterable[str]) -> None:
@@ -130,32 +124,32 @@ class Linker:
             _check(_library().linker_meaning(self._handle, raw, len(raw), operations.index(meaning.op), flags))
 
     def partition(self, dev: int, parent: int, start_sector: int, nr_sectors: int) -> None:
-        """Device `dev` is part of `parent`."""
+        """Declare that device `dev` is a part of `parent`."""
         _check(_library().linker_partition(self._handle, dev, parent, start_sector, nr_sectors))
 
     def link(self, block: pl.LazyFrame, spool: Spool) -> None:
-        """Append the requests and bios of all events (table block_events) to `spool`."""
+        """Append the requests and bios of table block_events to `spool`."""
         events = block.filter(pl.col("action").is_in(STEPS)).select(_input(*column) for column in _INPUT.items())
         for batch in batches(events, BATCH):
             self._link(batch.rechunk(), spool)
         while _result(_library().linker_finish(self._handle, ctypes.byref(self._linked))):
-            self._put_out(spool)
-        self._put_out(spool)
+            self._output(spool)
+        self._output(spool)
 
     def _link(self, batch: pl.DataFrame, spool: Spool) -> None:
-        numbers = {name: batch[name].to_numpy() for name in _INPUT if name not in _TEXTS}
+        columns = {name: batch[name].to_numpy() for name in _INPUT if name not in _TEXTS}
         texts = {name: _Texts(batch[name]) for name in _TEXTS}
-        events = _CEvents(batch.height, **{name: values.ctypes.data for name, values in numbers.items()})
+        events = _CEvents(batch.height, **{name: values.ctypes.data for name, values in columns.items()})
         for name, column in texts.items():
             setattr(events, name, column.c)
         done = 0
         while done < batch.height:
             done = _result(_library().linker_link(self._handle, ctypes.byref(events), done, ctypes.byref(self._linked)))
             if done < batch.height:
-                self._put_out(spool)
+                self._output(spool)
         self._events += batch.height
 
-    def _put_out(self, spool: Spool) -> None:
+    def _output(self, spool: Spool) -> None:
         for name, table in self._tables.items():
             spool.append(name, table.arrow())
             spool.settle(name, self._events - LAG)
@@ -163,12 +157,11 @@ class Linker:
 
 
 class _Texts:
-    """A column of strings for C, as polars has it."""
+    """A polars column of strings as ``struct texts``."""
 
     def __init__(self, column: pl.Series) -> None:
         self._array: Any = column.to_arrow(compat_level=pl.CompatLevel.newest())
-        parts: list[Any] = self._array.buffers()
-        present, views, *buffers = parts
+        present, views, *buffers = self._array.buffers()
         self._buffers = (ctypes.c_void_p * len(buffers))(*(buffer.address for buffer in buffers))
         self.c = _CTexts(
             views.address,

@@ -1,8 +1,14 @@
-// The linker of requests: what its parts share.
+// What the files of the linker share. The rules have names, and androstep_analysis/link/requests/__init__.py lists them
+// with the evidence for each. A comment "Rule name" stands where a rule is applied.
 //
-// origins.c knows where places lie on the topmost device, bios.c of which bios a request is made,
-// above.c who queued it on a device above, inserts.c when its sectors were inserted, steps.c what each step of its life
-// does, rows.c makes rows, and requests.c takes the events.
+//   linker.c     the pass over the events
+//   bios.c       bios that wait for a request
+//   segments.c   the sectors of a request and their bios
+//   insert.c, issue.c, requeue.c, complete.c   one event each
+//   in_flight.c  requests by sector
+//   remaps.c     devices above: remaps and partitions
+//   upper.c      bios queued on the devices above
+//   output.c     finished requests as rows, in the order of issue
 #pragma once
 
 #include "core/map.h"
@@ -10,23 +16,30 @@
 #include "core/spans.h"
 #include "link/requests.h"
 
-// What a request is paired by, with its device and sector: requests that move sectors also by their operation. The rest
-// of a request that completes in parts is looked up where it begins: KIND_REST. A completed request that was issued
-// more than once, with no event that says why, is looked up at its first sector: KIND_TWIN.
-enum { KIND_FLUSH, KIND_EMPTY, KIND_SECTORS, KIND_REST, KIND_TWIN };
+// How requests in flight are indexed, with device and sector, and where sectors move also operation.
+enum {
+    KIND_FLUSH,
+    KIND_EMPTY,     // moves no sectors and is no flush
+    KIND_SECTORS,   // by first sector
+    KIND_REMAINDER, // partly completed, by the first sector that is not complete
+    KIND_REISSUED,  // completed after several issues that no event explains, by first sector
+};
 
-// Bios that may wait for a request at one sector, as where processes read the same blocks at the same time. Of more
-// than these, the events of the oldest were lost.
+// Rule waiting_limit.
 enum { MAX_WAITING = 8 };
+
+// How many requests in flight at one sector are examined. There are more only if completions were lost.
+enum { MAX_IN_FLIGHT = 1024 };
+
+// A finished request is output this many events after the one that determines its position (request_position). Requests
+// that finish earlier are thereby sorted.
+enum { OUTPUT_DELAY = 1 << 10 };
 
 #define NO_EVENT UINT64_MAX
 
-// A request goes out so many events after the one that tells its place, so that all are in order that are finished by
-// then.
-enum { MAX_WAIT = 1 << 10 };
-
-struct event {
-    uint64_t number; // in order of time
+// What is retained of an event.
+struct stamp {
+    uint64_t index; // in order of time
     int64_t ts_ns;
     int32_t cpu;
     uint32_t rwbs;
@@ -34,15 +47,15 @@ struct event {
     uint8_t block_type;
 };
 
-// Where a place lies on the topmost device.
+// The topmost device of a sector.
 struct origin {
     uint32_t dev;
-    int64_t offset; // how far that device's sector 0 lies into the device below
+    int64_t offset; // sector on the device below where that device begins
 };
 
-// Who queued a bio, and when: on the device above, where it was handed on from there.
+// Who queued a bio, and when; `submit_ns` is the time on the topmost device.
 struct submission {
-    struct event event;
+    struct stamp stamp;
     int64_t submit_ns;
     int32_t tid;
     int32_t pid;
@@ -51,22 +64,22 @@ struct submission {
 };
 
 static const struct submission no_submission = {
-    .event.number = NO_EVENT, .tid = NO_INT32, .pid = NO_INT32, .comm = NO_STRING};
+    .stamp.index = NO_EVENT, .tid = NO_INT32, .pid = NO_INT32, .comm = NO_STRING};
 
 struct device {
     struct device *next;
     uint32_t dev;
     uint32_t flags;
-    struct spans bios[NR_OPERATIONS][MAX_WAITING]; // of struct bio: sectors that wait for a request, latest bio first
-    struct spans inserts[NR_OPERATIONS];           // of times
-    struct spans above[NR_OPERATIONS];             // of struct above, of a stacked device
+    struct spans waiting[NR_OPERATIONS][MAX_WAITING]; // struct bio; the first layer has the latest bios
+    struct spans inserts[NR_OPERATIONS];              // times
+    struct spans upper[NR_OPERATIONS];                // struct upper_bio, if the device is stacked
 };
 
-// A bio that was queued on a stacked device, and has not been queued on the one below.
-struct above {
+// A bio that was queued on a stacked device and not yet on the device below.
+struct upper_bio {
     struct submission queued;
-    int64_t waiting;  // its sectors
-    bool is_disputed; // another thread's waited at its place
+    int64_t waiting;   // sectors
+    bool is_ambiguous; // bios of several threads waited at its sectors
 };
 
 struct bio {
@@ -74,58 +87,57 @@ struct bio {
     struct device *device;
     int64_t sector;
     int64_t nr_sectors;
-    int64_t waiting;       // its sectors that no request and no later bio took
-    size_t pieces;         // of requests that are not put out yet
+    int64_t waiting;       // sectors that no request and no later bio has taken
+    size_t segments;       // of requests that are not output yet
     size_t requests;       // that took sectors of it; exact up to 2
     struct request *first; // while it is the only one
-    uint64_t last_request; // number of the one that took sectors last
-    uint64_t counted;      // number of the last count that met it
+    uint64_t last_request; // id of the one that took sectors last
+    uint64_t counted;      // the last count of bios that included it
 };
 
-struct piece {
-    struct piece *next;
-    struct bio *bio; // NULL: none was seen
+struct segment {
+    struct segment *next;
+    struct bio *bio; // NULL: no bio was recorded
     int64_t sector;
     int64_t nr_sectors;
 };
 
-// A completion of a part of a request, or an issue of it.
-struct part {
-    struct part *next;
-    struct event event;
+// A completion of a part of a request, or an earlier issue of it.
+struct past_event {
+    struct past_event *next;
+    struct stamp stamp;
     int64_t sector;
     int64_t nr_sectors;
     int32_t error;
 };
 
 struct request {
-    uint64_t number;
-    struct request *next;      // the one opened before it at its sector, or in the queue of what goes out
-    struct request *next_rest; // another whose rest begins at the same sector
-    struct part *parts;        // its completions, while it is not complete
-    struct part *issues;       // its earlier issues that may be those of another request
+    uint64_t id;
+    struct request *next;           // in flight at the same sector, issued before; or next in the output
+    struct request *next_at_sector; // of KIND_REMAINDER or KIND_REISSUED
+    struct past_event *completions; // of its parts, while it is incomplete
+    struct past_event *issues;      // earlier ones that may be of another request
     struct device *device;
-    struct event issue;    // the last one
-    struct event complete; // the last one
+    struct stamp issue;    // the last one
+    struct stamp complete; // the last one
     struct submission first;
-    struct piece *pieces;
-    struct piece *last_piece;
-    int64_t place;
+    struct segment *segments;
+    struct segment *last_segment;
     int64_t sector;
     int64_t nr_sectors;
-    int64_t done;
+    int64_t done; // completed sectors
     int64_t insert_ns;
-    struct origin origin; // where no bio tells it
+    struct origin origin; // if no bio was recorded
     size_t nr_bios;
-    size_t holds; // bios of which it is the only request and which another may still take; and its twins
+    size_t holds; // reasons to delay the output: bios whose only request it is and that wait, and KIND_REISSUED
     int32_t error;
     uint8_t op;
     uint8_t kind;
     uint8_t bio_flags;
-    uint8_t resizes;  // how often its length changed
-    bool is_latest;   // nothing was opened or closed at its place since its last issue
-    bool is_returned; // requeued since then
-    bool is_requeued;
+    uint8_t resizes;
+    bool is_latest;      // no request was opened or closed at its sector since its last issue
+    bool awaits_reissue; // requeued since its last issue
+    bool was_requeued;
     bool is_split;
     bool is_closed;
 };
@@ -151,55 +163,35 @@ struct linker {
     uint64_t requests;
     uint64_t counts;
     struct device *devices;
-    struct device *last_device; // the one asked for last
-    struct map device_of;       // device by number
-    struct map open;            // requests by space_of and sector, the last one opened first
-    struct map remap_of;        // number in `remaps` and one, by device and sector
+    struct device *last_device; // last result of the lookup
+    struct map device_of;       // by number
+    struct map in_flight;       // struct request, by index_space and sector, the last one issued first
+    struct map remap_of;        // index in `remaps` plus one, by device and sector
     struct remap *remaps;       // a ring
-    size_t nr_remaps;
-    size_t remap_room;
-    size_t next_remap;
+    size_t nr_remaps, remap_capacity, next_remap;
     struct partition *partitions;
-    size_t nr_partitions;
-    size_t partition_room;
-    struct meaning *meanings;
-    size_t nr_meanings;
-    size_t meaning_room;
-    struct pool request_pool;
-    struct pool bio_pool;
-    struct pool above_pool;
-    struct pool piece_pool;
-    struct pool part_pool;
-    struct request *finished[MAX_WAIT]; // by request_order: those that wait for earlier ones
-    struct request *out;                // what goes out next
-    struct request *last_out;
+    size_t nr_partitions, partition_capacity;
+    struct meaning *meanings; // by rwbs
+    size_t nr_meanings, meaning_capacity;
+    struct pool request_pool, bio_pool, upper_pool, segment_pool, past_pool;
+    struct request *finished[OUTPUT_DELAY]; // by request_position: finished, waiting for earlier ones
+    struct request *output, *last_output;
 };
 
-// The number of the event that tells the place of a request that is finished: see requests.h.
-static inline uint64_t request_order(const struct request *request)
-{
-    bool has_bio = request->first.event.number != NO_EVENT;
-
-    if (request->issue.number != NO_EVENT)
-        return request->issue.number;
-    // Another request may have the same first bio.
-    return has_bio && !request->is_split ? request->first.event.number : request->complete.number;
-}
-
-// One event, with what the steps ask of it.
-struct step {
-    struct event event;
+// One event.
+struct event {
+    struct stamp stamp;
     struct device *device;
     struct meaning meaning;
     int64_t sector;
-    int64_t nr_sectors;
-    uint32_t comm; // of whoever asked for it, where the event is of that
+    int64_t nr_sectors; // 0 if the range is invalid
+    uint32_t comm;      // of the submitter, if the event is its own
     int32_t tid;
     int32_t pid;
     int32_t error;
     uint8_t kind;
-    bool is_empty;           // moves no sectors, and is no flush
-    bool is_end_of_sequence; // an empty write: the flush of a kernel that shows no flush requests
+    bool lacks_length;  // rule unsized_completion
+    bool ends_sequence; // rule flush_sequence
 };
 
 static inline struct meaning meaning_of(const struct linker *linker, uint32_t rwbs)
@@ -207,7 +199,7 @@ static inline struct meaning meaning_of(const struct linker *linker, uint32_t rw
     return rwbs < linker->nr_meanings ? linker->meanings[rwbs] : (struct meaning){OP_OTHER, 0};
 }
 
-// As far as 64 bits go.
+// Add and subtract with saturation.
 static inline int64_t sum(int64_t left, int64_t right)
 {
     int64_t result;
@@ -226,75 +218,117 @@ static inline int64_t difference(int64_t left, int64_t right)
     return left < 0 ? INT64_MIN : INT64_MAX;
 }
 
-// --- requests and their bios (bios.c) -----------------------------------------------------------------------
+// --- bios.c ----------------------------------------------------------------------------------------------------------
 
-// NULL where memory is short.
-struct request *request_new(struct linker *linker, struct device *device, uint8_t op);
+void bio_queue(struct linker *linker, const struct event *event);
 
-// Nothing keeps the request any longer that did so by `holds`.
-void request_release(struct linker *linker, struct request *request);
-
-// Nothing more comes for the request itself.
-void request_close(struct linker *linker, struct request *request);
-
-// Before event `number`, and from the last one on: those go out that waited for all of so long before.
-void requests_put_out(struct linker *linker, uint64_t number);
-
-// Takes the bios that wait for the sectors of the request. Of several that wait for a sector it takes the one that it
-// has the sector before of, else one that thread `tid` queued, else the latest.
-void request_take_bios(struct linker *linker, struct request *request, int32_t tid);
-
-// The request is of so many sectors now: it takes the bios of those it grew by, and gives up those it shrank by.
-void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors, int32_t tid);
-
-// A bio is queued on a stacked device.
-void above_queue(struct linker *linker, const struct step *step);
-
-// Puts into the submission of a bio who queued it on the device above, where that is told.
-void above_take(struct linker *linker, const struct step *step, struct submission *submission);
-
-// A bio, which waits for a request from now on.
-void bio_queue(struct linker *linker, const struct step *step);
-
-// The bio last queued for the sector, if it waits there; NULL for none.
+// Return the last bio queued for the sector that still waits there, or NULL.
 const struct bio *bio_at(const struct device *device, uint8_t op, int64_t sector);
 
-// The operation of the bio last queued for the step's first sector, of those that wait; `none` where there is none.
-uint8_t waiting_operation(const struct step *step, uint8_t none);
+// Choose the bio that a request takes from sector `at` on (rule bio_choice). Returns its layer, or NULL, and sets the
+// end of the range to which the choice applies.
+struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *before, int32_t tid, int64_t *end);
 
-// After the last event: no request comes any more for the bios that wait.
-void bios_settle(struct linker *linker);
+// Make a request without issue of a bio that no request took (rule lone_bio).
+void bio_strand(struct linker *linker, struct bio *bio);
 
-// The piece was put out.
-void piece_release(struct linker *linker, struct piece *piece);
+// So many sectors of the bio no longer wait. If no other sectors wait, no further request can take any of it.
+void bio_reduce_waiting(struct linker *linker, struct bio *bio, int64_t nr_sectors);
 
-// --- inserts (inserts.c) ------------------------------------------------------------------------------------
+// After the last event.
+void bios_close(struct linker *linker);
 
-void step_insert(struct linker *linker, const struct step *step);
+// --- segments.c ------------------------------------------------------------------------------------------------------
 
-// When the first of the inserts was that led to the request; NO_INT64 for none.
+// Append a segment to the request. A bio of NULL is one that was not recorded.
+bool segment_add(struct linker *linker, struct request *request, int64_t start, int64_t end, struct bio *bio);
+void segment_free(struct linker *linker, struct segment *segment);
+
+// Count the bio as one of the request.
+void request_add_bio(const struct linker *linker, struct request *request, const struct bio *bio);
+
+// Take the bios that wait for the sectors of the request.
+void request_take_bios(struct linker *linker, struct request *request, int32_t tid);
+
+// Change the length of a request: take bios of added sectors, return those of removed sectors.
+void request_resize(struct linker *linker, struct request *request, int64_t nr_sectors, int32_t tid);
+
+// --- insert.c, issue.c, requeue.c, complete.c ------------------------------------------------------------------------
+
+void on_insert(struct linker *linker, const struct event *event);
+void on_issue(struct linker *linker, const struct event *event);
+void on_requeue(struct linker *linker, const struct event *event);
+void on_complete(struct linker *linker, struct event *event);
+
+// Return the time of the first insert that led to the request, or NO_INT64.
 int64_t request_insert_ns(const struct request *request);
 
-// The inserts that led to a request lead to no other.
+// Forget the inserts that led to the request.
 void inserts_forget(struct linker *linker, const struct request *request);
 
-// --- steps of a life (steps.c) ------------------------------------------------------------------------------
+// Set the submitter of a request without bio, where events name it.
+void request_take_submitter(struct linker *linker, struct request *request, const struct event *event);
 
-void step_queue(struct linker *linker, const struct step *step);
-void step_issue(struct linker *linker, const struct step *step);
-void step_requeue(struct linker *linker, const struct step *step);
-void step_complete(struct linker *linker, const struct step *step);
+// --- in_flight.c -----------------------------------------------------------------------------------------------------
 
-// Fill in the operation of a completion that does not record it: that of what it completes.
-void step_take_operation(const struct linker *linker, struct step *step);
+// Return the requests in flight at the event's sector, the last one issued first.
+struct request *in_flight_at(const struct linker *linker, const struct event *event);
+void in_flight_add(struct linker *linker, const struct event *event, struct request *request);
+void in_flight_remove(struct linker *linker, const struct event *event, struct request *request);
 
-// A completion that does not tell how much it completes: all of what was issued there last by this operation.
-void step_take_length(const struct linker *linker, struct step *step);
+// The same for requests of KIND_REMAINDER.
+struct request *remainders_at(const struct linker *linker, const struct event *event);
+void remainder_add(struct linker *linker, const struct event *event, struct request *request);
+void remainder_remove(struct linker *linker, const struct event *event, struct request *request);
 
-// After the last event: nothing comes any more for the requests that are open.
-void requests_close(struct linker *linker);
+// Return the request whose remainder has exactly the sectors of the event, or NULL.
+struct request *remainder_of(const struct linker *linker, const struct event *event, bool awaits_reissue);
 
-// --- rows (rows.c) ------------------------------------------------------------------------------------------
+// Return the request in flight that an issue or a requeue is about, if it is about one: of those that await a reissue,
+// or of those with the driver.
+struct request *in_flight_like(const struct linker *linker, const struct event *event, bool awaits_reissue);
 
-// Puts out what is finished, as far as there is room; false where there is not enough.
-bool rows_put(struct linker *linker, struct linked *linked);
+// The same for requests of KIND_REISSUED. `reissued_take` makes a request of its own of one of the issues.
+void reissued_add(struct linker *linker, const struct event *event, struct request *request);
+void reissued_forget(struct linker *linker, const struct event *event);
+struct request *reissued_take(struct linker *linker, const struct event *event);
+
+void past_add(struct linker *linker, struct past_event **events, struct past_event event);
+void past_forget(struct linker *linker, struct past_event **events);
+
+// After the last event.
+void in_flight_close(struct linker *linker);
+
+// --- remaps.c --------------------------------------------------------------------------------------------------------
+
+void remap_add(struct linker *linker, struct remap remap);
+
+// Return the topmost device of a sector, according to the last remaps.
+struct origin origin_of(const struct linker *linker, uint32_t dev, int64_t sector);
+
+// Return the partition that contains the sector, or the device itself.
+struct origin origin_in_partition(const struct linker *linker, struct origin origin, int64_t sector);
+struct submission submission_of(const struct linker *linker, const struct event *event);
+
+// --- upper.c ---------------------------------------------------------------------------------------------------------
+
+void upper_queue(struct linker *linker, const struct event *event);
+
+// Set the submitter of a bio to that of the same bio on the device above.
+void upper_take(struct linker *linker, const struct event *event, struct submission *submission);
+
+// --- output.c --------------------------------------------------------------------------------------------------------
+
+struct request *request_new(struct linker *linker, struct device *device, uint8_t op);
+
+// Remove one of the holds. Output the request if that was the last.
+void request_release(struct linker *linker, struct request *request);
+
+// No further event concerns the request itself.
+void request_close(struct linker *linker, struct request *request);
+
+// Output the finished requests whose delay ends at event `index`.
+void output_due(struct linker *linker, uint64_t index);
+
+// Write rows until nothing is left (true) or a table is full (false).
+bool output_rows(struct linker *linker, struct linked *linked);

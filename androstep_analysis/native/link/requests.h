@@ -1,4 +1,4 @@
-// Block events to requests: what goes in and what comes out (androstep_analysis/link/requests/linker.py mirrors it).
+// Input and output of the linker of block events to requests. androstep_analysis/link/requests/linker.py mirrors it.
 #pragma once
 
 #include "core/table.h"
@@ -51,18 +51,18 @@ enum bio_column {
 enum request_operation { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_SECURE_ERASE, OP_ZONE, OP_OTHER, NR_OPERATIONS };
 enum matched { MATCHED_FULL, MATCHED_NO_ISSUE, MATCHED_NO_COMPLETE, MATCHED_REQUEUED, MATCHED_SPLIT };
 
-// What the whole trace tells of a device.
+// Facts about a device that hold for the whole trace.
 enum {
-    DEVICE_IS_STACKED = 1,  // its bios are shown again on a device below: only its remaps count
+    DEVICE_IS_STACKED = 1,  // the trace has its bios again on a device below, so that only its remaps count
     DEVICE_HAS_FLUSHES = 2, // flush requests are issued to it
     DEVICE_HAS_BIOS = 4,    // bios with sectors are queued to it
     DEVICE_HAS_ISSUES = 8,
     DEVICE_HAS_COMPLETIONS = 16,
     DEVICE_HAS_REQUEUES = 32,
-    DEVICE_ROWS_NAME_SUBMITTERS = 64, // its requests are rows of a list, which name who asked for them
+    DEVICE_ROWS_NAME_SUBMITTERS = 64, // issues and completions name the submitter
 };
 
-// A string of Arrow's string view: up to 12 bytes stand in it, of longer ones where they are.
+// A string view of Arrow: contains up to 12 bytes, or the location of a longer string.
 struct text_view {
     int32_t length;
     union {
@@ -75,8 +75,7 @@ struct text_view {
     };
 };
 
-// A column of strings. Its first row is `offset` in `views`, and in the bits of `present`, which is NULL where all rows
-// have a string.
+// A column of strings. Its first row is at `offset` in `views` and in the bits of `present` (NULL: no string is null).
 struct texts {
     const struct text_view *views;
     const uint8_t *const *buffers;
@@ -84,8 +83,7 @@ struct texts {
     size_t offset;
 };
 
-// Columns of table block_events, a row for each event in order of time; see core/table.h for what holds no value, but
-// `dev` is 0 there.
+// Columns of table block_events, in order of time. core/table.h has the values that represent null; a null `dev` is 0.
 struct block_events {
     size_t rows;
     const int64_t *ts_ns;
@@ -105,15 +103,15 @@ struct block_events {
     struct texts path;
 };
 
-// One distinct rwbs string: its operation, and its flags by bit, in the order of the columns from REQUEST_SYNC on.
+// Operation of an rwbs string, and a bit for each flag, in the order of the columns from REQUEST_SYNC on.
 struct meaning {
     uint8_t op;
     uint8_t flags;
 };
 
-// What comes out, in the order of request_id but for what is finished late: the number of the event that tells a
-// request's place in the order. That is its last issue, else the queueing of its first bio if that is no other
-// request's, else its completion.
+// Output tables, in the order of request_id except for requests that finish late. request_id is the index of the event
+// that determines the position of the request: its last issue, or else the queueing of its first bio unless that bio is
+// split, or else its completion.
 struct linked {
     struct table *requests;
     struct table *bios;
@@ -121,25 +119,25 @@ struct linked {
 
 struct linker;
 
-// A linker, to be freed with linker_free before `strings`, of which are those of both tables; NULL where memory is
-// short.
+// Create a linker. Both tables use `strings`; free the linker before it. Returns NULL if memory runs out.
 API struct linker *linker_new(struct strings *strings);
 API void linker_free(struct linker *linker);
 
-// Before the first event. Each returns false where memory is short.
-// What the whole trace says of a device: DEVICE_... flags. Events of other devices are left out.
+// Prepare the linker. These functions return false if memory runs out.
+
+// Declare a device with its DEVICE_... flags. Events of other devices are ignored.
 API bool linker_device(struct linker *linker, uint32_t dev, uint32_t flags);
 
-// A device that begins at sector `start` of another one, for traces that do not remap.
+// Declare a device that begins at sector `start` of another one, if the trace has no remaps.
 API bool linker_partition(struct linker *linker, uint32_t dev, uint32_t parent, int64_t start, int64_t nr_sectors);
 
-// What an rwbs string means. No other strings may be there yet.
+// Declare the meaning of an rwbs string, before `strings` has any other string.
 API bool linker_meaning(struct linker *linker, const uint8_t *rwbs, size_t length, uint8_t op, uint8_t flags);
 
-// Links events from row `from` on until there are no more or the tables are full, and tells how far it came; -1 where
-// memory is short. Nothing of `events` is kept.
+// Link the events from row `from` on until all are read or a table is full. Returns the next row, or -1 if memory runs
+// out. The linker keeps no reference to `events`.
 API int64_t linker_link(struct linker *linker, const struct block_events *events, size_t from, struct linked *linked);
 
-// After the last event: puts out what never came to an end, until the tables are full. 1: there is more; 0: that was
-// all; -1: memory is short.
+// After the last event, output the unfinished requests until a table is full. Returns 1 if there are more, 0 at the
+// end, or -1 if memory runs out.
 API int64_t linker_finish(struct linker *linker, struct linked *linked);
