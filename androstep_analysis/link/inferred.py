@@ -1,34 +1,19 @@
 """Infer which file a request moves, and for whom, where a recording lacks the events that prove it.
 
-A phone without root permits no event that proves where F2FS puts a block, and none that says which bio a request is
-made of. It does report every write into the page cache, every fsync, every page that comes into the cache, and which
-thread issues a request. One pass in order of time (native/infer) keeps the dirty pages of each file and gives each
-block of a request to the first rule that applies:
+A phone without root permits no event that proves where F2FS puts a block, and none that lists the bios of a request. It
+does permit the events of every write into the page cache, every fsync, every page that enters the cache, and the thread
+that issues a request. One pass in order of time (native/infer) keeps the dirty pages of each file and attributes each
+block of a request by the first of `RULES` that applies.
 
-=============  =======================================================================================================
-``place``      The block held a page before, of a file that still lives, and that page is dirty. ext4 writes in place.
-``allocated``  The issuing thread, or the flusher, has just looked up that page to give it a place (ext4).
-``sync``       The thread is in a fsync: dirty pages of that file by their index.
-``sync_other`` The same, issued for that thread by a worker of kblockd.
-``node``       The thread is in a fsync, and no dirty page is left: metadata of that file (F2FS).
-``writeback``  A flusher issues it: dirty pages, by the order in which their files became dirty, then by their index.
-``self``       Another thread issues it: dirty pages of the file that it wrote last (rename, close after truncation).
-``direct``     The same without a dirty page: direct I/O of the file that the thread touched last.
-``read``       A read: the next page that the thread put into the cache. ``read_place`` where a mapping agrees.
-=============  =======================================================================================================
-
-A later mapping of a block that was written corrects the answer (``later``), and pages that were taken by mistake are
-dirty again. ext4 looks every new block up once more when its write is complete (``ext4_convert_unwritten_extents``).
-
-Answers are marked as inferred and never replace a fact. A guess of linking that rests on a mapping which may be over is
-replaced, as such guesses were right in less than half of the cases.
+Results are marked as inferred and never replace a fact. They do replace an inferred result of linking that rests on a
+mapping which may no longer be valid: less than half of these were right.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -43,39 +28,74 @@ from androstep_analysis.ingest import tasks as kinds
 from androstep_analysis.link import intervals
 from androstep_analysis.link.owner.processes import Processes
 
+
+class Accuracy(NamedTuple):
+    """How many of 100 results are right, as stated in table io, and the counts behind: `right` of `blocks`."""
+
+    percent: int
+    blocks: int | None = None
+    right: int | None = None
+
+
+class Rule(NamedTuple):
+    """A rule of native/infer/rules.c: the page that it attributes a block to, and how often it is right."""
+
+    name: str
+    sentence: str
+    file: Accuracy
+    owner: Accuracy | None = None
+    """None: as the file."""
+    blind_file: Accuracy | None = None
+    """On ext4 without look-ups."""
+    blind_owner: Accuracy | None = None
+
+
 RULES: Final = (
-    *("none", "sync", "sync_other", "node", "place", "allocated", "writeback", "self", "direct", "later"),
-    *("read", "read_place"),
-)
-"""``enum infer_rule`` of infer.h."""
+    Rule("place", "the dirty page that the block held before",
+         Accuracy(99, 1445, 1437), blind_file=Accuracy(94, 2426, 2278)),
+    Rule("allocated", "the page that writeback has just looked up",
+         Accuracy(80, 5800), Accuracy(94, 5600)),
+    Rule("sync", "dirty pages of the file whose fsync the issuing thread is in, by their index",
+         Accuracy(99, 2033, 2011), blind_file=Accuracy(99, 3636, 3636)),
+    Rule("sync_other", "the same if a worker of kblockd issues the request",
+         Accuracy(94, 49, 46), Accuracy(95, 49, 49), Accuracy(59, 32, 19), Accuracy(61, 31, 19)),
+    Rule("node", "without any dirty page, the node of that file",
+         Accuracy(95, 286, 273)),
+    Rule("writeback", "dirty pages in the order in which their files became dirty",  # 40 blocks led to its conditions
+         Accuracy(95, 841, 841), None, Accuracy(33, 223, 73), Accuracy(51, 222, 114)),
+    Rule("self", "dirty pages of the file that the thread wrote last",
+         Accuracy(95, 43, 43), blind_file=Accuracy(99, 186, 186)),
+    Rule("direct", "direct I/O of the file that the thread touched last",  # of one program in each recording
+         Accuracy(95, 760, 760), Accuracy(99, 760, 760), Accuracy(17, 152, 26), Accuracy(84, 463, 391)),
+    Rule("read", "for a read, the pages that the thread has just put into the cache",
+         Accuracy(99, 1377, 1377), blind_file=Accuracy(99)),
+    Rule("read_place", "the same where a mapping agrees",
+         Accuracy(99, 2027, 2027), blind_file=Accuracy(99)),
+    Rule("later", "a later look-up of the block corrects the answer",
+         Accuracy(99, 6285, 6275)),
+)  # fmt: skip
+"""The rules in their order, which is that of ``enum infer_rule``; read and read_place are for reads, the others for
+writes. After the write, ext4 looks each new block up once more (``ext4_convert_unwritten_extents``), so that rule later
+can correct the result; pages that were removed by mistake are then dirty again.
 
-FILE_PERCENT: Final = {
-    **{"sync": 99, "sync_other": 94, "node": 95, "place": 99, "allocated": 80, "writeback": 95, "self": 95},
-    **{"direct": 95, "later": 99, "read": 99, "read_place": 99},
-    **{"blind_sync": 99, "blind_sync_other": 59, "blind_place": 94, "blind_writeback": 33, "blind_self": 99},
-    **{"blind_direct": 17, "blind_read": 99, "blind_read_place": 99},
-}
-"""How many of 100 answers name the right file, by rule.
-
-Counted in blocks on the recordings of corpus/kernel (ext4 on Linux 6.18 and 6.1, F2FS on 6.1) after
-``tests/support/stock.py`` reduced them: sync 2,011 of 2,033, node 273 of 286, place 1,437 of 1,445, writeback 841 of
-841 (40 of them by a rule that was made for them, so that 95 is stated), self 43 of 43, direct 760 of 760 (of one
-program each), later 6,275 of 6,285, read 1,377 of 1,377, read_place 2,027 of 2,027. Where no later mapping corrects
-them, allocated 81 % of 5,800; sync_other 46 of 49. Rules are blind on ext4 without look-ups: two recordings of
-tests/harness (seeds 5 and 6) without them have sync 3,636 of 3,636, sync_other 19 of 32, place 2,278 of 2,426,
-writeback 73 of 223, self 186 of 186, direct 26 of 152.
+The accuracy is counted in blocks of the recordings of corpus/kernel (ext4 on Linux 6.18 and 6.1, F2FS on 6.1), reduced
+by tests/support/stock.py; of allocated and sync_other only those that no later mapping corrects. The blind accuracy is
+for ext4 without look-ups (tests/harness, seeds 5 and 6); without a number it is not different.
 """
 
-LEAST_PERCENT: Final = 50
+
+def _percents(of: Literal["file", "owner"]) -> dict[str, int]:
+    """Return the accuracy of files or owners by rule; the names of rules without look-ups begin with blind_."""
+    pairs = [(rule.name, rule.file, rule.owner) for rule in RULES]
+    pairs += [(f"blind_{rule.name}", rule.blind_file, rule.blind_owner) for rule in RULES if rule.blind_file]
+    return {name: (owner if of == "owner" and owner else file).percent for name, file, owner in pairs if file}
+
+
+_FILE_PERCENT: Final = _percents("file")
+_OWNER_PERCENT: Final = _percents("owner")
+
+_MIN_PERCENT: Final = 50
 """A file that is more likely wrong than right is not stated."""
-
-OWNER_PERCENT: Final = FILE_PERCENT | {
-    **{"allocated": 94, "sync_other": 95, "direct": 99},
-    **{"blind_sync_other": 61, "blind_writeback": 51, "blind_direct": 84},
-}
-"""The same for the owner: allocated 94 % of 5,600, direct and sync_other all; of the blind ones sync_other 19 of 31,
-writeback 114 of 222, direct 391 of 463; the others as their files.
-"""
 
 _KINDS: Final = (
     tracepoints.WRITES,
@@ -84,7 +104,7 @@ _KINDS: Final = (
     (tracepoints.CACHED,),
     (tracepoints.UNCACHED,),
 )
-"""The first ones of ``enum infer_kind``; the others are these."""
+"""Events of the first values of ``enum infer_kind``. The other values follow."""
 _MAPPED, _ALLOCATING, _LOOKED_UP, _GONE, _WRITES, _READS = range(5, 11)
 
 _FLUSHER, _KBLOCKD, _KERNEL, _SYNC, _REWRITES, _INLINE, _WRITTEN = (1 << bit for bit in range(7))
@@ -100,10 +120,10 @@ _RESULT: Final = ("event", "block", "ino", "file_block", "author", "rule")
 """Fields of ``struct inference``, all of 64 bits."""
 
 _USUAL_BYTES: Final = 4096
-"""Size of a page and of a block of a filesystem where nothing says it: that of nearly all phones."""
+"""Assumed size of a page and of a block if it is unknown: that of nearly all phones."""
 
-_MOST_BLOCKS: Final = 1 << 13
-"""Blocks of one event or request at most: what damaged input says beyond is left out, and the rest of large extents."""
+_MAX_BLOCKS: Final = 1 << 13
+"""Only so many blocks of an event or request are examined, so that damaged input cannot take all memory."""
 _LARGEST_BLOCK: Final = 1 << 48
 _LARGEST_ORDER: Final = 16
 
@@ -120,7 +140,7 @@ class _CEvents(ctypes.Structure):
 def homes(
     fs_events: pl.LazyFrame, requests: pl.LazyFrame, recorded: Collection[str], fs_types: Mapping[int, str]
 ) -> dict[int, int]:
-    """Return the filesystem that each device of requests holds, of those whose events do not prove every file.
+    """Return for each device of requests its filesystem, if the events do not prove every file of it.
 
     A phone's filesystem lies on device-mapper, whose remaps a user build does not permit: the only filesystem without
     requests of its own is on the device without events to which most was written.
@@ -147,12 +167,12 @@ def runs(
     tasks: Processes,
     lost: Losses,
 ) -> pl.DataFrame:
-    """Return what is inferred of the requests to the devices that hold a filesystem (`homes`).
+    """Return the results that are inferred for requests to the devices of filesystems (`homes`).
 
     `fs_events` is the table with all events (`pagesize.counted`), `numbers` has their incarnations, `requests` and
-    `block` are the tables requests and block_events. A row for each run of sectors of a request that has one answer:
-    request_id, part_sector, nr_sectors, fs_dev, issue_ns, ino, incarnation, file_offset_bytes, rule, and the owner
-    (owner_pid, owner_comm, owner_package). Events and answers of these filesystems are in memory at once.
+    `block` are the tables requests and block_events. There is a row for each run of sectors of a request with one
+    result: request_id, part_sector, nr_sectors, fs_dev, issue_ns, ino, incarnation, file_offset_bytes, rule, and the
+    owner (owner_pid, owner_comm, owner_package). Events and results of these filesystems are in memory at once.
     """
     sizes = {dev: block_bytes.get(dev, _USUAL_BYTES) for dev in homes.values()}
     placed = [dev for dev, fs_dev in homes.items() if dev == fs_dev]
@@ -160,14 +180,14 @@ def runs(
     f2fs = tracepoints.devices(fs_events, tracepoints.is_own("f2fs"))
     issues = _issues(requests, block, homes, sizes, f2fs)
     rows = pl.concat([events, issues], how="diagonal").sort("ts_ns", maintain_order=True)
-    answers = _answers(rows)
-    issue = rows.select("request_id", "part_sector", "nr_sectors", fs_dev="dev", issue_ns="ts_ns")[answers["event"]]
-    author = pl.Series(answers["author"].fill_null(answers["event"]))
-    owner = pl.when(answers["author"].is_not_null())
+    results = _results(rows)
+    issue = rows.select("request_id", "part_sector", "nr_sectors", fs_dev="dev", issue_ns="ts_ns")[results["event"]]
+    author = pl.Series(results["author"].fill_null(results["event"]))
+    owner = pl.when(results["author"].is_not_null())
     owners = tasks.of_threads(rows.select(_THREAD)[author]).select(
         "ts_ns", *(owner.then(name).alias(name) for name in _OWNER)
     )
-    table = pl.concat([issue, owners, answers.drop("event", "author")], how="horizontal")
+    table = pl.concat([issue, owners, results.drop("event", "author")], how="horizontal")
     looking_up = tracepoints.devices(fs_events, pl.col("event") == tracepoints_ext4.LOOKUP)
     is_blind = (~pl.col("fs_dev").is_in([*looking_up, *f2fs])).fill_null(False)
     blind = pl.format("blind_{}", "rule")
@@ -177,7 +197,7 @@ def runs(
 
 
 def _numbered(table: pl.DataFrame, numbers: pl.LazyFrame) -> pl.DataFrame:
-    """Return the answers with the incarnation that the inode had when its page was written."""
+    """Return the results with the incarnation that the inode had when its page was written."""
     dated = numbers.select("ts_ns", "ino", "incarnation", fs_dev="dev").drop_nulls("ino").collect().sort("ts_ns")
     return table.sort("ts_ns").join_asof(dated, on="ts_ns", by=["fs_dev", "ino"], check_sortedness=False)
 
@@ -185,9 +205,9 @@ def _numbered(table: pl.DataFrame, numbers: pl.LazyFrame) -> pl.DataFrame:
 def _events(
     fs_events: pl.LazyFrame, sizes: Mapping[int, int], placed: Collection[int], page_bytes: int
 ) -> pl.DataFrame:
-    """Return the events that the pass takes, with what they are about in blocks of their filesystem.
+    """Return the events for the pass, with their ranges in blocks of the filesystem.
 
-    Only filesystems that are `placed` have requests on their own device, so that a mapping says where they are.
+    Mappings are used only of the filesystems in `placed`, whose requests are on their own device.
     """
     event, size = pl.col("event"), _size("dev", sizes)
     kind = pl.lit(None, pl.UInt8)
@@ -223,14 +243,14 @@ def _events(
         .otherwise("nr_blocks")
     )
     is_written = pl.col("status").str.contains("W").fill_null(False)
-    is_told = pl.col("kind").is_not_null() & size.is_not_null() & first.is_between(0, _LARGEST_BLOCK).fill_null(True)
+    is_valid = pl.col("kind").is_not_null() & size.is_not_null() & first.is_between(0, _LARGEST_BLOCK).fill_null(True)
     # The page cache of the device itself has the number of the device as its inode.
     is_file = pl.col("ino") != pl.col("dev")
-    rows = fs_events.with_columns(kind=kind.cast(pl.UInt8)).filter(is_told, is_file)
+    rows = fs_events.with_columns(kind=kind.cast(pl.UInt8)).filter(is_valid, is_file)
     return rows.select(
         *("dev", "ino", "kind", *_THREAD),
         first=first,
-        count=count.clip(0, _MOST_BLOCKS),
+        count=count.clip(0, _MAX_BLOCKS),
         block=pl.when(is_write).then(end).otherwise("block"),
         flags=_thread_flags() + is_written.cast(pl.UInt8) * _WRITTEN,
     ).collect()
@@ -259,7 +279,7 @@ def _issues(
         ts_ns="issue_ns",
         dev="fs_dev",
         first=first,
-        count=((pl.col("part_sector") + pl.col("nr_sectors") - 1) // sectors + 1 - first).clip(0, _MOST_BLOCKS),
+        count=((pl.col("part_sector") + pl.col("nr_sectors") - 1) // sectors + 1 - first).clip(0, _MAX_BLOCKS),
         kind=pl.when(pl.col("op") == "write").then(_WRITES).otherwise(_READS).cast(pl.UInt8),
         flags=_thread_flags() + is_sync * _SYNC + of_filesystem,
     ).collect()
@@ -270,7 +290,7 @@ def _size(dev: str, sizes: Mapping[int, int]) -> pl.Expr:
 
 
 def _thread_flags() -> pl.Expr:
-    """Return what the name of a thread says about on whose behalf it issues requests."""
+    """Return the flags that the name of a thread implies."""
     comm = pl.col("comm").fill_null("")
     is_worker, is_flusher = comm.str.starts_with("kworker/"), comm.str.starts_with("kworker/u")
     is_kernel = kinds.kind(comm).cast(pl.String).is_in(["writeback", "journal", "gc", "kernel"])
@@ -278,8 +298,8 @@ def _thread_flags() -> pl.Expr:
     return pl.sum_horizontal(condition.cast(pl.UInt8) * flag for flag, condition in flags.items()).cast(pl.UInt8)
 
 
-def _answers(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of ``struct inference``, null for what there is not, and the rule as a word."""
+def _results(rows: pl.DataFrame) -> pl.DataFrame:
+    """Run the pass. Return the columns of ``struct inference`` with null for missing values, and the rule's name."""
     handle = ctypes.c_void_p
     library = native.declared(
         ("infer_run", handle, (ctypes.POINTER(_CEvents),)),
@@ -300,20 +320,20 @@ def _answers(rows: pl.DataFrame) -> pl.DataFrame:
         fields = np.ctypeslib.as_array(of_c).reshape(-1, len(_RESULT)).copy()
     library.infer_free(state)
     table = native.frame({name: fields[:, at] for at, name in enumerate(_RESULT)})
-    none = native.none("int64")
+    none, names = native.none("int64"), [None, *(rule.name for rule in RULES)]
     return table.with_columns(
         *(pl.when(pl.col(name) != none).then(name).alias(name) for name in ("ino", "file_block", "author")),
-        rule=pl.col("rule").replace_strict(dict(enumerate(RULES)), return_dtype=pl.String),
-    ).filter(pl.col("rule") != "none")
+        rule=pl.col("rule").replace_strict(dict(enumerate(names)), return_dtype=pl.String),
+    ).filter(pl.col("rule").is_not_null())
 
 
 def _joined(table: pl.DataFrame, sizes: Mapping[int, int]) -> pl.DataFrame:
-    """Return blocks that follow each other and have one answer as one run, in sectors and within their request."""
+    """Return runs of consecutive blocks with the same result, in sectors and within their request."""
     size = _size("fs_dev", sizes)
     sectors = size // units.SECTOR_BYTES
-    answer = ("request_id", "fs_dev", "issue_ns", "ino", "incarnation", "rule", *_OWNER)
+    result = ("request_id", "fs_dev", "issue_ns", "ino", "incarnation", "rule", *_OWNER)
     table = table.sort("request_id", "block").with_columns(inside=pl.col("file_block") - pl.col("block"))
-    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift()) for name in (*answer, "inside"))
+    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift()) for name in (*result, "inside"))
     follows &= pl.col("block") == pl.col("block").shift() + 1
     begin = pl.max_horizontal(pl.col("block") * sectors, "part_sector")
     end = pl.min_horizontal((pl.col("block") + 1) * sectors, pl.col("part_sector") + pl.col("nr_sectors"))
@@ -321,9 +341,9 @@ def _joined(table: pl.DataFrame, sizes: Mapping[int, int]) -> pl.DataFrame:
     return (
         table.with_columns(begin=begin, end=end, offset=pl.col("file_block") * size + cut_off)
         .group_by((~follows.fill_null(False)).cum_sum().alias("run"), maintain_order=True)
-        .agg(pl.col(answer).first(), pl.col("begin", "offset").first(), pl.col("end").last())
+        .agg(pl.col(result).first(), pl.col("begin", "offset").first(), pl.col("end").last())
         .select(
-            *answer,
+            *result,
             part_sector="begin",
             nr_sectors=pl.col("end") - pl.col("begin"),
             file_offset_bytes="offset",
@@ -332,21 +352,21 @@ def _joined(table: pl.DataFrame, sizes: Mapping[int, int]) -> pl.DataFrame:
 
 
 def applied(pieces: pl.DataFrame, runs: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Return the pieces, those with an open answer cut at the edges of `runs` and filled in from them.
+    """Return the pieces; those without file or owner are split at the edges of `runs` and take their results.
 
-    `files` is the table of that name. The columns map_percent and owner_percent are null but for what is inferred here.
+    `files` is the table of that name. The columns map_percent and owner_percent are null except for these results.
     """
     is_guess = (pl.col("map_source") == "inferred") & pl.col("path").is_null()
     is_unmapped = (pl.col("map_source").is_null() | is_guess) & (pl.col("nr_sectors") > 0)
     is_unowned = (pl.col("owner_via") == "unknown") & (pl.col("nr_sectors") > 0)
     pieces = pieces.with_columns(is_unmapped=is_unmapped.fill_null(False), is_unowned=is_unowned)
     is_open = pl.col("is_unmapped") | pl.col("is_unowned")
-    filled = _filled(_cut(pieces.filter(is_open), runs), files)
+    filled = _filled(_split(pieces.filter(is_open), runs), files)
     return pl.concat([pieces.filter(~is_open), filled], how="diagonal").drop("is_unmapped", "is_unowned")
 
 
-def _cut(pieces: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Return the pieces cut at the edges of runs, with the columns of their run (inferred_…), null outside of any."""
+def _split(pieces: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the pieces split at the edges of runs, with the columns of their run (inferred_…) or null."""
     places, spans = (
         (rows["request_id"].to_numpy(), rows["part_sector"].to_numpy(), rows["nr_sectors"].to_numpy())
         for rows in (pieces, runs)
@@ -355,9 +375,9 @@ def _cut(pieces: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     found = intervals.stab(
         intervals.Queries(*places, time=np.zeros(pieces.height, np.int64)), intervals.Rows(*spans, *always)
     )
-    cut = pieces[found.query].with_columns(start=pl.Series(found.start), length=pl.Series(found.length))
+    split = pieces[found.query].with_columns(start=pl.Series(found.start), length=pl.Series(found.length))
     inside = pl.col("start") - pl.col("part_sector")
-    cut = cut.with_columns(
+    split = split.with_columns(
         pl.col("sector") + inside,
         pl.col("file_offset_bytes") + inside * units.SECTOR_BYTES,
         part_sector="start",
@@ -365,26 +385,26 @@ def _cut(pieces: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     ).drop("start", "length")
     run = pl.Series(found.row)
     of_runs = runs.rename({name: f"inferred_{name}" for name in runs.columns})
-    answers = of_runs[run.clip(0)] if runs.height else of_runs.clear(cut.height)
-    answers = answers.select(pl.when(run >= 0).then(name).alias(name) for name in answers.columns)
+    results = of_runs[run.clip(0)] if runs.height else of_runs.clear(split.height)
+    results = results.select(pl.when(run >= 0).then(name).alias(name) for name in results.columns)
     inside = (pl.col("part_sector") - pl.col("inferred_part_sector")) * units.SECTOR_BYTES
-    both = pl.concat([cut, answers], how="horizontal")
+    both = pl.concat([split, results], how="horizontal")
     return both.with_columns(pl.col("inferred_file_offset_bytes") + inside)
 
 
-def _filled(cut: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Return the pieces with the answers of their runs in place of what is open."""
+def _filled(split: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """Return the pieces with file and owner of their runs where they have none."""
     named = ("path", "file_type", "package")
     of_files = files.select("ino", "incarnation", *named, fs_dev="dev").rename(lambda name: f"inferred_{name}")
     key = ["inferred_fs_dev", "inferred_ino", "inferred_incarnation"]
-    cut = cut.join(of_files.unique(key, keep="none"), on=key, how="left", maintain_order="left")
+    split = split.join(of_files.unique(key, keep="none"), on=key, how="left", maintain_order="left")
     rule = pl.col("inferred_rule")
     # F2FS keeps nodes and its other metadata in the cache as pages of inodes of their own.
     has_file = (pl.col("inferred_ino") > tracepoints_f2fs.META_INODE).fill_null(False)
     is_node = (rule == "node") | (pl.col("inferred_ino") == tracepoints_f2fs.NODE_INODE)
-    percent = rule.replace_strict(FILE_PERCENT, default=None, return_dtype=pl.Int32)
+    percent = rule.replace_strict(_FILE_PERCENT, default=None, return_dtype=pl.Int32)
     is_known = has_file | is_node | (pl.col("inferred_ino") == tracepoints_f2fs.META_INODE)
-    answers = {
+    results = {
         "block_type": pl.when(has_file).then(pl.lit("data")).otherwise(pl.lit("metadata")),
         "subtype": pl.when(is_node).then(pl.lit("node")),
         "map_source": pl.lit("inferred"),
@@ -398,14 +418,14 @@ def _filled(cut: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
         **{name: pl.col(f"inferred_{name}") for name in _OWNER},
         "owner_count": pl.lit(None, pl.Int32),
         "owner_via": pl.lit("inferred"),
-        "owner_percent": rule.replace_strict(OWNER_PERCENT, default=None, return_dtype=pl.Int32),
+        "owner_percent": rule.replace_strict(_OWNER_PERCENT, default=None, return_dtype=pl.Int32),
     }
-    maps = pl.col("is_unmapped") & (is_known & (percent >= LEAST_PERCENT)).fill_null(False)
+    maps = pl.col("is_unmapped") & (is_known & (percent >= _MIN_PERCENT)).fill_null(False)
     owns = pl.col("is_unowned") & pl.any_horizontal(pl.col("inferred_owner_pid", "inferred_owner_comm").is_not_null())
     dtypes = schema.table("io").polars
-    cut = cut.with_columns(map_percent=pl.lit(None, pl.Int32), owner_percent=pl.lit(None, pl.Int32))
-    return cut.with_columns(
+    split = split.with_columns(map_percent=pl.lit(None, pl.Int32), owner_percent=pl.lit(None, pl.Int32))
+    return split.with_columns(
         pl.when(condition).then(value.cast(dtypes[name])).otherwise(name).alias(name)
-        for condition, values in ((maps, answers), (owns, owner))
+        for condition, values in ((maps, results), (owns, owner))
         for name, value in values.items()
-    ).drop(name for name in cut.columns if name.startswith("inferred_"))
+    ).drop(name for name in split.columns if name.startswith("inferred_"))

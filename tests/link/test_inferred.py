@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import polars as pl
 import pytest
 from support import corpus, stock, truth
 
-from androstep_analysis import link
-from androstep_analysis.common import units
+from androstep_analysis import link, native
+from androstep_analysis.common import schema, units
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.link import requests
+from androstep_analysis.link import inferred, requests
 
 RECORDINGS = ("ext4_host_6.18", "ext4_guest_6.1", "f2fs_guest_6.1")
 
@@ -82,3 +83,20 @@ def test_a_filesystem_on_device_mapper_is_that_of_the_disk_it_is_written_to() ->
     moved = recorded.with_tables(block_events=recorded.block.with_columns(dev=disk, sector=pl.col("sector") + 4096))
     same = ["issue_ns", "ino", "owner_pid", "map_percent"]
     assert io_of(moved).select(same).equals(io_of(recorded).select(same))
+
+
+def test_rules_are_those_of_the_native_pass_and_of_the_definition() -> None:
+    header = (native.LIBRARY.parent / "infer/infer.h").read_text()
+    enum = re.search(r"enum infer_rule \{(.*?)\}", header, re.DOTALL)
+    assert enum is not None
+    names = [rule.name for rule in inferred.RULES]
+    assert re.findall(r"\w+", enum[1]) == ["RULE_NONE", *(f"RULE_{name.upper()}" for name in names)]
+    text = schema.definitions()["inferred"]["text"]
+    assert [rule.name for rule in inferred.RULES if f"{rule.name}: {rule.sentence}" not in text] == []
+
+
+@pytest.mark.parametrize("rule", inferred.RULES, ids=lambda rule: rule.name)
+def test_no_stated_percentage_is_above_the_measured_one(rule: inferred.Rule) -> None:
+    for accuracy in (rule.file, rule.owner, rule.blind_file, rule.blind_owner):
+        if accuracy is not None and accuracy.blocks is not None and accuracy.right is not None:
+            assert accuracy.percent <= round(100 * accuracy.right / accuracy.blocks)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,6 +16,7 @@ from support import corpus, readers
 from support.blocks import DEV, block_events, life
 from support.oracles.requests import Oracle
 
+from androstep_analysis import native
 from androstep_analysis.ingest import spool
 from androstep_analysis.link import requests
 from androstep_analysis.link.requests import Device, linker
@@ -704,3 +707,13 @@ def test_output_waits_for_requests_that_finish_late(monkeypatch):
     for name in ("BATCH", "REQUESTS", "BIOS"):
         monkeypatch.setattr(linker, name, 100)
     assert_frame_equal(link(events).requests, want.requests)
+
+
+def test_code_names_each_rule_where_it_applies():
+    rules = Path(requests.__file__).with_name("RULES.md").read_text()
+    listed = re.findall(r"^\| \d+ \| (\w+) \|", rules, re.MULTILINE)
+    sources = [path.read_text() for path in (native.LIBRARY.parent / "link").glob("*.c")]
+    comments = [comment for source in sources for comment in re.findall(r"// .*", source)]
+    assert len(set(listed)) == len(listed) > 0
+    assert set(listed) - {word for comment in comments for word in re.findall(r"\w+", comment)} == set()
+    assert {name for comment in comments for name in re.findall(r"[Rr]ules? (\w+)", comment)} - set(listed) == set()

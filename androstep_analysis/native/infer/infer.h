@@ -28,19 +28,20 @@ enum infer_flags {
     FLAG_WRITTEN = 64,  // the mapped blocks contain data
 };
 
+// `RULES` of inferred.py, in their order.
 enum infer_rule {
     RULE_NONE,
-    RULE_SYNC,       // dirty pages of the inode in the issuing thread's fsync
-    RULE_SYNC_OTHER, // the same, issued by a worker of kblockd
-    RULE_NODE,       // issued by such a thread when no dirty page is left
-    RULE_PLACE,      // the page that the block contained before
-    RULE_ALLOCATED,  // the page that writeback has just looked up
-    RULE_WRITEBACK,  // dirty pages, in the order in which their inodes became dirty
-    RULE_SELF,       // dirty pages of the file that the issuing thread wrote last
-    RULE_DIRECT,     // no dirty page: direct I/O of the file that the thread used last
-    RULE_LATER,      // a later event identifies the page of the block
-    RULE_READ,       // pages that the issuing thread added to the cache
-    RULE_READ_PLACE, // likewise, and at the location given by an event
+    RULE_PLACE,
+    RULE_ALLOCATED,
+    RULE_SYNC,
+    RULE_SYNC_OTHER,
+    RULE_NODE,
+    RULE_WRITEBACK,
+    RULE_SELF,
+    RULE_DIRECT,
+    RULE_READ,
+    RULE_READ_PLACE,
+    RULE_LATER,
 };
 
 // Events and issued requests ordered by time; blocks are those of the filesystem on `dev`.

@@ -1,6 +1,7 @@
 // Bios that wait for a request. Several may wait for one sector: the latest is in the first layer of the device.
 #include "link/linker.h"
 
+// Rule lone_bio.
 void bio_strand(struct linker *linker, struct bio *bio)
 {
     struct meaning meaning = meaning_of(linker, bio->queued.stamp.rwbs);

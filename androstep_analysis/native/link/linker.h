@@ -229,7 +229,7 @@ const struct bio *bio_at(const struct device *device, uint8_t op, int64_t sector
 // end of the range to which the choice applies.
 struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *before, int32_t tid, int64_t *end);
 
-// Make a request without issue of a bio that no request took (rule lone_bio).
+// Make a request without issue of a bio that no request took.
 void bio_strand(struct linker *linker, struct bio *bio);
 
 // So many sectors of the bio no longer wait. If no other sectors wait, no further request can take any of it.
