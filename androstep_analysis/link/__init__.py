@@ -64,37 +64,18 @@ def tables(
     fs_types: Mapping[int, str] | None = None,
     nr_sectors: Mapping[int, int] | None = None,
 ) -> dict[str, pl.LazyFrame]:
-    """Return every table that follows from a recording, its requests, and images of its filesystems.
+    """Return every table that follows from a recording, its requests (`requests.link`), and images of its filesystems.
 
     The keys are tasks, requests, extents, files, io, and comparison: how far images and listings agree with the trace
-    (`consistency.table`). Requests and io are stored in `spool`. What no evidence shows is unknown.
+    (`consistency.table`). Requests and io are stored in `spool`. What no evidence shows is unknown. Raises `InputError`
+    if an image or a listing contradicts the trace.
 
-    Parameters
-    ----------
-    staging
-        The tables of the recording.
-    linked
-        Its requests (`requests.link`).
-    snapshots
-        Images and listings.
-    spool
-        Receives the tables requests and io.
-    sources
-        The kinds of evidence that may map blocks and name files. Owners are always decided from the events.
-    mounts
-        Mount point by device, to resolve the paths in events without an image.
-    block_bytes, fs_types, nr_sectors
-        Block size, type and size of the filesystem by device. Type and block size are also taken from images and
-        listings, whatever `sources` is, and from the events that prove them (`tracepoints.filesystems`, `blocksize`).
+    `sources` are the kinds of evidence that may map blocks and name files; owners are always decided from the events.
+    By device, `mounts` has the mount point, to resolve the paths in events without an image, and `fs_types`,
+    `block_bytes` and `nr_sectors` type, block size and size of the filesystem. Type and block size are also taken from
+    images and listings, whatever `sources` is, or are proven by the events (`tracepoints.filesystems`, `blocksize`).
 
-    Raises
-    ------
-    InputError
-        If an image or a listing contradicts the trace.
-
-    Notes
-    -----
-    In memory are the facts that the events of filesystems prove, and the state of the pages that are in the cache.
+    In memory are the facts that the events of filesystems prove, and the state of the pages in the cache.
     """
     recording = _prepare_events(staging, linked)
     reported = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, recording.page_bytes)
@@ -149,8 +130,8 @@ def _number_incarnations(fs_events: pl.LazyFrame, recorded: frozenset[str]) -> p
 def _classify_devices(recording: _Recording, images: Images, reported: Stated) -> tuple[dict[int, str], dict[int, int]]:
     """Return type and block size of the filesystem of each device."""
     devices, fs_type = _devices(recording.linked).drop_nulls(), recording.staging.facts.get("fs_type")
-    is_single = fs_type is not None and len(devices) == 1
-    types = {**({int(devices[0]): fs_type} if is_single else {}), **reported.fs_types, **images.fs_types}
+    of_single = {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}
+    types = {**of_single, **reported.fs_types, **images.fs_types}
     sizes = {**reported.block_bytes, **images.block_bytes}
     return types, blocksize.by_device(sizes, recording.linked, recording.all_events, recording.page_bytes)
 
@@ -206,13 +187,13 @@ def _decide_owners(
             first_pieces.append(int(partition["at"][0]))
     begins = pl.Series(first_pieces, dtype=pl.Int64)
     for rows in owners.turns(all_events, batches(writebacks.table("outs"), owner.BATCH)):
-        index = begins.search_sorted(rows["piece"], "right").cast(pl.Int64) - 1
-        for (partition_index,), of_partition in rows.with_columns(partition=index).group_by("partition"):
-            intervals.append(int(partition_index), of_partition.drop("partition"))
-    for index in range(len(first_pieces)):
-        pieces_of_partition = waiting.pop(index)
+        partition_of = begins.search_sorted(rows["piece"], "right").cast(pl.Int64) - 1
+        for (index,), of_partition in rows.with_columns(partition=partition_of).group_by("partition"):
+            intervals.append(int(index), of_partition.drop("partition"))
+    for partition_index in range(len(first_pieces)):
+        pieces_of_partition = waiting.pop(partition_index)
         assert pieces_of_partition is not None
-        yield owners.owned(pieces_of_partition, intervals.pop(index))
+        yield owners.owned(pieces_of_partition, intervals.pop(partition_index))
 
 
 def _partitioned(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:

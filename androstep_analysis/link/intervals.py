@@ -1,7 +1,7 @@
-"""The interval join: which row held a place at a time. Everything that joins by sector and time is this one join.
+"""The interval join: find the row that covers a sector at a time.
 
-A row is a rectangle: it covers sectors ``[start, start + length)`` of one space (a device, say) during
-``[valid_from, valid_to)``. A query is a run of sectors at one instant. The join cuts every query at the edges of the
+A row is a rectangle: it covers sectors ``[start, start + length)`` of one space (such as a device) during
+``[valid_from, valid_to)``. A query is a run of sectors at one instant. The join splits each query at the edges of the
 rows that cover it, so that the pieces of a query always add up to the query.
 """
 
@@ -21,10 +21,10 @@ FOREVER = np.iinfo(np.int64).max
 """`valid_to` of a row that holds until after the capture."""
 
 PART = 1 << 18
-"""How many runs of sectors are joined at once: what a join takes of memory is of one part."""
+"""Number of runs of sectors that are joined at once, to limit memory."""
 
 _WIDEST = 2.0**62
-"""Sectors that can be numbered in one space."""
+"""Number of sectors that one space can have."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Queries:
     time: Int64s
 
     def take(self, at: Int64s) -> Queries:
-        """The queries at these positions."""
+        """Return the queries at these positions."""
         return Queries(self.space[at], self.start[at], self.length[at], self.time[at])
 
 
@@ -52,13 +52,13 @@ class Rows:
     valid_to: Int64s
 
     def take(self, at: Int64s) -> Rows:
-        """The rows at these positions."""
+        """Return the rows at these positions."""
         return Rows(self.space[at], self.start[at], self.length[at], self.valid_from[at], self.valid_to[at])
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Queries cut at the edges of rows: parallel Int64 arrays, in order of query and start.
+    """Queries split at the edges of rows: parallel Int64 arrays, in order of query and start.
 
     `query` and `row` are positions in the inputs; `row` is -1 where no row covers the piece.
     """
@@ -70,12 +70,11 @@ class Pieces:
 
 
 def stab(queries: Queries, rows: Rows) -> Pieces:
-    """Cut each query into pieces and name the row that covers each piece at the query's time.
+    """Split each query into pieces and find the row that covers each piece at the query's time.
 
-    Of several rows that cover a place, the one with the latest `valid_from` wins, then the last in the input.
-
-    Memory is proportional to the pieces, plus the rows of a part of the space (`apart`) cut at each other's edges: rows
-    that do not overlap are not cut at all.
+    Of several rows that cover a sector, the one with the latest `valid_from` counts, then the last in the input. Memory
+    is proportional to the pieces, plus the rows of a part of the space (`apart`), split at the edges of those that
+    overlap.
     """
     if not queries.start.size:
         none = np.empty(0, np.int64)
@@ -84,36 +83,36 @@ def stab(queries: Queries, rows: Rows) -> Pieces:
     low, high = np.full(spaces.size, FOREVER), np.full(spaces.size, ALWAYS)
     np.minimum.at(low, space_of_query, queries.start)
     np.maximum.at(high, space_of_query, queries.start + queries.length)
-    if spaces.size > 1 and (high.astype(float) - low).sum() > _WIDEST:  # places of damaged input
+    if spaces.size > 1 and (high.astype(float) - low).sum() > _WIDEST:  # sectors of damaged input
         of_spaces = [np.flatnonzero(space_of_query == space) for space in range(spaces.size)]
         return _in_order([(at, *_columns(stab(queries.take(at), rows))) for at in of_spaces])
     # The spaces are laid end to end, so that one join serves all of them: there may be as many as requests.
     shift = np.cumsum(high - low) - high
     shift_of_query = shift[space_of_query]
-    row_at, rows = _met_rows(rows, queries.time, spaces, low, high, shift)
+    row_at, rows = _valid_rows(rows, queries.time, spaces, low, high, shift)
     shifted = Queries(np.zeros_like(queries.space), queries.start + shift_of_query, queries.length, queries.time)
     parts = []
-    for some_queries, some_rows in _met(shifted, rows):
+    for some_queries, some_rows in _overlapping(shifted, rows):
         query, row, start, length = _coalesced(*_stab_one_space(shifted.take(some_queries), rows.take(some_rows)))
         row = np.where(row >= 0, np.append(row_at[some_rows], -1)[row], -1)
         parts.append((some_queries, query, row, start - shift_of_query[some_queries[query]], length))
     return _in_order(parts)
 
 
-def _met_rows(
+def _valid_rows(
     rows: Rows, times: Int64s, spaces: Int64s, low: Int64s, high: Int64s, shift: Int64s
 ) -> tuple[Int64s, Rows]:
-    """Find the rows that queries can meet, and return their positions and the rows, cut to the queries of their space.
+    """Return the positions of the rows that can cover a query, and these rows, limited to the queries of their space.
 
-    The queries of each of the sorted `spaces` lie in ``[low, high)``; `shift` is added to the places in it. Of a window
-    of a long recording, most rows are of another time.
+    The queries of each of the sorted `spaces` lie in ``[low, high)``; `shift` is added to the sectors of the space. Most
+    rows of a long recording are not valid in the time of a window.
     """
     space = np.minimum(np.searchsorted(spaces, rows.space), spaces.size - 1)
     start = np.maximum(rows.start, low[space])
     length = np.minimum(rows.start + rows.length, high[space]) - start
-    is_met = (spaces[space] == rows.space) & (length > 0)
-    is_met &= (rows.valid_from <= times.max()) & (rows.valid_to > times.min())
-    at = np.flatnonzero(is_met)
+    is_valid = (spaces[space] == rows.space) & (length > 0)
+    is_valid &= (rows.valid_from <= times.max()) & (rows.valid_to > times.min())
+    at = np.flatnonzero(is_valid)
     space = space[at]
     cut = Rows(np.zeros_like(space), start[at] + shift[space], length[at], rows.valid_from[at], rows.valid_to[at])
     return at, cut
@@ -124,7 +123,7 @@ def _columns(pieces: Pieces) -> tuple[Int64s, Int64s, Int64s, Int64s]:
 
 
 def _in_order(parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]]) -> Pieces:
-    """Join parts of the result in order of query: positions of the queries of a part, and the columns of its pieces."""
+    """Concatenate parts in order of query. A part has the positions of its queries and the columns of its pieces."""
     of_parts = [(queries[query], *columns) for queries, query, *columns in parts]
     if len(of_parts) == 1:
         return Pieces(*of_parts[0])
@@ -134,21 +133,21 @@ def _in_order(parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]]) -> Pie
 
 
 def apart(start: Int64s, end: Int64s, most: int) -> list[Int64s]:
-    """The positions of the runs ``[start, end)``, in parts of which no run overlaps one of another part.
+    """Return the positions of the runs ``[start, end)`` in parts, so that no runs of different parts overlap.
 
-    A part has the positions in ascending order. It has at most twice `most` of them where the runs allow that: runs
-    that overlap, or overlap what they overlap, stay together.
+    The positions in a part ascend. There are at most twice `most` of them if the runs allow that: runs that are
+    connected by overlaps stay together.
     """
     order = np.argsort(start, kind="stable")
     reach = np.maximum.accumulate(end[order])
     gaps = np.flatnonzero(start[order][1:] >= reach[:-1]) + 1
     wanted = np.searchsorted(gaps, np.arange(most, start.size, most))
-    cuts = distinct(gaps[wanted[wanted < gaps.size]])
-    return [np.sort(part) for part in np.split(order, cuts)]
+    borders = distinct(gaps[wanted[wanted < gaps.size]])
+    return [np.sort(part) for part in np.split(order, borders)]
 
 
-def _met(queries: Queries, rows: Rows) -> Iterator[tuple[Int64s, Int64s]]:
-    """Positions of queries and of the rows that they can meet, part by part of the only space."""
+def _overlapping(queries: Queries, rows: Rows) -> Iterator[tuple[Int64s, Int64s]]:
+    """Yield the positions of queries and of the rows that can cover them, by part of the space."""
     nr_queries = queries.start.size
     if nr_queries + rows.start.size <= PART:
         yield np.arange(nr_queries), np.arange(rows.start.size)
@@ -162,7 +161,7 @@ def _met(queries: Queries, rows: Rows) -> Iterator[tuple[Int64s, Int64s]]:
 
 
 def _stab_one_space(queries: Queries, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Query, row, start and length of every piece, where all queries and rows are of one space."""
+    """Return query, row, start and length of every piece of one space."""
     row_end = rows.start + rows.length
     edges = distinct(np.concatenate([rows.start, row_end]))
 
@@ -183,14 +182,14 @@ def _stab_one_space(queries: Queries, rows: Rows) -> tuple[Int64s, Int64s, Int64
 
 
 def _latest_row(segment: Int64s, time: Int64s, row: Int64s, row_segment: Int64s, rows: Rows) -> Int64s:
-    """For each (segment, time) the row with the latest `valid_from` that covers it; -1 where there is none.
+    """Return for each (segment, time) the row with the latest `valid_from` that covers it, or -1.
 
     `row` and `row_segment` pair every row with every segment it covers.
     """
     times, rank = np.unique(rows.valid_from, return_inverse=True)
     order = np.lexsort((row, rank[row], row_segment))
     row, row_segment = row[order], row_segment[order]
-    # One sortable number for (segment, rank of valid_from): a search finds the last version begun by `time`.
+    # One sortable key for (segment, rank of valid_from): a search finds the last version that began by `time`.
     base = np.int64(times.size + 1)
     keys = row_segment * base + rank[row] + 1
     at = np.searchsorted(keys, segment * base + np.searchsorted(times, time, "right"), "right") - 1
@@ -216,14 +215,14 @@ def distinct(numbers: Int64s) -> Int64s:
 
 
 def _expand(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
-    """For each i the numbers first[i] … first[i] + count[i] - 1, as (i, number)."""
+    """Return the integers first[i] … first[i] + count[i] - 1 for each i, as (i, integer)."""
     owner = np.repeat(np.arange(first.size), count)
     before = np.cumsum(count) - count
     return owner, np.arange(owner.size) - before[owner] + first[owner]
 
 
 def _coalesced(query: Int64s, row: Int64s, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Pieces in order of query and start, those joined that are neighbours and that the same row (or no row) covers."""
+    """Return the pieces with neighbours joined that the same row (or none) covers."""
     begins = np.ones(query.size, np.bool_)
     begins[1:] = (query[1:] != query[:-1]) | (row[1:] != row[:-1])
     heads = np.flatnonzero(begins)

@@ -1,7 +1,7 @@
-"""What no event of a recording tells, and what stays unknown for it.
+"""List the kinds of events that a recording lacks, and what stays unknown without them.
 
-A class of events that is missing costs exactly the answers that rest on it: nothing else says so, as a recorder names
-the events that it recorded at best, and an event that never came looks like one that was not wanted.
+A missing class of events costs only the results that rest on it. No other part reports this: at best a recorder names
+the events that it recorded, and an event that never occurred looks like one that was not recorded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 
 
 class Kind(NamedTuple):
-    """Some events of which one suffices: what they tell, and what is unknown without them.
+    """Events of which one suffices, and what is unknown without them.
 
-    What many events tell, each in its own way, is there where one of `columns` (table, column) has a value, too.
+    A value in one of `columns` (table, column) suffices, too, as many kinds of events can supply it.
     """
 
     title: str
@@ -31,7 +31,7 @@ EVERYWHERE = (
     Kind("direct I/O", tracepoints.DIRECT, "which writes did not go through the cache"),
     Kind("threads", ("task_newtask", "sched_process_fork", "sched_process_exec"), "processes and names of new threads"),
 )
-"""What any filesystem's recording needs."""
+"""Kinds that the recording of any filesystem needs."""
 
 OF_EXT4 = (
     Kind("where ext4 puts data", ("ext4_es_insert_extent",), "files of newly allocated blocks"),
@@ -59,7 +59,7 @@ OF_BLOCK = (
     Kind("the completion of requests", ("block_rq_complete", "block_io_done"), "how long they took"),
 )
 
-TOLD_BY_MANY = (
+OF_MANY_EVENTS = (
     Kind(
         "names of files",
         ("fanotify",),
@@ -73,22 +73,21 @@ TOLD_BY_MANY = (
         (("requests", "submit_pid"), ("fs_events", "pid"), ("syscalls", "pid")),
     ),
 )
-"""What the tables say whether any event told it."""
+"""Kinds that are present if a table has a value."""
 
 
 def in_words(kinds: Collection[Kind]) -> str:
-    """The kinds in one sentence."""
+    """Return the kinds in one sentence."""
     lacking = "; ".join(f"{kind.title} ({kind.unknown})" for kind in kinds)
     return f"no event records: {lacking}" if kinds else ""
 
 
-def unrecorded(events: Collection[str], recorded: Collection[str], is_told: Callable[[str, str], bool]) -> list[Kind]:
-    """The kinds of events of which a recording by ftrace or Perfetto has none, in a fixed order.
+def unrecorded(events: Collection[str], recorded: Collection[str], has_value: Callable[[str, str], bool]) -> list[Kind]:
+    """Return the kinds of events of which a recording by ftrace or Perfetto has none, in a fixed order.
 
-    `events` are those that came, by the kernel's names, `recorded` those that the recorder says it recorded;
-    `is_told` says whether a column of a table has any value. Only what filesystems the recording has events of is
-    looked for; a recording of another format lacks nothing by this measure. `fanotify` stands
-    for the names that it told.
+    `events` are those that occurred, by the kernel's names, and `recorded` those that the recorder reports. `has_value`
+    returns whether a column of a table has any value. Kinds of a filesystem count only if the recording has any of its
+    events. A recording of another format lacks nothing. `fanotify` stands for the names from it.
     """
     known = {*events, *recorded}
     if not any(name.startswith("block_") for name in known):
@@ -99,6 +98,6 @@ def unrecorded(events: Collection[str], recorded: Collection[str], is_told: Call
     kinds = [kind for kind in kinds if not known.intersection(kind.events)]
     return kinds + [
         kind
-        for kind in TOLD_BY_MANY
-        if not known.intersection(kind.events) and not any(is_told(*column) for column in kind.columns)
+        for kind in OF_MANY_EVENTS
+        if not known.intersection(kind.events) and not any(has_value(*column) for column in kind.columns)
     ]

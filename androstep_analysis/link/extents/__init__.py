@@ -1,4 +1,4 @@
-"""Requests to pieces: which extent each sector of a request belonged to at the time it was asked for."""
+"""Split requests into pieces: find the extent that contained each sector when its bio was submitted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from androstep_analysis.link.intervals import ALWAYS, FOREVER
 from androstep_analysis.link.requests import Linked
 
 CONFIDENCE = ("tracepoint", "context", "recorded", "image_before", "fiemap", "journal", "image_after", "inferred")
-"""Sources of extents, most trusted first: a later one is asked only for what the earlier ones leave open."""
+"""Sources of extents, most trusted first: a later one maps only what the earlier ones leave unmapped."""
 
 
 def pieces(
@@ -21,30 +21,31 @@ def pieces(
     extents: pl.DataFrame,
     files: pl.DataFrame,
     marking: frozenset[int] = frozenset(),
-    silent: frozenset[int] = frozenset(),
+    without_frees: frozenset[int] = frozenset(),
     with_events: frozenset[int] = frozenset(),
 ) -> pl.DataFrame:
-    """Every request cut at the edges of its bios and of the extents that hold them.
+    """Return the requests, split at the edges of their bios and of the extents that contain them.
 
-    `extents` and `files` are in sectors of the filesystem's own device, so they are met by `part_dev` and
-    `part_sector`. The extent asked for is the one at the time the bio was queued (issued or completed where no queue
-    event was seen). On the devices in `marking` metadata, and no data, carries REQ_META: an extent of the other kind is
-    of another time. On those that are `silent` no event tells which blocks are freed and become metadata, so that what
-    events say of metadata is inferred. Where a filesystem has events of its own (`with_events`), what it discards is
-    free. A piece of a file whose source is `inferred` is inferred too. An empty flush is one piece without sectors and
-    without block type.
+    `extents` and `files` are in sectors of the filesystem's own device, and are joined by `part_dev` and `part_sector`.
+    The time of a bio is that of its submission, or else of its issue or completion. An empty flush is one piece without
+    sectors and block type. A piece of a file with source `inferred` is inferred, too. Three sets of devices
+    restrict the extents:
 
-    The columns are those of table io but for the numbering of the pieces, their bytes and their owner; and part_dev,
-    part_sector, meta, incarnation, submit_tid, submit_pid, submit_comm, `time`, that of the extent asked for, and
-    `since_ns`, from when on that extent holds.
+    - `marking`: only metadata carries REQ_META there, so that an extent of data of a bio with it is of another time.
+    - `without_frees`: no event shows which blocks are freed and become metadata. What events state of metadata is
+      inferred.
+    - `with_events`: the filesystem has events of its own. What it discards is free.
+
+    The columns are those of table io except piece, bytes and the owner; and part_dev, part_sector, meta, incarnation,
+    submit_tid, submit_pid, submit_comm, `time`, and `since_ns`, the begin of the extent.
     """
-    mapped = _typed(_map(placed(linked), extents, marking, silent), extents)
-    cut = _name(_discarded(mapped, with_events), files)
-    return pl.concat([_stated(cut), _placed_flushes(linked)], how="diagonal")
+    mapped = _typed(_map(placed(linked), extents, marking, without_frees), extents)
+    named = _name(_free_discarded(mapped, with_events), files)
+    return pl.concat([_use_recorded(named), _flushes(linked)], how="diagonal")
 
 
 def table(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Table `io` of the pieces with their owner columns, numbered within their request."""
+    """Return table `io` of the pieces with owners, numbered within their request."""
     io = _in_order(pieces)
     row = pl.int_range(pl.len())
     first = pl.when(pl.col("request_id") != pl.col("request_id").shift(fill_value=-1)).then(row).forward_fill()
@@ -54,16 +55,16 @@ def table(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_order(pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces by request and sector, which they are already if nothing cut them."""
-    step, inside = pl.col("request_id").diff(), pl.col("sector").diff()
-    is_next = ((step > 0) | ((step == 0) & (inside > 0))).all()
-    if not pieces.select((step >= 0).all()).item():
+    """Return the pieces sorted by request and sector. They are already sorted if no extent split them."""
+    request, sector = pl.col("request_id").diff(), pl.col("sector").diff()
+    is_next = ((request > 0) | ((request == 0) & (sector > 0))).all()
+    if not pieces.select((request >= 0).all()).item():
         pieces = pieces.sort("request_id", maintain_order=True)
     return pieces if pieces.select(is_next).item() else pieces.sort("request_id", "sector")
 
 
 def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
-    """What every piece takes over from its request."""
+    """Return the columns that every piece takes from its request."""
     sync = (pl.col("op") == "write") & (pl.col("sync") | pl.col("fua") | pl.col("preflush"))
     return requests.select(
         "request_id",
@@ -80,9 +81,9 @@ def _request_columns(requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def placed(linked: Linked) -> pl.DataFrame:
-    """The bios with their request's columns, and place and time as the filesystem saw them."""
-    place = linked.bios["request_id"] - (linked.requests["request_id"].first() or 0)
-    of_requests = _request_columns(linked.requests).drop("request_id")[place]
+    """Return the bios with columns of their request, and with sector and time on the filesystem's own device."""
+    row = linked.bios["request_id"] - (linked.requests["request_id"].first() or 0)
+    of_requests = _request_columns(linked.requests).drop("request_id")[row]
     return pl.concat([linked.bios, of_requests], how="horizontal").with_columns(
         part_sector=pl.col("sector") - pl.col("offset"),
         queue_ns=pl.coalesce("queue_ns", "request_queue_ns"),
@@ -90,58 +91,58 @@ def placed(linked: Linked) -> pl.DataFrame:
     )
 
 
-def _placed_flushes(linked: Linked) -> pl.DataFrame:
+def _flushes(linked: Linked) -> pl.DataFrame:
     flushes = linked.requests.filter(pl.col("nr_sectors") == 0)
-    nothing = pl.lit(None, pl.Int64)
     return _request_columns(flushes).with_columns(
-        queue_ns=pl.col("request_queue_ns"), sector=nothing, nr_sectors=pl.lit(0, pl.Int64)
+        queue_ns=pl.col("request_queue_ns"), sector=pl.lit(None, pl.Int64), nr_sectors=pl.lit(0, pl.Int64)
     )
 
 
-def _map(bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int], silent: frozenset[int]) -> pl.DataFrame:
-    """Cut the bios at extents, asking the sources in order of confidence; what none maps is left without."""
-    mapped = [_answer(schema.empty("extents"))]
+def _map(
+    bios: pl.DataFrame, extents: pl.DataFrame, marking: frozenset[int], without_frees: frozenset[int]
+) -> pl.DataFrame:
+    """Split the bios at extents, by source in order of confidence. What no source maps has block type unknown."""
+    mapped = [_extent_columns(schema.empty("extents"))]
     rest = bios
-    for stated in _by_confidence(extents, silent):
+    for stated in _by_confidence(extents, without_frees):
         if not stated.height or not rest.height:
             continue
-        places, row = _cut_at(rest, stated)
-        covered = places.filter(row >= 0)
+        pieces, row = _split(rest, stated)
+        covered = pieces.filter(row >= 0)
         extent = stated[row.filter(row >= 0)]
-        holds = _can_hold(covered["op"], extent) & ~_is_contradicted(covered, extent, marking)
-        holds &= ~_is_doubted(covered, extent, silent)
+        is_valid = _can_hold(covered["op"], extent) & ~_is_contradicted(covered, extent, marking)
+        is_valid &= ~_is_unproven(covered, extent, without_frees)
         inside = (covered["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
-        answer = _answer(_as_discarded(covered["op"], extent)).with_columns(
+        columns = _extent_columns(_as_discarded(covered["op"], extent)).with_columns(
             file_offset_bytes=pl.col("file_offset_bytes") + inside
         )
-        mapped.append(pl.concat([covered, answer], how="horizontal").filter(holds))
-        rest = pl.concat([places.filter(row < 0), covered.filter(~holds)])
+        mapped.append(pl.concat([covered, columns], how="horizontal").filter(is_valid))
+        rest = pl.concat([pieces.filter(row < 0), covered.filter(~is_valid)])
     unknown = pl.lit("unknown").cast(schema.enum("extents", "block_type"))
     return pl.concat([*mapped, rest.with_columns(block_type=unknown)], how="diagonal")
 
 
-def _by_confidence(extents: pl.DataFrame, silent: frozenset[int]) -> Iterator[pl.DataFrame]:
-    """The extents of each source, and before those that are inferred what `_is_doubted` left out, as inferred."""
+def _by_confidence(extents: pl.DataFrame, without_frees: frozenset[int]) -> Iterator[pl.DataFrame]:
+    """Yield the extents of each source. Those that `_is_unproven` excluded precede the inferred ones."""
     for source in CONFIDENCE:
         if source == "inferred":
-            doubted = extents.filter(pl.col("source") == "tracepoint", pl.col("dev").is_in(list(silent)))
-            yield doubted.with_columns(source=pl.lit(source).cast(extents.schema["source"]))
+            unproven = extents.filter(pl.col("source") == "tracepoint", pl.col("dev").is_in(list(without_frees)))
+            yield unproven.with_columns(source=pl.lit(source).cast(extents.schema["source"]))
         yield extents.filter(pl.col("source") == source)
 
 
-def _cut_at(bios: pl.DataFrame, extents: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """The bios cut at the edges of the extents, and for each part the row of the extent that holds it (-1: none)."""
-    cut = intervals.stab(_queries(bios), _rows(extents))
-    places = bios[cut.query].with_columns(
-        sector=pl.Series(cut.start) + pl.col("offset"),
-        part_sector=pl.Series(cut.start),
-        nr_sectors=pl.Series(cut.length),
+def _split(bios: pl.DataFrame, extents: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """Return the bios split at the edges of extents, and for each piece the row of its extent (-1: none)."""
+    found = intervals.stab(_queries(bios), _rows(extents))
+    start = pl.Series(found.start)
+    pieces = bios[found.query].with_columns(
+        sector=start + pl.col("offset"), part_sector=start, nr_sectors=pl.Series(found.length)
     )
-    return places, pl.Series(cut.row)
+    return pieces, pl.Series(found.row)
 
 
 def _typed(pieces: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
-    """The pieces of a file of unknown type with the type that another source tells of that number at that place."""
+    """Return the pieces; if the type of a file is unknown, use that of another source for this inode and offset."""
     is_untyped = (pl.col("block_type") == "unknown") & pl.col("ino").is_not_null()
     is_untyped &= (pl.col("map_source") != "inferred").fill_null(False)
     rest, parts = pieces.filter(is_untyped), [pieces.filter(~is_untyped)]
@@ -149,28 +150,28 @@ def _typed(pieces: pl.DataFrame, extents: pl.DataFrame) -> pl.DataFrame:
         stated = extents.filter(pl.col("source") == source, pl.col("block_type") != "unknown")
         if not stated.height or not rest.height:
             continue
-        places, row = _cut_at(rest.with_columns(uncut="part_sector"), stated)
-        cut_off = (pl.col("part_sector") - pl.col("uncut")) * units.SECTOR_BYTES
-        places = places.with_columns(pl.col("file_offset_bytes") + cut_off).drop("uncut")
-        covered, extent = places.filter(row >= 0), stated[row.filter(row >= 0)]
+        split, row = _split(rest.with_columns(unsplit="part_sector"), stated)
+        before = (pl.col("part_sector") - pl.col("unsplit")) * units.SECTOR_BYTES
+        split = split.with_columns(pl.col("file_offset_bytes") + before).drop("unsplit")
+        covered, extent = split.filter(row >= 0), stated[row.filter(row >= 0)]
         inside = (covered["part_sector"] - extent["sector"]) * units.SECTOR_BYTES
         is_same = (extent["ino"] == covered["ino"]) & (
             extent["file_offset_bytes"] + inside == covered["file_offset_bytes"]
         )
         is_same = is_same.fill_null(False)
         parts.append(covered.with_columns(extent["block_type"], extent["subtype"]).filter(is_same))
-        rest = pl.concat([places.filter(row < 0), covered.filter(~is_same)])
+        rest = pl.concat([split.filter(row < 0), covered.filter(~is_same)])
     return pl.concat([*parts, rest])
 
 
-def _is_doubted(bios: pl.DataFrame, extent: pl.DataFrame, silent: frozenset[int]) -> pl.Series:
-    """Whether the bio carries metadata, and events that do not tell which blocks are freed say of what."""
+def _is_unproven(bios: pl.DataFrame, extent: pl.DataFrame, without_frees: frozenset[int]) -> pl.Series:
+    """Return whether a bio carries metadata and its extent is from events that do not show which blocks are freed."""
     is_traced = extent["source"] == "tracepoint"
-    return is_traced & bios["meta"].fill_null(False) & bios["part_dev"].is_in(list(silent)).fill_null(False)
+    return is_traced & bios["meta"].fill_null(False) & bios["part_dev"].is_in(list(without_frees)).fill_null(False)
 
 
-def _discarded(pieces: pl.DataFrame, with_events: frozenset[int]) -> pl.DataFrame:
-    """The pieces, those that no extent maps as free where a filesystem discards them: it does so with nothing else."""
+def _free_discarded(pieces: pl.DataFrame, with_events: frozenset[int]) -> pl.DataFrame:
+    """Return the pieces; those that a filesystem discards and no extent maps are free: it discards nothing else."""
     is_free = pl.col("map_source").is_null() & (pl.col("op") == "discard")
     is_free &= pl.col("part_dev").is_in(list(with_events)).fill_null(False)
     facts = {"block_type": ("extents", "free"), "map_source": ("io", "context")}
@@ -181,7 +182,7 @@ def _discarded(pieces: pl.DataFrame, with_events: frozenset[int]) -> pl.DataFram
 
 
 def _as_discarded(op: pl.Series, extent: pl.DataFrame) -> pl.DataFrame:
-    """The extents, those that were discarded as free: F2FS has no event for the blocks that a deletion frees."""
+    """Return the extents, as free if they are discarded: F2FS has no event for the blocks that a deletion frees."""
     free = pl.lit("free").cast(extent.schema["block_type"])
     of_nothing = ("subtype", "ino", "incarnation", "file_offset_bytes")
     keeps_data = pl.lit(op) != "discard"
@@ -191,11 +192,10 @@ def _as_discarded(op: pl.Series, extent: pl.DataFrame) -> pl.DataFrame:
 
 
 def _can_hold(op: pl.Series, extent: pl.DataFrame) -> pl.Series:
-    """Whether the extent can be what the operation touched.
+    """Return whether the extent can be valid for the operation.
 
-    Whatever says that a block is free speaks of another time if the block is read or written: no event tells that
-    metadata got a block. What is discarded has just been freed, so that an image which says otherwise is of another
-    time too.
+    A free block that is read or written has been allocated since: no event shows the allocation of metadata. What is
+    discarded has just been freed, so that an image in which it is used is of another time.
     """
     free = extent["block_type"] == "free"
     other_time = extent["source"].is_in(["image_before", "image_after", "inferred"])
@@ -203,13 +203,13 @@ def _can_hold(op: pl.Series, extent: pl.DataFrame) -> pl.Series:
 
 
 def _is_contradicted(bios: pl.DataFrame, extent: pl.DataFrame, marking: frozenset[int]) -> pl.Series:
-    """Whether the bio says that it carries metadata and the extent that it is data; a symlink may be either."""
+    """Return whether a bio with REQ_META has an extent of data; a symlink may be either."""
     is_data = (extent["block_type"] == "data") & (extent["subtype"].cast(pl.String) != "symlink").fill_null(True)
     return is_data & bios["meta"].fill_null(False) & bios["part_dev"].is_in(list(marking)).fill_null(False)
 
 
-def _answer(extents: pl.DataFrame) -> pl.DataFrame:
-    """What a piece takes over from the extent it falls in."""
+def _extent_columns(extents: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns that a piece takes from its extent."""
     return extents.select(
         "block_type",
         "subtype",
@@ -241,7 +241,7 @@ def _rows(extents: pl.DataFrame) -> intervals.Rows:
 
 
 def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Add `path`, `file_type` and `package` of the inode that the piece belongs to."""
+    """Add `path`, `file_type` and `package` of the inode of each piece."""
     names = files.select(
         *("path", "file_type", "package", "ino", "incarnation"),
         part_dev="dev",
@@ -252,8 +252,8 @@ def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     return named.with_columns(map_source=pl.when("is_likely").then(inferred).otherwise("map_source")).drop("is_likely")
 
 
-def _stated(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Use what the recording states of a request itself where nothing better maps it."""
+def _use_recorded(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Use the type and path that the recording states of a request if no extent maps it."""
     use = pl.col("map_source").is_null() & pl.col("stated_type").is_not_null()
     if not pieces.select(use.any()).item():
         return pieces.drop("stated_type", "stated_path")
@@ -268,24 +268,19 @@ def _stated(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _types(paths: pl.Series) -> pl.DataFrame:
-    """path, file_type and package of each distinct path, by name alone."""
-    distinct = paths.drop_nulls().unique()
-    files = pl.DataFrame({"path": distinct}).select(
+    """Return path, file_type and package of each distinct path, by name alone."""
+    files = pl.DataFrame({"path": paths.drop_nulls().unique()}).with_columns(
         dev=pl.lit(0),
         ino=pl.int_range(pl.len()),
         incarnation=pl.lit(0),
-        generation=pl.lit(None),
-        path="path",
         names=pl.concat_list("path"),
         name_encrypted=pl.lit(False),
         file_type=pl.lit("unknown"),
-        file_type_rule=pl.lit(None),
         package=filetype.package(pl.col("path")),
-        size_bytes=pl.lit(None),
-        created_ns=pl.lit(None),
-        deleted_ns=pl.lit(None),
-        valid_from_ns=pl.lit(None),
-        valid_to_ns=pl.lit(None),
         source=pl.lit("recorded"),
     )
-    return filetype.classify(files.cast(schema.table("files").polars)).select("path", "file_type", "package")
+    want = schema.table("files").polars
+    files = files.with_columns(pl.lit(None).alias(name) for name in want if name not in files.columns)
+    return filetype.classify(files.select(pl.col(name).cast(dtype) for name, dtype in want.items())).select(
+        "path", "file_type", "package"
+    )

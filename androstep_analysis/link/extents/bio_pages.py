@@ -1,18 +1,18 @@
-"""Whose pages a bio carries: the probe on ``submit_bio`` (`bio_page` events) as a source of extents.
+"""Extents from the probe on ``submit_bio`` (`bio_page` events): whose pages a bio carries.
 
-Filesystems without events of their own (FAT, exFAT) are mapped by what every bio carries: the probe reads the first
-page of the bio, and its inode, index and name, immediately before the bio is queued. A page of the filesystem's own
-device is metadata or a directory. Bios of direct I/O carry other memory: the probe tells nothing of them, or, where
-that memory is a mapped file, of the wrong file. So what it tells is taken for a bio only if the page waited to be
-written (an event made it dirty since it was last written out) or to be read (it has just come into the cache).
+Filesystems without events of their own (FAT, exFAT) are mapped by the pages of their bios. The probe reads inode, index
+and name of the first page of a bio immediately before the bio is queued. A page of the filesystem's own device is
+metadata or a directory. A bio of direct I/O carries other memory; if that is a mapped file, the probe has the wrong
+file. Therefore a page counts only if it waited to be written (an event dirtied it since its last writeback) or to
+be read (it has just been added to the cache).
 
-The probe shows the first page only. FAT and its like put pages of one file into a bio as they come by in ascending
-order, as long as they lie side by side on the device: each page that would be next and waits, is next. Where no event
-says so, and on F2FS, which also fills a bio with pages of several files, the further pages are inferred. Where it is
-unknown which filesystem the device holds, all is.
+The probe records only the first page. FAT and similar filesystems add pages of one file to a bio in ascending order as
+long as they are contiguous on the device. So each following page that waits is the next one. It is inferred if no event
+shows that it waits, and on F2FS, which also puts pages of several files into a bio. If the filesystem of the device is
+unknown, everything is inferred.
 
-A bio of one block may be any block of its page. Where it lies in the file is known from the probe's offset, from a
-run of bios that together are the page, or from what an earlier bio told of the same sector; else inferred.
+A bio of one block may be any block of its page. Its offset is known from the probe, from a run of bios that together
+are the page, or from an earlier bio of the same sector; otherwise it is inferred.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from androstep_analysis.link.extents import pagesize, timeline
 from androstep_analysis.link.intervals import Int64s
 
 _LARGEST_BIO = 1 << 32
-"""Bytes beyond what one bio can be about: its size has 32 bits."""
+"""The size of a bio has 32 bits."""
 
 _LARGEST_INDEX = 1 << 48
 _LARGEST_SECTOR = 1 << 54
@@ -42,7 +42,7 @@ _OF_BIOS = (
     *("ts_ns", "tid", *_PAGE, "incarnation", "bio_dev", "sector", "nr_bytes", "offset_bytes"),
     *("has_events", "fs_type"),
 )
-"""What the probe tells, and of which filesystem it is."""
+"""Columns from the probe, and the filesystem."""
 _SHOWN = ["part_dev", "tid", "shown_ns"]
 
 
@@ -55,15 +55,16 @@ def extents(
     all_events: pl.LazyFrame,
     page_bytes: int | None,
 ) -> pl.DataFrame:
-    """Table `extents` as the bios tell.
+    """Return table `extents` of the pages of bios.
 
-    Source `context` where proven: such a row holds for the bio it was made with, which is the first that its thread
-    queues (`queued`: ts_ns, tid) afterwards. Source `inferred` for all pages of files: these rows hold until the next
-    bio of the place. Rows of block_type `metadata` are pages of the device itself; which metadata, or directory, only
-    an image tells. `lives` (`tracepoints.lives`) tells directories from files (`fs_types`: see
-    `tracepoints.filesystems`). `all_events` are those of which `fs_events` (`tracepoints.numbered`) may lack
-    repetitions (`tracepoints.without_repetitions`). Where it is unknown how large pages are (`page_bytes`), only the
-    pages of devices are told: those of files lie nobody knows where.
+    Source `context` is proven: the row holds for its bio only, the first that its thread queues (`queued`: ts_ns, tid)
+    afterwards. Source `inferred` is for all pages of files: the row holds until the next bio of its sectors. Rows of
+    block_type `metadata` are pages of the device itself; only an image shows which metadata or directory it is.
+
+    `lives` (`tracepoints.lives`) distinguishes directories from files, and `fs_types` is as for
+    `tracepoints.filesystems`. `all_events` are those of which `fs_events` (`tracepoints.numbered`) may lack repetitions
+    (`tracepoints.without_repetitions`). If the page size is unknown (`page_bytes`), the offsets of pages are unknown:
+    only pages of devices have rows.
     """
     events = tracepoints.with_kinds(fs_events, fs_types or {})
     bios = events.filter((pl.col("event") == "bio_page") & _fits()).select(_OF_BIOS).collect().with_row_index("order")
@@ -81,8 +82,8 @@ def extents(
         pl.lit(name).cast(schema.enum("extents", "block_type")) for name in ("unknown", "data", "metadata")
     )
     device = bios.filter(pl.col("is_device") & ~pl.col("has_events")).with_columns(block_type=metadata)
-    # A file is a file although nothing says so where its pages are its own: FAT's directories are the device's. What
-    # directories are where the filesystem is unknown, and how it fills bios, nobody says: then all is inferred.
+    # If no event states the type of an inode with pages of its own, it is a file: FAT's directories are pages of the
+    # device. Without a known filesystem this is not certain, nor how bios are filled, so that everything is inferred.
     is_identified = pl.col("fs_type").is_not_null()
     is_file = (pl.col("block_type").fill_null("unknown") == "unknown") & (
         tracepoints.pages_are_files() | ~is_identified
@@ -91,21 +92,21 @@ def extents(
     own = own.filter(pl.col("block_type") != "unknown")
     certain = own.filter("is_proven", is_identified)
     proven = pl.concat([certain, device.drop("ino", "incarnation")], how="diagonal")
-    # Where the filesystem tells of its blocks itself, a guess can only be worse.
+    # The events of a filesystem of its own are always better evidence.
     likely = own.filter(~pl.col("has_events")).with_columns(valid_to_ns=pl.lit(None, pl.Int64))
     return pl.concat([_table(proven, "context"), timeline.succeeding(_table(likely, "inferred"))])
 
 
 class Shown:
-    """The pages that the probe on submit_bio showed, and the pieces whose bio carries them.
+    """The pages that the probe on submit_bio recorded, and the pieces whose bio carries them.
 
-    It is the last page that its thread showed before, if the piece lies within that bio and is the first since: a
-    direct write follows the pages of its place, which it first writes out. `devices` are those that the probe sees.
+    A piece carries the last page recorded of its thread if it lies within that bio and is the first piece since: a
+    direct write follows the pages of its own range, which it first writes back. `devices` are those with the probe.
     """
 
     def __init__(self, fs_events: pl.LazyFrame) -> None:
-        told = ("ts_ns", "tid", "dev", "ino", "bio_dev", "sector", "nr_bytes")
-        probed = fs_events.filter(pl.col("event") == "bio_page").select(told).collect()
+        columns = ("ts_ns", "tid", "dev", "ino", "bio_dev", "sector", "nr_bytes")
+        probed = fs_events.filter(pl.col("event") == "bio_page").select(columns).collect()
         self.devices = probed["bio_dev"].unique()
         is_own = (pl.col("dev") == pl.col("bio_dev")) | is_of_device()
         shown = probed.filter(is_own & _fits()).select(
@@ -116,7 +117,7 @@ class Shown:
         self._inside: list[pl.DataFrame] = []
 
     def look(self, pieces: pl.DataFrame) -> None:
-        """Some of the pieces: at (number), part_dev, part_sector, submit_tid and time."""
+        """Add pieces: at (their index), part_dev, part_sector, submit_tid and time."""
         if self.devices.is_empty():
             return
         submitted = pieces.select("at", "part_dev", "part_sector", tid="submit_tid", ts_ns="time").drop_nulls("ts_ns")
@@ -129,29 +130,29 @@ class Shown:
         self._inside.append(showing.filter(is_inside).select(*_SHOWN, "at", "ts_ns"))
 
     def pageless(self, pieces: pl.DataFrame) -> pl.Series:
-        """For each piece, after all were looked at, whether its bio carries no page; False where there is no probe."""
+        """Return for each piece, after all were added, whether its bio carries no page; False without the probe."""
         if self.devices.is_empty():
             return pl.repeat(False, pieces.height, dtype=pl.Boolean, eager=True)
         return ~pieces["at"].is_in(self._carrying.implode()) & pieces["part_dev"].is_in(self.devices.implode())
 
     @functools.cached_property
     def _carrying(self) -> pl.Series:
-        """The numbers of the pieces that carry pages."""
+        """Return the indexes of the pieces that carry pages."""
         first = pl.concat(self._first).group_by(_SHOWN).agg(pl.col("first_ns").min())
         both = pl.concat(self._inside).join(first, on=_SHOWN)
         return both.filter(pl.col("ts_ns") == pl.col("first_ns"))["at"]
 
 
 def is_of_device(bio_dev: str = "bio_dev", dev: str = "dev") -> pl.Expr:
-    """Whether a page is one of the device of its bio itself: its inode has the device's number, on no filesystem there.
+    """Return whether a page belongs to the device of its bio: its inode has the number of the device.
 
-    A file of the filesystem on the device may happen to have that number too.
+    A file of the filesystem on the device may have the same inode number, so that the page's device must differ.
     """
     return (pl.col("ino") == pl.col(bio_dev).cast(pl.Int64)) & pl.col(dev).ne_missing(pl.col(bio_dev))
 
 
 def _fits() -> pl.Expr:
-    """Whether the bio carries anything, and its numbers are such as a bio can have."""
+    """Return whether the bio has data, and its values are possible."""
     return (
         pl.col("nr_bytes").is_between(units.SECTOR_BYTES, _LARGEST_BIO)
         & pl.col("sector").is_between(0, _LARGEST_SECTOR)
@@ -160,9 +161,9 @@ def _fits() -> pl.Expr:
 
 
 def _placed(bios: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
-    """The bios with whose page they begin with, and where in its file that is.
+    """Return the bios with the file and offset of their first page.
 
-    Adds is_own (a page of a file on the bio's device), is_device (a page of that device itself), begin (offset in the
+    Add is_own (a page of a file on the bio's device), is_device (a page of that device itself), begin (offset in the
     file in bytes) and is_exact (whether that is certain).
     """
     is_own = (pl.col("dev") == pl.col("bio_dev")) & pl.col("page").is_between(0, _LARGEST_INDEX)
@@ -171,8 +172,8 @@ def _placed(bios: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
     bios = bios.sort("tid", "order").with_columns(run=(other | ~is_part | ~is_part.shift()).cum_sum())
     whole = pl.col("nr_bytes").sum().over("run") == page_bytes
     before = pl.col("nr_bytes").cum_sum().over("run") - pl.col("nr_bytes")
-    # Block by block, the blocks of a page come in bios of one block each: a longer one begins with the page, and no
-    # block is longer than the shortest bio.
+    # If the blocks of a page are in several bios, each bio has one block. A longer bio begins with the page. No block
+    # is longer than the shortest bio.
     is_longer = (pl.col("nr_bytes") > pl.col("nr_bytes").min().over("bio_dev")) | ~is_part
     offset = pl.coalesce("offset_bytes", pl.when(whole).then(before), pl.when(is_longer).then(0))
     bios = bios.sort("order").with_columns(
@@ -188,9 +189,9 @@ def _placed(bios: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
 
 
 def _placed_before(bios: pl.DataFrame, page_bytes: int) -> pl.Series:
-    """For each bio where in its page's file an earlier one placed its first sector, if that was the same page; or null.
+    """Return for each bio the file offset that an earlier bio of the same sector and page had, or null.
 
-    `bios` are in order of time and have `begin` where the bio itself tells it.
+    `bios` are in order of time and have `begin` where it is known from the bio itself.
     """
     rows = bios.with_row_index("at").with_columns(nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES)
     placed = rows.filter(pl.col("is_own") & pl.col("begin").is_not_null())
@@ -208,7 +209,7 @@ def _placed_before(bios: pl.DataFrame, page_bytes: int) -> pl.Series:
 
 
 def _places(bios: pl.DataFrame) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Device, first sector, length and time of each bio, as the interval join takes them."""
+    """Return device, first sector, length and time of each bio, for the interval join."""
     device, sector, length, time = (
         bios[name].cast(pl.Int64).to_numpy() for name in ("bio_dev", "sector", "nr_sectors", "ts_ns")
     )
@@ -216,7 +217,7 @@ def _places(bios: pl.DataFrame) -> tuple[Int64s, Int64s, Int64s, Int64s]:
 
 
 def _bound(bios: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
-    """The bios with the end of the time at which they were queued; those of threads that queue nothing are left out."""
+    """Return the bios with the time at which they were queued, without those that were not."""
     ends = queued.select("tid", ts_ns="ts_ns", at="ts_ns").sort("ts_ns")
     bound = bios.sort("ts_ns", maintain_order=True).join_asof(
         ends, on="ts_ns", by="tid", strategy="forward", check_sortedness=False
@@ -225,25 +226,25 @@ def _bound(bios: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pages(bios: pl.DataFrame, events: pl.LazyFrame, page_bytes: int) -> pl.DataFrame:
-    """A row for each page that a bio may carry: `page`, and `is_proven`, whether it certainly does."""
+    """Return a row for each page that a bio may carry, with `is_proven`: whether it certainly does."""
     count = (pl.col("begin") % page_bytes + pl.col("nr_bytes") + page_bytes - 1) // page_bytes
     nth = pl.int_ranges(0, count).alias("nth")
     rows = bios.with_columns(nth).explode("nth").with_columns(page=pl.col("page") + pl.col("nth"))
-    # Bios that are blocks of one page are one write of it.
-    rows = rows.with_columns(out_ns=pl.col("ts_ns").shift().over(_PAGE))
-    rows = rows.with_columns(pl.col("out_ns").first().over(*_PAGE, "run"))
+    # Bios of the blocks of one page are one writeback.
+    rows = rows.with_columns(writeback_ns=pl.col("ts_ns").shift().over(_PAGE))
+    rows = rows.with_columns(pl.col("writeback_ns").first().over(*_PAGE, "run"))
     of_bios = touched(events).join(rows.lazy().select(_PAGE).unique(), on=_PAGE, how="semi")
     waiting = of_bios.collect(engine="streaming")
     rows = rows.sort("ts_ns", maintain_order=True).join_asof(
         waiting.sort("ts_ns"), left_on="ts_ns", right_on="ts_ns", by=_PAGE, check_sortedness=False
     )
-    waits = pl.col("touched_ns") > pl.col("out_ns").fill_null(pl.col("touched_ns") - 1)
+    waits = pl.col("touched_ns") > pl.col("writeback_ns").fill_null(pl.col("touched_ns") - 1)
     is_next = waits.fill_null(False) & ((pl.col("nth") == 0) | tracepoints.pages_are_files())
     return rows.sort("order", "nth").with_columns(is_proven=(is_next & pl.col("is_exact")).cum_min().over("order"))
 
 
 def touched(events: pl.LazyFrame) -> pl.LazyFrame:
-    """The pages that became dirty or came into the cache: dev, ino, page, ts_ns and the same as touched_ns."""
+    """Return the pages that were dirtied or added to the cache: dev, ino, page, ts_ns, and touched_ns, the same."""
     is_touch = pl.col("event").is_in([*tracepoints.DIRTIED, tracepoints.CACHED])
     is_touch &= pl.col("page").is_between(0, _LARGEST_INDEX)
     order = pl.col("page_order").fill_null(0).clip(0, LARGEST_ORDER)
@@ -253,7 +254,7 @@ def touched(events: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _parts(pages: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
-    """The bios cut in what is proven of them and what is not, from the rows of their pages."""
+    """Return the bios, split into what is proven and what is not, from the rows of their pages."""
     first = pl.col("page").first() * page_bytes
     begin = pl.max_horizontal(pl.col("begin").first(), first)
     end = pl.min_horizontal(pl.col("begin") + pl.col("nr_bytes"), (pl.col("page") + 1) * page_bytes).last()
@@ -271,15 +272,8 @@ def _parts(pages: pl.DataFrame, page_bytes: int) -> pl.DataFrame:
 
 
 def _table(rows: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Table `extents` of the rows, in their order."""
-    want = schema.table("extents").polars
-    table = rows.with_columns(
-        dev=pl.col("bio_dev"),
-        nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES,
-        valid_from_ns=pl.col("ts_ns"),
-        source=pl.lit(source),
-        generation=pl.lit(None),
+    """Return table `extents` of the rows, in their order."""
+    nr_sectors = pl.col("nr_bytes") // units.SECTOR_BYTES
+    return timeline.completed(
+        rows.with_columns(dev="bio_dev", nr_sectors=nr_sectors, valid_from_ns="ts_ns", source=pl.lit(source))
     )
-    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in table.columns]
-    table = table.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
-    return schema.conform(table, "extents")

@@ -1,9 +1,8 @@
-"""How large the blocks of a filesystem are, in which its events count: reported, or proven by its requests.
+"""Find the block size of a filesystem, in which its events count: reported, or proven by its requests.
 
-An event that says in which block of the device a block of a file lies is soon followed by a bio for that place. Where
-the place is in sectors depends on how large blocks are, and for each size it is another: what the bios bear out is the
-size. How they are aligned proves nothing: direct I/O on blocks of 1 KiB may be in pieces of 4 KiB, and a program that
-reads the device itself reads single sectors.
+An event that states the device block of a file block is soon followed by a bio for it. The sectors of the block depend
+on the block size. The size for which the bios agree is proven. The alignment of bios proves nothing: direct I/O on
+blocks of 1 KiB may use units of 4 KiB, and a program that reads the device itself reads single sectors.
 """
 
 from __future__ import annotations
@@ -26,45 +25,45 @@ from androstep_analysis.link.requests import Requests
 Bools = npt.NDArray[np.bool_]
 
 SIZES = tuple(1 << shift for shift in range(10, 17))
-"""Sizes in bytes of blocks that ext4 and F2FS can have."""
+"""Block sizes of ext4 and F2FS in bytes."""
 
-_SOON = 16
-"""A bio bears out what was said of its place so many bios before at most: of that filesystem, by whatever thread."""
+_MAX_BIOS_AFTER = 16
+"""A bio confirms a statement only if it is among so many bios of the filesystem, of any thread, after it."""
 
-_LEAST = 3
-_TIMES_MORE = 4
-"""A size is proven that so many bios bear out, and so many times more than any other. Some agree by chance.
+_MIN_BIOS = 3
+_MIN_RATIO = 4
+"""A size is proven if so many bios confirm it, and so many times more than any other size.
 
-It is enough that the bios which some kinds of events are about prove it: other kinds agree by chance more often, as
-look-ups do of what is in the cache, and must not undo the proof.
+The bios for some kinds of events suffice: other kinds, such as look-ups of cached data, agree by coincidence more often
+and must not undo the proof.
 """
 
-_MOST_PLACES, _MOST_BIOS = 1 << 16, 1 << 18
-"""How many of one filesystem are compared: the first ones."""
+_MAX_STATEMENTS, _MAX_BIOS = 1 << 16, 1 << 18
+"""Numbers of statements and bios of a filesystem that are compared, the first ones."""
 
 
 def by_device(
     reported: Mapping[int, int], linked: Requests, fs_events: pl.LazyFrame, page_bytes: int | None
 ) -> dict[int, int]:
-    """The block size in bytes by device: as `reported`, else as proven; others are missing.
+    """Return the block size in bytes by device: as `reported`, else as proven. Others are missing.
 
-    `fs_events` is the table, each event on the device of its filesystem; `page_bytes` the size of a page, if known.
+    `fs_events` is the table with each event on the device of its filesystem, `page_bytes` the size of a page, if known.
     """
-    stating = fs_events.filter(_states_place() & ~pl.col("dev").is_in(list(reported)))
+    stating = fs_events.filter(_states_location() & ~pl.col("dev").is_in(list(reported)))
     open_devices = stating.select(pl.col("dev").drop_nulls().unique()).collect(engine="streaming")["dev"]
     proven = {}
     if len(open_devices):
         bios = _bios(linked, open_devices)
         for dev in open_devices:
             of_device = fs_events.filter(pl.col("dev") == dev)
-            size = _proven(borne_out(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes))
+            size = _proven(confirming(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes))
             if size is not None:
                 proven[int(dev)] = size
     return proven | dict(reported)
 
 
 def _proven(bios: list[dict[int, Bools]]) -> int | None:
-    """Return the size that some of the kinds of events prove (`borne_out`), if it is one alone."""
+    """Return the size that some of the kinds of events prove (`confirming`), if it is one alone."""
     found = set()
     for some in itertools.product([False, True], repeat=len(bios)):
         of_kinds = list(itertools.compress(bios, some))
@@ -72,23 +71,23 @@ def _proven(bios: list[dict[int, Bools]]) -> int | None:
             continue
         counts = {size: int(np.any([kind[size] for kind in of_kinds], axis=0).sum()) for size in SIZES}
         best, *others = sorted(counts, key=lambda size: -counts[size])
-        if counts[best] >= max(_LEAST, _TIMES_MORE * counts[others[0]]):
+        if counts[best] >= max(_MIN_BIOS, _MIN_RATIO * counts[others[0]]):
             found.add(best)
     return found.pop() if len(found) == 1 else None
 
 
-def borne_out(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | None) -> list[dict[int, Bools]]:
-    """Return which bios bear out what the events of their filesystem say, by the size of its blocks (`SIZES`).
+def confirming(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | None) -> list[dict[int, Bools]]:
+    """Return which bios confirm the statements of events, by block size (`SIZES`).
 
-    There are two items for each kind of event that states places: the bios for these places, and those for the parts of
-    them that are read or written next. `bios` are all that were queued for the filesystem, with part_sector, nr_sectors
-    and time; the answers are in order of time.
+    There are two items for each kind of event that states locations: the bios for these locations, and those for the
+    parts of them that are read or written next. `bios` are all that were queued for the filesystem, with part_sector,
+    nr_sectors and time. The arrays are in order of time.
     """
-    bios = bios.sort("time").head(_MOST_BIOS)
-    stated = fs_events.filter(_states_place()).head(_MOST_PLACES).collect()
+    bios = bios.sort("time").head(_MAX_BIOS)
+    stated = fs_events.filter(_states_location()).head(_MAX_STATEMENTS).collect()
     is_access = pl.col("event").is_in([*tracepoints.DIRECT, tracepoints.CACHED])
-    told = fs_events.filter(is_access).select("event", "ts_ns", "ino", "offset_bytes", "page").head(_MOST_PLACES)
-    accesses = told.collect()
+    touched = fs_events.filter(is_access).select("event", "ts_ns", "ino", "offset_bytes", "page").head(_MAX_STATEMENTS)
+    accesses = touched.collect()
     kinds = []
     for of_kind in stated.partition_by("event"):
         kinds.append({size: _hit(bios, *_stated(of_kind, size)) for size in SIZES})
@@ -97,9 +96,9 @@ def borne_out(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | Non
 
 
 def _hit(bios: pl.DataFrame, sector: Int64s, time: Int64s) -> Bools:
-    """Return for each bio, in order of time, whether it soon follows one of these sectors, each stated at a time."""
+    """Return for each bio, in order of time, whether it soon follows a statement about its sectors."""
     times = bios["time"].to_numpy()
-    # In a time that runs backwards the last bio before is the first one after.
+    # With time reversed, the latest bio before a statement is the first one after it.
     rows = intervals.Rows(
         np.zeros(bios.height, np.int64),
         bios["part_sector"].to_numpy(),
@@ -108,16 +107,16 @@ def _hit(bios: pl.DataFrame, sector: Int64s, time: Int64s) -> Bools:
         np.full(bios.height, FOREVER),
     )
     zeros, ones = np.zeros(sector.size, np.int64), np.ones(sector.size, np.int64)
-    answer = intervals.stab(intervals.Queries(zeros, sector, ones, -time), rows)
-    met = answer.row >= 0
-    waited = answer.row[met] - np.searchsorted(times, time[answer.query[met]])
+    hits = intervals.stab(intervals.Queries(zeros, sector, ones, -time), rows)
+    found = hits.row >= 0
+    waited = hits.row[found] - np.searchsorted(times, time[hits.query[found]])
     is_hit = np.zeros(bios.height, np.bool_)
-    is_hit[answer.row[met][waited < _SOON]] = True
+    is_hit[hits.row[found][waited < _MAX_BIOS_AFTER]] = True
     return is_hit
 
 
 def _bios(linked: Requests, devices: pl.Series) -> pl.DataFrame:
-    """The bios with data on the devices, of all windows: part_dev, part_sector, nr_sectors, time."""
+    """Return the bios with data on the devices, of all windows: part_dev, part_sector, nr_sectors, time."""
     parts = [
         extents.placed(window)
         .filter(pl.col("part_dev").is_in(devices.implode()), pl.col("op").is_in(["read", "write"]))
@@ -128,8 +127,8 @@ def _bios(linked: Requests, devices: pl.Series) -> pl.DataFrame:
     return pl.concat(parts).filter(pl.col("nr_sectors") > 0)
 
 
-def _states_place() -> pl.Expr:
-    """Whether an event says where a block of a file lies."""
+def _states_location() -> pl.Expr:
+    """Return whether an event states the location of a block of a file."""
     event = pl.col("event")
     of_ext4 = event.is_in([*tracepoints_ext4.INSERTS, tracepoints_ext4.LOOKUP])
     is_mapped = pl.col("status").str.contains("^[A-Z]*[WU]")
@@ -141,14 +140,14 @@ def _states_place() -> pl.Expr:
 
 
 def _stated(stated: pl.DataFrame, size: int) -> tuple[Int64s, Int64s]:
-    """Return the sectors where the runs of blocks begin that events tell, and the times, if blocks are of `size`."""
+    """Return the first sectors of the stated runs of blocks, and the times, if blocks have `size` bytes."""
     return (stated["block"] * (size // units.SECTOR_BYTES)).to_numpy(), stated["ts_ns"].to_numpy()
 
 
 def _accessed(stated: pl.DataFrame, accesses: pl.DataFrame, size: int, page_bytes: int | None) -> tuple[Int64s, Int64s]:
-    """Return the sectors of the places in files that are read or written, and the times, if blocks are of `size`.
+    """Return the sectors that are read or written, and the times, if blocks have `size` bytes.
 
-    Read or written directly, or by a page that comes into the cache.
+    They are read or written directly, or by a page that is added to the cache.
     """
     sectors = size // units.SECTOR_BYTES
     is_cached = pl.col("event") == tracepoints.CACHED
@@ -165,7 +164,7 @@ def _accessed(stated: pl.DataFrame, accesses: pl.DataFrame, size: int, page_byte
     ones = np.ones(asked.height, np.int64)
     queries = intervals.Queries(asked["ino"].to_numpy(), asked["sector"].to_numpy(), ones, asked["ts_ns"].to_numpy())
     hits = intervals.stab(queries, rows)
-    met = hits.row >= 0
+    found = hits.row >= 0
     first = (stated["block"] * sectors).to_numpy()
-    inside = hits.start[met] - rows.start[hits.row[met]]
-    return first[hits.row[met]] + inside, queries.time[hits.query[met]]
+    inside = hits.start[found] - rows.start[hits.row[found]]
+    return first[hits.row[found]] + inside, queries.time[hits.query[found]]

@@ -1,16 +1,16 @@
-"""Direct reads and writes: which bios one call submitted, as a source of extents for filesystems without own events.
+"""Extents of direct reads and writes on filesystems without own events: the bios that one call submitted.
 
-The bios of direct I/O carry the caller's memory, so no page tells the file (`bio_pages`). The call does: between its
-begin and its end the thread submits the bios of that call, in the order of the file, and beside them only bios of
-pages: what it reads of the filesystem's own blocks, and what it first writes out of the file's pages. Of FAT, and of
-exFAT before it went over to iomap in Linux 7.2, probes on ``__blockdev_direct_IO`` tell begin and end, of others the
-events of iomap. An asynchronous call of iomap ends for its thread when it is queued; that it is complete is told by
-any thread, so an end must be of the file and the place that the thread's call is about.
+The bios of direct I/O carry the caller's memory, so that no page identifies the file (`bio_pages`). The call does:
+between its begin and its end the thread submits the bios of that call, in the order of the file. It submits no others
+except bios of pages: reads of the filesystem's own blocks, and the first writeback of the file's pages. The begin and
+end are recorded by probes on ``__blockdev_direct_IO`` (FAT, and exFAT before it changed to iomap in Linux 7.2) or by
+events of iomap. An asynchronous call of iomap ends for its thread when it is queued. Any thread may record its
+completion, so that an end must have the file and offset of the thread's call.
 
-So a call is a proof of where its bios belong if those that the page probe does not know are of one operation and are
-as long together as what was read or written: then there was no hole and no error between them. The caller's memory may
-be a mapped file of the same filesystem, which then looks as if its pages were written: it is the memory if only with
-these bios the sum is right. (Nothing else is missing in it: a write leaves no holes.)
+A call proves the file of its bios if those that the page probe does not know have one operation, and are together as
+long as what was read or written: then there was no hole and no error. The caller's memory may be a mapped file of the
+same filesystem, so that its pages seem to be written. These bios belong to the call if the sum is right only with them.
+(Nothing else can be missing: a write leaves no holes.)
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import polars as pl
 from androstep_analysis.common import schema, units
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link.extents import bio_pages
+from androstep_analysis.link.extents import bio_pages, timeline
 from androstep_analysis.link.requests import rwbs
 
 BEGINS = ("direct_begin", "iomap_dio_rw_begin")
 ENDS = ("direct_end", "iomap_dio_complete", "iomap_dio_rw_queued")
 
 QUEUED_ASYNC = -529
-"""What a call returns that has submitted its bios and does not wait for them (EIOCBQUEUED, include/linux/errno.h)."""
+"""Result of a call that does not wait for its bios (EIOCBQUEUED, include/linux/errno.h)."""
 
 _LARGEST_OFFSET = 1 << 62
 
 
 def extents(fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses | None = None) -> pl.DataFrame:
-    """Table `extents` of the bios of direct calls: source `context`, each row for the one bio it was made with.
+    """Return table `extents` of the bios of direct calls: source `context`, each row for one bio.
 
-    `fs_events` (`tracepoints.numbered`) and `block` (table `block_events`) are in the order of time. Devices without
-    `bio_page` events are left out, and so are the calls during which events may be `lost`.
+    `fs_events` (`tracepoints.numbered`) and `block` (table `block_events`) are in order of time. Devices without
+    `bio_page` events are excluded, and so are calls during which events may be `lost`.
     """
     calls = _calls(fs_events)
     if lost is not None:
@@ -47,30 +47,29 @@ def extents(fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses | None = 
     during = _of_calls(_without_metadata(bios(block.collect(), calls["dev"].unique()), fs_events), calls)
     own = during.filter(~pl.col("is_page") | _is_memory())
     offset = pl.col("nr_sectors").cum_sum().over("call") - pl.col("nr_sectors")
-    proven = own.filter(_is_proven()).with_columns(
-        file_offset_bytes=pl.col("offset_bytes") + offset * units.SECTOR_BYTES,
-        block_type=pl.lit("data"),
-        source=pl.lit("context"),
-        valid_from_ns=pl.col("ts_ns"),
-        valid_to_ns=pl.col("queue_ns") + 1,
+    proven = own.filter(_is_proven())
+    return timeline.completed(
+        proven.with_columns(
+            file_offset_bytes=pl.col("offset_bytes") + offset * units.SECTOR_BYTES,
+            block_type=pl.lit("data"),
+            source=pl.lit("context"),
+            valid_from_ns=pl.col("ts_ns"),
+            valid_to_ns=pl.col("queue_ns") + 1,
+        )
     )
-    want = schema.table("extents").polars
-    absent = [pl.lit(None, dtype).alias(name) for name, dtype in want.items() if name not in proven.columns]
-    rows = proven.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
-    return schema.conform(rows, "extents")
 
 
 def _calls(fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """The calls whose begin and end are the next to each other among those of their thread.
+    """Return the calls whose end is the next event of their thread after the begin.
 
-    Columns tid, begin_ns, end_ns, call, dev, ino, incarnation, offset_bytes, total_bytes (what the bios are to be
-    together).
+    Columns tid, begin_ns, end_ns, call, dev, ino, incarnation, offset_bytes, and total_bytes, the expected length of
+    all bios.
     """
     event = pl.col("event")
     probed = fs_events.filter(event == "bio_page").select(pl.col("bio_dev").unique()).collect()["bio_dev"]
-    told = ("ts_ns", "event", "tid", "dev", "ino", "incarnation", "offset_bytes", "nr_bytes")
+    columns = ("ts_ns", "event", "tid", "dev", "ino", "incarnation", "offset_bytes", "nr_bytes")
     of_own = fs_events.filter(tracepoints.is_own()).select(pl.col("dev").unique()).collect()["dev"]
-    events = fs_events.filter(event.is_in([*BEGINS, *ENDS])).select(told).collect()
+    events = fs_events.filter(event.is_in([*BEGINS, *ENDS])).select(columns).collect()
     following = {
         name: pl.col(column).shift(-1).over("tid")
         for name, column in {
@@ -106,10 +105,10 @@ def _calls(fs_events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
-    """Every bio with data as the filesystem on one of the devices submitted it, in order of time.
+    """Return every bio with data as the filesystem on one of the devices submitted it, in order of time.
 
     Columns bio, ts_ns, tid, dev, sector, nr_sectors, op, meta, queue_ns (when the thread next queued a bio). Bios of a
-    partition are queued for the disk below: the remap before tells what they were.
+    partition are queued to the disk below; the remap before has their own device and sector.
     """
     queued = block.filter(pl.col("action") == "queue")
     remapped = block.filter((pl.col("action") == "remap") & ~pl.col("old_dev").is_in(queued["dev"].unique().implode()))
@@ -127,7 +126,7 @@ def bios(block: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
 
 
 def _without_metadata(bios: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFrame:
-    """The bios but for those of pages of the device, with is_page, whether they carry one of the filesystem's files.
+    """Return the bios except those of pages of the device, with is_page: whether they carry pages of a file.
 
     The probe fires immediately before the bio is queued, with the same place and length.
     """
@@ -137,10 +136,10 @@ def _without_metadata(bios: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFra
         .select("ts_ns", "tid", "sector", "ino", page_dev="dev", nr_sectors=pl.col("nr_bytes") // units.SECTOR_BYTES)
         .collect()
     )
-    place = ["tid", "sector", "nr_sectors"]
-    following = bios.select("ts_ns", *place, "bio", "dev")
+    key = ["tid", "sector", "nr_sectors"]
+    following = bios.select("ts_ns", *key, "bio", "dev")
     carried = pages.sort("ts_ns", maintain_order=True).join_asof(
-        following, on="ts_ns", by=place, strategy="forward", check_sortedness=False
+        following, on="ts_ns", by=key, strategy="forward", check_sortedness=False
     )
     of_device = carried.filter(bio_pages.is_of_device("dev", "page_dev"))
     of_files = carried.filter(pl.col("page_dev") == pl.col("dev"))
@@ -149,7 +148,7 @@ def _without_metadata(bios: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFra
 
 
 def _of_calls(bios: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """The bios that were submitted between begin and end of a call of their thread, with the columns of the call."""
+    """Return the bios submitted between begin and end of a call of their thread, with the columns of the call."""
     during = bios.join_asof(
         calls.sort("begin_ns"), left_on="ts_ns", right_on="begin_ns", by=["tid", "dev"], check_sortedness=False
     )
@@ -157,12 +156,12 @@ def _of_calls(bios: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_memory() -> pl.Expr:
-    """Whether a call's bios with pages of files are its own, and these pages the memory that it writes."""
+    """Return whether a call's bios with pages of files are its own, and these pages the memory that it writes."""
     return _is_proven() & (pl.col("op") == "write")
 
 
 def _is_proven() -> pl.Expr:
-    """Whether the bios of a call are one operation and together what it read or wrote."""
+    """Return whether the bios of a call have one operation and together the length that it read or wrote."""
     op, length = pl.col("op"), pl.col("nr_sectors") * units.SECTOR_BYTES
     is_one = op.is_in(["read", "write"]) & (op.n_unique().over("call") == 1)
     return is_one & (length.sum().over("call") == pl.col("total_bytes")).fill_null(False)

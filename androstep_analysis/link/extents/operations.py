@@ -1,17 +1,18 @@
-"""Bios that an operation submits right after its own event: facts also where the map of a filesystem is incomplete.
+"""Extents for the bios that an operation submits right after its own event, also where the map of files is incomplete.
 
-Most events state where blocks of a file lie because something is about to be read or written there. That statement is a
-fact for the bios of this operation, whatever other kinds of events were not recorded. Each kind of event is asked
-alone, so that a further kind never hides what another proves:
+Most events state where blocks of a file are because these are about to be read or written. The statement is a fact for
+the bios of this operation, even if other kinds of events were not recorded. Each kind of event is evaluated alone, so
+that another kind never hides what it proves:
 
-- A block that ext4 inserts as unwritten holds nothing yet, and each writer of an unwritten block inserts it again
-  before its bio (Linux fs/ext4/inode.c, ``ext4_map_blocks`` with EXT4_GET_BLOCKS_CREATE). So the first bio of the block
+- A block that ext4 inserts as unwritten has no data yet, and each writer of an unwritten block inserts it again before
+  its bio (Linux fs/ext4/inode.c, ``ext4_map_blocks`` with EXT4_GET_BLOCKS_CREATE). So the first bio of the block
   is that writer's, if the same thread submits it.
 - A thread that reads looks up each run of blocks before it submits the bio. Its look-up holds for its reads of data
   until it looks up another file, or finds nothing.
-- F2FS names a page before its bio. Pages of several threads may share one bio, but the block cannot become another
-  file's while the page is under writeback.
-- A thread of F2FS that asks where blocks lie (``f2fs_map_blocks``) submits bios for them, if any, before the next.
+- F2FS names a page before its bio. Pages of several threads may share a bio, but the block cannot become another file's
+  while the page is under writeback.
+- A thread of F2FS that looks up the location of blocks (``f2fs_map_blocks``) submits the bios for them before the next
+  look-up.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from androstep_analysis.common import schema
+from androstep_analysis.common import schema, units
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
@@ -32,10 +33,10 @@ _KINDS = ((_INSERT,), (tracepoints_ext4.LOOKUP,), *tracepoints_f2fs.COMPLETE)
 
 
 def extents(stated: pl.DataFrame, fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses) -> pl.DataFrame:
-    """Table `extents` of the bios of operations: source `context`, each row for the one bio it was made with.
+    """Return table `extents` of the bios of operations: source `context`, each row for one bio.
 
-    `stated` is what events state (`tracepoints.statements`), of which only what is no lasting fact is asked;
-    `fs_events` the table with all look-ups that state something new, and `block` table `block_events`.
+    `stated` are the statements of events (`tracepoints.statements`); only those that are no lasting facts are used.
+    `fs_events` is the table with all look-ups that state something new, and `block` table `block_events`.
     """
     open_statements = stated.filter(pl.col("doubt_ns").is_not_null()).with_columns(pl.col("event").cast(pl.String))
     if open_statements.is_empty():
@@ -71,7 +72,7 @@ def _until_next(lookups: pl.DataFrame, fs_events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _first(stated: pl.DataFrame, bios: pl.DataFrame, lost: Losses, *, of_threads: bool) -> pl.DataFrame:
-    """Return the statements, each cut to the first bio of each of its blocks that follows, and only for that bio.
+    """Return the statements, each limited to the next bio of each of its blocks, and valid only for that bio.
 
     With `of_threads` a statement of one thread does not end that of another.
     """
@@ -80,13 +81,13 @@ def _first(stated: pl.DataFrame, bios: pl.DataFrame, lost: Losses, *, of_threads
     )
     begin = stated["valid_from_ns"].to_numpy()
     end = stated["valid_to_ns"].fill_null(int(FOREVER)).to_numpy()
-    taken = bios["ts_ns"].to_numpy() + 1
-    # A bio takes the place of the statement before it.
+    end_of_bio = bios["ts_ns"].to_numpy() + 1
+    # A bio ends the statement before it.
     rows = intervals.Rows(
         np.concatenate([space, of_bios]),
         np.concatenate([frame["sector"].to_numpy() for frame in (stated, bios)]),
         np.concatenate([frame["nr_sectors"].cast(pl.Int64).to_numpy() for frame in (stated, bios)]),
-        np.concatenate([begin, taken]),
+        np.concatenate([begin, end_of_bio]),
         np.concatenate([end, np.full(bios.height, FOREVER)]),
     )
     queries = intervals.Queries(
@@ -94,13 +95,13 @@ def _first(stated: pl.DataFrame, bios: pl.DataFrame, lost: Losses, *, of_threads
     )
     pieces = intervals.stab(queries, rows)
     is_first = (pieces.row >= 0) & (pieces.row < stated.height)
-    said, bio = stated[pieces.row[is_first]], bios[pieces.query[is_first]]
-    inside = pl.Series(pieces.start[is_first]) - said["sector"]
-    both = said.with_columns(
-        pl.col("file_offset_bytes") + inside * 512,
+    statement, bio = stated[pieces.row[is_first]], bios[pieces.query[is_first]]
+    inside = pl.Series(pieces.start[is_first]) - statement["sector"]
+    both = statement.with_columns(
+        pl.col("file_offset_bytes") + inside * units.SECTOR_BYTES,
         sector=pl.Series(pieces.start[is_first]),
         nr_sectors=pl.Series(pieces.length[is_first]),
-        said_ns="valid_from_ns",
+        stated_ns="valid_from_ns",
         valid_from_ns=bio["ts_ns"],
         valid_to_ns=bio["queue_ns"] + 1,
         bio_tid=bio["tid"],
@@ -109,12 +110,12 @@ def _first(stated: pl.DataFrame, bios: pl.DataFrame, lost: Losses, *, of_threads
         bio_dev=bio["dev"],
         source=pl.lit("context").cast(stated.schema["source"]),
     )
-    is_lost = lost.between(both["said_ns"], both["valid_from_ns"], both["dev"], "fs_events", "block_events")
+    is_lost = lost.between(both["stated_ns"], both["valid_from_ns"], both["dev"], "fs_events", "block_events")
     return both.filter(_is_own(), ~is_lost).select(schema.empty("extents").columns)
 
 
 def _is_own() -> pl.Expr:
-    """Whether a bio is that of the operation whose event stated its place."""
+    """Return whether a bio is of the operation whose event stated its location."""
     event = pl.col("event")
     of_thread = (pl.col("bio_tid") == pl.col("tid")) & (pl.col("bio_dev") == pl.col("dev"))
     is_write = pl.col("op") == "write"

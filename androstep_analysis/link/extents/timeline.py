@@ -1,11 +1,11 @@
-"""Statements about places in order of time become extents that each end where the next one begins."""
+"""Make extents of statements in order of time: each ends where the next one about the same sectors begins."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
-from androstep_analysis.common import units
+from androstep_analysis.common import schema, units
 from androstep_analysis.link import intervals
 from androstep_analysis.link.intervals import ALWAYS, FOREVER, Int64s
 
@@ -13,36 +13,36 @@ _IDENTITY = ("source", "block_type", "subtype", "ino", "incarnation", "generatio
 
 
 def succeeding(extents: pl.DataFrame) -> pl.DataFrame:
-    """Table `extents` with every row cut so that at each place and time only the latest statement holds.
+    """Return table `extents`, with each row split so that only the latest statement holds at each sector and time.
 
     The rows are statements in order of time (`valid_from_ns` ascending, null first); of equal times the later row is
-    the later statement. A row ends where it says so or where another row states something else of the same place,
-    whichever is first. What a row only repeats of the one before is part of that one.
+    the later statement. A row ends at its own end or where another row states something else about the same sectors,
+    whichever is first. A row that only repeats the previous one is part of it.
     """
     parts = [
-        _of_place(rows[at])
+        _of_device(rows[at])
         for _, rows in extents.group_by("dev", maintain_order=True)
-        for at in intervals.apart(*_places(rows), intervals.PART)
+        for at in intervals.apart(*_ranges(rows), intervals.PART)
     ]
     return pl.concat([extents.clear(), *parts]).sort("dev", "sector", "valid_from_ns", maintain_order=True)
 
 
-def _places(extents: pl.DataFrame) -> tuple[Int64s, Int64s]:
-    """First sector of each, and the first behind it."""
+def _ranges(extents: pl.DataFrame) -> tuple[Int64s, Int64s]:
+    """Return the begin and end of the sectors of each extent."""
     start = extents["sector"].to_numpy()
     return start, start + extents["nr_sectors"].to_numpy()
 
 
-def _of_place(extents: pl.DataFrame) -> pl.DataFrame:
-    """`succeeding` of one device."""
-    start, end = _places(extents)
+def _of_device(extents: pl.DataFrame) -> pl.DataFrame:
+    """Return `succeeding` of one device."""
+    start, end = _ranges(extents)
     valid_from = extents["valid_from_ns"].fill_null(int(ALWAYS)).to_numpy()
     valid_to = extents["valid_to_ns"].fill_null(int(FOREVER)).to_numpy()
     start_of_file = pl.col("sector") * units.SECTOR_BYTES - pl.col("file_offset_bytes")
     numbered = extents.with_row_index("identity").with_columns(start_of_file=start_of_file)
     identity = numbered.select(pl.col("identity").first().over(_IDENTITY)).to_series().to_numpy()
 
-    # Every row and every segment between two edges that it covers, by segment and in order of time.
+    # Pair every row with the segments between two edges that it covers, by segment and in order of time.
     edges = intervals.distinct(np.concatenate([start, end]))
     first = np.searchsorted(edges, start)
     count = np.searchsorted(edges, end) - first
@@ -69,13 +69,21 @@ def _of_place(extents: pl.DataFrame) -> pl.DataFrame:
     begins[1:] = (row[1:] != row[:-1]) | (until[1:] != until[:-1]) | (segment[1:] != segment[:-1] + 1)
     head = np.flatnonzero(begins)
     tail = np.append(head[1:], len(row))[: len(head)] - 1
-    cut = extents[row[head]]
+    split = extents[row[head]]
     sector, last = edges[segment[head]], edges[segment[tail] + 1]
-    inside = (pl.Series(sector) - cut["sector"]) * units.SECTOR_BYTES
+    skipped = (pl.Series(sector) - split["sector"]) * units.SECTOR_BYTES
     ends = pl.Series(until[head])
-    return cut.with_columns(
+    return split.with_columns(
         sector=pl.Series(sector),
         nr_sectors=pl.Series(last - sector),
-        file_offset_bytes=pl.col("file_offset_bytes") + inside,
+        file_offset_bytes=pl.col("file_offset_bytes") + skipped,
         valid_to_ns=ends.set(ends == int(FOREVER), None),
     )
+
+
+def completed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return table `extents` of rows that have some of its columns; the others are null."""
+    want = schema.table("extents").polars
+    absent = [pl.lit(None).alias(name) for name in want if name not in rows.columns]
+    table = rows.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in want.items())
+    return schema.conform(table, "extents")

@@ -81,7 +81,7 @@ class Requests:
 
     @property
     def requests(self) -> pl.LazyFrame:
-        """Table requests."""
+        """Return table requests."""
         return self._requests.with_columns(request_id=pl.int_range(pl.len()))
 
     def windows(self) -> Iterator[Linked]:

@@ -161,7 +161,8 @@ class _Texts:
 
     def __init__(self, column: pl.Series) -> None:
         self._array: Any = column.to_arrow(compat_level=pl.CompatLevel.newest())
-        present, views, *buffers = self._array.buffers()
+        parts: list[Any] = self._array.buffers()
+        present, views, *buffers = parts
         self._buffers = (ctypes.c_void_p * len(buffers))(*(buffer.address for buffer in buffers))
         self.c = _CTexts(
             views.address,

@@ -69,7 +69,7 @@ def with_recorded_flags(requests: pl.DataFrame, recorded_flags: frozenset[str]) 
 
 
 def decode(rwbs: pl.Series) -> pl.DataFrame:
-    """Columns `op` (the enum of table requests) and one Boolean per flag, a row for each string; null is `other`."""
+    """Return columns `op` (the enum of table requests) and a Boolean for each flag, by string; null is `other`."""
     letters = rwbs.fill_null("").alias("rwbs").to_frame()
     distinct = letters["rwbs"].unique()
     meanings = [meaning(text) for text in distinct]

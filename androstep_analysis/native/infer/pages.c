@@ -162,6 +162,8 @@ void sort_dirty(struct infer *in, struct file *file)
     struct queue *dirty = &file->dirty;
     size_t retained = 0;
 
+    if (!dirty->end)
+        return;
     qsort(dirty->pages, dirty->end, sizeof(*dirty->pages), by_block);
     for (size_t k = 0; k < dirty->end; k++) {
         struct page page = dirty->pages[k];

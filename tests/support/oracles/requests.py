@@ -1,6 +1,6 @@
 """Link block events to requests sector by sector with plain dicts: the oracle of the linker.
 
-It follows the rules of androstep_analysis/link/requests/__init__.py one by one, keeps everything in memory and is slow.
+It follows the rules of androstep_analysis/link/requests/RULES.md one by one, keeps everything in memory and is slow.
 """
 
 from __future__ import annotations
