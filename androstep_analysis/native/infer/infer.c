@@ -69,14 +69,22 @@ static void on_cached(struct infer *in, size_t row, size_t at, size_t tid)
         queue_append(in, &thread->reads, (struct page){at, first + k, (int64_t)row});
 }
 
-static void on_mapped(struct infer *in, size_t row, size_t at)
+// Return whether a lookup repeats the previous one of the file, as most do.
+static bool is_repeated(const struct infer *in, const struct file *file, size_t row)
 {
     const struct infer_events *e = in->events;
 
+    if (!file->is_alive || file->nr_results != in->nr_results)
+        return false;
+    return file->first == e->first[row] && file->block == e->block[row] && file->count == e->count[row];
+}
+
+static void on_mapped(struct infer *in, size_t row, size_t at)
+{
+    const struct infer_events *e = in->events;
     struct file *file = &in->files[at];
-    // A lookup usually repeats the previous one.
-    if (file->is_alive && file->nr_results == in->nr_results && file->first == e->first[row] &&
-        file->block == e->block[row] && file->count == e->count[row])
+
+    if (is_repeated(in, file, row))
         return;
     file->is_alive = true;
     file->nr_results = in->nr_results;

@@ -186,6 +186,15 @@ static bool lie_as(const struct queue *dirty, int64_t blocks, int64_t next_block
            last[1 - blocks].block - last[1 - blocks - next_blocks].block == -distance;
 }
 
+// Return the row of the thread's next write request, or 0 if none is near.
+static size_t next_write(const struct infer_events *e, size_t row)
+{
+    for (size_t next = row + 1; next < e->rows && next - row < MAX_DISTANT_ROWS; next++)
+        if (e->kind[next] == INFER_WRITES && e->tid[next] == e->tid[row])
+            return next;
+    return 0;
+}
+
 // Return the file that F2FS writes by this request although another has been dirty for longer: one with exactly as many
 // dirty pages if these are many, or one whose pages have the distance of this request and the next one of its thread
 // (in-place updates). Returns NOTHING if there is none among the oldest. On Linux 6.1 a plug issues requests in reverse
@@ -193,14 +202,9 @@ static bool lie_as(const struct queue *dirty, int64_t blocks, int64_t next_block
 static size_t likely_file(struct infer *in, const struct issue *issue)
 {
     const struct infer_events *e = in->events;
-    size_t row = (size_t)issue->event, next = row + 1, tries = 0;
-    int64_t distance = 0;
+    size_t row = (size_t)issue->event, next = next_write(e, row), tries = 0;
+    int64_t distance = next ? e->first[next] - e->first[row] : 0;
 
-    while (next < e->rows && next - row < MAX_DISTANT_ROWS &&
-           (e->kind[next] != INFER_WRITES || e->tid[next] != e->tid[row]))
-        next++;
-    if (next < e->rows && next - row < MAX_DISTANT_ROWS)
-        distance = e->first[next] - e->first[row];
     if (distance == issue->blocks || (distance && distance == -e->count[next]))
         distance = 0;
     for (size_t at = in->oldest; at != NOTHING && tries++ < MAX_LIKELY_FILES; at = in->files[at].next) {
