@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from androstep_analysis.ingest import record
@@ -9,6 +10,44 @@ from androstep_analysis.ingest.ftrace import text
 
 _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xef")
 """The signatures of FAT, exFAT and whole disks, of F2FS, and of ext4 (`androstep_analysis.fs`)."""
+
+_SUMS = "it has sums and no requests; record each request with biosnoop, or with androstep record"
+_CALLS = "which is not read; record the calls with strace -f -ttt -T -y"
+
+_LINES: tuple[tuple[str, str], ...] = (
+    (r"Total DISK READ *:", f"output of iotop: {_SUMS}"),
+    (r" *PID +COMM +D +MAJ +MIN +DISK ", f"output of biotop: {_SUMS}"),
+    (r" *(?:PID|TID) +COMM +READS +WRITES +R_Kb ", f"output of filetop: {_SUMS}"),
+    (r"(?:.* )?Device:? +(?:.* )?(?:tps|r/s) ", f"output of iostat: {_SUMS}"),
+    (r".* kB_rd/s +kB_wr/s ", f"output of pidstat: {_SUMS}"),
+    (r"=+ All Devices =+", f"output of btt: {_SUMS}"),
+    (r" *\d+ +\d+ [a-z]\S*(?: \d+){11,}$", f"/proc/diskstats: {_SUMS}"),
+    (r"Latency: \d+ms \[512B Data Write\]", f"output of dumpsys diskstats: {_SUMS}"),
+    (r"\d{10},\d{10}$", f"output of dumpsys storaged: {_SUMS}"),
+    (r"% time +seconds +usecs/call +calls ", f"sums of strace -c, {_CALLS}"),
+    (r"\d+ \d\d:\d\d:\d\d\.\d{9} \d+ \S+ \(\d+\) [<>] ", f"output of sysdig, {_CALLS}"),
+    (r"\d+ \d+ \(.*\) (?:access|iotime) ", f"output of iotime.stp, {_CALLS}"),
+    (r"(?:\d\d:\d\d:\d\d\S* )?\S+\(\d+\): [RWCODMX+<>]+ +/", f"output of fatrace, {_CALLS}"),
+    (r" *(?:TIME\S* +)?PID +COMM +FD +ERR +PATH", f"output of opensnoop, {_CALLS}"),
+    (r'"Time of Day","Process Name","PID",', f"a table of Process Monitor for Windows, {_CALLS}"),
+    (
+        r" *\d+\.\d{3} (?:\(.*\): )?\S.*/\d+ +\S+\(",
+        "output of perf trace, which is not read; record with perf record and open the output of perf script",
+    ),
+    (
+        r"(?:.*\s)?[QGIDC]\s+(?:\d+\+\d+$|[RWDFN][A-Z]*\s+\d+ \+ \d+)",
+        "events of blktrace in another format; open the files of blktrace, or the default output of blkparse",
+    ),
+    (
+        r"\d+, -?\d+, [012], \d+(?:, \w+)*$",
+        "a log of latencies or rates of fio, without files; record the I/O with its option write_iolog",
+    ),
+    (
+        r"Attach(?:ing|ed) \d+ probes?",
+        "output of a program of bpftrace; open a list of biosnoop, or a table with --csv-columns",
+    ),
+)
+"""A pattern for a line of the output of other tools, and what the file is."""
 
 _KINDS = (
     (
@@ -19,7 +58,7 @@ _KINDS = (
         re.compile(rb"\A(?:#[^\n]*\n|\s)*packet\s*:?\s*\{"),
         "a Perfetto trace as text; open the binary one (protoc --encode=perfetto.protos.Trace makes it)",
     ),
-    (re.compile(rb"\APERFILE2"), "a recording of perf; open the output of perf trace, or record with trace-cmd"),
+    (re.compile(rb"\APERFILE2"), "a recording of perf; open the output of perf script, or record with trace-cmd"),
     (re.compile(rb"\A\s*[\[{]\s*[\"\[{\]}]"), "JSON, which is not a format of block I/O traces; open the trace itself"),
     (_IMAGE, "an image of a filesystem; pass it with --image-before or --image-after and a trace, or to lookup"),
     (
@@ -36,4 +75,10 @@ def kind(head: bytes) -> str | None:
             "ftrace text in latency format, which truncates the names of threads; use trace-cmd report without -l, or "
             "record again after echo nolatency-format > trace_options"
         )
-    return next((what for pattern, what in _KINDS if pattern.match(head)), None)
+    kind = next((what for pattern, what in _KINDS if pattern.match(head)), None)
+    return kind or next((what for pattern, what in _compiled() if pattern.search(head)), None)
+
+
+@functools.cache
+def _compiled() -> list[tuple[re.Pattern[bytes], str]]:
+    return [(re.compile(rb"(?m)^(?:" + line.replace("$", r"\r?$").encode() + rb")"), what) for line, what in _LINES]

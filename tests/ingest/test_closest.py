@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from androstep_analysis import capture
+from androstep_analysis import capture, ingest
 from androstep_analysis.common.errors import InputError
 
 FILES = {
@@ -23,6 +24,43 @@ FILES = {
     "a log": (b"12:01 started\n12:02 ended\n", "it is text without events; it starts with '12:01 started'"),
     "escapes": (b"\x1b[31mred\nred\n", "it is text without events; it starts with '\\x1b[31mred'"),
 }
+
+
+TOOLS = {
+    "Total DISK READ :       0.00 B/s | Total DISK WRITE :       0.00 B/s": "output of iotop",
+    "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms": "output of biotop",
+    "TID    COMM             READS  WRITES R_Kb    W_Kb    T FILE": "output of filetop",
+    "Device            r/s     w/s     rkB/s     wkB/s": "output of iostat",
+    "Device:            tps    kB_read/s    kB_wrtn/s": "output of iostat",
+    "10:00:01      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command": "output of pidstat",
+    "==================== All Devices ====================": "output of btt",
+    " 259       0 nvme0n1 1000 0 8000 500 2000 0 16000 800 0 900 1300": "/proc/diskstats",
+    "   8       3 sda3 1000 0 8000 500 2000 0 16000 800 0 900 1300 0 0 0 0 0 0": "/proc/diskstats",
+    "Latency: 1ms [512B Data Write]": "output of dumpsys diskstats",
+    "1567214981,1567215005": "output of dumpsys storaged",
+    "% time     seconds  usecs/call     calls    errors syscall": "sums of strace -c",
+    "1 20:40:43.973123456 0 cat (1234) < read res=4096": "output of sysdig",
+    "825946 3364 (NetworkManager) access /etc/x read: 8190 write: 0": "output of iotime.stp",
+    "10:00:00.123456 bash(1234): RO /etc/passwd": "output of fatrace",
+    "PID    COMM               FD ERR PATH": "output of opensnoop",
+    '     0.000 :0/0 block:block_rq_issue(dev: 8388608, sector: 8, rwbs: "WS", comm: "a")': "output of perf trace",
+    "     0.020 ( 0.002 ms): cat/1234 read(fd: 3, buf: 0x7ff, count: 832) = 832": "output of perf trace",
+    "8,0 Q WS 2048 + 8 0.000000001": "events of blktrace in another format",
+    "108.544112927 I 15926+8": "events of blktrace in another format",
+    "1, 123456, 0, 4096, 0, 0": "a log of latencies or rates of fio",
+    "Attaching 1 probe...": "output of a program of bpftrace",
+}
+"""A line of the output of each tool that is not read, and how the message begins."""
+
+
+@pytest.mark.parametrize("line", TOOLS)
+def test_output_of_other_tools(line: str, tmp_path: Path) -> None:
+    for text in (f"{line}\n", f"Linux 6.1.0 (host)\r\n\r\n{line}\r\n"):
+        (tmp_path / "file").write_bytes(text.encode())
+        with pytest.raises(InputError) as failed:
+            ingest.read(tmp_path / "file")
+        assert f"file: {TOOLS[line]}" in str(failed.value)
+        assert re.search("record|open", str(failed.value)), "what to do instead"
 
 
 @pytest.mark.parametrize("name", FILES)
