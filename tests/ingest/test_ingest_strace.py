@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import compiling, corpus
+from support import compiling, corpus, readers
 from support.oracles import strace as strace_oracle
 from support.tree import ROOT
 
@@ -948,3 +948,36 @@ def test_forks_that_others_interrupt_make_any_number_of_threads_known(tmp_path: 
     assert table["result"].to_list() == list(range(2, 1001))
     assert staging.tasks is not None
     assert sorted(staging.tasks["tid"].to_list()) == list(range(1, 1001))
+
+
+NAMED = """\
+100<old> 1700000000.000001 read(3, "x", 1) = 1 <0.000001>
+100<old> 1700000001.000001 prctl(PR_SET_NAME, "new") = 0 <0.000001>
+101<worker> 1700000001.500001 read(3, "x", 1) = 1 <0.000001>
+100<new> 1700000002.000001 read(3, "x", 1) = 1 <0.000001>
+100<old> 1700000003.000001 read(3, "x", 1) = 1 <0.000001>
+"""
+
+
+def test_names_of_a_thread_follow_time(tmp_path: Path) -> None:
+    """Each name is valid from the call at which it was first printed until the next one; without times, the first."""
+    (tmp_path / "log").write_text(NAMED)
+    calls = readers.read(tmp_path / "log").syscalls
+    threads = readers.read(tmp_path / "log").tasks
+    second_ns = 10**9
+    first_ns = 1_700_000_000 * second_ns + 1000
+    assert threads.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows() == [
+        (100, "old", None, first_ns + 2 * second_ns),
+        (100, "new", first_ns + 2 * second_ns, first_ns + 3 * second_ns),
+        (100, "old", first_ns + 3 * second_ns, None),
+        (101, "worker", None, None),
+    ]
+    for tid, comm, ts_ns in calls.select("tid", "comm", "ts_ns").rows():
+        valid = [
+            name
+            for task, name, begin, end in threads.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows()
+            if task == tid and (begin or 0) <= ts_ns < (end or ts_ns + 1)
+        ]
+        assert valid == [comm]
+    (tmp_path / "untimed").write_text(re.sub(r" \d{10}\.\d+", "", NAMED))
+    assert readers.read(tmp_path / "untimed").tasks["tid"].to_list() == [100, 101]

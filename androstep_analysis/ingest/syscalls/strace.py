@@ -154,6 +154,7 @@ class _Log:
         self._table = Table("syscalls", ROWS)
         self._events: Counter[str] = Counter()
         self._tasks: list[pl.DataFrame] = []
+        self._names = tasks.Seen()
         self._spans: list[int] = []
         self._counts: Counter[str] = Counter()
         self._first_unreadable = b""
@@ -205,6 +206,10 @@ class _Log:
                 self._events[str(texts[int(number)])] += int(numbers[number])
             if counts.is_timed:
                 self._spool.append("syscalls", rows)
+                named = pl.DataFrame(rows.select(["ts_ns", "tid", "pid", "comm"])).with_columns(
+                    pl.col("comm").cast(pl.String)
+                )
+                self._names.add(named.drop_nulls("comm"))
                 settled = counts.last_ns - _LATE_NS
                 self._spool.settle(
                     "syscalls", settled if counts.pending_ns == _NO_INT64 else max(counts.pending_ns, settled)
@@ -244,7 +249,7 @@ class _Log:
             events=dict(sorted(self._events.items())),
             first_ns=min(self._spans, default=None),
             last_ns=max(self._spans, default=None),
-            tasks=_table(pl.concat(self._tasks)),
+            tasks=_table(pl.concat(self._tasks), self._names.table()),
             clock=self._clock or "unknown",
             realtime_offset_ns=0 if self._clock == "realtime" else None,
             losses=self._losses(),
@@ -320,17 +325,23 @@ def _tasks(handle: int, notes: Strings) -> pl.DataFrame:
     )
 
 
-def _table(threads: pl.DataFrame) -> pl.DataFrame:
-    """Return table `tasks`. A thread belongs to the process of the thread that created it with CLONE_THREAD."""
+def _table(threads: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return table `tasks`, with the names of each thread over time (`names`) if the calls have times and names.
+
+    A thread belongs to the process of the thread that created it with CLONE_THREAD.
+    """
     merged = threads.group_by("tid").agg(
         pl.col("kind").max(), pl.col("parent").drop_nulls().first(), pl.col("comm").drop_nulls().first()
     )
     parents = {tid: (kind, parent) for tid, kind, parent, _ in merged.rows()}
     pids = [_process(tid, parents) for tid in merged["tid"].to_list()]
-    table = merged.select("tid", "comm", tasks.kind(pl.col("comm").fill_null(""))).with_columns(
-        pid=pl.Series(pids, dtype=pl.Int32)
+    table = (
+        merged.select("tid", "comm", pid=pl.Series(pids, dtype=pl.Int32))
+        .join(names.select("tid", "valid_from_ns", "valid_to_ns", name="comm"), on="tid", how="left")
+        .with_columns(comm=pl.coalesce("name", "comm"))
+        .with_columns(tasks.kind(pl.col("comm").fill_null("")))
     )
-    return schema.complete(table.sort("tid"), "tasks")
+    return schema.complete(table.drop("name").sort("tid", "valid_from_ns"), "tasks")
 
 
 def _process(tid: int, parents: dict[int, tuple[int, int | None]]) -> int | None:
