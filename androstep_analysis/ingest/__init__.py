@@ -36,7 +36,7 @@ from androstep_analysis.ingest.perfetto import trace as perfetto
 from androstep_analysis.ingest.source import Source, head, load, opened
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.ingest.syscalls import ioshark, mobigen, slower, strace
+from androstep_analysis.ingest.syscalls import iolog, ioshark, mobigen, slower, strace
 
 __all__ = ["FORMATS", "Format", "Loss", "Source", "Spool", "Staging", "load", "read"]
 
@@ -53,6 +53,7 @@ FORMATS: tuple[Format, ...] = (
     Format("Perfetto trace", perfetto.sniff, perfetto.read),
     Format("Open-CAS trace", opencas.sniff, opencas.read, tables=_BLOCK),
     Format("ioshark workload", ioshark.sniff, ioshark.read, tables=_CALLS),
+    Format("fio iolog", iolog.sniff, iolog.read, tables=(*_BLOCK, *_CALLS)),
     Format("MobiGen script", mobigen.sniff, mobigen.read, tables=_CALLS),
     Format("systrace HTML", systrace.sniff, systrace.read),
     Format("atrace output", atrace.sniff, atrace.read),
@@ -222,7 +223,7 @@ def _recognised(source: Source) -> Format:
     """Return the format of a file by its first bytes. Raise `InputError` with advice if there is none."""
     format = _format_of(source.head)
     if format is None:
-        if (kind := others.kind(source.head) or histograms.described(source)) is not None:
+        if (kind := histograms.described(source) or others.kind(source.head)) is not None:
             raise InputError(f"{source.name}: {kind}")
         raise InputError(
             f"{source.name}: no known recording; {closest.found(source.head)}; known formats are "

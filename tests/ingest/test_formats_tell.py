@@ -52,7 +52,7 @@ def test_the_table_names_every_format_that_has_requests() -> None:
 
 
 def test_every_format_has_an_example() -> None:
-    assert {*EXAMPLES, *SAME, "oracleGeneral"} == {  # whose tests write it
+    assert {*EXAMPLES, *SAME, "oracleGeneral", "fio iolog"} == {  # whose tests write them
         title for title in TOLD if "letters" not in title and "reads" not in title
     }
     assert all(TOLD[title] == TOLD[other] for title, other in SAME.items())

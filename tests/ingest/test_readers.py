@@ -81,6 +81,10 @@ INPUTS: dict[str, Make] = {
     "ftrace text": of_corpus("androstep/ftrace_sqlite.txt"),
     "ftrace text with filesystem events": of_corpus("ftrace_text/novelinux_ext4-jbd2-open-write-fsync_traces.md"),
     "strace": of_corpus("strace/17461-com.android.settings.txt"),
+    "fio iolog": written(
+        "fio version 3 iolog\n0 /dev/sdb add\n"
+        + "".join(f"{n} {name} write {n * 4096} 4096\n" for n in range(300) for name in ("/dev/sdb", "/data/a"))
+    ),
     "ext4slower list": written(
         "TIME     COMM           PID    T BYTES   OFF_KB   LAT(ms) FILENAME\n"
         + "".join(f"06:{n // 60:02}:{n % 60:02} cron 16464  R 1249    0          16.05 file{n}\n" for n in range(600))

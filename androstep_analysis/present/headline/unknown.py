@@ -65,7 +65,7 @@ def requests() -> Gap:
 
 def call_times() -> Gap:
     """Return why the duration of system calls is unknown."""
-    return Gap("times", "the calls have no times", _STRACE)
+    return Gap("times", "the calls have no durations", _STRACE)
 
 
 def paths() -> Gap:
