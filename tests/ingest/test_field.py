@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -122,6 +124,19 @@ def test_marks_of_a_quotation_are_not_part_of_a_name(mark: str, name: str, tmp_p
     assert name in quoted.fs_events.collect()["comm"]
     for table in ("block_events", "fs_events", "tasks"):
         assert quoted.tables[table].collect().equals(plain.tables[table].collect())
+
+
+@pytest.mark.parametrize("name", ["dd", "kworker/0:1H"])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_last_line_that_was_pasted_without_its_end(name: str, is_whole: bool, tmp_path: Path) -> None:
+    """A line that ends in its last bracket is whole without a newline; other lines may have been cut."""
+    text = "".join(QUOTED.format(name).splitlines(keepends=True)[:3])
+    cut = text.removesuffix("\n") if is_whole else text.removesuffix("]\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", androstep.LossWarning)
+        capture = made(tmp_path, cut)
+    assert rows(capture, "matched") == [("full" if is_whole else "no_complete",)]
+    assert [loss["kind"] for loss in capture.about["losses"]] == ([] if is_whole else ["torn"])
 
 
 def test_a_long_name_of_a_converted_trace_remains(tmp_path: Path) -> None:
@@ -274,6 +289,61 @@ def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
     assert [loss["kind"] for loss in again.about["losses"]] == ["numbered", "clocks"]
 
 
+@pytest.mark.parametrize(("tool", "end"), list(zip(LISTS, ("\n", "\r\n", "\n"), strict=True)))
+@pytest.mark.filterwarnings("ignore:.*names its disks")
+def test_rows_of_a_list_that_grep_selected(tool: str, end: str, tmp_path: Path) -> None:
+    """A list without its header is the same list."""
+    whole = made(tmp_path, LISTS[tool])
+    begin = re.search(r"(?m)^0", LISTS[tool])
+    assert begin is not None
+    rows_only = made(tmp_path, LISTS[tool][begin.start() :].replace("\n", end), "rows.txt")
+    assert rows_only.requests.collect().equals(whole.requests.collect())
+    assert rows_only.about["losses"] == whole.about["losses"]
+
+
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
+def test_what_a_list_does_not_know(tmp_path: Path) -> None:
+    """An unknown disk is none of the others, a flush has no sector, and -1 is no time in the queue."""
+    text = """\
+TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)
+1.000000    a              7       sde     WSM  800        4096     -1.000   1.000
+1.000001    b              8       Unknown W    900        4096      0.500   1.000
+1.000002    c              9       sde     FF   -1         0         0.500   1.000
+1.000003    ?              0               R    -1         8         0.500   1.000
+"""
+    capture = made(tmp_path, text)
+    assert rows(capture, "dev", "op", "sector", "nr_sectors", "queue_ns") == [
+        (0, "write", 800, 8, None),
+        ((1 << 20) - 1, "write", 900, 8, 998_501_000),
+        (0, "flush", None, 0, None),  # the queueing of a flush is not related to it
+    ]
+    losses = {loss["kind"]: loss["count"] for loss in capture.about["losses"]}
+    assert losses == {"numbered": 1, "deviceless": 1, "diskless": 1}
+
+
+@pytest.mark.filterwarnings("ignore:.*names its disks")
+def test_a_list_with_times_of_day_continues_after_midnight(tmp_path: Path) -> None:
+    text = """\
+TIMESTAMP    COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)
+23:59:59.900 mount          7       sde     WSM  800        4096     1.000
+00:00:00.100 mount          7       sde     RA   1600       4096     2.000
+"""
+    day = 86_400_000_000_000
+    assert rows(made(tmp_path, text), "sector", "issue_ns", "complete_ns") == [
+        (800, day - 101_000_000, day - 100_000_000), (1600, day + 98_000_000, day + 100_000_000)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["S", " "])
+@pytest.mark.filterwarnings("ignore:.*names its disks")
+def test_a_list_with_patterns(pattern: str, tmp_path: Path) -> None:
+    text = f"""\
+TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  P LAT(ms)
+11.269319   kworker/u16:4  2784813 nvme0n1p3 W 113638304  8192   {pattern}    5.49
+"""
+    assert rows(made(tmp_path, text), "sector", "nr_sectors", "complete_ns") == [(113638304, 16, 11_269_319_000)]
+
+
 def test_a_list_without_times_is_refused(tmp_path: Path) -> None:
     text = "COMM PID TYPE DEV BLOCK        BYTES  LATms\nsupervise 1809 W 202,1 17039600 4096 0.62\n"
     with pytest.raises(androstep.InputError, match="the list has no times"):
@@ -283,6 +353,144 @@ def test_a_list_without_times_is_refused(tmp_path: Path) -> None:
 def test_io_tracer_of_the_field() -> None:
     found = rows(opened("T31_cachemon_ds.csv"), "op", "sector", "issue_ns", "complete_ns")
     assert found == [("write", 2048, 10_000_000_000, 10_002_000_000), ("read", 4096, 10_003_500_000, 10_004_000_000)]
+
+
+IO_TRACER = {
+    "timestamp": "2026-07-01 10:00:10.002000",
+    **{"pid": "100", "command": "app", "sector": "2048", "operation": "write", "size": "4096", "latency_ms": "2.0"},
+    **{"tid": "101", "nr_sectors": "8", "cpu_id": "3", "ppid": "1", "device": "259:0", "queue_latency_ms": "0.1"},
+    **{"command_flags": "REQ_SYNC|REQ_META", "operation_code": "1", "request_id": "9", "mono_ns": "10002000000"},
+}
+"""A column of io-tracer, and its value."""
+
+OPTIONAL = ("pid", "command", "tid", "nr_sectors", "cpu_id", "ppid", "device", "queue_latency_ms", "command_flags")
+
+
+@pytest.mark.parametrize(
+    ("left_out", "form"), [((), ","), (OPTIONAL, "quoted"), (("device",), "reversed"), (("pid", "tid"), ";")]
+)
+@pytest.mark.parametrize("has_mono", [True, False])
+def test_versions_of_io_tracer(left_out: tuple[str, ...], has_mono: bool, form: str, tmp_path: Path) -> None:
+    """Columns may be missing or in another order. Without mono_ns, timestamp is the completion."""
+    names = [name for name in IO_TRACER if name not in left_out and (has_mono or name != "mono_ns")]
+    names = names[::-1] if form == "reversed" else names
+    values = [IO_TRACER[name] for name in names]
+    if form == "quoted":
+        names, values = ([f'"{cell}"' for cell in cells] for cells in (names, values))
+    mark = form if len(form) == 1 else ","
+    path = tmp_path / "ds.csv"
+    path.write_text(f"{mark.join(names)}\n{mark.join(values)}\n")
+    end_ns = 10_002_000_000 if has_mono else 1_782_900_010_002_000_000
+    assert rows(androstep.open(path), "op", "sector", "nr_sectors", "dev", "issue_ns", "complete_ns") == [
+        ("write", 2048, 8, 0 if "device" in left_out else 259 << 20, end_ns - 2_000_000, end_ns)
+    ]
+
+
+def test_io_tracer_without_a_header(tmp_path: Path) -> None:
+    text = (
+        "2024-01-15 10:30:45.123456,12,app,2048,write,8192,1.5,13,16,0,1\n"
+        "2024-01-15 10:30:46,12,app,0,flush,0,2,13,0,2,1\n"
+    )
+    assert rows(made(tmp_path, text, "ds.csv"), "op", "sector", "complete_ns") == [
+        ("write", 2048, 1_705_314_645_123_456_000),
+        ("flush", None, 1_705_314_646_000_000_000),
+    ]
+
+
+MSR = ("Timestamp", "Hostname", "DiskNumber", "Type", "Offset", "Size", "ResponseTime")
+MSR_ROW = ("128166372003061629", "hm", "0", "Write", "7014912", "4096", "26")
+SPELLINGS: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
+    "the same": (str, str),
+    "capitals": (str.upper, str),
+    "quoted": ('"{}"'.format, '"{}"'.format),
+    "spaces": (" {}".format, " {}".format),
+    "separate words": (lambda name: re.sub("(?!^)([A-Z])", r"_\1", name), str),
+    "decimals": (str.lower, lambda value: re.sub(r"^(\d+)$", r"\1.0", value)),
+}
+"""How other programs write a header and a value."""
+
+
+@pytest.mark.parametrize(
+    ("mark", "order", "spelling"),
+    list(zip(",;\t|,;", ["6543210", "3160254", "0123456"] * 2, SPELLINGS, strict=True)),
+)
+def test_a_header_in_other_orders_and_spellings(mark: str, order: str, spelling: str, tmp_path: Path) -> None:
+    """The header decides on the columns: their order, separator, quotation marks and spelling change nothing."""
+    name, value = SPELLINGS[spelling]
+    places = [int(place) for place in order]
+    plain = made(tmp_path, f"{','.join(MSR)}\n{','.join(MSR_ROW)}\n", "plain.csv").requests.collect()
+    header, row = mark.join(name(MSR[at]) for at in places), mark.join(value(MSR_ROW[at]) for at in places)
+    assert made(tmp_path, f"{header}\n{row}\n", "other.csv").requests.collect().equals(plain)
+    assert plain.height == 1
+
+
+ZONES = {"": 0, "Z": 0, "+00:00": 0, "+0200": 120, "-05:30": -330, " +01": 60}
+"""Minutes that the time is ahead of UTC."""
+
+
+@pytest.mark.filterwarnings("ignore:.*earlier than the previous one")
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y/%m/%d %H:%M:%S"])
+def test_dates(form: str, tmp_path: Path) -> None:
+    """Compare with Python's calendar."""
+    years = (1970, 1999, 2000, 2024, 2100, 2199)
+    times = [datetime(year, month, day, 5, 4, 5) for year in years for month in range(1, 13) for day in (2, 28)]
+    path = tmp_path / "own.csv"
+    lines = [f"{time.strftime(form)}{zone},R,0,4096\n" for time in times for zone in ZONES]
+    path.write_text("".join(lines))
+    found = rows(androstep.open(path, csv_columns="time:ms,op,offset:B,size:B"), "queue_ns")
+    ahead = [timedelta(minutes=minutes) for minutes in ZONES.values()]
+    expected = [
+        (time - zone - datetime(1970, 1, 1)) // timedelta(seconds=1) * 10**9 for time in times for zone in ahead
+    ]
+    assert [queue_ns for (queue_ns,) in found] == sorted(expected)
+
+
+NO_DATES = ("2024-13-01 00:00:00", "2024-01-01 24:00:00", "2024-01-01", "1:2:3", "1:30:00 PM", "::")
+
+
+def test_no_dates(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("".join(f"{text},R,0,4096\n" for text in ("2024-01-01 00:00:00", *NO_DATES)))
+    with pytest.warns(androstep.LossWarning, match=f"{len(NO_DATES)} lines cannot be read"):
+        capture = androstep.open(path, csv_columns="time:s,op,offset:B,size:B")
+    assert len(rows(capture, "queue_ns")) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*durations are negative")
+def test_durations_that_are_none(tmp_path: Path) -> None:
+    """A negative or empty duration leaves the other time alone, and no duration is ever negative."""
+    path = tmp_path / "own.csv"
+    path.write_text("1000,R,0,4096,-5\n2000,R,8192,4096,\n3000,R,4096,4096,0\n4000,R,4096,4096,-0.0\n5000,flush,0,0,\n")
+    for start in ("time", "done"):
+        capture = androstep.open(path, csv_columns=f"{start}:us,op,offset:B,size:B,response:us")
+        known, other = ("queue_ns", "complete_ns")[:: 1 if start == "time" else -1]
+        found = rows(capture, known, other)
+        assert sorted(found) == [
+            (1_000_000, None), (2_000_000, None), (3_000_000, 3_000_000), (4_000_000, 4_000_000), (5_000_000, None)
+        ]  # fmt: skip
+        assert [(loss["kind"], loss["count"]) for loss in capture.about["losses"]] == [("negative", 1)]
+
+
+@pytest.mark.parametrize(("first", "other"), [("sda", "sdb"), ("8:0", "8:16"), ("0", "1")])
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
+def test_a_row_without_a_device_is_of_no_other_one(first: str, other: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(f"1,R,{first},0,4096\n2,R,,4096,4096\n3,R,{other},0,4096\n")
+    capture = androstep.open(path, csv_columns="time:s,op,dev,offset:B,size:B")
+    assert len({dev for (dev,) in rows(capture, "dev")}) == 3
+    assert [loss["count"] for loss in capture.about["losses"] if loss["kind"] == "deviceless"] == [1]
+
+
+def test_rows_with_three_events_at_the_end_of_a_table(tmp_path: Path) -> None:
+    """A table of 65,536 rows has no room for the third event of a request if two rows are left."""
+    path = tmp_path / "own.csv"
+    row = "{0}.5,R,0:1,{1},512,{2},{3}\n"
+    path.write_text("".join(row.format(n, n * 512, 100 if n % 2 else "", 5) for n in range(60_000)))
+    capture = androstep.open(path, csv_columns="time:s,op,dev,offset:B,size:B,response:us,wait:us")
+    requests = capture.requests.select("sector", "queue_ns", "issue_ns", "complete_ns").collect()
+    assert requests["sector"].to_list() == list(range(60_000))
+    assert (requests["issue_ns"] - requests["queue_ns"]).unique().to_list() == [5_000]
+    assert requests["complete_ns"].null_count() == 30_000
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,17 @@
 """Read the lists that biosnoop (bcc, libbpf-tools) and iosnoop (perf-tools) print, a request per line.
 
-The header line names the columns, which are padded with spaces. The name of a process may contain spaces. An unknown
-disk or process leaves its column empty; an unknown process may also be called ``?``, and has PID 0. The times are (bcc:
-tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8):
+The header line names the columns, which are padded with spaces. A list without it, as of ``biosnoop | grep sda``, is
+recognised if all of its first lines have one of the `_ORDERS` of columns. The name of a process may contain spaces. An
+unknown disk or process leaves its column empty; an unknown process may also be called ``?`` (PID 0), an unknown disk
+``Unknown``. The times are (bcc: tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8; libbpf-tools/biosnoop.c):
 
-========================  ==================================================================================
-``TIME(s)``, ``ENDs``     the completion ``STARTs``                the issue ``LAT(ms)``, ``LATms``    from issue to
-completion ``QUE(ms)``               from insertion to issue ========================
-==================================================================================
+=====================  ===============================================================
+``TIME(s)``, ``ENDs``  the completion
+``TIMESTAMP``          the completion, as a time of day
+``STARTs``             the issue
+``LAT(ms)``            from issue to completion
+``QUE(ms)``            from insertion to issue; -1 if the request was not inserted
+=====================  ===============================================================
 
 Lines are converted to CSV rows, which native/decode/text/csv.c reads.
 """
@@ -25,48 +29,70 @@ from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
-_NUMBER = rb"\d+(?:\.\d+)?"
+_NUMBER = rb"(\d+(?:\.\d+)?)"
 
 _COLUMNS: dict[str, tuple[str, bytes]] = {
     "TIME(s)": ("done:s", _NUMBER),
+    "TIMESTAMP": ("done:s", rb"(\d\d:\d\d:\d\d\.\d+)"),
     "ENDs": ("done:s", _NUMBER),
     "STARTs": ("time:s", _NUMBER),
-    "COMM": ("comm", rb"\S(?:[^\t\n]*?\S)?|"),
-    "PID": ("pid", rb"\d+"),
-    "DISK": ("dev", rb"[A-Za-z]\S*|"),
-    "DEV": ("dev", rb"\d+,\d+"),
-    "T": ("op", rb"[A-Z]+"),
-    "TYPE": ("op", rb"[A-Z]+"),
-    "SECTOR": ("offset:sectors", rb"\d+"),
-    "BLOCK": ("offset:sectors", rb"\d+"),
-    "BYTES": ("size:B", rb"\d+"),
-    "PATTERN": ("-", rb"[A-Z]*"),
-    "QUE(ms)": ("wait:ms", _NUMBER),
+    "COMM": ("comm", rb"(\S(?:[^\t\n]*?\S)?|)"),
+    "PID": ("pid", rb"(\d+)"),
+    "DISK": ("dev", rb"(?:Unknown(?= ))?([A-Za-z]\S*|)"),
+    "DEV": ("dev", rb"(\d+,\d+)"),
+    "T": ("op", rb"([A-Z]+)"),
+    "TYPE": ("op", rb"([A-Z]+)"),
+    "SECTOR": ("offset:sectors", rb"(?:-1(?= ))?(\d*)"),
+    "BLOCK": ("offset:sectors", rb"(\d+)"),
+    "BYTES": ("size:B", rb"(\d+)"),
+    "P": ("-", rb"([A-Z]?)"),
+    "PATTERN": ("-", rb"([A-Z]*)"),
+    "QUE(ms)": ("wait:ms", rb"(?:-1\.0+)?((?:\d+\.\d+)?)"),
     "LAT(ms)": ("response:ms", _NUMBER),
     "LATms": ("response:ms", _NUMBER),
 }
-"""For each name the word in `csv.Columns`, and a pattern for its values."""
+"""For each name the word in `csv.Columns`, and a pattern for its values with one group.
 
-_TOOLS = ("TIME(s)", "STARTs", "ENDs", "COMM")
-"""The possible first columns of these lists."""
+The sector of a flush is -1.
+"""
+
+_TIMES = ("TIME(s)", "TIMESTAMP", "STARTs", "ENDs")
+
+_ORDERS = tuple(
+    line.split()
+    for line in (
+        "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
+        "TIME(s) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)",
+        "STARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms",
+    )
+)
+"""The columns of lists without a header that are recognised."""
 
 _HEAD_LINES = 50
 
 
 def sniff(head: bytes) -> bool:
-    """Return whether one of the first lines is the header of such a list."""
+    """Return whether one of the first lines is the header of such a list, or all of them are its rows."""
     return _header(head) is not None
 
 
 def _header(head: bytes) -> list[str] | None:
-    """Return the column names in the header of a list. Tools may print sentences above it."""
-    for line in head.decode(errors="replace").splitlines()[:_HEAD_LINES]:
-        names = line.split()
+    """Return the column names of a list. Tools may print sentences above the header."""
+    first = head.decode(errors="replace").splitlines()[:_HEAD_LINES]
+    for names in map(str.split, first):
         known = [name for name in names if name in _COLUMNS]
         words = {_COLUMNS[name][0] for name in known}
-        if names and known == names and names[0] in _TOOLS and {"op", "offset:sectors", "size:B"} <= words:
+        if names and known == names and names[0] in (*_TIMES, "COMM") and {"op", "offset:sectors", "size:B"} <= words:
             return names
-    return None
+    rows = [line.rstrip(b"\r") for line in head.split(b"\n")[:-1][:_HEAD_LINES]]
+    return next((names for names in _ORDERS if rows and all(map(_line(names).fullmatch, rows))), None)
+
+
+def _line(names: list[str]) -> re.Pattern[bytes]:
+    """Return the pattern of a row with these columns."""
+    first, *others = (_COLUMNS[name][1] for name in names)
+    spaces = (rb" *?" if name in ("P", "PATTERN") else rb" *? +" for name in names[1:])
+    return re.compile(rb"(?m)^ *" + first + b"".join(map(b"".join, zip(spaces, others, strict=True))) + rb" *\r?$")
 
 
 def read(source: Source, spool: Spool) -> Staging:
@@ -75,11 +101,11 @@ def read(source: Source, spool: Spool) -> Staging:
     biosnoop records name and PID when a request is created (blk_account_io_start), so that they belong to the
     submitter. iosnoop records those of the thread that was running when the request was issued.
 
-    Lines without disk and bytes are flushes that the tool could not identify (bcc before 0.26). They are counted and
-    left out. Flags are unknown if the operation has only one letter.
+    Lines without disk are flushes or commands of a driver whose sector and bytes the tool could not identify (bcc
+    before 0.26). They are counted and left out. Flags are unknown if the operation has only one letter.
     """
     names = _header(source.head)
-    if names is None or not {"TIME(s)", "STARTs", "ENDs"} & set(names):
+    if names is None or not {*_TIMES} & set(names):
         raise InputError(f"{source.name}: the list has no times; record it again with times (iosnoop -ts)")
     columns = csv.Columns(tuple(_COLUMNS[name][0] for name in names), "\t", start="issue")
     rows = _Rows(names)
@@ -90,7 +116,7 @@ def read(source: Source, spool: Spool) -> Staging:
             f"{rows.nr_diskless} lines without disk and bytes (flushes that the tool cannot identify) are left out"
         )
         losses += (Loss("diskless", rows.nr_diskless, message),)
-    by_submitter = "TIME(s)" in names
+    by_submitter = {"TIME(s)", "TIMESTAMP"} & set(names) != set()
     return replace(staging, losses=losses, lost_events=rows.nr_lost, names_submitters=by_submitter)
 
 
@@ -98,14 +124,15 @@ class _Rows:
     """Converts the lines of a list to rows with tab-separated cells."""
 
     def __init__(self, names: list[str]) -> None:
-        forms = [rb"(" + _COLUMNS[name][1] + rb")" for name in names]
-        self._line = re.compile(rb"(?m)^ *" + rb" *?".join(self._spaced(names, forms)) + rb" *\r?$")
+        self._line = _line(names)
         self._row = b"\t".join(b"\\%d" % number for number in range(1, len(names) + 1))
         header = rb" +".join(re.escape(name.encode()) for name in names)
         self._header = re.compile(rb"(?m)^ *" + header + rb" *\r?\n")
+        self._restarts = "TIME(s)" in names
         self._begin = re.compile(rb"(?s)\A(?:[^\n]*\n)*? *" + header + rb" *\r?\n")
-        diskless = {"dev": rb"", "size": rb"0"}
-        cells = (diskless.get(_COLUMNS[name][0].partition(":")[0], rb"[^\t\n]*") for name in names)
+        self._has_disks = "DISK" in names
+        diskless = {"DISK": rb"", "SECTOR": rb"0?"}
+        cells = (diskless.get(name, rb"[^\t\n]*") for name in names)
         self._diskless = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$\n?")
         unknown_task = {"COMM": rb"\??", "PID": rb"0"}
         cells = (rb"(" + unknown_task.get(name, rb"[^\t\n]*") + rb")" for name in names)
@@ -116,12 +143,7 @@ class _Rows:
         self.nr_diskless = 0
         self.nr_lost = 0
         self.nr_restarts = 0
-        """The number of further headers in the list. Times restart at each."""
-
-    @staticmethod
-    def _spaced(names: list[str], forms: list[bytes]) -> Iterator[bytes]:
-        for name, form in zip(names, forms, strict=True):
-            yield form if name == names[0] or name == "PATTERN" else rb" +" + form
+        """The number of further headers in a list whose times restart at each."""
 
     def of(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the rows of all lines. A line that does not match stays as it is."""
@@ -136,11 +158,12 @@ class _Rows:
     def _converted(self, text: bytes) -> bytes:
         self.nr_lost += sum(map(int, lines.LOST.findall(text)))
         text, restarts = self._header.subn(b"", text)
-        self.nr_restarts += restarts
+        self.nr_restarts += restarts * self._restarts
         for pattern in (lines.LOST, lines.NOTE):
             text = pattern.sub(b"", text)
         rows = self._line.sub(self._row, lines.without_interrupt(text))
         rows = self._unknown_task.sub(self._unnamed, rows)
-        rows, count = self._diskless.subn(b"", rows)
-        self.nr_diskless += count
+        if self._has_disks:
+            rows, count = self._diskless.subn(b"", rows)
+            self.nr_diskless += count
         return rows

@@ -38,6 +38,9 @@ _OPERATIONS = {word: letter for name, letter in WORDS.items() for word in (name,
 _OPERATIONS |= {"r": "R", "w": "W"}
 """Common words for operations. Words of capital letters that match `RWBS` are rwbs, all others an unknown operation."""
 
+_UNKNOWN_MINOR = (1 << 20) - 1
+"""``UNKNOWN_MINOR`` of native/decode/text/csv.c."""
+
 _SEPARATORS = (" ", "\t", ";", "|")
 """Separators besides the comma."""
 
@@ -51,10 +54,11 @@ class Columns:
     `columns` has one word for each column from the left:
 
     - ``time:UNIT``: when the request was made. UNIT is s, ms, us, ns, ticks (100 ns) or filetime (100 ns since 1601),
-      with or without a fraction.
+      with or without a fraction. Dates (``2024-01-15 10:30:45.123``) and times of day are read with any unit.
     - ``done:UNIT``: when it completed. It replaces or complements ``time``.
     - ``response:UNIT``: its duration. The request completes at ``time + response``, or began at ``done - response``.
-    - ``wait:UNIT``: how long it had waited before ``time``.
+    - ``wait:UNIT``: how long it had waited before ``time``, which then is its issue. Empty or negative durations are
+      unknown.
     - ``offset:UNIT``, ``size:UNIT``: its location and length. UNIT is B, sectors (512 B) or a number of bytes.
     - ``op``: read, write, discard (trim, unmap) or flush as a word, or letters as blkparse prints them. ``op:0=R;1=WS``
       defines other words. A word states the flags that its letters state, and none if it has only an operation.
@@ -156,7 +160,35 @@ class Preset:
     start: str = "queue"
     repeat_ns: int = 0
     """Rows that repeat an earlier one within this time are counted: these files mix two tracepoints of one request."""
+    optional: frozenset[str] = frozenset()
+    """The words that a header need not have."""
 
+    def columns(self, header: str) -> Columns | None:
+        """Return the columns of a file with this first line; None if it does not have the names of this preset."""
+        separator = next((mark for mark in (",", *_SEPARATORS[1:]) if mark in header), ",")
+        names = [_spelled(name) for name in header.split(separator)]
+        known = {"": "-"} | {_spelled(name): word for name, word in self.names.items()}
+        words = [known.get(name, "?") for name in names]
+        named, expected = sorted(word for word in words if word != "-"), {*known.values()} - {"-"}
+        if len({*named}) < len(named) or not expected - self.optional <= {*named} <= expected:
+            return None
+        return Columns(tuple(words), separator, self.is_realtime, self.start)
+
+
+def _spelled(name: str) -> str:
+    """Return a column name without case, spaces, underscores and quotation marks."""
+    return re.sub(r'[\s_"]', "", name.lower())
+
+
+_IO_TRACER = {
+    **{"pid": "pid", "command": "comm", "sector": "offset:sectors"},
+    **{"operation": "op:secure_erase=DE;none=N", "size": "size:B", "latency_ms": "response:ms", "tid": "tid"},
+    **{"...": "...", "device": "dev", "dev": "dev"},
+    **dict.fromkeys(("flags", "ppid", "cpu_id", "nr_sectors", "queue_latency_ms", "queue_time_ms"), "-"),
+    **dict.fromkeys(("command_flags", "cmd_flags", "operation_code", "op_code", "request_id"), "-"),
+}
+_IO_TRACER_OPTIONAL = frozenset({"pid", "tid", "comm", "dev", "response:ms", "..."})
+_DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
 
 PRESETS = (
     Preset(
@@ -170,7 +202,7 @@ PRESETS = (
         "MSR Cambridge (FAST 2008)",
         {"timestamp": "time:filetime", "hostname": "host", "disknumber": "dev", "type": "op", "offset": "offset:B"}
         | {"size": "size:B", "responsetime": "response:filetime"},
-        r"\d{1,18},[^,]+,\d+,(?:Read|Write),\d+,\d+,\d+",
+        r"\d{1,18},[^,]+,\d+,(?i:read|write),\d+,\d+,-?\d+",
         is_realtime=True,
     ),
     # SNIA IOTTA 4928, README.txt. A blank IOType: no response was captured, and the operation is unknown.
@@ -204,15 +236,20 @@ PRESETS = (
         r"\d+ \d+ [^\n]* \d+ \d+ [RW] \d+ \d+ [0-9a-fA-F]{32}",
         separator=" ",
     ),
-    # github.com/cacheMon/io-tracer, README: a row is written when the request completes, at mono_ns (CLOCK_MONOTONIC);
-    # latency_ms is from issue to completion, queue_latency_ms from insertion to issue.
+    # github.com/cacheMon/io-tracer, docs/TRACE_FORMAT.md: a row is written when the request completes, at timestamp
+    # (local time) and mono_ns (CLOCK_MONOTONIC); latency_ms is from issue to completion.
     Preset(
         "io-tracer (cacheMon)",
-        {"mono_ns": "done:ns", "latency_ms": "response:ms", "operation": "op", "pid": "pid", "tid": "tid"}
-        | {"command": "comm", "sector": "offset:sectors", "size": "size:B", "device": "dev", "cpu_id": "-"}
-        | dict.fromkeys(("timestamp", "flags", "ppid", "queue_latency_ms", "command_flags"), "-")
-        | dict.fromkeys(("operation_code", "request_id"), "-"),
+        {"mono_ns": "done:ns", "timestamp": "-"} | _IO_TRACER,
         start="issue",
+        optional=_IO_TRACER_OPTIONAL,
+    ),
+    Preset(
+        "io-tracer (cacheMon), before the column mono_ns",
+        {"timestamp": "done:s"} | _IO_TRACER,
+        rf"{_DATE},\d*,[^,\n]*,\d+,[a-z_]+,\d+,\d+\.?\d*,\d*(?:,[^\n]*)?",
+        start="issue",
+        optional=_IO_TRACER_OPTIONAL,
     ),
     # SPC Trace File Format Specification 1.0.1: application unit, LBA in blocks of 512 B, size in B, kind, seconds.
     Preset(
@@ -280,6 +317,8 @@ def parse(
             *totals.refused[lines.LINES].losses("rows of the table"),
             *_repeated(_library().block_csv_repeats(handle), totals.events, repeat_ns),
             *_rounded(totals.rounded),
+            *_negative(_library().block_csv_negative(handle)),
+            *_deviceless(_library().block_csv_deviceless(handle)),
             *_numbered(columns, hosts),
         ),
         flags=FLAGS if any(map(has_flags, letters.values())) else frozenset(),
@@ -295,8 +334,9 @@ def _reader(
     names = native.Strings()
     has_more = columns.columns[-1] == "..."
     actions = schema.table("block_events").column("action").values
+    start = "issue" if any(word.startswith("wait:") for word in columns.columns) else columns.start
     handle: int = _library().block_csv_new(
-        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns, actions.index(columns.start)
+        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns, actions.index(start)
     )
     reader = lines.Reader(handle, spool, ("block_events",), names)
     weakref.finalize(reader, _library().block_csv_free, handle)
@@ -313,13 +353,10 @@ NO_HEADER, _ONE, _MAYBE = range(3)
 
 def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
     """Return the columns of a file with this head, its preset, and whether it has a header."""
-    first = head.partition(b"\n")[0].decode(errors="replace").strip("\r\ufeff")
-    names = [name.strip().lower() for name in first.split(",")]
+    first = head.partition(b"\n")[0].decode(errors="replace").rstrip("\r")
     for preset in PRESETS:
-        words = [preset.names.get(name, "") for name in names]
-        named, expected = [word for word in words if word != "-"], {*preset.names.values()} - {"-"}
-        if preset.separator == "," and sorted(named) == sorted(expected):
-            return Columns(tuple(words), ",", preset.is_realtime, preset.start), preset, _ONE
+        if preset.separator == "," and (columns := preset.columns(first)) is not None:
+            return columns, preset, _ONE
     rows = head.decode(errors="replace").split("\n")[:-1][:_ROWS]
     for preset in PRESETS:
         if preset.row and rows and all(re.fullmatch(preset.row, row.removesuffix("\r")) for row in rows):
@@ -330,6 +367,8 @@ def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
 def _of_rows(preset: Preset, row: str) -> Columns:
     """Return the columns of a file of `preset` without a header. `row` is its first row."""
     words = tuple(preset.names.values())
+    if "..." in words:
+        words = words[: words.index("...") + 1]
     is_realtime = preset.is_realtime
     if words[0] == "time:filetime" and int(row.partition(",")[0]) < _FILETIME_1970:
         # `androstep export --to msr` writes such times for a capture without the time of day.
@@ -366,6 +405,16 @@ def _rounded(count: int) -> tuple[Loss, ...]:
         return ()
     message = f"{count} requests are not aligned to sectors of 512 B; they count as all sectors that they touch"
     return (Loss("rounded", count, message, ()),)
+
+
+def _negative(count: int) -> tuple[Loss, ...]:
+    message = f"{count} durations are negative and count as unknown"
+    return (Loss("negative", count, message, ()),) if count else ()
+
+
+def _deviceless(count: int) -> tuple[Loss, ...]:
+    message = f"{count} rows do not state their device; it is 0:{_UNKNOWN_MINOR} here"
+    return (Loss("deviceless", count, message, ()),) if count else ()
 
 
 @functools.cache
@@ -409,4 +458,6 @@ def _library() -> ctypes.CDLL:
             ),
         ),
         ("block_csv_repeats", ctypes.c_uint64, (handle,)),
+        ("block_csv_negative", ctypes.c_uint64, (handle,)),
+        ("block_csv_deviceless", ctypes.c_uint64, (handle,)),
     )

@@ -312,22 +312,7 @@ static void read_line(struct reader *reader, struct text line)
         refuse(&totals->refused[REFUSED_BLOCK], line);
 }
 
-// Reads the last line if it has no newline but is complete: it ends in its only bracket. A name with brackets could be
-// truncated at one of them.
 API bool blkparse_text_end(struct blkparse_text *trace)
 {
-    struct reader *reader = &trace->reader;
-    struct text line = {reader->carry, reader->carry + reader->carried};
-    size_t opened = 0, closed = 0;
-
-    for (const uint8_t *at = line.at; at < line.end; at++) {
-        opened += *at == '[';
-        closed += *at == ']';
-    }
-    if (!reader->carried || reader->is_long || opened != 1 || closed != 1 || line.end[-1] != ']' ||
-        table_is_full(reader->tables.block))
-        return false;
-    reader->carried = 0;
-    read_line(reader, line);
-    return true;
+    return read_last_line(&trace->reader, 1);
 }

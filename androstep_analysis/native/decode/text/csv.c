@@ -1,9 +1,13 @@
 // Reads tables of requests, one row a line. The caller sets the meaning of each column first.
+#include "decode/text/calendar.h"
 #include "decode/text/lines.h"
 
 #include <stdlib.h>
 
 enum { MAX_CELLS = 32, MAX_HOSTS = 256, MAX_DISK_BYTES = 32, SECTOR_BYTES = 512 };
+
+// The minor number of a device that a row does not state, with major number 0. No volume or disk has it.
+enum { UNKNOWN_MINOR = (1 << 20) - 1 };
 
 enum meaning {
     CELL_IGNORED,
@@ -49,6 +53,8 @@ struct recent {
     int64_t ts_ns;
 };
 
+static const uint8_t EMPTY_WRITE[] = "FW";
+
 enum header { HEADER_NONE, HEADER_ONE, HEADER_MAYBE };
 
 struct block_csv {
@@ -64,7 +70,10 @@ struct block_csv {
     uint8_t header;        // header of the first line, until it is read
     bool is_by_done;       // rows have the time of completion and not of the start
     bool has_more;         // more cells follow, which are ignored
-    int64_t repeat_ns;     // 0: repeated requests are not detected
+    struct calendar calendar;
+    uint64_t negative;   // durations below 0
+    uint64_t deviceless; // rows with an empty device
+    int64_t repeat_ns;   // 0: repeated requests are not detected
     uint64_t repeats;
     struct recent *recent; // RECENT_SLOTS
 };
@@ -72,6 +81,7 @@ struct block_csv {
 struct request {
     struct text comm, op, rwbs;
     bool is_answered; // the operation is not empty, so the response time is valid
+    bool has_offset;  // false only for an empty flush
     uint64_t dev, major, minor, host;
     int64_t ts_ns, done_ns, response_ns, wait_ns, tid, pid, cpu;
     uint64_t offset, size, offset_unit, size_unit;
@@ -111,6 +121,18 @@ API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts
 API uint64_t block_csv_repeats(const struct block_csv *csv)
 {
     return csv->repeats;
+}
+
+// Returns the number of negative durations.
+API uint64_t block_csv_negative(const struct block_csv *csv)
+{
+    return csv->negative;
+}
+
+// Returns the number of rows that do not state their device.
+API uint64_t block_csv_deviceless(const struct block_csv *csv)
+{
+    return csv->deviceless;
 }
 
 // Adds the next column from the left; false at the limit.
@@ -175,9 +197,20 @@ static bool split(const struct block_csv *csv, struct text line, struct text cel
     return csv->name_cell < csv->nr_cells || !memchr(line.at, csv->separator, text_length(line));
 }
 
+// Reads a whole number, which may have a decimal fraction of zeros.
 static bool is_number(struct text cell, uint64_t *number)
 {
-    return take_number(&cell, number) && cell.at == cell.end;
+    if (!take_number(&cell, number))
+        return false;
+    if (take_byte(&cell, '.'))
+        while (take_byte(&cell, '0'))
+            ;
+    return cell.at == cell.end;
+}
+
+static bool take_point(struct text *cell)
+{
+    return take_byte(cell, '.') || take_byte(cell, ',');
 }
 
 // Reads a number, which may have a fraction, as nanoseconds rounded to the nearest. `unit` is per second.
@@ -189,7 +222,7 @@ static bool take_ns(struct text cell, const struct cell *column, int64_t *ns)
 
     if (!take_number(&cell, &whole) || whole > INT64_MAX)
         return false;
-    if (take_byte(&cell, '.')) {
+    if (take_point(&cell)) {
         if (!at_digit(&cell))
             return false;
         for (; at_digit(&cell); cell.at++, scale /= 10)
@@ -202,6 +235,29 @@ static bool take_ns(struct text cell, const struct cell *column, int64_t *ns)
         return false;
     *ns = (int64_t)(whole * nanoseconds + (fraction + part / 2) / part);
     return *ns <= INT64_MAX - (int64_t)nanoseconds;
+}
+
+static bool take_time_cell(struct block_csv *csv, struct text cell, const struct cell *column, int64_t *ns)
+{
+    if (memchr(cell.at, ':', text_length(cell)))
+        return calendar_ns(&csv->calendar, cell, ns);
+    return take_ns(cell, column, ns);
+}
+
+// Reads a duration. An empty or negative one is unknown.
+static bool take_duration(struct block_csv *csv, struct text cell, const struct cell *column, int64_t *ns)
+{
+    bool is_negative = take_byte(&cell, '-');
+
+    if (!text_length(cell) && !is_negative)
+        return true;
+    if (!take_ns(cell, column, ns))
+        return false;
+    if (is_negative && *ns) {
+        csv->negative++;
+        *ns = NO_INT64;
+    }
+    return true;
 }
 
 // Reads "name-tid" or a name alone, optionally quoted.
@@ -311,7 +367,12 @@ static bool take_device(struct block_csv *csv, struct text cell, struct request 
     struct text at = cell;
     uint64_t number;
 
-    if (!text_length(cell) || is_number(cell, &request->dev))
+    if (!text_length(cell)) {
+        request->dev = UNKNOWN_MINOR;
+        csv->deviceless++;
+        return true;
+    }
+    if (is_number(cell, &request->dev))
         return true;
     if (take_number(&at, &number) && (take_byte(&at, ':') || take_byte(&at, ',')) && is_number(at, &request->minor))
         return is_device(request->major = number, request->minor);
@@ -353,18 +414,19 @@ static bool take_cell(struct block_csv *csv, const struct cell *column, struct t
         return take_operation(csv, cell, request);
     case CELL_OFFSET:
         request->offset_unit = (uint64_t)column->unit;
-        return is_number(cell, &request->offset);
+        request->has_offset = text_length(cell) != 0;
+        return !request->has_offset || is_number(cell, &request->offset);
     case CELL_SIZE:
         request->size_unit = (uint64_t)column->unit;
         return is_number(cell, &request->size);
     case CELL_TIME:
-        return take_ns(cell, column, &request->ts_ns);
+        return take_time_cell(csv, cell, column, &request->ts_ns);
     case CELL_RESPONSE:
-        return take_ns(cell, column, &request->response_ns);
+        return take_duration(csv, cell, column, &request->response_ns);
     case CELL_DONE:
-        return take_ns(cell, column, &request->done_ns);
+        return take_time_cell(csv, cell, column, &request->done_ns);
     case CELL_WAIT:
-        return take_ns(cell, column, &request->wait_ns);
+        return take_duration(csv, cell, column, &request->wait_ns);
     }
     return false;
 }
@@ -374,6 +436,11 @@ static bool sectors_of(const struct request *request, int64_t *sector, int64_t *
 {
     uint64_t start, end;
 
+    if (!request->has_offset) {
+        *sector = NO_INT64;
+        *nr_sectors = 0;
+        return true;
+    }
     if (request->offset_unit == SECTOR_BYTES && request->size_unit == SECTOR_BYTES) {
         *sector = int64_of(request->offset);
         *nr_sectors = int64_of(request->size);
@@ -474,6 +541,15 @@ static bool set_times(struct request *request)
     return true;
 }
 
+// Returns a cell without blanks around it and without its quotation marks.
+static struct text bare(struct text cell)
+{
+    cell = text_trimmed(cell);
+    if (text_length(cell) >= 2 && *cell.at == '"' && cell.end[-1] == '"')
+        cell = (struct text){cell.at + 1, cell.end - 1};
+    return cell;
+}
+
 static bool take_request(struct block_csv *csv, struct text line, struct request *request)
 {
     struct text cells[MAX_CELLS];
@@ -481,9 +557,9 @@ static bool take_request(struct block_csv *csv, struct text line, struct request
     if (!split(csv, line, cells))
         return false;
     for (size_t i = 0; i < csv->nr_cells; i++)
-        if (!take_cell(csv, &csv->cells[i], cells[i], request))
+        if (!take_cell(csv, &csv->cells[i], bare(cells[i]), request))
             return false;
-    return set_times(request);
+    return (request->has_offset || !request->size) && set_times(request);
 }
 
 // Appends the events of a row; false if the row cannot be parsed.
@@ -499,6 +575,9 @@ static bool read_row(struct block_csv *csv, struct text line)
     request.offset_unit = request.size_unit = SECTOR_BYTES;
     if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded))
         return false;
+    // Without a completion, an empty flush is only known as the bio with which Linux asks for it: an empty write.
+    if (!nr_sectors && request.done_ns == NO_INT64 && csv->start == ACTION_QUEUE && text_is(request.rwbs, "F"))
+        request.rwbs = (struct text){EMPTY_WRITE, EMPTY_WRITE + 2};
     written_ns = csv->is_by_done ? request.done_ns : request.ts_ns;
     see_setback(reader, device_number(&request), written_ns);
     if (count_event(reader, written_ns, request.op) == MAX_NAMES)

@@ -796,9 +796,11 @@ static void read_line(struct reader *reader, struct text line)
     }
 }
 
-// Adds the notes of the whole text, or of an unclosed code block, after the last line.
+// Adds the notes of the whole text, or of an unclosed code block, after the last line. A last line without a newline is
+// read if it is complete.
 API void ftrace_text_end(struct ftrace_text *trace)
 {
+    read_last_line(&trace->reader, 2);
     if (!trace->has_fences || (trace->is_inside && trace->has_event))
         keep_notes(trace);
 }

@@ -93,8 +93,8 @@ static bool has_free_rows(const struct table *table, size_t rows)
 
 static bool have_free_rows(const struct tables *tables)
 {
-    // A line is at most a request with its completion, and a new name of a thread.
-    return has_free_rows(tables->block, 2) && has_free_rows(tables->fs, 1) && has_free_rows(tables->commands, 1) &&
+    // A line is at most the queueing, the issue and the completion of a request, and a new name of a thread.
+    return has_free_rows(tables->block, 3) && has_free_rows(tables->fs, 1) && has_free_rows(tables->commands, 1) &&
            has_free_rows(tables->threads, 2) && has_free_rows(tables->calls, 1) && has_free_rows(tables->importance, 1);
 }
 
@@ -150,6 +150,21 @@ API size_t text_read(struct reader *reader, const uint8_t *data, size_t size)
         at = newline + 1;
     }
     return (size_t)(at - data);
+}
+
+bool read_last_line(struct reader *reader, size_t nr_brackets)
+{
+    size_t opened = 0, closed = 0;
+
+    for (size_t at = 0; at < reader->carried; at++) {
+        opened += reader->carry[at] == '[';
+        closed += reader->carry[at] == ']';
+    }
+    if (!reader->carried || reader->is_long || opened != nr_brackets || closed != nr_brackets ||
+        reader->carry[reader->carried - 1] != ']' || !have_free_rows(&reader->tables))
+        return false;
+    read_carried(reader);
+    return true;
 }
 
 // Drops an incomplete last line. Its start is copied to `first` for a message, as that of refused lines.

@@ -115,6 +115,10 @@ uint32_t string_number(struct recent_string recent_strings[STRING_SLOTS], struct
 bool reader_start(struct reader *reader, line_reader *read_line, struct strings *names);
 void reader_end(struct reader *reader);
 
+// Reads the last line if it has no newline but is complete: it ends in the last of its pairs of brackets, of which
+// there are `nr_brackets`. A name with brackets could be truncated at one of them.
+bool read_last_line(struct reader *reader, size_t nr_brackets);
+
 // Returns the time of a line of stream `key`. If the clock was set back before the line, it is moved after all others.
 // Tools that print one CPU or device after the other also go back, but never within one of them.
 int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns);
