@@ -31,7 +31,7 @@ _LINES: tuple[tuple[str, str], ...] = (
     (r" *(?:TIME\S* +)?PID +COMM +FD +ERR +PATH", f"output of opensnoop, {_CALLS}"),
     (r'"Time of Day","Process Name","PID",', f"a table of Process Monitor for Windows, {_CALLS}"),
     (
-        r" *\d+\.\d{3} (?:\(.*\): )?\S.*/\d+ +\S+\(",
+        r" *\d+\.\d{3} (?:\([^)\n]*\): )?\S[^(\n]*/\d+ +\S+\(",
         "output of perf trace, which is not read; record with perf record and open the output of perf script",
     ),
     (

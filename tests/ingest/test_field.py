@@ -116,7 +116,7 @@ QUOTED = """\
 
 
 @pytest.mark.parametrize("name", ["dd", "a 12 [b", "> x", "/init", "123456789012345"])
-@pytest.mark.parametrize("mark", [">", "> ", "> > ", "// ", "|"])
+@pytest.mark.parametrize("mark", [">", "> ", "> > ", "// ", "|", "17:", "17-", "dir/trace.txt:", "trace.txt:17:"])
 def test_marks_of_a_quotation_are_not_part_of_a_name(mark: str, name: str, tmp_path: Path) -> None:
     plain = made(tmp_path, QUOTED.format(name))
     (tmp_path / "quoted").mkdir()
@@ -342,6 +342,17 @@ TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  P LAT(ms)
 11.269319   kworker/u16:4  2784813 nvme0n1p3 W 113638304  8192   {pattern}    5.49
 """
     assert rows(made(tmp_path, text), "sector", "nr_sectors", "complete_ns") == [(113638304, 16, 11_269_319_000)]
+
+
+def test_long_lines_of_spaces_and_words(tmp_path: Path) -> None:
+    """Lines that nearly match take no time: a pattern with nested choices would take hours."""
+    for filling in (b" " * 60_000, b"a " * 30_000, b"1 " * 30_000, b"(): " * 15_000, b"Q " * 30_000):
+        (tmp_path / "list.txt").write_bytes(b"1.000 " + filling + b"\n")
+        with pytest.raises(androstep.InputError, match="no known recording"):
+            androstep.open(tmp_path / "list.txt")
+        (tmp_path / "list.txt").write_bytes(LISTS["bcc"].encode() + b"1.000 " + filling + b"\n")
+        with pytest.warns(androstep.LossWarning, match="1 line cannot be read"):
+            assert androstep.open(tmp_path / "list.txt").requests.collect().height == 2
 
 
 def test_a_list_without_times_is_refused(tmp_path: Path) -> None:

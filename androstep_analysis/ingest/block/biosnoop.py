@@ -36,7 +36,7 @@ _COLUMNS: dict[str, tuple[str, bytes]] = {
     "TIMESTAMP": ("done:s", rb"(\d\d:\d\d:\d\d\.\d+)"),
     "ENDs": ("done:s", _NUMBER),
     "STARTs": ("time:s", _NUMBER),
-    "COMM": ("comm", rb"(\S(?:[^\t\n]*?\S)?|)"),
+    "COMM": ("comm", rb"(\S(?:[^\t\n]{0,62}?\S)?|)"),
     "PID": ("pid", rb"(\d+)"),
     "DISK": ("dev", rb"(?:Unknown(?= ))?([A-Za-z]\S*|)"),
     "DEV": ("dev", rb"(\d+,\d+)"),
@@ -89,10 +89,12 @@ def _header(head: bytes) -> list[str] | None:
 
 
 def _line(names: list[str]) -> re.Pattern[bytes]:
-    """Return the pattern of a row with these columns."""
+    """Return the pattern of a row with these columns. Its parts are bounded, so that a long line costs no time."""
     first, *others = (_COLUMNS[name][1] for name in names)
-    spaces = (rb" *?" if name in ("P", "PATTERN") else rb" *? +" for name in names[1:])
-    return re.compile(rb"(?m)^ *" + first + b"".join(map(b"".join, zip(spaces, others, strict=True))) + rb" *\r?$")
+    spaces = (rb" {0,64}?" if name in ("P", "PATTERN") else rb" {1,64}" for name in names[1:])
+    return re.compile(
+        rb"(?m)^ {0,64}" + first + b"".join(map(b"".join, zip(spaces, others, strict=True))) + rb" {0,64}\r?$"
+    )
 
 
 def read(source: Source, spool: Spool) -> Staging:

@@ -188,17 +188,27 @@ static bool take_context(struct text *text, struct head *head)
     return text->at != start;
 }
 
-// Returns the name of a thread without the marks of a quotation before it, as in a mail. The name has at most 15 bytes
-// and is right-aligned in 16 columns. Longer names, as in converted traces, remain as they are.
+// Checks for the marks of a quotation, as in a mail, or for the name of a file or the number of a line that grep
+// prints.
+static bool is_prefix(struct text text)
+{
+    text = text_trimmed(text);
+    if (text_length(text) && (text.end[-1] == ':' || text.end[-1] == '-'))
+        return !memchr(text.at, ' ', text_length(text));
+    for (; text.at < text.end; text.at++)
+        if (!memchr("> |/*#;", *text.at, 7))
+            return false;
+    return true;
+}
+
+// Returns the name of a thread without a prefix of the line. The name has at most 15 bytes and is right-aligned in 16
+// columns. Longer names, as in converted traces, remain as they are.
 static struct text unquoted(struct text name)
 {
     struct text padded = {name.end - 16, name.end};
 
-    if (text_length(name) <= 16 || *padded.at != ' ')
+    if (text_length(name) <= 16 || *padded.at != ' ' || !is_prefix((struct text){name.at, padded.at}))
         return name;
-    for (const uint8_t *mark = name.at; mark < padded.at; mark++)
-        if (!memchr("> |/*#;", *mark, 7))
-            return name;
     take_spaces(&padded);
     return text_length(padded) ? padded : name;
 }
