@@ -35,6 +35,10 @@ _LINES: tuple[tuple[str, str], ...] = (
         "output of perf trace, which is not read; record with perf record and open the output of perf script",
     ),
     (
+        r".{1,40}-\d+ +(?:\([ \d-]*\) +)?\[\d{3,}\] +(?:\S{4,6} +)?\d+: \w+:",
+        "ftrace text with a clock that does not count seconds; record again after echo mono > trace_clock",
+    ),
+    (
         r"(?:.*\s)?[QGIDC]\s+(?:\d+\+\d+$|[RWDFN][A-Z]*\s+\d+ \+ \d+)",
         "events of blktrace in another format; open the files of blktrace, or the default output of blkparse",
     ),

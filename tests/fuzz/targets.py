@@ -160,6 +160,7 @@ COLUMNS = (
     "time:filetime,host,dev,op,offset:4096,size:B,response:filetime",
     " time:ns,pid,comm,offset:sectors,size:sectors,op,major,minor,-",
     "dev,cpu,tid,offset:sectors,size:B,op:0=R;1=W,time:ms,...",
+    "done:s,comm,pid,dev,op,offset:sectors,size:B,wait:ms,response:ms",
 )
 
 
