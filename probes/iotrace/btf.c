@@ -57,6 +57,7 @@ struct btf {
     uint32_t strings_bytes;
     const struct type **types; /* by type ID; ID 0 is void */
     uint32_t nr_types;
+    const struct type *last; /* the struct found last: most members are asked for one after the other */
 };
 
 static enum kind kind_of(const struct type *type)
@@ -208,9 +209,11 @@ static long member_offset(const struct btf *btf, const struct type *type, const 
     return -1;
 }
 
-long btf_offset(const struct btf *btf, const char *structure, const char *path)
+long btf_offset(struct btf *btf, const char *structure, const char *path)
 {
-    return member_offset(btf, find(btf, KIND_STRUCT, structure), path, 0);
+    if (!btf->last || strcmp(name_at(btf, btf->last->name), structure) != 0)
+        btf->last = find(btf, KIND_STRUCT, structure);
+    return member_offset(btf, btf->last, path, 0);
 }
 
 bool btf_argument_is(const struct btf *btf, const char *name, unsigned position, const char *structure)

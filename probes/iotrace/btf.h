@@ -12,7 +12,7 @@ void btf_close(struct btf *btf);
 
 /* Return the offset in bytes of a member of a struct, or -1 if there is none. A path such as "bi_iter.bi_sector" names
  * a member of an embedded struct. Members of unnamed structs and unions belong to the outer struct. */
-long btf_offset(const struct btf *btf, const char *structure, const char *path);
+long btf_offset(struct btf *btf, const char *structure, const char *path);
 
 /* Return whether argument `position` (from 0) of function `name` is a pointer to this struct. */
 bool btf_argument_is(const struct btf *btf, const char *name, unsigned position, const char *structure);
