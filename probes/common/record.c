@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/crc.h"
 #include "common/errors.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/procfs.h"
 
@@ -56,6 +57,9 @@ struct record {
     char *header;
     size_t header_bytes;
     int file;
+    FILE *held; /* frames in memory; NULL: they are written to the file */
+    char *frames;
+    size_t frames_bytes;
     int error;
     uint32_t seed, sequence;
     struct block blocks[RECORD_TYPES];
@@ -173,20 +177,10 @@ static int make_header(struct record *out)
     return fclose(file) || out->header_bytes > PAYLOAD_BYTES ? -1 : 0;
 }
 
-static void write_all(struct record *out, const void *bytes, size_t length)
+static void write_bytes(struct record *out, const void *bytes, size_t length)
 {
-    const unsigned char *rest = bytes;
-
-    while (length && !out->error) {
-        ssize_t done = write(out->file, rest, length);
-
-        if (done >= 0) {
-            rest += done;
-            length -= (size_t)done;
-        } else if (errno != EINTR) {
-            out->error = errno;
-        }
-    }
+    if (!out->error && (out->held ? fwrite(bytes, 1, length, out->held) < length : write_all(out->file, bytes, length)))
+        out->error = errno;
 }
 
 /* Write a frame whose payload is the two parts. */
@@ -204,7 +198,7 @@ static void write_frame(struct record *out, uint16_t type, uint32_t count, uint3
     frame.crc = crc32_of(seed, &frame, offsetof(struct frame, crc));
     frame.crc = crc32_of(frame.crc, payload, frame.length);
     memcpy(block, &frame, sizeof frame);
-    write_all(out, block, sizeof frame + frame.length);
+    write_bytes(out, block, sizeof frame + frame.length);
 }
 
 static void write_header(struct record *out)
@@ -257,6 +251,9 @@ static void release(struct record *out)
     }
     if (out->file >= 0)
         close(out->file);
+    if (out->held)
+        fclose(out->held);
+    free(out->frames);
     free(out->header);
     free(out->path);
     free(out);
@@ -287,7 +284,7 @@ static int open_output(const char *path)
     return file;
 }
 
-struct record *record_open(const char *path, const struct record_probe *probe)
+static struct record *make(const char *path, const struct record_probe *probe)
 {
     struct record *out = types_fit(probe) ? calloc(1, sizeof *out) : NULL;
 
@@ -305,12 +302,37 @@ struct record *record_open(const char *path, const struct record_probe *probe)
         release(out);
         return NULL;
     }
-    out->file = open_output(path);
-    if (out->file < 0) {
-        print_error("%s: cannot be written (%s)", path, strerror(errno));
+    return out;
+}
+
+static int create(struct record *out)
+{
+    out->file = open_output(out->path);
+    return out->file < 0 ? print_error("%s: cannot be written (%s)", out->path, strerror(errno)) : 0;
+}
+
+struct record *record_open(const char *path, const struct record_probe *probe)
+{
+    struct record *out = make(path, probe);
+
+    if (out && create(out) < 0) {
         release(out);
         return NULL;
     }
+    if (out)
+        write_header(out);
+    return out;
+}
+
+struct record *record_open_held(const char *path, const struct record_probe *probe)
+{
+    struct record *out = make(path, probe);
+
+    if (!out)
+        return NULL;
+    out->held = open_memstream(&out->frames, &out->frames_bytes);
+    if (!out->held)
+        out->error = ENOMEM;
     write_header(out);
     return out;
 }
@@ -446,6 +468,20 @@ static void write_trailer(struct record *out)
     free(text);
 }
 
+/* Write the frames in memory to the file. Returns -1 after printing an error. */
+static int write_held(struct record *out)
+{
+    if (!out->held)
+        return 0;
+    if (fclose(out->held))
+        out->error = errno;
+    out->held = NULL;
+    if (create(out) < 0)
+        return -1;
+    write_bytes(out, out->frames, out->frames_bytes);
+    return 0;
+}
+
 int record_close(struct record *out)
 {
     int failed;
@@ -453,6 +489,10 @@ int record_close(struct record *out)
     record_flush(out);
     write_header(out);
     write_trailer(out);
+    if (write_held(out) < 0) {
+        release(out);
+        return -1;
+    }
     /* A full device may report its error only now. */
     if (close(out->file) && errno != EINTR && !out->error)
         out->error = errno;

@@ -67,6 +67,9 @@ struct record;
 /* Create or replace file `path` ("-": standard output) and write the header. Returns NULL after printing an error. */
 struct record *record_open(const char *path, const struct record_probe *probe);
 
+/* Keep everything in memory, and create the file only in record_close: writing would disturb a measurement. */
+struct record *record_open_held(const char *path, const struct record_probe *probe);
+
 /* Append a row of `type` with `texts`, one for each string field in the order of the fields. Returns 0, or -1 if the
  * file cannot be written. After an error every call fails, and record_close prints it. */
 int record_add(struct record *out, const struct record_type *type, const void *row, const struct record_text *texts);

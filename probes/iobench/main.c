@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "iobench/meter.h"
 #include "iobench/options.h"
 #include "iobench/report/results.h"
+#include "iobench/shell.h"
 #include "iobench/sqlite/library.h"
 #include "iobench/workers.h"
 
@@ -84,20 +86,45 @@ static void show_result(struct progress *progress, const struct bench_result *re
     show_line(progress, result->iops, ", done\n");
 }
 
+/* Where results go. */
+struct output {
+    struct record *record; /* made with the first result; NULL: none so far */
+    const char *command;   /* command line */
+};
+
+/* Print and record the result of a repetition. */
+static int report(struct progress *progress, struct output *output, const struct bench_result *result)
+{
+    const struct bench_plan *plan = progress->plan;
+    int failed = 0;
+
+    if (result_valid(result))
+        show_result(progress, result);
+    if (!plan->dry_run)
+        failed = result_print(stdout, result);
+    if (plan->record && !output->record)
+        output->record = record_open_held(plan->record, &bench_probe);
+    if (plan->record && !output->record)
+        return -1;
+    if (output->record)
+        result_record(output->record, result, output->command);
+    return failed || !(plan->dry_run || result_valid(result)) ? -1 : 0;
+}
+
 /* Measure one repetition. */
-static int measure_once(struct progress *progress, struct bench_results *results, const char *run_id)
+static int measure_once(struct progress *progress, struct output *output, const char *run_id)
 {
     const struct bench_plan *plan = progress->plan;
     const struct bench_job *job = &plan->job;
     struct bench_run *run = workers_make(job, (int32_t)progress->repeat);
     struct storage storage = {0};
+    struct bench_result result = {.point = plan->point, .run_id = run_id, .storage = &storage};
     int failed = 0;
 
     if (!run)
         return -1;
     if (plan->dry_run) {
         snprintf(run->invalid, sizeof run->invalid, "nothing was measured (--dry-run)");
-        failed = results_add(results, run, plan->point, run_id, &storage);
     } else if (storage_of(job->filename ? job->filename : job->directory, &storage)) {
         failed = -1;
     } else {
@@ -105,18 +132,17 @@ static int measure_once(struct progress *progress, struct bench_results *results
         progress->shown_ns = progress->shown_ops = 0;
         failed = workers_run(run, &storage, show, progress);
         show_end(progress);
-        if (results_add(results, run, plan->point, run_id, &storage) || *run->invalid)
-            failed = -1;
-        else if (!failed)
-            show_result(progress, &results->items[results->count - 1]);
     }
+    if ((!failed || *run->invalid) && (result_make(&result, run) || report(progress, output, &result)))
+        failed = -1;
+    result_free(&result);
     workers_free(run);
     return failed;
 }
 
 /* Measure until the first failure: results after a failure are not reliable. All repetitions have one ID, from this
  * moment and process. */
-static int measure(const struct bench_plan *plan, struct bench_results *results)
+static int measure(const struct bench_plan *plan, struct output *output)
 {
     struct progress progress = {.plan = plan, .terminal = isatty(STDERR_FILENO), .shown = -1};
     char run_id[40];
@@ -125,7 +151,7 @@ static int measure(const struct bench_plan *plan, struct bench_results *results)
     snprintf(run_id, sizeof run_id, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME), (unsigned)getpid(),
              (unsigned)plan->point);
     for (; progress.repeat < plan->job.repeats && !failed; progress.repeat++)
-        failed = measure_once(&progress, results, run_id);
+        failed = measure_once(&progress, output, run_id);
     return failed;
 }
 
@@ -136,26 +162,19 @@ static int check(const struct bench_job *job)
     return job->engine->check ? job->engine->check(job) : 0;
 }
 
-static int output(const struct bench_plan *plan, const struct bench_results *results)
-{
-    int failed = plan->dry_run ? 0 : results_print(stdout, results);
-
-    return plan->record && results_record(plan->record, results) ? -1 : failed;
-}
-
 static int run(const struct bench_plan *plan, int argc, char **argv)
 {
-    struct bench_results results = {.argc = argc, .argv = argv};
+    struct output output = {NULL, NULL};
+    char *command = shell_join(argc, argv);
     int failed;
 
-    if (!plan->dry_run && check(&plan->job))
-        return -1;
-    if (workers_catch_signals())
-        return -1;
-    failed = measure(plan, &results);
-    if (results.count && output(plan, &results))
+    if (!command)
+        return print_error("no memory for the command line");
+    output.command = command;
+    failed = (!plan->dry_run && check(&plan->job)) || workers_catch_signals() || measure(plan, &output) ? -1 : 0;
+    if (output.record && record_close(output.record))
         failed = -1;
-    results_free(&results);
+    free(command);
     return failed;
 }
 

@@ -1,4 +1,5 @@
-/* Compressibility and repetitions of payloads, checked by brute force. tests/ measures how far zlib shrinks them. */
+/* Repetitions within and among payloads, by brute force. tests/bench/test_iobench_order.py tests those of whole
+ * records, and measures how far payloads can be compressed. */
 #include "common/payload.h"
 
 #include <stdlib.h>
@@ -32,31 +33,6 @@ static size_t distinct(unsigned char *items, size_t count, size_t bytes, int (*c
     return found;
 }
 
-static const struct {
-    size_t record;
-    unsigned compress;
-    size_t zeros; /* at least, and at most a hundredth more */
-} compressed[] = {
-    {4096, 0, 0},       {4096, 25, 1024}, {4096, 50, 2048}, {4096, 75, 3072},      {4096, 100, 4088},
-    {65536, 50, 32768}, {512, 50, 256},   {6144, 50, 3072}, {1048576, 90, 943616}, {10000, 30, 2999},
-};
-
-/* Counts zero bytes, minus the expected number in random bytes. */
-static void check_zeros(size_t record, unsigned compress, size_t expected)
-{
-    struct payload payload;
-    size_t zeros = 0, random = record - expected;
-
-    if (!tap_ok(!payload_open(&payload, record, compress, 0, 1, RNG_PAYLOAD, 0), "a payload"))
-        return;
-    payload_fill(&payload, data, record);
-    for (size_t byte = 0; byte < record; byte++)
-        zeros += !data[byte];
-    tap_ok(zeros >= expected && zeros <= expected + random / 64 + 8, "%zu bytes, %u %%: %zu zeros", record, compress,
-           zeros);
-    payload_close(&payload);
-}
-
 /* A compressor looks for earlier occurrences. Here no eight bytes, at any offset, occur twice. */
 static void check_no_repetition(void)
 {
@@ -72,28 +48,6 @@ static void check_no_repetition(void)
         memcpy(windows + window * sizeof(uint64_t), data + window, sizeof(uint64_t));
     tap_ok(distinct(windows, WINDOWS, sizeof(uint64_t), compare_words) == WINDOWS,
            "no eight bytes of 1 MiB occur twice");
-    payload_close(&payload);
-}
-
-static const struct {
-    unsigned compress, dedupe;
-    size_t records, distinct;
-} repeated[] = {
-    {0, 0, 1000, 1000}, {0, 1, 1000, 990}, {0, 25, 1000, 750},   {50, 33, 1000, 670}, {0, 50, 999, 500},
-    {0, 99, 1000, 10},  {0, 100, 1000, 1}, {100, 0, 1000, 1000}, {90, 10, 1005, 905},
-};
-
-static void check_dedupe(unsigned compress, unsigned dedupe, size_t records, size_t expected)
-{
-    struct payload payload;
-    size_t found;
-
-    if (!tap_ok(!payload_open(&payload, BLOCK, compress, dedupe, 3, RNG_PAYLOAD, 5), "a payload"))
-        return;
-    for (size_t record = 0; record < records; record++)
-        payload_fill(&payload, data + record * BLOCK, BLOCK);
-    found = distinct(data, records, BLOCK, compare_blocks);
-    tap_ok(found == expected, "%u %% dedupe: %zu of %zu records distinct", dedupe, found, records);
     payload_close(&payload);
 }
 
@@ -178,12 +132,7 @@ static void check_seeds(void)
 
 int main(void)
 {
-    for (size_t index = 0; index < sizeof compressed / sizeof *compressed; index++)
-        check_zeros(compressed[index].record, compressed[index].compress, compressed[index].zeros);
     check_no_repetition();
-    for (size_t index = 0; index < sizeof repeated / sizeof *repeated; index++)
-        check_dedupe(repeated[index].compress, repeated[index].dedupe, repeated[index].records,
-                     repeated[index].distinct);
     check_all_differ(40);
     check_all_differ(100);
     for (size_t index = 0; index < sizeof short_records / sizeof *short_records; index++)

@@ -12,7 +12,7 @@ static void print_text(FILE *out, const char *before, const char *text, const ch
     fputs(after, out);
 }
 
-static void print_result(FILE *out, const struct bench_result *result)
+int result_print(FILE *out, const struct bench_result *result)
 {
     const struct hist *latencies = &result->parts[PART_OP].latency_ns;
     char bandwidth[WORDS_SIZE], mean[WORDS_SIZE], most[WORDS_SIZE];
@@ -21,17 +21,11 @@ static void print_result(FILE *out, const struct bench_result *result)
     words_time(latencies->count ? (double)latencies->sum / (double)latencies->count : 0, mean);
     words_time((double)latencies->most, most);
     fprintf(out, "%.*f ops/s, %s/s, latency mean %s, max %s, cache %s: %s", result->iops < 1000, result->iops,
-            bandwidth, mean, most, cache_states[result->run.cache.state], bench_test(result->job));
-    print_text(out, ", ", result->storage.filesystem, "");
-    print_text(out, " on ", result->storage.device, "");
-    print_text(out, " (", result->storage.model, ")");
+            bandwidth, mean, most, cache_states[result->run->cache.state], bench_test(result->job));
+    print_text(out, ", ", result->storage->filesystem, "");
+    print_text(out, " on ", result->storage->device, "");
+    print_text(out, " (", result->storage->model, ")");
     print_text(out, ", ", result->job->filename ? result->job->filename : result->job->directory, "\n");
-    print_text(out, "*** INVALID: ", result->run.invalid, "\n");
-}
-
-int results_print(FILE *out, const struct bench_results *results)
-{
-    for (size_t index = 0; index < results->count; index++)
-        print_result(out, &results->items[index]);
+    print_text(out, "*** INVALID: ", result->run->invalid, "\n");
     return fflush(out) || ferror(out) ? -1 : 0;
 }

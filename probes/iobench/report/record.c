@@ -1,11 +1,7 @@
 #define _GNU_SOURCE
 #include "iobench/report/results.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include "common/errors.h"
-#include "iobench/shell.h"
 
 #define ALL_WORKERS (-1)
 
@@ -156,7 +152,7 @@ static void add_parts(struct record *out, struct result_row *row, const struct b
 /* Return the offset to add to a time of CLOCK_MONOTONIC. */
 static int64_t to_boottime(const struct bench_result *result)
 {
-    return result->boottime_ns - result->run.measure_ns;
+    return result->boottime_ns - result->run->measure_ns;
 }
 
 static void add_window(struct record *out, const struct bench_result *result, const struct bench_worker *worker,
@@ -167,11 +163,11 @@ static void add_window(struct record *out, const struct bench_result *result, co
     struct window_row row = {.ops = worker->windows[number].ops,
                              .bytes = worker->windows[number].bytes,
                              .point = result->point,
-                             .repeat = result->repeat,
+                             .repeat = result->run->repeat,
                              .thread = worker->index};
 
-    if (start_ns < result->run.measure_ns)
-        start_ns = result->run.measure_ns;
+    if (start_ns < result->run->measure_ns)
+        start_ns = result->run->measure_ns;
     row.ts_ns = start_ns + to_boottime(result);
     row.duration_ns = end_ns - start_ns;
     record_add(out, &window_type, &row, NULL);
@@ -185,7 +181,7 @@ static void add_log(struct record *out, const struct bench_result *result, const
                              .latency_ns = logged->latency_ns,
                              .bytes = logged->bytes,
                              .point = result->point,
-                             .repeat = result->repeat,
+                             .repeat = result->run->repeat,
                              .thread = worker->index};
         struct record_text text = name_of(logged->part);
 
@@ -201,7 +197,7 @@ static void add_worker(struct record *out, const struct bench_result *result, co
                              .duration_ns = worker->ended_ns - worker->started_ns,
                              .paused_ns = worker->paused_ns,
                              .point = result->point,
-                             .repeat = result->repeat,
+                             .repeat = result->run->repeat,
                              .thread = worker->index,
                              .result = -worker->error};
 
@@ -211,32 +207,18 @@ static void add_worker(struct record *out, const struct bench_result *result, co
     add_log(out, result, worker);
 }
 
-static void add_result(struct record *out, const struct bench_result *result, const char *command)
+void result_record(struct record *out, const struct bench_result *result, const char *command)
 {
     struct result_row row = {.ts_ns = result->boottime_ns,
                              .duration_ns = result->duration_ns,
                              .paused_ns = result->paused_ns,
                              .point = result->point,
-                             .repeat = result->repeat,
+                             .repeat = result->run->repeat,
                              .thread = ALL_WORKERS,
                              .result = -result_error(result)};
 
     bench_run_add(out, result, command);
     add_parts(out, &row, result->parts, &result->usage);
-    for (int32_t index = 0; index < result->run.nr_workers; index++)
-        add_worker(out, result, &result->run.workers[index]);
-}
-
-int results_record(const char *path, const struct bench_results *results)
-{
-    char *command = shell_join(results->argc, results->argv);
-    struct record *out;
-
-    if (!command)
-        return print_error("%s: no memory for the records", path);
-    out = record_open(path, &bench_probe);
-    for (size_t index = 0; out && index < results->count; index++)
-        add_result(out, &results->items[index], command);
-    free(command);
-    return out ? record_close(out) : -1;
+    for (int32_t index = 0; index < result->run->nr_workers; index++)
+        add_worker(out, result, &result->run->workers[index]);
 }

@@ -77,9 +77,9 @@ static int64_t sum(const struct bench_run *run, size_t member)
 
 int bench_run_add(struct record *out, const struct bench_result *result, const char *command)
 {
-    const struct bench_run *run = &result->run;
+    const struct bench_run *run = result->run;
     const struct bench_job *job = result->job;
-    const struct storage *storage = &result->storage;
+    const struct storage *storage = result->storage;
     const struct file_job *file = job->workload == BENCH_FILE ? &job->file : NULL;
     const struct sqlite_job *sqlite = job->workload == BENCH_SQLITE ? &job->sqlite : NULL;
     const struct postmark_job *postmark = job->workload == BENCH_POSTMARK ? &job->postmark : NULL;

@@ -1,4 +1,4 @@
-/* Names of the modes of durable writes. */
+/* Names of the modes of durable writes. tests/bench/test_iobench_modes.py tests what they do. */
 #define _GNU_SOURCE
 #include "iobench/modes.h"
 
@@ -12,29 +12,9 @@
 
 static const struct bench_engine psync = {.name = "psync"}, uring = {.name = "io_uring", .mode_word = "io_uring"};
 
-static const struct {
-    const char *name;
-    bool mapped;
-    int open_flags;
-    bool dsync;
-    enum file_after after;
-    unsigned range_flags;
-} named[] = {
-    {"buffered", false, 0, false, AFTER_NONE, 0},
-    {"osync", false, O_SYNC, false, AFTER_NONE, 0},
-    {"fsync", false, 0, false, AFTER_FSYNC, 0},
-    {"direct", false, O_DIRECT, false, AFTER_NONE, 0},
-    {"direct_osync", false, O_SYNC | O_DIRECT, false, AFTER_NONE, 0},
-    {"mmap", true, 0, false, AFTER_NONE, 0},
-    {"mmap_async", true, 0, false, AFTER_MSYNC_ASYNC, 0},
-    {"mmap_sync", true, 0, false, AFTER_MSYNC_SYNC, 0},
-    {"fdatasync", false, 0, false, AFTER_FDATASYNC, 0},
-    {"fbarrier", false, 0, false, AFTER_FBARRIER, 0},
-    {"fdatabarrier", false, 0, false, AFTER_FDATABARRIER, 0},
-    {"odsync", false, O_DSYNC, false, AFTER_NONE, 0},
-    {"sync_file_range", false, 0, false, AFTER_RANGE, RANGE_ALL},
-    {"rwf_dsync", false, 0, true, AFTER_NONE, 0},
-};
+static const char *const named[] = {"buffered",     "osync",      "fsync",           "direct",    "direct_osync",
+                                    "mmap",         "mmap_async", "mmap_sync",       "fdatasync", "fbarrier",
+                                    "fdatabarrier", "odsync",     "sync_file_range", "rwf_dsync"};
 
 static const struct {
     const struct bench_engine *engine;
@@ -55,15 +35,11 @@ static void test_named(void)
 {
     for (size_t index = 0; index < sizeof named / sizeof *named; index++) {
         struct file_mode mode = {0};
-        char name[64];
-        bool found = mode_by_name(named[index].name, &mode);
+        char name[64] = "";
 
-        tap_ok(found && mode.mapped == named[index].mapped && mode.open_flags == named[index].open_flags &&
-                   (mode.write_flags != 0) == named[index].dsync && mode.after == named[index].after &&
-                   mode.range_flags == named[index].range_flags,
-               "%s is what it says", named[index].name);
-        mode_name(&mode, &psync, name);
-        tap_ok(!strcmp(name, named[index].name), "%s is named %s", named[index].name, name);
+        if (mode_by_name(named[index], &mode))
+            mode_name(&mode, &psync, name);
+        tap_ok(!strcmp(name, named[index]), "%s is named %s", named[index], name);
     }
 }
 

@@ -1,9 +1,8 @@
-/* Orders of records: complete, unbiased, and different for different streams. */
+/* Orders of records: complete and unbiased. tests/bench/test_iobench_order.py tests those of seeds and of Mobibench. */
 #include "iobench/order.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/tests/tap.h"
 
@@ -47,13 +46,6 @@ static void check_case(uint64_t nr_records, unsigned overlap, uint64_t expected)
         order_free(&order);
     }
     tap_ok(found == expected, "random: %llu records, %u %% overlap: %llu distinct", (unsigned long long)nr_records,
-           overlap, (unsigned long long)found);
-    found = 0;
-    if (!order_mobibench(&order, nr_records, overlap)) {
-        found = distinct(&order);
-        order_free(&order);
-    }
-    tap_ok(found == expected, "Mobibench's: %llu records, %u %% overlap: %llu distinct", (unsigned long long)nr_records,
            overlap, (unsigned long long)found);
 }
 
@@ -114,36 +106,6 @@ static void check_overlap_unbiased(void)
     tap_ok(chi < 24.32, "with overlap each record is as likely to come first: chi-square %.1f", chi);
 }
 
-static const struct {
-    const char *name;
-    uint64_t seed;
-    enum rng_use use;
-    uint32_t worker;
-    bool same;
-} others[] = {
-    {"the same again", 1, RNG_WRITES, 0, true},
-    {"another seed", 2, RNG_WRITES, 0, false},
-    {"reads", 1, RNG_READS, 0, false},
-    {"another worker", 1, RNG_WRITES, 1, false},
-};
-
-static void check_streams(void)
-{
-    struct order order, other;
-
-    if (!tap_ok(!order_random(&order, 1000, 0, 1, RNG_WRITES, 0), "an order"))
-        return;
-    for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
-        bool made = !order_random(&other, 1000, 0, others[index].seed, others[index].use, others[index].worker);
-
-        tap_ok(made && !memcmp(order.records, other.records, 1000 * sizeof *order.records) == others[index].same, "%s",
-               others[index].name);
-        if (made)
-            order_free(&other);
-    }
-    order_free(&order);
-}
-
 static void check_sequence(void)
 {
     struct order order;
@@ -166,7 +128,6 @@ int main(void)
         check_case(cases[index].nr_records, cases[index].overlap, cases[index].distinct);
     check_unbiased();
     check_overlap_unbiased();
-    check_streams();
     check_sequence();
     return tap_done();
 }

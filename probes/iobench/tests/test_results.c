@@ -1,5 +1,5 @@
-/* Sums of results. Without an argument, check them against independent calculations. With one (human or record FILE),
- * print hostile and extreme results for tests/bench/test_iobench_output.py. */
+/* Times and errors of results. With an argument (human or record FILE), print hostile and extreme results for
+ * tests/bench/test_iobench_output.py, which also checks sums. */
 #define _GNU_SOURCE
 #include "iobench/report/results.h"
 
@@ -15,26 +15,25 @@
 /* -- results by hand -- */
 
 static const struct bench_engine engine = {.name = "psync"};
-static struct bench_job job = {.workload = BENCH_FILE,
-                               .engine = &engine,
-                               .name = "by hand",
-                               .directory = "/data",
-                               .threads = WORKERS,
-                               .interval_ns = SECOND,
-                               .repeats = 1,
-                               .seed = UINT64_MAX,
-                               .file = {.access = ACCESS_WRITE,
-                                        .random = true,
-                                        .mode = {.after = AFTER_FSYNC},
-                                        .after_every = 1,
-                                        .size = 1 << 20,
-                                        .record = 4096,
-                                        .depth = 1,
-                                        .loops = 1}};
-static const struct storage storage = {.filesystem = "ext4", .device = "loop0", .model = "model"};
+static const struct bench_job job = {.workload = BENCH_FILE,
+                                     .engine = &engine,
+                                     .directory = "/data/\x1b[1m",
+                                     .threads = WORKERS,
+                                     .think_ns = SECOND,
+                                     .interval_ns = SECOND,
+                                     .repeats = 1,
+                                     .seed = UINT64_MAX,
+                                     .file = {.access = ACCESS_WRITE,
+                                              .random = true,
+                                              .mode = {.after = AFTER_FSYNC},
+                                              .after_every = 1,
+                                              .size = 1 << 20,
+                                              .record = 4096,
+                                              .depth = 1,
+                                              .loops = 1}};
 
 /* Make a run of `seconds` without operations. */
-static struct bench_run *make_run(int32_t repeat, int64_t seconds)
+static struct bench_run *make_run(int64_t seconds)
 {
     struct bench_run *run = calloc(1, sizeof *run);
     struct bench_worker *workers = calloc(WORKERS, sizeof *workers);
@@ -42,7 +41,6 @@ static struct bench_run *make_run(int32_t repeat, int64_t seconds)
     if (!run || !workers)
         exit(1);
     run->job = &job;
-    run->repeat = repeat;
     run->start_ns = SECOND;
     run->measure_ns = 2 * (int64_t)SECOND;
     run->end_ns = run->measure_ns + seconds * SECOND;
@@ -74,13 +72,6 @@ static void free_run(struct bench_run *run)
     free(run);
 }
 
-static void count(struct bench_worker *worker, enum bench_part part, uint64_t latency_ns, int64_t bytes)
-{
-    worker->parts[part].ops++;
-    worker->parts[part].bytes += bytes;
-    hist_add(&worker->parts[part].latency_ns, latency_ns);
-}
-
 static void set_windows(struct bench_worker *worker, const int64_t *ops, int64_t nr_windows)
 {
     worker->windows = calloc((size_t)nr_windows, sizeof *worker->windows);
@@ -91,89 +82,62 @@ static void set_windows(struct bench_worker *worker, const int64_t *ops, int64_t
     worker->window_end_ns = worker->run->start_ns + SECOND + nr_windows * SECOND;
 }
 
-static void add(struct bench_results *results, struct bench_run *run, int point)
+static struct bench_result result_of(struct bench_run *run)
 {
-    char run_id[16];
+    struct bench_result result = {0};
 
-    snprintf(run_id, sizeof run_id, "id-%d", point);
-    if (results_add(results, run, point, run_id, &storage))
+    if (result_make(&result, run))
         exit(1);
-    free_run(run);
+    return result;
 }
 
-/* -- sums -- */
-
-static void test_sums(void)
+/* Two workers with one operation each: one worked for 5 of 6 seconds and paused in the other one. */
+static void test_pauses(void)
 {
-    static const int64_t first[] = {9, 10, 10, 10, 10, 10, 1}, second[] = {1, 0, 0, 0, 0, 0};
-    struct bench_results results = {0};
-    struct bench_run *run = make_run(0, 6);
-    struct bench_job thinking = job;
-    const struct bench_result *result;
+    struct bench_run *run = make_run(6);
+    struct bench_result result;
 
-    thinking.think_ns = SECOND;
-    run->job = &thinking;
-    count(&run->workers[0], PART_OP, 100, 4096);
-    count(&run->workers[0], PART_WRITE, 60, 4096);
-    count(&run->workers[1], PART_OP, 300, 4096);
-    count(&run->workers[1], PART_OP, 200, 4096);
+    run->workers[0].parts[PART_OP].ops = run->workers[1].parts[PART_OP].ops = 1;
     run->workers[0].paused_ns = SECOND;
-    run->workers[1].paused_ns = 0;
     run->workers[1].ended_ns = run->measure_ns + SECOND;
-    run->workers[0].usage = (struct usage){1, 2, 3, 4, 5, 6};
-    run->workers[1].usage = (struct usage){10, 20, 30, 40, 50, 60};
-    set_windows(&run->workers[0], first, 7);
-    set_windows(&run->workers[1], second, 6);
-    add(&results, run, 3);
-    result = &results.items[0];
-    tap_ok(result->parts[PART_OP].ops == 3 && result->parts[PART_OP].bytes == 3 * 4096, "operations and bytes add up");
-    tap_ok(result->parts[PART_OP].latency_ns.least == 100 && result->parts[PART_OP].latency_ns.most == 300 &&
-               result->parts[PART_OP].latency_ns.sum == 600,
-           "latencies add up");
-    tap_ok(result->parts[PART_WRITE].ops == 1 && !result->parts[PART_SYNC].ops, "parts stay apart");
-    tap_ok(result->usage.user_ns == 11 && result->usage.system_ns == 22 && result->usage.ctx_voluntary == 33 &&
-               result->usage.ctx_involuntary == 44 && result->usage.major_faults == 55 &&
-               result->usage.minor_faults == 66,
-           "usage adds up");
-    tap_ok(result->duration_ns == 6 * (int64_t)SECOND && result->paused_ns == SECOND,
+    result = result_of(run);
+    tap_ok(result.duration_ns == 6 * (int64_t)SECOND && result.paused_ns == SECOND,
            "pauses are those of the worker that worked longest");
-    tap_ok(result->iops > 0.5999 && result->iops < 0.6001, "rates are over the time without pauses");
-    tap_ok(result->point == 3 && result->run.workers[1].windows[0].ops == 1, "the result has its own copies");
-    results_free(&results);
+    tap_ok(result.iops > 0.3999 && result.iops < 0.4001, "rates are over the time without pauses");
+    result_free(&result);
+    free_run(run);
 }
 
 /* The first worker woke up 2.5 windows after the common start. */
 static void test_early_windows(void)
 {
     static const int64_t ops[] = {0, 0, 1, 5};
-    struct bench_results results = {0};
-    struct bench_run *run = make_run(0, 2);
-    const struct bench_worker *worker;
+    struct bench_run *run = make_run(2);
+    const struct bench_worker *worker = &run->workers[1];
+    struct bench_result result;
 
     set_windows(&run->workers[1], ops, 4);
     run->measure_ns += 5 * (int64_t)SECOND / 2;
     run->end_ns += 2 * (int64_t)SECOND;
-    add(&results, run, 0);
-    worker = &results.items[0].run.workers[1];
+    result = result_of(run);
     tap_ok(worker->nr_windows == 2 && worker->windows[0].ops == 1 && worker->windows[1].ops == 5,
            "windows that were over before the first operation are dropped");
-    tap_ok(results.items[0].windows_ns == 4 * (int64_t)SECOND, "the first that is left begins where it did");
-    results_free(&results);
+    tap_ok(result.windows_ns == 4 * (int64_t)SECOND, "the first that is left begins where it did");
+    result_free(&result);
+    free_run(run);
 }
 
 static void test_no_time(void)
 {
-    struct bench_results results = {0};
-    struct bench_run *run = make_run(0, 0);
-    struct bench_job thinking = job;
+    struct bench_run *run = make_run(0);
+    struct bench_result result;
 
-    thinking.think_ns = SECOND;
-    run->job = &thinking;
-    count(&run->workers[0], PART_OP, 1, 1);
+    run->workers[0].parts[PART_OP].ops = run->workers[0].parts[PART_OP].bytes = 1;
     run->workers[0].paused_ns = SECOND;
-    add(&results, run, 0);
-    tap_ok(results.items[0].iops == 0 && results.items[0].bytes_per_second == 0, "no time has no rate");
-    results_free(&results);
+    result = result_of(run);
+    tap_ok(result.iops == 0 && result.bytes_per_second == 0, "no time has no rate");
+    result_free(&result);
+    free_run(run);
 }
 
 static void test_errors(void)
@@ -189,68 +153,77 @@ static void test_errors(void)
                  {"full", true, ENOSPC, ENOSPC}};
 
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        struct bench_results results = {0};
-        struct bench_run *run = make_run(0, 1);
+        struct bench_run *run = make_run(1);
+        struct bench_result result = {.run = run};
 
         snprintf(run->invalid, sizeof run->invalid, "%s", cases[index].invalid);
         run->interrupted = cases[index].interrupted;
         run->workers[1].error = cases[index].error;
-        add(&results, run, 0);
-        tap_ok(result_error(&results.items[0]) == cases[index].expected &&
-                   result_valid(&results.items[0]) == !cases[index].expected,
+        tap_ok(result_error(&result) == cases[index].expected && result_valid(&result) == !cases[index].expected,
                "error of \"%s\", errno %d", cases[index].invalid, cases[index].error);
-        results_free(&results);
+        free_run(run);
     }
 }
 
 /* -- printing -- */
 
-/* Make one repetition with a single operation, one of no duration, one without operations, and an invalid one; their
- * names contain hostile characters. */
-static void make_extremes(struct bench_results *results)
+static void count(struct bench_worker *worker, enum bench_part part, uint64_t latency_ns)
 {
-    static const int64_t one[] = {1};
-    struct bench_run *run = make_run(0, 1);
-
-    count(&run->workers[0], PART_OP, 123456789, 4096);
-    count(&run->workers[0], PART_WRITE, 123456000, 4096);
-    set_windows(&run->workers[0], one, 1);
-    add(results, run, 0);
-    run = make_run(0, 0);
-    count(&run->workers[1], PART_OP, 0, 4096);
-    add(results, run, 1);
-    add(results, make_run(0, 0), 2);
-    run = make_run(0, 1);
-    run->workers[0].error = EIO;
-    snprintf(run->workers[0].message, sizeof run->workers[0].message, "write: \x1b[2J");
-    snprintf(run->invalid, sizeof run->invalid, "write of \"\xff\x1b[31m\n\" failed");
-    add(results, run, 3);
-    for (size_t index = 0; index < results->count; index++)
-        snprintf(results->items[index].storage.model, sizeof storage.model, "disk\x1b]0;x\x07 \xe2\x80\xae\xff");
+    worker->parts[part].ops++;
+    worker->parts[part].bytes += 4096;
+    hist_add(&worker->parts[part].latency_ns, latency_ns);
 }
 
-static int print(const char *what, const char *path)
+/* Make a repetition with a single operation, one of no duration, one without operations, and an invalid one. */
+static struct bench_run *make_extreme(int32_t point)
 {
-    char name[] = "iobench", words[] = "--directory=a b'\xff";
-    char *arguments[] = {name, words};
-    struct bench_results results = {.argc = 2, .argv = arguments};
-    int failed;
+    static const int64_t one[] = {1};
+    struct bench_run *run = make_run(point == 0 || point == 3);
 
-    job.directory = "/data/\x1b[1m";
-    make_extremes(&results);
-    if (!strcmp(what, "record"))
-        failed = results_record(path, &results);
-    else
-        failed = results_print(stdout, &results);
-    results_free(&results);
-    return failed ? 1 : 0;
+    if (point == 0) {
+        count(&run->workers[0], PART_OP, 123456789);
+        count(&run->workers[0], PART_WRITE, 123456000);
+        set_windows(&run->workers[0], one, 1);
+    } else if (point == 1) {
+        count(&run->workers[1], PART_OP, 0);
+    } else if (point == 3) {
+        run->workers[0].error = EIO;
+        snprintf(run->workers[0].message, sizeof run->workers[0].message, "write: \x1b[2J");
+        snprintf(run->invalid, sizeof run->invalid, "write of \"\xff\x1b[31m\n\" failed");
+    }
+    return run;
+}
+
+/* Print them, or record them in the file `path`; their names contain hostile characters. */
+static int print(const char *path)
+{
+    static const struct storage storage = {
+        .filesystem = "ext4", .device = "loop0", .model = "disk\x1b]0;x\x07 \xe2\x80\xae\xff"};
+    struct record *out = path ? record_open_held(path, &bench_probe) : NULL;
+    int failed = path && !out;
+
+    for (int32_t point = 0; point < 4 && !failed; point++) {
+        struct bench_run *run = make_extreme(point);
+        char run_id[16];
+        struct bench_result result = {.point = point, .run_id = run_id, .storage = &storage};
+
+        snprintf(run_id, sizeof run_id, "id-%d", point);
+        failed = result_make(&result, run);
+        if (out)
+            result_record(out, &result, "iobench '--directory=a b\xff'");
+        else
+            failed |= result_print(stdout, &result);
+        result_free(&result);
+        free_run(run);
+    }
+    return (out && record_close(out)) || failed;
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return print(argv[1], argc > 2 ? argv[2] : NULL);
-    test_sums();
+        return print(argc > 2 ? argv[2] : NULL);
+    test_pauses();
     test_early_windows();
     test_no_time();
     test_errors();

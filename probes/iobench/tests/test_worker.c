@@ -119,30 +119,6 @@ static void test_limits(void)
     tap_ok(!bench_next(&worker, &due_ns), "none that is due after the deadline, without waiting for it");
 }
 
-static void test_warm_up(void)
-{
-    int count;
-
-    make(&(struct bench_job){.threads = 1, .ops = 3});
-    run.measure_ns = clock_now(CLOCK_MONOTONIC) + SECOND_NS / 200;
-    count = count_all();
-    tap_ok(count > 3 && worker.begun == count && worker.parts[PART_OP].ops == 3 &&
-               worker.parts[PART_OP].latency_ns.count == 3 && worker.started_ns >= run.measure_ns,
-           "of %d operations 3 after the warm-up count", count);
-}
-
-static void test_pauses(void)
-{
-    make(&(struct bench_job){.threads = 1, .ops = 3, .think_ns = SECOND_NS / 1000});
-    count_all();
-    worker_end(&worker);
-    tap_ok(worker.paused_ns >= 2 * job.think_ns && worker.paused_ns <= worker.ended_ns - worker.started_ns,
-           "two pauses between three operations are taken off");
-    make(&(struct bench_job){.threads = 1, .think_ns = 3600 * SECOND_NS});
-    run.deadline_ns = clock_now(CLOCK_MONOTONIC) + SECOND_NS / 1000;
-    tap_ok(count_all() == 1, "a pause is over at the deadline");
-}
-
 static void test_first_and_last_interval(void)
 {
     make(&(struct bench_job){.threads = 1, .ops = 4, .rate = 500});
@@ -205,8 +181,6 @@ int main(void)
     test_paces();
     test_due_without_rate();
     test_limits();
-    test_warm_up();
-    test_pauses();
     test_first_and_last_interval();
     test_windows();
     test_log();
