@@ -21,7 +21,7 @@ below_procmon := extmap common
 TARGETS := aarch64-linux-musl x86_64-linux-musl arm-linux-musleabihf
 
 PROBES_OUT := build/probes
-PROBES_CFLAGS := -std=c11 -D_FILE_OFFSET_BITS=64 -Iprobes -Wall -Wextra -Werror -MMD -MP
+PROBES_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iprobes -Wall -Wextra -Werror -MMD -MP
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
 
 ZIG := ZIG_LOCAL_CACHE_DIR=build/zig ZIG_GLOBAL_CACHE_DIR=build/zig $(BIN)/python -m ziglang

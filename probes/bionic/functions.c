@@ -1,6 +1,5 @@
 /* Functions of libc that some or all versions of bionic (arm64) lack, or that take other arguments there than the musl
  * headers with which the program is compiled. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

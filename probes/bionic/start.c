@@ -1,6 +1,5 @@
 /* Program start for Android's C library (bionic, arm64), and the symbols that have other names in bionic than in musl,
  * whose headers the program is compiled with. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 

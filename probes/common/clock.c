@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "common/clock.h"
 
 #define READINGS 16

@@ -1,6 +1,5 @@
 /* Times of the kernel's clocks in nanoseconds, and offsets between clocks. */
-#ifndef ANDROSTEP_COMMON_CLOCK_H
-#define ANDROSTEP_COMMON_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -12,5 +11,3 @@ int64_t clock_now(clockid_t clock);
 
 /* Return `other` minus CLOCK_RECORD. Takes the most tightly bracketed of several readings. */
 int64_t clock_offset(clockid_t other);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "common/command.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* Starting the command that runs while a probe records. */
-#ifndef ANDROSTEP_COMMON_COMMAND_H
-#define ANDROSTEP_COMMON_COMMAND_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -12,5 +11,3 @@ bool command_is_runnable(const char *word);
 /* Start the command in the NULL-terminated array `words` with signal mask `mask`. Returns its process ID, or 0 after
  * printing an error. */
 pid_t command_start(char *const *words, const sigset_t *mask);
-
-#endif

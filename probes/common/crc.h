@@ -1,11 +1,8 @@
 /* CRC-32 as in zlib, gzip and Ethernet (reflected polynomial 0xEDB88320). */
-#ifndef ANDROSTEP_COMMON_CRC_H
-#define ANDROSTEP_COMMON_CRC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* Continue checksum `crc`; start a message with 0 or any seed. */
 uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "common/devmapper.h"
 
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 /* Mappings of device-mapper devices. */
-#ifndef ANDROSTEP_COMMON_DEVMAPPER_H
-#define ANDROSTEP_COMMON_DEVMAPPER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,5 +8,3 @@
  * (freed by the caller) and `start` to the first sector there. Returns false for any other table and if the table
  * cannot be read. */
 bool devmapper_linear(unsigned major, unsigned minor, char **target, uint64_t *start);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reading and writing small files of procfs, sysfs and tracefs as a whole, and memory that never fails. */
-#ifndef ANDROSTEP_COMMON_FILES_H
-#define ANDROSTEP_COMMON_FILES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +34,9 @@ char *path_in(int dir, const char *name);
 /* Copy the rest of `from` to `to`, inside the kernel if possible. Returns the number of bytes, or -1 with errno set. */
 int64_t copy_rest(int from, int to);
 
+/* Raise this process's limit of open files as far as it may. */
+void files_allow_most(void);
+
 /* Format like asprintf, but end the program if memory runs out: probes format only short texts. */
 __attribute__((format(printf, 1, 2))) char *format(const char *pattern, ...);
 
@@ -43,5 +45,3 @@ void *grow(void *items, size_t count, size_t size);
 
 /* Allocate `count` zeroed items of `size` bytes; end the program if memory runs out. */
 void *zeroed(size_t count, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* A JSON writer that appends member by member to a stream. */
-#ifndef ANDROSTEP_COMMON_JSON_H
-#define ANDROSTEP_COMMON_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ void json_string(struct json *json, const char *key, const char *text);
 void json_integer(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
-
-#endif

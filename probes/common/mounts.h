@@ -1,6 +1,5 @@
 /* The mount that contains an open directory, from /proc/self/mountinfo and /sys/dev/block. */
-#ifndef ANDROSTEP_COMMON_MOUNTS_H
-#define ANDROSTEP_COMMON_MOUNTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ int64_t mounts_id(int directory, const char *name);
 
 /* Return the size of a block device in sectors of 512 B, or -1. */
 int64_t mounts_device_sectors(unsigned int major, unsigned int minor);
-
-#endif

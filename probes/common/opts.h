@@ -1,6 +1,5 @@
 /* Command lines defined by one table, which drives both parsing and help. */
-#ifndef ANDROSTEP_COMMON_OPTS_H
-#define ANDROSTEP_COMMON_OPTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ int opts_help(FILE *file, const struct opts *opts, const char *program);
 const char *opts_call(const struct opt *opt, char called[64]);
 
 void opts_release(const struct opts *opts);
-
-#endif

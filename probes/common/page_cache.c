@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "common/page_cache.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* Bringing a file into a cache state, and checking that it is in this state. */
-#ifndef ANDROSTEP_COMMON_PAGE_CACHE_H
-#define ANDROSTEP_COMMON_PAGE_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void cache_look(int file, int64_t bytes, struct cache_found *found);
 
 /* Set the state from the sums. Cold: nothing is resident; warm: everything is. */
 void cache_conclude(struct cache_found *found);
-
-#endif

@@ -1,6 +1,5 @@
 /* Payload of writes with a given compressibility and share of repetitions. */
-#ifndef ANDROSTEP_COMMON_PAYLOAD_H
-#define ANDROSTEP_COMMON_PAYLOAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ int payload_open(struct payload *payload, size_t record, unsigned compress, unsi
  * `dedupe` percent of the records repeat an earlier one of the same worker. */
 void payload_fill(struct payload *payload, void *record, size_t bytes);
 void payload_close(struct payload *payload);
-
-#endif

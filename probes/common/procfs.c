@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "common/procfs.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* Reading text files of the kernel. */
-#ifndef ANDROSTEP_COMMON_PROCFS_H
-#define ANDROSTEP_COMMON_PROCFS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@ long procfs_read(const char *path, char *buffer, size_t size);
 
 /* Read like procfs_read, but without a newline at the end. */
 long procfs_line(const char *path, char *buffer, size_t size);
-
-#endif

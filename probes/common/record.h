@@ -3,8 +3,7 @@
  *
  * A probe declares its record types as tables of fields. The header of the file, `--describe` and the layout of the
  * blocks all follow from these tables. */
-#ifndef ANDROSTEP_COMMON_RECORD_H
-#define ANDROSTEP_COMMON_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ int record_close(struct record *out);
 
 /* Write the record types of `probe` as JSON, as in a header. */
 int record_describe(FILE *file, const struct record_probe *probe);
-
-#endif

@@ -1,6 +1,5 @@
 /* Random numbers: independent seeded streams, and the generator of the original Mobibench. */
-#ifndef ANDROSTEP_COMMON_RNG_H
-#define ANDROSTEP_COMMON_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct mt64 {
 
 void mt64_seed_array(struct mt64 *mt, const uint64_t *key, unsigned length);
 uint64_t mt64_next(struct mt64 *mt);
-
-#endif

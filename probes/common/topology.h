@@ -1,6 +1,5 @@
 /* Block devices, the devices below them, and the filesystems mounted on them. */
-#ifndef ANDROSTEP_COMMON_TOPOLOGY_H
-#define ANDROSTEP_COMMON_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ void topology_json(const struct topology *topology, struct json *json);
 
 /* Return the model of the disk below `dev` (freed by the caller), or NULL if sysfs does not have it. */
 char *topology_model(const struct topology *topology, kernel_dev dev);
-
-#endif

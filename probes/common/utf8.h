@@ -1,6 +1,5 @@
 /* Decoding untrusted text as UTF-8 and printing it safely on a terminal. */
-#ifndef ANDROSTEP_COMMON_UTF8_H
-#define ANDROSTEP_COMMON_UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -14,5 +13,3 @@ void utf8_print(FILE *out, const char *text);
 
 /* Write the same into `size` bytes, truncated between characters. */
 void utf8_show(char *into, size_t size, const char *text);
-
-#endif

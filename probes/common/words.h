@@ -1,6 +1,5 @@
 /* Numbers with a unit, formatted for people. */
-#ifndef ANDROSTEP_COMMON_WORDS_H
-#define ANDROSTEP_COMMON_WORDS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -13,5 +12,3 @@ void words_time(double ns, char text[WORDS_SIZE]);
 
 /* Print `before`, followed by the bytes with their unit. */
 void words_print_bytes(FILE *out, const char *before, int64_t bytes);
-
-#endif

@@ -1,9 +1,6 @@
 /* Whether the names in a directory are ciphertext because their key is absent (fscrypt). */
-#ifndef ANDROSTEP_EXTMAP_ENCRYPTION_H
-#define ANDROSTEP_EXTMAP_ENCRYPTION_H
+#pragma once
 
 /* Return 1 if the names in the open directory `fd` are ciphertext, 0 if they are not, -1 if the kernel does not report
  * it. */
 int encryption_hides_names(int fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* Records of files, their extents and the running tasks. extmap writes them; iotrace writes them at the start and the
  * end of a recording. */
-#ifndef ANDROSTEP_EXTMAP_EXTMAP_H
-#define ANDROSTEP_EXTMAP_EXTMAP_H
+#pragma once
 
 #include "common/record.h"
 #include "extmap/packages.h"
@@ -23,5 +22,3 @@ int extmap_tasks(struct record *out);
 
 /* Record the first thread of a process, unless it has ended. Returns 0, or -1 if `out` cannot be written. */
 int extmap_process(struct record *out, int32_t pid, const struct packages *packages);
-
-#endif

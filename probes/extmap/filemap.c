@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "extmap/filemap.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* Extents of one open file from FIEMAP, or from FIBMAP if the filesystem has no FIEMAP (FAT, exFAT). */
-#ifndef ANDROSTEP_EXTMAP_FILEMAP_H
-#define ANDROSTEP_EXTMAP_FILEMAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ int filemap(int fd, int64_t size_bytes, filemap_take *take, void *context);
 
 /* List by FIBMAP alone: slower, for regular files only, and without delayed or unwritten state. */
 int filemap_by_fibmap(int fd, int64_t size_bytes, filemap_take *take, void *context);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "extmap/extmap.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "extmap/packages.h"
 
 #include <errno.h>

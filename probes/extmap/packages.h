@@ -1,6 +1,5 @@
 /* Android packages of processes, by user and name. */
-#ifndef ANDROSTEP_EXTMAP_PACKAGES_H
-#define ANDROSTEP_EXTMAP_PACKAGES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ int packages_read(struct packages *packages, const char *path);
 const char *packages_of(const struct packages *packages, unsigned int uid, const char *process);
 
 void packages_release(struct packages *packages);
-
-#endif

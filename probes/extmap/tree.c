@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "extmap/extmap.h"
 
 #include <dirent.h>
@@ -6,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <search.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,10 @@
 
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/files.h"
 #include "common/mounts.h"
 #include "extmap/encryption.h"
 #include "extmap/filemap.h"
-#include "extmap/inodes.h"
-
-/* Directories kept open on the way down. Those above are reopened by name. */
-#define OPEN_LEVELS 64
 
 #define SECTOR_BYTES 512
 #define ATTRIBUTES   (STATX_BASIC_STATS | STATX_BTIME)
@@ -112,9 +109,8 @@ const struct record_type extent_type = {
 
 /* A directory between the root and the current position of the walk. */
 struct level {
-    int fd; /* -1: closed to save descriptors */
+    int fd;
     int32_t names_encrypted;
-    uint64_t ino;
     size_t path_bytes;
     char *names; /* of subdirectories still to walk, each with a NUL */
     size_t names_bytes, names_room, next;
@@ -125,57 +121,35 @@ struct walk {
     uint32_t dev;
     int64_t mount_id; /* -1: unknown */
     char *path;       /* of the current entry, from the root of the filesystem */
-    size_t path_bytes, path_room;
+    size_t path_bytes;
     struct level *levels;
-    size_t depth, levels_room;
-    struct inodes linked; /* inodes with several names and recorded extents */
-    int error;            /* reason to stop the walk; 0: none */
+    size_t depth;
+    void *linked; /* tsearch(3): inodes with several names and recorded extents */
+    int error;    /* reason to stop the walk; 0: none */
 };
 
-/* -- memory ------------------------------------------------------------------------------------------------------- */
-
-/* Return `array`, possibly moved, with capacity for `wanted` elements of `each` bytes; NULL if memory runs out. */
-static void *with_room(struct walk *walk, void *array, size_t *room, size_t wanted, size_t each)
-{
-    size_t larger = *room ? *room : 64;
-    void *moved;
-
-    if (wanted <= *room)
-        return array;
-    while (larger < wanted)
-        larger *= 2;
-    moved = realloc(array, larger * each);
-    if (moved)
-        *room = larger;
-    else
-        walk->error = ENOMEM;
-    return moved;
-}
+/* -- paths -------------------------------------------------------------------------------------------------------- */
 
 /* Set the path to entry `name` in the directory whose path has `directory_bytes`. */
-static int set_path(struct walk *walk, size_t directory_bytes, const char *name)
+static void set_path(struct walk *walk, size_t directory_bytes, const char *name)
 {
     bool at_root = directory_bytes == 1 && walk->path[0] == '/';
     size_t name_bytes = strlen(name), start = at_root ? 1 : directory_bytes + 1;
-    char *path = with_room(walk, walk->path, &walk->path_room, start + name_bytes + 1, 1);
 
-    if (!path)
-        return -1;
-    walk->path = path;
+    walk->path = grow(walk->path, start + name_bytes + 1, 1);
     walk->path[start - 1] = '/';
     memcpy(walk->path + start, name, name_bytes + 1);
     walk->path_bytes = start + name_bytes;
-    return 0;
 }
 
-static void remember_directory(struct walk *walk, struct level *level, const char *name)
+static void remember_directory(struct level *level, const char *name)
 {
     size_t bytes = strlen(name) + 1;
-    char *names = with_room(walk, level->names, &level->names_room, level->names_bytes + bytes, 1);
 
-    if (!names)
-        return;
-    level->names = names;
+    if (level->names_bytes + bytes > level->names_room) {
+        level->names_room = 2 * (level->names_bytes + bytes);
+        level->names = grow(level->names, level->names_room, 1);
+    }
     memcpy(level->names + level->names_bytes, name, bytes);
     level->names_bytes += bytes;
 }
@@ -313,19 +287,34 @@ static int record_extent(void *context, const struct filemap_extent *extent)
     return record_add(owner->out, &extent_type, &row, NULL) ? 1 : 0;
 }
 
+static int by_number(const void *one, const void *other)
+{
+    uint64_t left = *(const uint64_t *)one, right = *(const uint64_t *)other;
+
+    return (left > right) - (left < right);
+}
+
+/* Return whether the inode was not seen before. */
+static bool is_first_name(struct walk *walk, uint64_t ino)
+{
+    uint64_t *number = grow(NULL, 1, sizeof *number);
+    void *const *node;
+
+    *number = ino;
+    node = tsearch(number, &walk->linked, by_number);
+    if (node && *node == number)
+        return true;
+    free(number);
+    return false;
+}
+
 static void record_extents(struct walk *walk, int fd, const struct statx *about, const struct file_row *row)
 {
     struct owner owner = {walk->out, row};
     struct statx after;
 
-    if (!S_ISDIR(about->stx_mode) && about->stx_nlink > 1) {
-        int added = inodes_add(&walk->linked, about->stx_ino);
-
-        if (added < 0)
-            walk->error = ENOMEM;
-        if (added != 1)
-            return;
-    }
+    if (!S_ISDIR(about->stx_mode) && about->stx_nlink > 1 && !is_first_name(walk, about->stx_ino))
+        return;
     if (filemap(fd, row->size_bytes, record_extent, &owner) < 0) {
         lose_by_errno(walk, errno);
         return;
@@ -409,15 +398,15 @@ static void visit_entry(struct walk *walk, struct level *level, const struct dir
         return;
     switch (entry_type(level->fd, entry)) {
     case DT_DIR:
-        remember_directory(walk, level, entry->d_name);
+        remember_directory(level, entry->d_name);
         return;
     case DT_REG:
-        if (!set_path(walk, level->path_bytes, entry->d_name))
-            visit_file(walk, level->fd, entry->d_name);
+        set_path(walk, level->path_bytes, entry->d_name);
+        visit_file(walk, level->fd, entry->d_name);
         return;
     default:
-        if (!set_path(walk, level->path_bytes, entry->d_name))
-            record_closed_entry(walk, level->fd, entry->d_name);
+        set_path(walk, level->path_bytes, entry->d_name);
+        record_closed_entry(walk, level->fd, entry->d_name);
     }
 }
 
@@ -445,80 +434,21 @@ static void leave(struct walk *walk)
 {
     struct level *level = &walk->levels[--walk->depth];
 
-    if (level->fd >= 0)
-        close(level->fd);
+    close(level->fd);
     free(level->names);
 }
 
 /* Enter directory `fd` at the current path and record its entries. */
-static void enter(struct walk *walk, int fd, uint64_t ino)
+static void enter(struct walk *walk, int fd)
 {
+    int hidden = encryption_hides_names(fd);
     struct level *level;
-    int hidden;
-    void *levels = with_room(walk, walk->levels, &walk->levels_room, walk->depth + 1, sizeof *walk->levels);
 
-    if (!levels) {
-        close(fd);
-        return;
-    }
-    walk->levels = levels;
-    /* The first level stays open: all others are reopened from there. */
-    if (walk->depth > OPEN_LEVELS && walk->levels[walk->depth - OPEN_LEVELS].fd >= 0) {
-        close(walk->levels[walk->depth - OPEN_LEVELS].fd);
-        walk->levels[walk->depth - OPEN_LEVELS].fd = -1;
-    }
+    walk->levels = grow(walk->levels, walk->depth + 1, sizeof *walk->levels);
     level = &walk->levels[walk->depth++];
-    *level = (struct level){.fd = fd, .ino = ino, .path_bytes = walk->path_bytes};
-    hidden = encryption_hides_names(fd);
+    *level = (struct level){.fd = fd, .path_bytes = walk->path_bytes};
     level->names_encrypted = hidden < 0 ? RECORD_NULL_INT32 : hidden;
     read_entries(walk, level);
-}
-
-/* Open the directory of level `index` by its name in the one above. Returns -1 if another directory is there now. */
-static int open_level(struct walk *walk, size_t index, int above)
-{
-    struct level *level = &walk->levels[index];
-    size_t above_bytes = walk->levels[index - 1].path_bytes;
-    size_t start = above_bytes == 1 && walk->path[0] == '/' ? 1 : above_bytes + 1;
-    char after = walk->path[level->path_bytes];
-    struct statx about;
-    int fd;
-
-    walk->path[level->path_bytes] = '\0';
-    fd = open_entry(above, walk->path + start, O_DIRECTORY);
-    walk->path[level->path_bytes] = after;
-    if (fd < 0)
-        return -1;
-    if (!statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, &about) && about.stx_ino == level->ino &&
-        same_mount(walk, fd, "", &about))
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* Reopen the deepest directories, from the root down. Gives up those that have been moved. */
-static void find_again(struct walk *walk)
-{
-    int above = walk->levels[0].fd;
-
-    for (size_t index = 1; index < walk->depth; index++) {
-        int fd = open_level(walk, index, above);
-
-        if (index > 1 && index - 1 + OPEN_LEVELS < walk->depth) {
-            close(above);
-            walk->levels[index - 1].fd = -1;
-        }
-        if (fd < 0) {
-            record_lose(walk->out, "moved",
-                        "directories that were moved during the listing; the rest of their files is not listed",
-                        walk->depth - index);
-            while (walk->depth > index)
-                leave(walk);
-            return;
-        }
-        walk->levels[index].fd = fd;
-        above = fd;
-    }
 }
 
 static void visit_directory(struct walk *walk, int above, const char *name)
@@ -535,7 +465,7 @@ static void visit_directory(struct walk *walk, int above, const char *name)
     if (record_open_entry(walk, fd, &about))
         close(fd);
     else
-        enter(walk, fd, about.stx_ino);
+        enter(walk, fd);
 }
 
 /* Walk the directories entered so far, and everything below them. */
@@ -549,14 +479,10 @@ static void walk_down(struct walk *walk)
             leave(walk);
             continue;
         }
-        if (level->fd < 0) {
-            find_again(walk);
-            continue;
-        }
         name = level->names + level->next;
         level->next += strlen(name) + 1;
-        if (!set_path(walk, level->path_bytes, name))
-            visit_directory(walk, level->fd, name);
+        set_path(walk, level->path_bytes, name);
+        visit_directory(walk, level->fd, name);
     }
     while (walk->depth)
         leave(walk);
@@ -594,9 +520,8 @@ static int begin(struct walk *walk, const char *root, int fd, const struct statx
     if (mounts_find(fd, walk->mount_id, mount))
         return print_error("%s: its mount is not in /proc/self/mountinfo; is /proc mounted?", root);
     walk->path_bytes = strlen(mount->path);
-    walk->path_room = walk->path_bytes + 1;
-    walk->path = strdup(mount->path);
-    return walk->path ? 0 : print_error("%s: no memory", root);
+    walk->path = format("%s", mount->path);
+    return 0;
 }
 
 static int walk_tree(struct walk *walk, const char *root, int fd)
@@ -615,11 +540,12 @@ static int walk_tree(struct walk *walk, const char *root, int fd)
         close(fd);
         return -1;
     }
-    enter(walk, fd, about.stx_ino);
+    enter(walk, fd);
     walk_down(walk);
     return walk->error ? print_error("%s: the listing was not finished (%s)", root, strerror(walk->error)) : 0;
 }
 
+/* One directory of each level stays open: the limit of open files is raised for deep trees. */
 int extmap_tree(const char *root, struct record *out)
 {
     struct walk walk = {.out = out};
@@ -630,8 +556,9 @@ int extmap_tree(const char *root, struct record *out)
         fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return print_error("%s: cannot be listed (%s)", root, strerror(errno));
+    files_allow_most();
     failed = walk_tree(&walk, root, fd);
-    inodes_release(&walk.linked);
+    tdestroy(walk.linked, free);
     free(walk.levels);
     free(walk.path);
     return failed ? -1 : record_flush(out);

@@ -3,8 +3,7 @@
  * - run: one repetition of a job
  * - worker: a thread or process of a run
  * - engine: code that performs the I/O of a workload */
-#ifndef ANDROSTEP_IOBENCH_BENCH_H
-#define ANDROSTEP_IOBENCH_BENCH_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -271,5 +270,3 @@ int bench_invalidate(struct bench_run *run, const char *format, ...) __attribute
 
 /* Return whether SIGINT, SIGTERM or SIGHUP was received. Long load phases check it as well. */
 bool bench_stopping(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Hashes of sampled records as last written by a worker, to verify the file after the run. */
-#ifndef ANDROSTEP_IOBENCH_CHECKER_H
-#define ANDROSTEP_IOBENCH_CHECKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void checker_end(struct checker *checker, uint64_t record, int64_t end);
 /* Read the sampled records of `bytes` each. Returns 0, or -1 with errno set if a read fails. `*wrong` is the first
  * record without the data that was written last, or UINT64_MAX. */
 int checker_verify(const struct checker *checker, int file, size_t bytes, uint64_t *wrong);
-
-#endif

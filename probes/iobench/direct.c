@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/direct.h"
 
 #include <fcntl.h>

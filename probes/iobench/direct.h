@@ -1,6 +1,5 @@
 /* Alignment that O_DIRECT requires of buffers, offsets and lengths. */
-#ifndef ANDROSTEP_IOBENCH_DIRECT_H
-#define ANDROSTEP_IOBENCH_DIRECT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ struct direct_align {
 
 /* Return the alignment that statx(2) reports (Linux 6.1), or else the logical block size of the device. */
 struct direct_align direct_align(int file);
-
-#endif

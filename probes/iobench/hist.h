@@ -1,6 +1,5 @@
 /* Log-linear histograms of latencies with a fixed relative error. They can be merged; the host computes percentiles. */
-#ifndef ANDROSTEP_IOBENCH_HIST_H
-#define ANDROSTEP_IOBENCH_HIST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ void hist_merge(struct hist *into, const struct hist *from);
 
 /* Return the lower bound of a bucket; for bucket HIST_BUCKETS the end of the last one. */
 uint64_t hist_bound(unsigned bucket);
-
-#endif

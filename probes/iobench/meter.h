@@ -1,6 +1,5 @@
 /* Cost of a measurement: CPU time, context switches and traffic at the block layer. */
-#ifndef ANDROSTEP_IOBENCH_METER_H
-#define ANDROSTEP_IOBENCH_METER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ struct system_usage {
 
 void system_usage_read(const struct storage *storage, struct system_usage *usage);
 struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then);
-
-#endif

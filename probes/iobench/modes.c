@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/modes.h"
 
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 /* Named methods of making writes durable. */
-#ifndef ANDROSTEP_IOBENCH_MODES_H
-#define ANDROSTEP_IOBENCH_MODES_H
+#pragma once
 
 #include "iobench/bench.h"
 
@@ -19,5 +18,3 @@ struct mode_range_flag {
     unsigned flag;
 };
 extern const struct mode_range_flag mode_range_flags[MODE_RANGE_FLAGS];
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/bench.h"
 
 const char *const bench_parts[NR_PARTS] = {

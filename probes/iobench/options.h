@@ -1,6 +1,5 @@
 /* Parsing of the command line into a job. */
-#ifndef ANDROSTEP_IOBENCH_OPTIONS_H
-#define ANDROSTEP_IOBENCH_OPTIONS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -51,5 +50,3 @@ int job_make(struct bench_job *job, const struct arguments *arguments);
 
 /* checks.c: reject contradictory or impossible jobs. Returns 0, or -1 after printing an error. */
 int job_check(const struct bench_job *job, const struct arguments *arguments);
-
-#endif

@@ -1,6 +1,5 @@
 /* The order of visits to the records of a file. */
-#ifndef ANDROSTEP_IOBENCH_ORDER_H
-#define ANDROSTEP_IOBENCH_ORDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ int order_mobibench(struct order *order, uint64_t nr_records, unsigned overlap);
 void order_sequential(struct order *order, uint64_t nr_records);
 uint64_t order_at(const struct order *order, uint64_t number); /* `number` modulo nr_records */
 void order_free(struct order *order);
-
-#endif

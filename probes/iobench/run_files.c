@@ -1,9 +1,8 @@
-#define _GNU_SOURCE
 #include "iobench/run_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/errors.h"
+#include "common/files.h"
 
 static bool only_read(const struct bench_job *job)
 {
@@ -116,88 +116,45 @@ int files_enter(struct bench_run *run)
     return -1;
 }
 
-static int remove_entry(int directory, const char *name, dev_t filesystem);
+static bool some_removed;
 
-/* Remove the entries found; *removed: at least one was removed. */
-static int empty_once(DIR *directory, dev_t filesystem, bool *removed)
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place)
 {
-    int result = 0;
-
-    *removed = false;
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-            continue;
-        if (remove_entry(dirfd(directory), entry->d_name, filesystem) < 0)
-            result = -1;
-        else
-            *removed = true;
-    }
-    return result;
+    (void)about;
+    (void)kind;
+    (void)place;
+    some_removed |= remove(path) == 0;
+    return 0;
 }
 
-/* Empty a directory and close its descriptor. Entries on another filesystem stay. The directory is read until nothing
- * more is removed, because removing entries during readdir may hide others. */
-static int empty_directory(int fd, dev_t filesystem)
+/* Remove `name` in the run's directory with all contents; ".": only the contents. The path begins with the descriptor,
+ * so that no other process can put another directory in its place. Repeats until nothing more is removed, because
+ * changes during the walk may hide entries. Returns -1 with errno set. */
+static int remove_tree(const struct bench_run *run, const char *name)
 {
-    DIR *directory = fdopendir(fd);
-    bool removed;
+    char *path = path_in(run->held, name);
     int result;
 
-    if (!directory) {
-        close(fd);
-        return -1;
-    }
     do {
-        rewinddir(directory);
-        result = empty_once(directory, filesystem, &removed);
-    } while (removed);
-    closedir(directory);
+        some_removed = false;
+        result = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    } while (some_removed);
+    free(path);
     return result;
-}
-
-static int remove_directory(int directory, const char *name, dev_t filesystem)
-{
-    struct stat about;
-    int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &about) < 0 || about.st_dev != filesystem) {
-        close(fd);
-        errno = EXDEV;
-        return -1;
-    }
-    if (empty_directory(fd, filesystem) < 0)
-        return -1;
-    return unlinkat(directory, name, AT_REMOVEDIR);
-}
-
-static int remove_entry(int directory, const char *name, dev_t filesystem)
-{
-    if (unlinkat(directory, name, 0) == 0)
-        return 0;
-    return errno == EISDIR || errno == EPERM ? remove_directory(directory, name, filesystem) : -1;
 }
 
 int files_remove(const struct bench_run *run, const char *name)
 {
     struct stat about;
 
-    if (fstat(run->held, &about) < 0)
-        return -1;
-    return remove_entry(run->held, name, about.st_dev) < 0 && errno != ENOENT ? -1 : 0;
+    remove_tree(run, name);
+    return fstatat(run->held, name, &about, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT ? 0 : -1;
 }
 
 static int remove_own(struct bench_run *run)
 {
-    struct stat about;
-    int again = openat(run->held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int result = -1;
+    int result = remove_tree(run, ".");
 
-    if (again >= 0 && fstat(again, &about) == 0)
-        result = empty_directory(again, about.st_dev);
-    else if (again >= 0)
-        close(again);
     return rmdir(run->directory) < 0 || result < 0 ? -1 : 0;
 }
 

@@ -1,6 +1,5 @@
 /* The files of a run: their paths, free space and complete removal. */
-#ifndef ANDROSTEP_IOBENCH_RUN_FILES_H
-#define ANDROSTEP_IOBENCH_RUN_FILES_H
+#pragma once
 
 #include "iobench/bench.h"
 
@@ -32,5 +31,3 @@ int files_open(const struct bench_job *job, const char *path, int flags, const c
 /* layout.c: write the file whole (unless a kept file is complete), allocate it or truncate it, and sync it. Returns 0,
  * or -1 after printing an error or if the run is stopping. */
 int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/spawn.h"
 
 #include <errno.h>
@@ -9,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/errors.h"
+#include "common/files.h"
 #include "iobench/workers.h"
 
 #define MILLISECOND_NS 1000000
@@ -191,17 +190,6 @@ static int start_all(struct spawn *spawn)
     return error;
 }
 
-/* Raise the limit of open files, because every worker has some. */
-static void allow_files(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static int nr_running(const struct spawn *spawn)
 {
     int running = 0;
@@ -224,7 +212,7 @@ int spawn_start(struct spawn *spawn, struct bench_run *run)
         return print_error("no pipe for workers: %s", strerror(errno));
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
-    allow_files();
+    files_allow_most(); /* every worker has some */
     error = start_all(spawn);
     return error ? print_error("only %d of %d workers can be started: %s; ask for fewer", nr_running(spawn),
                                run->nr_workers, strerror(error))

@@ -1,6 +1,5 @@
 /* The workers of a run as threads or processes: they open, wait for the common start, work and close. */
-#ifndef ANDROSTEP_IOBENCH_SPAWN_H
-#define ANDROSTEP_IOBENCH_SPAWN_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,5 +42,3 @@ void spawn_release(struct spawn *spawn, bool go);
 
 /* Wait for the end of all workers. */
 void spawn_gather(struct spawn *spawn);
-
-#endif

@@ -1,6 +1,5 @@
 /* The device and filesystem of a path. */
-#ifndef ANDROSTEP_IOBENCH_STORAGE_H
-#define ANDROSTEP_IOBENCH_STORAGE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -16,5 +15,3 @@ struct storage {
 /* Find the storage of a path; if it does not exist, that of its parent directory. Returns 0, or -1 after printing an
  * error. */
 int storage_of(const char *path, struct storage *storage);
-
-#endif

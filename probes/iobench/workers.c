@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/workers.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* Runs the workers of a repetition: threads or processes with a common start. */
-#ifndef ANDROSTEP_IOBENCH_WORKERS_H
-#define ANDROSTEP_IOBENCH_WORKERS_H
+#pragma once
 
 #include "iobench/bench.h"
 
@@ -38,5 +37,3 @@ void worker_end(struct bench_worker *worker);
 
 /* Called by the coordinator instead of worker_end: the cost of a process that died is unknown. */
 void worker_died(struct bench_worker *worker);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * All functions return 0 or more, or a negative errno. Paths are relative and have no component "", "." or ".." (EXDEV,
  * EINVAL), except for the path "." itself. */
-#ifndef ANDROSTEP_IOREPLAY_BENEATH_H
-#define ANDROSTEP_IOREPLAY_BENEATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ int beneath_find(const struct beneath *beneath, const char *path, bool link);
 int beneath_parent(const struct beneath *beneath, const char *path, const char **name);
 
 void beneath_release(const struct beneath *beneath, int parent);
-
-#endif

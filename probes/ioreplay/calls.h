@@ -1,6 +1,5 @@
 /* Executes one operation of a replay program. */
-#ifndef ANDROSTEP_IOREPLAY_CALLS_H
-#define ANDROSTEP_IOREPLAY_CALLS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -34,5 +33,3 @@ struct replay_caller {
 /* Execute an operation. Returns its result as in operations.result: a number of bytes, a position, 0, or a negative
  * errno. */
 int64_t replay_do(struct replay_caller *caller, const struct replay_operation *operation);
-
-#endif

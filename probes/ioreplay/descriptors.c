@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "ioreplay/descriptors.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* Open files of a replay by the descriptor's ID in the program. Any thread may use, open and close any of them at any
  * time without a lock. A file is closed when its last running call has ended, so that no call ever uses another file
  * with the same descriptor of the kernel. */
-#ifndef ANDROSTEP_IOREPLAY_DESCRIPTORS_H
-#define ANDROSTEP_IOREPLAY_DESCRIPTORS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ void replay_descriptors_unuse(struct replay_descriptors *descriptors, int32_t nu
 
 /* Close a file. Returns the result of close(2) as a negative errno, or 0 if a running call closes it later. */
 int replay_descriptors_close(struct replay_descriptors *descriptors, int32_t number);
-
-#endif

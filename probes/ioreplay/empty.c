@@ -1,6 +1,5 @@
 /* Removes everything in the directory of a replay, however deep. Subdirectories are first moved up, so that no path has
  * to be remembered and few descriptors are needed. */
-#define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
 #include <dirent.h>

@@ -1,7 +1,6 @@
 /* Contents of files before a replay: data that does not compress, is the same in each replay, and differs from all
  * writes. */
-#ifndef ANDROSTEP_IOREPLAY_FILLING_H
-#define ANDROSTEP_IOREPLAY_FILLING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ void replay_filling_close(struct replay_filling *filling);
 
 /* Write `bytes` at the current position of the file. Returns 0, a negative errno, or 1 if `show` stopped it. */
 int replay_fill(struct replay_filling *filling, int file, int64_t bytes);
-
-#endif

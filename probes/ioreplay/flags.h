@@ -1,6 +1,5 @@
 /* Conversion of flags in a replay program (asm-generic values) to those of this machine. */
-#ifndef ANDROSTEP_IOREPLAY_FLAGS_H
-#define ANDROSTEP_IOREPLAY_FLAGS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ int replay_open_flags(int64_t generic);
 /* Convert MAP_ flags of a file mapping, without those that choose its address. MAP_LOCKED becomes MAP_POPULATE: the
  * file is read in the same way, but a program cannot lock the machine's memory. */
 int replay_map_flags(int64_t generic);
-
-#endif

@@ -1,8 +1,7 @@
 /* Mapped files of a replay. A mapping is found by the descriptor it was created from and a file offset. It stays when
  * the descriptor is closed. Functions may be called by many threads at once; they return 0 or more, or a negative
  * errno. */
-#ifndef ANDROSTEP_IOREPLAY_MAPPINGS_H
-#define ANDROSTEP_IOREPLAY_MAPPINGS_H
+#pragma once
 
 #include "ioreplay/program.h"
 #include "ioreplay/transfer.h"
@@ -23,5 +22,3 @@ int replay_mappings_map(struct replay_mappings *mappings, const struct replay_op
  * no mapping. */
 int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct replay_operation *operation,
                            const struct replay_buffer *buffer);
-
-#endif

@@ -1,7 +1,6 @@
 /* Dependencies between operations of a replay. Waiting threads sleep. A thread is woken only when the last operation it
  * waits for has ended. */
-#ifndef ANDROSTEP_IOREPLAY_ORDER_H
-#define ANDROSTEP_IOREPLAY_ORDER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -25,5 +24,3 @@ void replay_order_sleep(struct replay_order *order, uint32_t operation);
 
 /* Record that an operation has ended, and wake threads that waited only for it. */
 void replay_order_ended(struct replay_order *order, uint32_t operation);
-
-#endif

@@ -1,5 +1,4 @@
 /* Calls of a replay that take paths. */
-#define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
 #include <errno.h>

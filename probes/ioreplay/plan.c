@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "ioreplay/plan.h"
 
 #include <fcntl.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/errors.h"
+#include "common/files.h"
 #include "common/utf8.h"
 #include "common/words.h"
 #include "ioreplay/target.h"
@@ -48,9 +48,8 @@ static void raise_limit(rlim_t wanted)
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return;
-    if (limit.rlim_max < wanted && setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, wanted}) == 0)
-        return;
-    setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit.rlim_max, limit.rlim_max});
+    if (limit.rlim_max >= wanted || setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, wanted}) < 0)
+        files_allow_most();
 }
 
 /* Grow the kernel's table of open files in advance. With several threads, growing waits for a grace period

@@ -1,6 +1,5 @@
 /* Resources that a program needs, determined without executing it. */
-#ifndef ANDROSTEP_IOREPLAY_PLAN_H
-#define ANDROSTEP_IOREPLAY_PLAN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -20,5 +19,3 @@ int replay_plan_allow_descriptors(const struct replay_plan *plan, uint32_t nr_th
 /* Print the plan. Returns -1 if it cannot be written. */
 int replay_plan_print(FILE *out, const struct replay_plan *plan, const struct replay_program *program,
                       const char *name);
-
-#endif

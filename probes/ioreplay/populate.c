@@ -1,5 +1,4 @@
 /* Creates the files that exist at the start of a replay program. */
-#define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
  *
  * FORMAT.md describes the file; the structures here are its tables. program.c loads and checks it. All IDs in a loaded
  * program are valid. */
-#ifndef ANDROSTEP_IOREPLAY_PROGRAM_H
-#define ANDROSTEP_IOREPLAY_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,5 +146,3 @@ void replay_unload(struct replay_program *program);
 
 /* Return the bytes of all files at the start. */
 int64_t replay_files_bytes(const struct replay_program *program);
-
-#endif

@@ -1,6 +1,5 @@
 /* Results of a replay: compared with the recording, summed up, recorded and printed. */
-#ifndef ANDROSTEP_IOREPLAY_RESULTS_H
-#define ANDROSTEP_IOREPLAY_RESULTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -51,5 +50,3 @@ extern const struct record_probe replay_probe;
 /* print.c: print a one-line summary; the host derives everything else from the records. Returns 0, or -1 if it cannot
  * be written. */
 int replay_print(FILE *out, const struct replay_report *report);
-
-#endif

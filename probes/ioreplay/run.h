@@ -1,7 +1,6 @@
 /* Runs a replay: every thread of a program does its operations in order, when they are due and their dependencies on
  * other threads have ended. */
-#ifndef ANDROSTEP_IOREPLAY_RUN_H
-#define ANDROSTEP_IOREPLAY_RUN_H
+#pragma once
 
 #include "ioreplay/calls.h"
 #include "ioreplay/program.h"
@@ -39,5 +38,3 @@ int replay_run(struct replay_run *run, const struct replay_place *place, void (*
 const struct replay_outcome *replay_outcome(const struct replay_run *run, uint32_t operation);
 
 void replay_run_free(struct replay_run *run);
-
-#endif

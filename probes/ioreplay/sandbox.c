@@ -1,5 +1,4 @@
 /* Enters and leaves the directory of a replay. */
-#define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
 #include <dirent.h>

@@ -9,8 +9,7 @@
  *
  * Many threads of the process may call these functions at once, but not a child process. They return 0 or more, or a
  * negative errno. `flags` have the values of this machine. */
-#ifndef ANDROSTEP_IOREPLAY_SANDBOX_H
-#define ANDROSTEP_IOREPLAY_SANDBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -94,5 +93,3 @@ int sandbox_populate(const struct sandbox *sandbox, const struct replay_program 
 
 /* Return 1 if the page cache contains nothing of these files, 0 if it does, or null if it is unknown. */
 int32_t sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program);
-
-#endif

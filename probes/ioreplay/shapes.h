@@ -1,6 +1,5 @@
 /* Properties of the calls in a program: names, required fields, and moved bytes. */
-#ifndef ANDROSTEP_IOREPLAY_SHAPES_H
-#define ANDROSTEP_IOREPLAY_SHAPES_H
+#pragma once
 
 #include "ioreplay/program.h"
 
@@ -36,5 +35,3 @@ enum replay_moves replay_moves(const struct replay_operation *operation);
 
 /* Return the bytes requested by an operation, limited to what Linux moves in one call. */
 int64_t replay_moves_bytes(const struct replay_operation *operation);
-
-#endif

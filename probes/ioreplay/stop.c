@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "ioreplay/stop.h"
 
 #include <signal.h>

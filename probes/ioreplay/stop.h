@@ -1,6 +1,5 @@
 /* Signals that request a stop. They are blocked in all threads; the main thread polls them. */
-#ifndef ANDROSTEP_IOREPLAY_STOP_H
-#define ANDROSTEP_IOREPLAY_STOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ void replay_stop_prepare(void);
 
 /* Wait up to `wait_ns` for a signal. Returns whether a stop has ever been requested. */
 bool replay_stop_requested(int64_t wait_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* The target of a device-level program: a new file, or a block device with permission. */
-#ifndef ANDROSTEP_IOREPLAY_TARGET_H
-#define ANDROSTEP_IOREPLAY_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ int replay_target_discard(int file, int64_t offset, int64_t bytes);
 
 /* Return the bytes of the file to create. */
 int64_t replay_target_needs(const struct replay_program *program);
-
-#endif

@@ -1,6 +1,5 @@
 /* Transfers between files and the memory of a thread. */
-#ifndef ANDROSTEP_IOREPLAY_TRANSFER_H
-#define ANDROSTEP_IOREPLAY_TRANSFER_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ void replay_buffer_prepare(struct replay_buffer *buffer, const struct replay_ope
  * moved, or a negative errno. */
 int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_operation *operation, int file,
                         bool writes, int64_t offset);
-
-#endif

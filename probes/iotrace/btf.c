@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/btf.h"
 
 #include <fcntl.h>

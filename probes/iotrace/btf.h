@@ -1,6 +1,5 @@
 /* Type information of the kernel (BTF, Documentation/bpf/btf.rst): offsets of the members of its structs. */
-#ifndef ANDROSTEP_IOTRACE_BTF_H
-#define ANDROSTEP_IOTRACE_BTF_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ long btf_offset(struct btf *btf, const char *structure, const char *path);
 
 /* Return whether argument `position` (from 0) of function `name` is a pointer to this struct. */
 bool btf_argument_is(const struct btf *btf, const char *name, unsigned position, const char *structure);
-
-#endif

@@ -1,6 +1,5 @@
 /* System calls recorded by preset block+fs+syscalls: those that a replay of file I/O needs. */
-#ifndef ANDROSTEP_IOTRACE_CALLS_H
-#define ANDROSTEP_IOTRACE_CALLS_H
+#pragma once
 
 #include "common/json.h"
 #include "iotrace/presets.h"
@@ -15,5 +14,3 @@ enum call_part event_call_part(const struct event *event);
 
 /* Write member `syscall_numbers`: the calls by number in raw_syscalls; null if no such event is selected. */
 void calls_json(struct json *json, const struct selection *selection);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names of threads, stored as "comm" in trace.dat. */
-#ifndef ANDROSTEP_IOTRACE_COMMS_H
-#define ANDROSTEP_IOTRACE_COMMS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ void comms_add_saved(struct comms *comms, int tracefs);
 struct contents comms_text(struct comms *comms);
 
 void comms_free(struct comms *comms);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/descriptors.h"
 
 #include <ctype.h>

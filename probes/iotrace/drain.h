@@ -1,6 +1,5 @@
 /* Copies the ring buffers of a trace instance to one file per CPU. */
-#ifndef ANDROSTEP_IOTRACE_DRAIN_H
-#define ANDROSTEP_IOTRACE_DRAIN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ int drain_rest(struct drain *drain);
 int drain_restart(struct drain *drain);
 
 void drain_close(struct drain *drain);
-
-#endif

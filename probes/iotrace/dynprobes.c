@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/dynprobes.h"
 
 #include <errno.h>
@@ -26,7 +25,8 @@ struct definition {
     const char *fetch;      /* arguments are $arg1 to $arg4 */
 };
 
-/* clang-format off: a line for each part of a definition */
+/* The parts of a definition are easier to read as they stand here. */
+/* clang-format off */
 
 /* A file: its device and inode, the argument that leads to it, and the range of a call. */
 #define DEV_OF(inode)   "{super_block.s_dev}({inode.i_sb}(" inode "))"
@@ -47,10 +47,10 @@ struct definition {
 #define UP4(dentry)         UP2(UP2(dentry))
 #define NAME(label, dentry) " " label "=+0({dentry.d_name.name}(" dentry ")):string"
 #define PATH(label, dentry)                                                                                            \
-    NAME(label "0", dentry)                                                                                            \
-    NAME(label "1", UP(dentry)) NAME(label "2", UP2(dentry)) NAME(label "3", UP(UP2(dentry)))                          \
-        NAME(label "4", UP4(dentry)) NAME(label "5", UP(UP4(dentry))) NAME(label "6", UP2(UP4(dentry)))                \
-            NAME(label "7", UP(UP2(UP4(dentry))))
+    NAME(label "0", dentry)           NAME(label "1", UP(dentry))                                                      \
+    NAME(label "2", UP2(dentry))      NAME(label "3", UP(UP2(dentry)))                                                 \
+    NAME(label "4", UP4(dentry))      NAME(label "5", UP(UP4(dentry)))                                                 \
+    NAME(label "6", UP2(UP4(dentry))) NAME(label "7", UP(UP2(UP4(dentry))))
 #define DENTRY_INO(dentry) INO_OF("{dentry.d_inode}(" dentry ")")
 #define DENTRY(dentry)                                                                                                 \
     "dev={super_block.s_dev}({dentry.d_sb}(" dentry ")):u32 "                                                          \
@@ -64,12 +64,9 @@ struct definition {
     "dev=" device ":u32 opf={bio.bi_opf}($arg1):u32 sector={bio.bi_iter.bi_sector}($arg1):u64 "                        \
     "size={bio.bi_iter.bi_size}($arg1):u32 vcnt={bio.bi_vcnt}($arg1):u16 idx={bio.bi_iter.bi_idx}($arg1):u32 "         \
     "done={bio.bi_iter.bi_bvec_done}($arg1):u32 offset={bio_vec.bv_offset}({bio.bi_io_vec}($arg1)):u32 "               \
-    "mapping=" BIO_MAPPING ":x64 host=" BIO_HOST ":x64 ino=" INO_OF(                                                   \
-        BIO_HOST) ":u64 "                                                                                              \
-                  "index={page.index|__folio_index}(" BIO_PAGE "):u64 sdev=" DEV_OF(                                   \
-                      BIO_HOST) ":u32 "                                                                                \
-                                "name=+0({dentry.d_name.name-d_u.d_alias|d_alias}({inode.i_dentry.first}(" BIO_HOST    \
-                                "))):string"
+    "mapping=" BIO_MAPPING ":x64 host=" BIO_HOST ":x64 ino=" INO_OF(BIO_HOST) ":u64 "                                  \
+    "index={page.index|__folio_index}(" BIO_PAGE "):u64 sdev=" DEV_OF(BIO_HOST) ":u32 "                                \
+    "name=+0({dentry.d_name.name-d_u.d_alias|d_alias}({inode.i_dentry.first}(" BIO_HOST "))):string"
 
 /* All definitions. Those of one event are tried in this order; the first that the kernel accepts is used.
  * - bio_page: from Linux 4.14 to 5.11 a bio has the disk and not the block device.
@@ -81,18 +78,11 @@ struct definition {
 static const struct definition definitions[] = {
     {"bio_page", "p", "submit_bio", {NULL}, BIO("{block_device.bd_dev}({bio.bi_bdev}($arg1))")},
     {"bio_page", "p", "submit_bio", {NULL}, BIO("{gendisk.part0.__dev.devt}({bio.bi_disk}($arg1))")},
-    {"direct_begin",
-     "p",
-     DIRECT,
-     {"kiocb", "inode", NULL, "iov_iter"},
-     "dev=" DEV_OF("$arg2") ":u32 "
-                            "ino=" INO_OF(
-                                "$arg2") ":u64 pos={kiocb.ki_pos}($arg1):s64 count={iov_iter.count}($arg4):u64"},
+    {"direct_begin", "p", DIRECT, {"kiocb", "inode", NULL, "iov_iter"},
+     "dev=" DEV_OF("$arg2") ":u32 ino=" INO_OF("$arg2") ":u64 pos={kiocb.ki_pos}($arg1):s64 "
+     "count={iov_iter.count}($arg4):u64"},
     {"direct_end", "r", DIRECT, {NULL}, "moved=$retval:s64"},
-    {"page_mkwrite",
-     "p",
-     "ext4_page_mkwrite",
-     {NULL},
+    {"page_mkwrite", "p", "ext4_page_mkwrite", {NULL},
      FILE_ID(MAPPED) MAPPED_PAGE " within={vm_fault.real_address}($arg1):b16@0/64"},
     {"page_mkwrite", "p", "ext4_page_mkwrite", {NULL}, FILE_ID(MAPPED) MAPPED_PAGE},
     {"iomap_dio_rw_begin", "p", "__iomap_dio_rw", {"kiocb", "iov_iter"}, FILE_ID(OPENED) RANGE},
@@ -100,10 +90,7 @@ static const struct definition definitions[] = {
     {"filemap_read", "p", "filemap_read", {"kiocb", "iov_iter"}, FILE_ID(OPENED) RANGE LAST_PAGE(OPENED)},
     {"filemap_read", "p", "generic_file_buffered_read", {"kiocb", "iov_iter"}, FILE_ID(OPENED) RANGE LAST_PAGE(OPENED)},
     {"mm_filemap_fault", "p", "filemap_fault", {"vm_fault"}, MAPPED_ID(MAPPED) MAPPED_PAGE},
-    {"mm_filemap_map_pages",
-     "p",
-     "filemap_map_pages",
-     {"vm_fault"},
+    {"mm_filemap_map_pages", "p", "filemap_map_pages", {"vm_fault"},
      MAPPED_ID(MAPPED) " index=$arg2:u64 last_index=$arg3:u64"},
     {"name_found", "p", "vfs_open", {"path"}, DENTRY("{path.dentry}($arg1)")},
     {"name_moved", "p", "d_move", {"dentry", "dentry"}, DENTRY("$arg1") PATH("n", "$arg2")},
@@ -111,32 +98,20 @@ static const struct definition definitions[] = {
     {"name_open", "e", "syscalls/sys_enter_openat", {NULL}, "name=+0($filename):ustring flags=$flags:u32"},
     {"name_unlink", "p", "do_unlinkat", {NULL, "filename"}, "name=+0(+0($arg2)):string"},
     {"name_unlink", "e", "syscalls/sys_enter_unlinkat", {NULL}, "name=+0($pathname):ustring"},
-    {"name_rename",
-     "p",
-     "do_renameat2",
-     {NULL, "filename", NULL, "filename"},
+    {"name_rename", "p", "do_renameat2", {NULL, "filename", NULL, "filename"},
      "name=+0(+0($arg2)):string new_name=+0(+0($arg4)):string"},
-    {"name_rename",
-     "e",
-     "syscalls/sys_enter_renameat2",
-     {NULL},
+    {"name_rename", "e", "syscalls/sys_enter_renameat2", {NULL},
      "name=+0($oldname):ustring new_name=+0($newname):ustring"},
-    {"call_fd",
-     "p",
-     "fd_install",
-     {NULL, "file"},
-     "fd=$arg1:s32 flags={file.f_flags}($arg2):x32 mode={inode.i_mode}(" INODE_OF(
-         "$arg2") "):x16 "
-                  "size={inode.i_size}(" INODE_OF("$arg2") "):s64 generation={inode.i_generation}(" INODE_OF(
-                      "$arg2") "):u32 " DENTRY("{file.f_path.dentry}($arg2)")},
+    {"call_fd", "p", "fd_install", {NULL, "file"},
+     "fd=$arg1:s32 flags={file.f_flags}($arg2):x32 mode={inode.i_mode}(" INODE_OF("$arg2") "):x16 "
+     "size={inode.i_size}(" INODE_OF("$arg2") "):s64 generation={inode.i_generation}(" INODE_OF("$arg2") "):u32 "
+     DENTRY("{file.f_path.dentry}($arg2)")},
 };
 
 /* Since Linux 6.5 splice has its own function for reads: a second place of the event. */
-static const struct definition splice_read = {"filemap_read",
-                                              "p",
-                                              "filemap_splice_read",
-                                              {"file"},
-                                              FILE_ID("$arg1") " pos=+0($arg2):s64 count=$arg4:u64" LAST_PAGE("$arg1")};
+static const struct definition splice_read = {
+    "filemap_read", "p", "filemap_splice_read", {"file"},
+    FILE_ID("$arg1") " pos=+0($arg2):s64 count=$arg4:u64" LAST_PAGE("$arg1")};
 
 /* clang-format on */
 

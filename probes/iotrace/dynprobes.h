@@ -36,8 +36,7 @@
  *                 dup3 and fork. Needs the kernel's BTF.
  *
  * The definitions are global in the kernel and not part of an instance: several iotrace processes share them. */
-#ifndef ANDROSTEP_IOTRACE_DYNPROBES_H
-#define ANDROSTEP_IOTRACE_DYNPROBES_H
+#pragma once
 
 #include "iotrace/presets.h"
 
@@ -49,5 +48,3 @@ bool dynprobes_define_calls(int tracefs, struct selection *selection);
 
 /* Remove the definitions that no other instance uses. */
 void dynprobes_remove(int tracefs);
-
-#endif

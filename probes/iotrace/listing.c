@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/listing.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* before.rec and after.rec: listings of files with their extents and of all threads, at the start and at the end of a
  * recording. If system calls are recorded, they include open descriptors. */
-#ifndef ANDROSTEP_IOTRACE_LISTING_H
-#define ANDROSTEP_IOTRACE_LISTING_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -33,5 +32,3 @@ int listing_write(const struct listing *listing, int dir, const char *name);
 
 /* List all threads, but no files, into tasks.rec, replacing the file. Returns -1 after printing an error. */
 int listing_write_tasks(int dir);
-
-#endif

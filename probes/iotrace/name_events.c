@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/name_events.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Parser of fanotify events about directory entries (fanotify(7)). */
-#ifndef ANDROSTEP_IOTRACE_NAME_EVENTS_H
-#define ANDROSTEP_IOTRACE_NAME_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ bool name_events_next(struct name_events *events, struct name_event *event);
 
 /* Return the inode of a file handle of this type. */
 struct inode_id handle_inode(int type, const void *handle, size_t size);
-
-#endif

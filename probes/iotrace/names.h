@@ -1,8 +1,7 @@
 /* names.rec: created, removed and renamed directory entries with their inodes, as reported by fanotify for whole
  * filesystems. In a kernel without kprobes it is the only source of names of files that are created and deleted during
  * a recording. */
-#ifndef ANDROSTEP_IOTRACE_NAMES_H
-#define ANDROSTEP_IOTRACE_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -40,5 +39,3 @@ void names_begin(struct names *names, const struct topology *topology, int dir, 
 
 /* Read the pending events and finish the file. Prints an error if it is incomplete. */
 void names_end(struct names *names);
-
-#endif

@@ -2,8 +2,7 @@
  * tracedat.h, `recording` (recording.json without the members known only at the end), `instance` (its name), `stats`
  * (the kernel's counters at the last read of the instance), `segmented` (number of events of each CPU in segments) and
  * `window` (its begin and end as text, once they are known). */
-#ifndef ANDROSTEP_IOTRACE_OUTPUT_H
-#define ANDROSTEP_IOTRACE_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -51,5 +50,3 @@ int output_pack(const struct output *output, const char *stopped_by, const int *
 
 /* Remove DIR/unfinished with its contents. */
 void output_discard(const struct output *output);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/presets.h"
 
 #include <fcntl.h>

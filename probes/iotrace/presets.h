@@ -1,6 +1,5 @@
 /* Selection of tracepoints for a recording. */
-#ifndef ANDROSTEP_IOTRACE_PRESETS_H
-#define ANDROSTEP_IOTRACE_PRESETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ bool event_has_extents(const struct event *event);
 
 /* Return the preset of this name, or -1. */
 int preset_parse(const char *name);
-
-#endif

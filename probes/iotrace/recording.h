@@ -1,6 +1,5 @@
 /* recording.json: metadata and outcome of a recording. */
-#ifndef ANDROSTEP_IOTRACE_RECORDING_H
-#define ANDROSTEP_IOTRACE_RECORDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int64_t lost_events(const struct cpu_result *cpus, unsigned nr_cpus);
 
 /* Print a description of recording.json as JSON. */
 void recording_describe(struct json *json);
-
-#endif

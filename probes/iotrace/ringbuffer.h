@@ -1,6 +1,5 @@
 /* Pages of the kernel's ring buffer, as read from trace_pipe_raw. */
-#ifndef ANDROSTEP_IOTRACE_RINGBUFFER_H
-#define ANDROSTEP_IOTRACE_RINGBUFFER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ int page_layout_parse(const char *header_page, struct page_layout *layout);
 
 /* Count the events in a page, without padding and time stamps. Stops at damage. */
 uint64_t page_events(const unsigned char *page, const struct page_layout *layout);
-
-#endif

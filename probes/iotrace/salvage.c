@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/salvage.h"
 
 #include <errno.h>

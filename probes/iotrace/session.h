@@ -1,6 +1,5 @@
 /* A recording from its start to its end. */
-#ifndef ANDROSTEP_IOTRACE_SESSION_H
-#define ANDROSTEP_IOTRACE_SESSION_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -72,5 +71,3 @@ int session_end_segment(struct session *session, int64_t end_ns);
 
 /* End the command if it still runs. */
 void session_end_command(struct session *session);
-
-#endif

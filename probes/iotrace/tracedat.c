@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iotrace/tracedat.h"
 
 #include <dirent.h>

@@ -2,8 +2,7 @@
  *
  * During a recording its parts are files in one directory: `head` (the file up to the comms), `clock`, `uname` and raw
  * pages in cpu0, cpu1, ... They suffice to pack trace.dat, even after the recorder was killed. */
-#ifndef ANDROSTEP_IOTRACE_TRACEDAT_H
-#define ANDROSTEP_IOTRACE_TRACEDAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ uint64_t tracedat_events(int dir, unsigned cpu);
 /* Pack the parts in `dir` to file descriptor `out`. `stats` are the texts of per_cpu/cpuN/stats for each CPU, or NULL
  * if unknown. Returns -1 after printing an error. */
 int tracedat_pack(int dir, int out, const struct contents *stats);
-
-#endif

@@ -1,6 +1,5 @@
 /* Access to tracefs, and trace instances of iotrace in it. */
-#ifndef ANDROSTEP_IOTRACE_TRACEFS_H
-#define ANDROSTEP_IOTRACE_TRACEFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ struct cpu_stats cpu_stats(const char *text);
 
 /* Copy the selected clock of trace_clock: the word in brackets, or "" if there is none. */
 void trace_clock_name(const char *text, char *name, size_t size);
-
-#endif

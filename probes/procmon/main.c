@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "procmon/procmon.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* The parts of procmon: what it reads, how this becomes records, and when. */
-#ifndef ANDROSTEP_PROCMON_PROCMON_H
-#define ANDROSTEP_PROCMON_PROCMON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,5 +104,3 @@ void processes_close(struct processes *processes, struct output *out);
 
 /* Sample until the requested end, a signal or an error. Returns -1 after printing an error. */
 int procmon_run(const struct request *request);
-
-#endif

@@ -713,7 +713,14 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]
     sources = [
         ROOT / "probes" / name for name in ("iotrace/btf.c", "common/files.c", "common/errors.c", "common/utf8.c")
     ]
-    options = ["-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'probes'}"]
+    options = [
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        f"-I{ROOT / 'probes'}",
+    ]
     compiling.gcc(*options, "-o", directory / "ask", directory / "ask.c", *sources)
     said = subprocess.run([directory / "structs"], capture_output=True, text=True, check=False).stdout
     return directory / "ask", directory / "types", said.splitlines()

@@ -1,6 +1,5 @@
 /* Test results in the Test Anything Protocol. */
-#ifndef ANDROSTEP_COMMON_TESTS_TAP_H
-#define ANDROSTEP_COMMON_TESTS_TAP_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ static inline int tap_done(void)
     printf("1..%d\n", tap_points);
     return tap_failures ? 1 : 0;
 }
-
-#endif

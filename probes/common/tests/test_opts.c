@@ -1,5 +1,4 @@
 /* Parsing of command lines. */
-#define _GNU_SOURCE
 #include "common/opts.h"
 
 #include <stdio.h>

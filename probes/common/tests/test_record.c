@@ -1,6 +1,5 @@
 /* The writer of record streams. Without an argument, test what it rejects and counts. With a file name, write the
  * stream that tests/probes/test_probes.py expects. */
-#define _GNU_SOURCE
 #include "common/record.h"
 
 #include <fcntl.h>

@@ -1,5 +1,4 @@
 /* Escaping of untrusted text for a terminal. */
-#define _GNU_SOURCE
 #include "common/utf8.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* FIEMAP and FIBMAP agree about a file. Each argument is a file on a filesystem that has both, synced and without
  * preallocated blocks. */
-#define _GNU_SOURCE
 #include "extmap/filemap.h"
 
 #include <fcntl.h>

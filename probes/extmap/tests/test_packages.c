@@ -1,5 +1,4 @@
 /* Packages of processes. */
-#define _GNU_SOURCE
 #include "extmap/packages.h"
 
 #include <stdio.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/engines/file.h"
 
 #include <errno.h>

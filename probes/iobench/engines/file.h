@@ -9,8 +9,7 @@
  *
  * With append, each record goes to the next worker that asks, so that the file grows at its end. Append is over when
  * the file is full. */
-#ifndef ANDROSTEP_IOBENCH_ENGINES_FILE_H
-#define ANDROSTEP_IOBENCH_ENGINES_FILE_H
+#pragma once
 
 #include "common/payload.h"
 #include "iobench/bench.h"
@@ -94,5 +93,3 @@ int file_fail(struct bench_worker *worker, const struct file_worker *own, const 
 
 /* End the worker because a sync failed. Returns -1. */
 int file_fail_sync(struct bench_worker *worker, const struct file_worker *own, int error);
-
-#endif

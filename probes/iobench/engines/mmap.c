@@ -1,5 +1,4 @@
 /* Engine that copies records to and from a mapping of the file. Each worker has its own mapping. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

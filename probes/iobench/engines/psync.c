@@ -1,5 +1,4 @@
 /* Engine with one read(2) or write(2) after the other, as in most programs. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

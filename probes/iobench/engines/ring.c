@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/engines/ring.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* An io_uring by its three system calls; needs Linux 5.1 and permission. */
-#ifndef ANDROSTEP_IOBENCH_ENGINES_RING_H
-#define ANDROSTEP_IOBENCH_ENGINES_RING_H
+#pragma once
 
 #include <linux/io_uring.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ bool ring_take(struct ring *ring, struct io_uring_cqe *completion);
 
 /* Wait for a completion or until a time of CLOCK_MONOTONIC. Returns 0, or -1 with errno set. */
 int ring_await(const struct ring *ring, int64_t until_ns);
-
-#endif

@@ -2,7 +2,6 @@
  *
  * The sync after a write is linked to it: the kernel starts it when the write is done, and the operation ends with the
  * sync. It does not wait for other writes in flight; only the sync at the end covers all of them. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -16,7 +16,6 @@
  * The pool is created before the measurement (part fill), and its remaining files are deleted afterwards (part clear).
  * PostMark's report counts these together with the transactions. With --keep, the files stay as the transactions left
  * them; no run starts with the files of another one. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,6 +1,5 @@
 /* Declarations shared by the files of the PostMark engine. */
-#ifndef ANDROSTEP_IOBENCH_POSTMARK_ENGINE_H
-#define ANDROSTEP_IOBENCH_POSTMARK_ENGINE_H
+#pragma once
 
 #include "common/payload.h"
 #include "iobench/bench.h"
@@ -32,5 +31,3 @@ void postmark_count(struct bench_tally *tally, int64_t from_ns, int64_t to_ns, i
 /* load.c: create the pool before the measurement; for struct bench_engine. */
 int postmark_load(struct bench_run *run);
 void postmark_unload(struct bench_run *run);
-
-#endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/postmark/pool.h"
 
 #include <inttypes.h>

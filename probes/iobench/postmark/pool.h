@@ -1,6 +1,5 @@
 /* PostMark's files: names, expected sizes and directories. */
-#ifndef ANDROSTEP_IOBENCH_POSTMARK_POOL_H
-#define ANDROSTEP_IOBENCH_POSTMARK_POOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void pool_path(const struct pool *pool, const struct pool_file *file, char path[
 /* Remove the empty directories. Returns 0, or -1 with errno set. */
 int pool_remove_directories(const struct pool *pool);
 void pool_close(struct pool *pool);
-
-#endif

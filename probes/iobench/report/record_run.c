@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include <inttypes.h>
 #include <string.h>
 #include <sys/sysmacros.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/report/results.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* Results of iobench for its reports. */
-#ifndef ANDROSTEP_IOBENCH_REPORT_RESULTS_H
-#define ANDROSTEP_IOBENCH_REPORT_RESULTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -47,5 +46,3 @@ void result_record(struct record *out, const struct bench_result *result, const 
  * if the file cannot be written. */
 extern const struct record_type bench_run_type;
 int bench_run_add(struct record *out, const struct bench_result *result, const char *command);
-
-#endif

@@ -1,6 +1,5 @@
 /* Declarations shared by the files of the SQLite engine. */
-#ifndef ANDROSTEP_IOBENCH_SQLITE_ENGINE_H
-#define ANDROSTEP_IOBENCH_SQLITE_ENGINE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -130,5 +129,3 @@ int checkpoints_after(struct sqlite_checkpoints *checkpoints, struct bench_worke
 int checkpoints_finish(struct sqlite_checkpoints *checkpoints, struct bench_worker *worker,
                        struct sqlite_connection *connection); /* all transactions */
 void checkpoints_close(struct sqlite_checkpoints *checkpoints);
-
-#endif

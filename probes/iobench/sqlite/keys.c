@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/sqlite/engine.h"
 
 #include <errno.h>

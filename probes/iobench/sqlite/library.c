@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "iobench/sqlite/library.h"
 
 #include <dlfcn.h>

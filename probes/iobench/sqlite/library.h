@@ -1,6 +1,5 @@
 /* SQLite's functions, from the linked library or from one that is loaded. */
-#ifndef ANDROSTEP_IOBENCH_SQLITE_LIBRARY_H
-#define ANDROSTEP_IOBENCH_SQLITE_LIBRARY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -43,5 +42,3 @@ void sqlite_library_close(struct sqlite_library *library);
 /* Write version and compile options in one line, truncated between options. Returns 0, or -1 after printing an
  * error. */
 int sqlite_library_describe(const struct sqlite_library *library, char *text, size_t size);
-
-#endif

@@ -1,5 +1,4 @@
 /* Sampled records: missing data is detected, and nothing is claimed if the content is unknown. */
-#define _GNU_SOURCE
 #include "iobench/checker.h"
 
 #include <stdio.h>

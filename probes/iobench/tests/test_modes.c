@@ -1,5 +1,4 @@
 /* Names of the modes of durable writes. tests/bench/test_iobench_modes.py tests what they do. */
-#define _GNU_SOURCE
 #include "iobench/modes.h"
 
 #include <fcntl.h>

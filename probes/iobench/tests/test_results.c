@@ -1,6 +1,5 @@
 /* Times and errors of results. With an argument (human or record FILE), print hostile and extreme results for
  * tests/bench/test_iobench_output.py, which also checks sums. */
-#define _GNU_SOURCE
 #include "iobench/report/results.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* Rows that a worker uses in SQLite's tables, the expected number of rows, and uniqueness of values. */
-#define _GNU_SOURCE
 #include "iobench/sqlite/engine.h"
 
 #include <inttypes.h>

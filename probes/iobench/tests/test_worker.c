@@ -1,5 +1,4 @@
 /* Times of operations, and which of them count. */
-#define _GNU_SOURCE
 #include "iobench/bench.h"
 
 #include <inttypes.h>

@@ -1,5 +1,4 @@
 /* Open and closed files of a replay. */
-#define _GNU_SOURCE
 #include "ioreplay/descriptors.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* Flags, results and due times of operations in a replay. tests/replay/test_ioreplay.py tests whole replays. */
-#define _GNU_SOURCE
 #include "ioreplay/run.h"
 
 #include <errno.h>

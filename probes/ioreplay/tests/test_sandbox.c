@@ -6,7 +6,6 @@
  *   test_sandbox plant DIRECTORY OUTSIDE SECONDS  exchanges these entries
  *   test_sandbox without-openat2 COMMAND…         runs a command without openat2, as on an older kernel
  *   test_sandbox populate DIRECTORY BYTES         enters and populates it, and leaves the files there */
-#define _GNU_SOURCE
 #include "ioreplay/sandbox.h"
 
 #include <errno.h>

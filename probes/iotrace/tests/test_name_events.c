@@ -1,6 +1,5 @@
 /* Parsing of simulated fanotify events: file handles of all filesystems, arbitrary names, invalid bytes, and an
  * overflow of the queue, which is counted in the file. */
-#define _GNU_SOURCE
 #include "iotrace/name_events.h"
 
 #include <fcntl.h>

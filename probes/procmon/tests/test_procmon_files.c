@@ -1,5 +1,4 @@
 /* Files that are read from a simulated /sys, because this machine lacks those of phones. */
-#define _GNU_SOURCE
 #include "procmon/procmon.h"
 
 #include <fcntl.h>

@@ -1,5 +1,4 @@
 /* Changes of numbers between two texts, the whole text if more than numbers differ, and random texts. */
-#define _GNU_SOURCE
 #include "procmon/procmon.h"
 
 #include <stdlib.h>
