@@ -10,6 +10,16 @@
 #include "common/errors.h"
 #include "common/files.h"
 
+void command_end_signals(sigset_t *signals)
+{
+    struct sigaction hang_up;
+    sigemptyset(signals);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hang_up) < 0 || hang_up.sa_handler != SIG_IGN)
+        sigaddset(signals, SIGHUP);
+}
+
 bool command_is_runnable(const char *word)
 {
     if (strchr(word, '/'))

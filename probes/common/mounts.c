@@ -10,13 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/procfs.h"
-
-/* Fields of a line of mountinfo up to the first optional one (Documentation/filesystems/proc.rst). */
-enum { MOUNT_ID, PARENT_ID, DEVICE, ROOT, POINT, OPTIONS, NR_FIELDS };
-
-/* Fields after the dash. */
-enum { FS_TYPE, SOURCE, FS_OPTIONS, NR_TAIL };
 
 static bool is_octal(const char *text)
 {
@@ -51,20 +46,17 @@ static const char *within(const char *path, const char *base)
     return path + length;
 }
 
-static int take(char *fields[NR_FIELDS], char *tail[NR_TAIL], const char *rest, struct mount *mount)
+static void take(const struct mount_line *line, const char *rest, struct mount *mount)
 {
-    const char *root = strcmp(fields[ROOT], "/") ? fields[ROOT] : "";
+    const char *root = strcmp(line->root, "/") ? line->root : "";
     const char *whole = *root || *rest ? rest : "/";
 
     mounts_release(mount);
-    mount->fs_type = strdup(tail[FS_TYPE]);
-    mount->source = strdup(tail[SOURCE]);
-    mount->point = strdup(fields[POINT]);
-    if (asprintf(&mount->options, "%s,%s", fields[OPTIONS], tail[FS_OPTIONS]) < 0)
-        mount->options = NULL;
-    if (asprintf(&mount->path, "%s%s", root, whole) < 0)
-        mount->path = NULL;
-    return mount->fs_type && mount->source && mount->point && mount->options && mount->path ? 0 : -1;
+    *mount = (struct mount){.fs_type = format("%s", line->fs_type),
+                            .source = format("%s", line->source),
+                            .point = format("%s", line->point),
+                            .options = format("%s,%s", line->options, line->fs_options),
+                            .path = format("%s%s", root, whole)};
 }
 
 /* Split `text` at every blank, because a source may be empty. Returns false if there are fewer than `count` words. */
@@ -78,44 +70,47 @@ static bool split(char *text, char **words, size_t count)
     return true;
 }
 
-/* Take the mount of this line if `path` is below it. Of several equal mount points the last line is the topmost
- * mount. */
-static int match_line(char *line, const char *path, int64_t mount_id, struct mount *mount)
+bool mount_line_parse(char *text, struct mount_line *line)
 {
-    char *dash = strstr(line, " - "), *fields[NR_FIELDS], *tail[NR_TAIL];
-    const char *rest;
+    char *dash = strstr(text, " - "), *fields[6], *tail[3];
 
     if (!dash)
-        return 0;
+        return false;
     *dash = '\0';
-    if (!split(line, fields, NR_FIELDS) || !split(dash + 3, tail, NR_TAIL))
-        return 0;
-    if (mount_id >= 0 && strtoll(fields[MOUNT_ID], NULL, 10) != mount_id)
-        return 0;
-    unescape(fields[ROOT]);
-    unescape(fields[POINT]);
-    rest = within(path, fields[POINT]);
-    if (!rest || (mount->point && strlen(mount->point) > strlen(fields[POINT])))
-        return 0;
-    return take(fields, tail, rest, mount);
+    if (!split(text, fields, 6) || !split(dash + 3, tail, 3))
+        return false;
+    *line = (struct mount_line){
+        strtoll(fields[0], NULL, 10), fields[2], fields[3], fields[4], fields[5], tail[0], tail[1], tail[2]};
+    for (int field = 3; field < 6; field++)
+        unescape(fields[field]);
+    unescape(tail[2]);
+    return true;
+}
+
+/* Take the mount of this line if `path` is below it. Of several equal mount points the last line is the topmost
+ * mount. */
+static void match_line(char *text, const char *path, int64_t mount_id, struct mount *mount)
+{
+    struct mount_line line;
+    const char *rest;
+
+    if (!mount_line_parse(text, &line) || (mount_id >= 0 && line.id != mount_id))
+        return;
+    rest = within(path, line.point);
+    if (rest && !(mount->point && strlen(mount->point) > strlen(line.point)))
+        take(&line, rest, mount);
 }
 
 static int search(const char *path, int64_t mount_id, struct mount *mount)
 {
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    char *line = NULL;
-    size_t capacity = 0;
-    int failed = 0;
+    struct contents file;
 
-    if (!file)
+    if (file_read(AT_FDCWD, "/proc/self/mountinfo", &file) < 0)
         return -1;
-    while (!failed && getline(&line, &capacity, file) > 0) {
-        line[strcspn(line, "\n")] = '\0';
-        failed = match_line(line, path, mount_id, mount);
-    }
-    free(line);
-    fclose(file);
-    return failed || !mount->path ? -1 : 0;
+    for (char *rest, *line = strtok_r(file.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        match_line(line, path, mount_id, mount);
+    free(file.data);
+    return mount->path ? 0 : -1;
 }
 
 int mounts_find(int fd, int64_t mount_id, struct mount *mount)

@@ -1,7 +1,18 @@
 /* The mount that contains an open directory, from /proc/self/mountinfo and /sys/dev/block. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* A line of /proc/self/mountinfo (Documentation/filesystems/proc.rst). The strings point into it. */
+struct mount_line {
+    int64_t id;
+    const char *device; /* as MAJ:MIN */
+    const char *root, *point, *options, *fs_type, *source, *fs_options;
+};
+
+/* Split a line in place. Returns false if it is invalid. */
+bool mount_line_parse(char *text, struct mount_line *line);
 
 /* Owned strings; free them with mounts_release. */
 struct mount {

@@ -188,23 +188,18 @@ static int take_word(const struct opt *opt, const char *attached, const char *ne
     return take(opt, next) ? -1 : 2;
 }
 
-static int parse_long(const struct opts *opts, const char *word, const char *next)
+/* Parse an option. Returns the number of words used, or -1. */
+static int parse(const struct opts *opts, const char *word, const char *next)
 {
-    size_t length = strcspn(word + 2, "=");
-    const struct opt *opt = by_name(opts, word + 2, length);
+    bool is_long = word[1] == '-';
+    size_t length = is_long ? 2 + strcspn(word + 2, "=") : 2;
+    const struct opt *opt = is_long ? by_name(opts, word + 2, length - 2) : by_letter(opts, word[1]);
 
     if (!opt)
         return print_error("%s is not an option; see --help", word);
-    return take_word(opt, word[2 + length] ? word + 2 + length + 1 : NULL, next);
-}
-
-static int parse_short(const struct opts *opts, const char *word, const char *next)
-{
-    const struct opt *opt = by_letter(opts, word[1]);
-
-    if (!opt)
-        return print_error("%s is not an option; see --help", word);
-    return take_word(opt, word[2] ? word + 2 : NULL, next);
+    if (opts->given)
+        opts->given[opt - opts->table] = true;
+    return take_word(opt, word[length] ? word + length + is_long : NULL, next);
 }
 
 int opts_parse(const struct opts *opts, int argc, char **argv)
@@ -217,7 +212,7 @@ int opts_parse(const struct opts *opts, int argc, char **argv)
 
         if (!strcmp(word, "--"))
             return index + 1;
-        used = word[1] == '-' ? parse_long(opts, word, next) : parse_short(opts, word, next);
+        used = parse(opts, word, next);
         if (used < 0)
             return -1;
         index += used;

@@ -38,6 +38,7 @@ struct opts {
     const char *more;  /* examples and exit status, printed after the options */
     const struct opt *table;
     size_t count;
+    bool *given; /* is set for each option of the table that is parsed; NULL: not needed */
 };
 
 /* Parse the options before the first operand; "--" ends them. Returns the index in argv of the first operand, or -1

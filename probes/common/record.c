@@ -67,15 +67,14 @@ struct record {
 
 static const struct {
     const char *name;
-    size_t bytes;
     int64_t null; /* the value that represents null, in fields that may be null */
     bool nullable;
 } dtypes[] = {
-    [RECORD_UINT32] = {"uint32", 4, 0, false},
-    [RECORD_UINT64] = {"uint64", 8, 0, false},
-    [RECORD_INT32] = {"int32", 4, RECORD_NULL_INT32, true},
-    [RECORD_INT64] = {"int64", 8, RECORD_NULL_INT64, true},
-    [RECORD_STRING] = {"string", sizeof(struct record_string), NULL_OFFSET, true},
+    [RECORD_UINT32] = {"uint32", 0, false},
+    [RECORD_UINT64] = {"uint64", 0, false},
+    [RECORD_INT32] = {"int32", RECORD_NULL_INT32, true},
+    [RECORD_INT64] = {"int64", RECORD_NULL_INT64, true},
+    [RECORD_STRING] = {"string", NULL_OFFSET, true},
 };
 
 static size_t row_bytes(const struct record_type *type)
@@ -233,8 +232,7 @@ static bool types_fit(const struct record_probe *probe)
         for (size_t number = 0; number < type->nr_fields; number++) {
             const struct record_field *field = &type->fields[number];
 
-            if (field->offset != offset || field->bytes != dtypes[field->dtype].bytes ||
-                (field->nullable && !dtypes[field->dtype].nullable))
+            if (field->offset != offset || (field->nullable && !dtypes[field->dtype].nullable))
                 return false;
             offset += field->bytes;
         }

@@ -36,8 +36,22 @@ struct record_field {
     size_t offset, bytes; /* in the C struct; record_open checks them */
 };
 
-#define RECORD_FIELD(type, member, dtype, nullable, unit, meaning)                                                     \
-    {#member, dtype, nullable, unit, meaning, offsetof(struct type, member), sizeof(((struct type *)0)->member)}
+/* The dtype follows from the type of the member. */
+#define RECORD_DTYPE(member)                                                                                           \
+    _Generic((member),                                                                                                 \
+        uint32_t: RECORD_UINT32,                                                                                       \
+        uint64_t: RECORD_UINT64,                                                                                       \
+        int32_t: RECORD_INT32,                                                                                         \
+        int64_t: RECORD_INT64,                                                                                         \
+        struct record_string: RECORD_STRING)
+#define RECORD_FIELD(type, member, nullable, unit, meaning)                                                            \
+    {#member,                                                                                                          \
+     RECORD_DTYPE(((struct type *)0)->member),                                                                         \
+     nullable,                                                                                                         \
+     unit,                                                                                                             \
+     meaning,                                                                                                          \
+     offsetof(struct type, member),                                                                                    \
+     sizeof(((struct type *)0)->member)}
 
 /* A record type and the C struct of its rows. The struct must begin with the same fields in the same order, without
  * padding between them. */
@@ -48,6 +62,8 @@ struct record_type {
     const struct record_field *fields;
     size_t nr_fields;
 };
+
+#define RECORD_TYPE(name, table, meaning, fields) {name, table, meaning, fields, sizeof(fields) / sizeof *(fields)}
 
 struct record_probe {
     const char *name;

@@ -15,6 +15,7 @@
 #include "common/devmapper.h"
 #include "common/errors.h"
 #include "common/files.h"
+#include "common/mounts.h"
 
 #define SYSFS_BLOCK "/sys/dev/block"
 
@@ -150,24 +151,6 @@ static int read_devices(struct topology *topology)
     return 0;
 }
 
-/* Decodes the \ooo that the kernel writes for blanks, newlines and backslashes (proc(5), mountinfo). */
-static char *unescaped(const char *text)
-{
-    char *plain = format("%s", text);
-    char *to = plain;
-    for (const char *from = text; *from; to++) {
-        unsigned octal;
-        if (from[0] == '\\' && sscanf(from + 1, "%3o", &octal) == 1 && octal < 256) {
-            *to = (char)octal;
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-    return plain;
-}
-
 /* Return the block size, or 0 if another mount hides this one or the path cannot be reached. */
 static int64_t block_bytes(const struct mounted *mount)
 {
@@ -179,26 +162,16 @@ static int64_t block_bytes(const struct mounted *mount)
     return (int64_t)filesystem.f_bsize;
 }
 
-/* Parse one line: id parent maj:min root path options [optional]... - type source superoptions. */
-static bool parse_mount(char *line, struct mounted *mount)
+/* Returns false if no block device is mounted there. */
+static bool parse_mount(char *text, struct mounted *mount)
 {
-    char *words[10];
-    size_t nr = 0;
-    bool after_dash = false;
-    for (char *rest, *word = strtok_r(line, " ", &rest); word && nr < 10; word = strtok_r(NULL, " ", &rest)) {
-        bool dash = nr == 6 && !after_dash && strcmp(word, "-") == 0;
-        after_dash |= dash;
-        if (!dash && (nr < 6 || after_dash))
-            words[nr++] = word;
-    }
-    if (nr < 9 || !parse_dev(words[2], &mount->dev) || DEV_MAJOR(mount->dev) == 0)
+    struct mount_line line;
+    if (!mount_line_parse(text, &line) || !parse_dev(line.device, &mount->dev) || DEV_MAJOR(mount->dev) == 0)
         return false;
-    mount->whole = strcmp(words[3], "/") == 0;
-    mount->path = unescaped(words[4]);
-    mount->fs_type = unescaped(words[6]);
-    char *both = format("%s,%s", words[5], words[8]);
-    mount->options = unescaped(both);
-    free(both);
+    mount->whole = strcmp(line.root, "/") == 0;
+    mount->path = format("%s", line.point);
+    mount->fs_type = format("%s", line.fs_type);
+    mount->options = format("%s,%s", line.options, line.fs_options);
     mount->block_bytes = block_bytes(mount);
     return true;
 }

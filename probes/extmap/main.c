@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},
         {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
     };
-    const struct opts opts = {"-o FILE [--tasks] [ROOT...]", about, more, table, sizeof table / sizeof *table};
+    const struct opts opts = {"-o FILE [--tasks] [ROOT...]", about, more, table, sizeof table / sizeof *table, NULL};
     int first = opts_parse(&opts, argc, argv);
     int failed;
 

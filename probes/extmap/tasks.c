@@ -20,24 +20,21 @@ struct task_row {
 };
 
 static const struct record_field task_fields[] = {
-    RECORD_FIELD(task_row, started_ns, RECORD_INT64, true, "ns", "Start of the thread, to a clock tick."),
-    RECORD_FIELD(task_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
-    RECORD_FIELD(task_row, oom_score_adj, RECORD_INT64, true, NULL,
+    RECORD_FIELD(task_row, started_ns, true, "ns", "Start of the thread, to a clock tick."),
+    RECORD_FIELD(task_row, listed_ns, false, "ns", "When this was read."),
+    RECORD_FIELD(task_row, oom_score_adj, true, NULL,
                  "OOM score adjustment of the process; null except for its first thread."),
-    RECORD_FIELD(task_row, pid, RECORD_INT32, false, NULL, "Process (thread group)."),
-    RECORD_FIELD(task_row, tid, RECORD_INT32, false, NULL, "Thread."),
-    RECORD_FIELD(task_row, uid, RECORD_INT32, true, NULL, "User (the real one)."),
-    RECORD_FIELD(task_row, comm, RECORD_STRING, true, NULL, "Name of the thread."),
-    RECORD_FIELD(task_row, cmdline, RECORD_STRING, true, NULL,
+    RECORD_FIELD(task_row, pid, false, NULL, "Process (thread group)."),
+    RECORD_FIELD(task_row, tid, false, NULL, "Thread."),
+    RECORD_FIELD(task_row, uid, true, NULL, "User (the real one)."),
+    RECORD_FIELD(task_row, comm, true, NULL, "Name of the thread."),
+    RECORD_FIELD(task_row, cmdline, true, NULL,
                  "Command line of the process, its arguments separated by spaces; null for kernel threads."),
-    RECORD_FIELD(task_row, package, RECORD_STRING, true, NULL, "Android package, by packages.list."),
-    RECORD_FIELD(task_row, serves, RECORD_STRING, true, NULL,
-                 "Device through which the process performs I/O for other processes."),
+    RECORD_FIELD(task_row, package, true, NULL, "Android package, by packages.list."),
+    RECORD_FIELD(task_row, serves, true, NULL, "Device through which the process performs I/O for other processes."),
 };
 
-const struct record_type task_type = {
-    "task", "tasks", "A thread that was running.", task_fields, sizeof task_fields / sizeof *task_fields,
-};
+const struct record_type task_type = RECORD_TYPE("task", "tasks", "A thread that was running.", task_fields);
 
 /* The start time is field 22 of /proc/PID/stat (Documentation/filesystems/proc.rst); field 3 follows the name. */
 #define SPACES_BEFORE_START (22 - 3)

@@ -30,24 +30,19 @@ struct filesystem_row {
 };
 
 static const struct record_field filesystem_fields[] = {
-    RECORD_FIELD(filesystem_row, nr_sectors, RECORD_INT64, true, "512 B sectors", "Size of the device."),
-    RECORD_FIELD(filesystem_row, listed_ns, RECORD_INT64, false, "ns", "When the listing began."),
-    RECORD_FIELD(filesystem_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
-    RECORD_FIELD(filesystem_row, block_bytes, RECORD_UINT32, false, "B", "Block size of the filesystem."),
-    RECORD_FIELD(filesystem_row, fs_type, RECORD_STRING, true, NULL, "Type in /proc/self/mountinfo."),
-    RECORD_FIELD(filesystem_row, source, RECORD_STRING, true, NULL, "Source of the mount."),
-    RECORD_FIELD(filesystem_row, mount_point, RECORD_STRING, true, NULL, "Where it is mounted."),
-    RECORD_FIELD(filesystem_row, root, RECORD_STRING, true, NULL,
+    RECORD_FIELD(filesystem_row, nr_sectors, true, "512 B sectors", "Size of the device."),
+    RECORD_FIELD(filesystem_row, listed_ns, false, "ns", "When the listing began."),
+    RECORD_FIELD(filesystem_row, dev, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(filesystem_row, block_bytes, false, "B", "Block size of the filesystem."),
+    RECORD_FIELD(filesystem_row, fs_type, true, NULL, "Type in /proc/self/mountinfo."),
+    RECORD_FIELD(filesystem_row, source, true, NULL, "Source of the mount."),
+    RECORD_FIELD(filesystem_row, mount_point, true, NULL, "Where it is mounted."),
+    RECORD_FIELD(filesystem_row, root, true, NULL,
                  "Path, from the root of the filesystem, of the directory whose tree was listed."),
 };
 
-const struct record_type filesystem_type = {
-    "filesystem",
-    NULL,
-    "A filesystem of which a tree was listed.",
-    filesystem_fields,
-    sizeof filesystem_fields / sizeof *filesystem_fields,
-};
+const struct record_type filesystem_type =
+    RECORD_TYPE("filesystem", NULL, "A filesystem of which a tree was listed.", filesystem_fields);
 
 struct file_row {
     int64_t ino, generation, size_bytes, allocated_sectors, created_ns, modified_ns, changed_ns, listed_ns;
@@ -57,28 +52,26 @@ struct file_row {
 };
 
 static const struct record_field file_fields[] = {
-    RECORD_FIELD(file_row, ino, RECORD_INT64, false, NULL, "Inode number."),
-    RECORD_FIELD(file_row, generation, RECORD_INT64, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
-    RECORD_FIELD(file_row, size_bytes, RECORD_INT64, false, "B", "Size of the file."),
-    RECORD_FIELD(file_row, allocated_sectors, RECORD_INT64, false, "512 B sectors", "Allocated size (st_blocks)."),
-    RECORD_FIELD(file_row, created_ns, RECORD_INT64, true, "ns", "Creation, of CLOCK_REALTIME."),
-    RECORD_FIELD(file_row, modified_ns, RECORD_INT64, false, "ns", "st_mtime, of CLOCK_REALTIME."),
-    RECORD_FIELD(file_row, changed_ns, RECORD_INT64, false, "ns", "st_ctime, of CLOCK_REALTIME."),
-    RECORD_FIELD(file_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
-    RECORD_FIELD(file_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
-    RECORD_FIELD(file_row, mode, RECORD_UINT32, false, NULL, "Type and rights (st_mode)."),
-    RECORD_FIELD(file_row, nlink, RECORD_UINT32, false, NULL, "Number of names."),
-    RECORD_FIELD(file_row, uid, RECORD_UINT32, false, NULL, "User who owns the file."),
-    RECORD_FIELD(file_row, attributes, RECORD_UINT32, false, NULL,
+    RECORD_FIELD(file_row, ino, false, NULL, "Inode number."),
+    RECORD_FIELD(file_row, generation, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
+    RECORD_FIELD(file_row, size_bytes, false, "B", "Size of the file."),
+    RECORD_FIELD(file_row, allocated_sectors, false, "512 B sectors", "Allocated size (st_blocks)."),
+    RECORD_FIELD(file_row, created_ns, true, "ns", "Creation, of CLOCK_REALTIME."),
+    RECORD_FIELD(file_row, modified_ns, false, "ns", "st_mtime, of CLOCK_REALTIME."),
+    RECORD_FIELD(file_row, changed_ns, false, "ns", "st_ctime, of CLOCK_REALTIME."),
+    RECORD_FIELD(file_row, listed_ns, false, "ns", "When this was read."),
+    RECORD_FIELD(file_row, dev, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(file_row, mode, false, NULL, "Type and rights (st_mode)."),
+    RECORD_FIELD(file_row, nlink, false, NULL, "Number of names."),
+    RECORD_FIELD(file_row, uid, false, NULL, "User who owns the file."),
+    RECORD_FIELD(file_row, attributes, false, NULL,
                  "FS_*_FL of FS_IOC_GETFLAGS (linux/fs.h); 0 if the filesystem does not report them."),
-    RECORD_FIELD(file_row, name_encrypted, RECORD_INT32, true, NULL,
+    RECORD_FIELD(file_row, name_encrypted, true, NULL,
                  "1: the name is ciphertext because its key is absent; 0: it is not; null: unknown."),
-    RECORD_FIELD(file_row, path, RECORD_STRING, true, NULL, "Path from the root of the filesystem, one row per name."),
+    RECORD_FIELD(file_row, path, true, NULL, "Path from the root of the filesystem, one row per name."),
 };
 
-const struct record_type file_type = {
-    "file", "files", "A name of an inode.", file_fields, sizeof file_fields / sizeof *file_fields,
-};
+const struct record_type file_type = RECORD_TYPE("file", "files", "A name of an inode.", file_fields);
 
 struct extent_row {
     int64_t sector, nr_sectors, ino, generation, file_offset_bytes;
@@ -86,23 +79,18 @@ struct extent_row {
 };
 
 static const struct record_field extent_fields[] = {
-    RECORD_FIELD(extent_row, sector, RECORD_INT64, true, "512 B sectors", "First sector on `dev`."),
-    RECORD_FIELD(extent_row, nr_sectors, RECORD_INT64, false, "512 B sectors", "Length."),
-    RECORD_FIELD(extent_row, ino, RECORD_INT64, false, NULL, "Inode that owns the run."),
-    RECORD_FIELD(extent_row, generation, RECORD_INT64, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
-    RECORD_FIELD(extent_row, file_offset_bytes, RECORD_INT64, false, "B", "Offset in the file."),
-    RECORD_FIELD(extent_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
-    RECORD_FIELD(extent_row, flags, RECORD_UINT32, false, NULL,
+    RECORD_FIELD(extent_row, sector, true, "512 B sectors", "First sector on `dev`."),
+    RECORD_FIELD(extent_row, nr_sectors, false, "512 B sectors", "Length."),
+    RECORD_FIELD(extent_row, ino, false, NULL, "Inode that owns the run."),
+    RECORD_FIELD(extent_row, generation, true, NULL, "Inode generation (FS_IOC_GETVERSION)."),
+    RECORD_FIELD(extent_row, file_offset_bytes, false, "B", "Offset in the file."),
+    RECORD_FIELD(extent_row, dev, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(extent_row, flags, false, NULL,
                  "FIEMAP_EXTENT_* (linux/fiemap.h); 0x80000000: from FIBMAP, which reports no state."),
 };
 
-const struct record_type extent_type = {
-    "extent",
-    "extents",
-    "A run of sectors of a file, once per inode.",
-    extent_fields,
-    sizeof extent_fields / sizeof *extent_fields,
-};
+const struct record_type extent_type =
+    RECORD_TYPE("extent", "extents", "A run of sectors of a file, once per inode.", extent_fields);
 
 /* Attributes that statx reports without opening a file; their bits equal those of FS_*_FL. */
 #define STATX_FLAGS (FS_COMPR_FL | FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_ENCRYPT_FL)

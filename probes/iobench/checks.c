@@ -13,7 +13,7 @@
 #define SECTOR 512
 
 /* Check a named file or device. It belongs to the user: nothing must be written to it by accident. */
-static int check_named(const struct bench_job *job, const struct arguments *arguments)
+static int check_named(const struct bench_job *job)
 {
     struct stat stat_of;
 
@@ -21,19 +21,19 @@ static int check_named(const struct bench_job *job, const struct arguments *argu
         return job->raw ? print_error("--raw is for a block device: name it with --filename") : 0;
     if (job->workload != BENCH_FILE)
         return print_error("--filename is for the workload file: sqlite and postmark make their own files");
-    if (arguments->directory || job->keep)
+    if (was_given(&job->directory) || job->keep)
         return print_error("--filename %s: leave out --directory and --keep, nothing is made", job->filename);
     if (stat(job->filename, &stat_of))
         return print_error("--filename %s: expected an existing file (%s)", job->filename, strerror(errno));
-    if (S_ISBLK(stat_of.st_mode) && !(arguments->raw && arguments->i_know))
+    if (S_ISBLK(stat_of.st_mode) && !(job->raw && job->overwrite))
         return print_error("--filename %s is a block device: give --raw --i-know to measure it, which destroys the "
                            "data that the job overwrites",
                            job->filename);
     if (!S_ISBLK(stat_of.st_mode) && !S_ISREG(stat_of.st_mode))
         return print_error("--filename %s: expected a regular file or a block device", job->filename);
-    if (S_ISREG(stat_of.st_mode) && arguments->raw)
+    if (S_ISREG(stat_of.st_mode) && job->raw)
         return print_error("--raw: %s is no block device", job->filename);
-    if (job->file.access != ACCESS_READ && !arguments->i_know)
+    if (job->file.access != ACCESS_READ && !job->overwrite)
         return print_error("--filename %s: the job would overwrite it; give --i-know to allow this", job->filename);
     if (job->file.access == ACCESS_APPEND || job->file.layout != LAYOUT_WRITTEN)
         return print_error("--filename %s: it has a size already; leave out append, --overwrite and --fallocate",
@@ -53,11 +53,11 @@ static int check_record(const struct file_job *job)
     return 0;
 }
 
-static int check_loops(const struct bench_job *job, const struct arguments *arguments)
+static int check_loops(const struct bench_job *job)
 {
     int64_t records;
 
-    if (given(arguments->loops) && (job->ops || job->duration_ns))
+    if (was_given(&job->file.loops) && (job->ops || job->duration_ns))
         return print_error("--loops: it cannot be combined with --number_ios or --runtime");
     if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
         __builtin_mul_overflow(records, job->threads, &records))
@@ -70,15 +70,15 @@ static int check_access(const struct bench_job *job, const struct arguments *arg
     const struct file_job *file = &job->file;
     bool reads = file->access == ACCESS_READ;
 
-    if (given(arguments->rwmixread) && file->access != ACCESS_MIXED)
+    if (was_given(&file->read_percent) && file->access != ACCESS_MIXED)
         return print_error("--rwmixread is for --rw rw and randrw");
-    if (given(arguments->overlap) && file->overlap && !file->random)
+    if (was_given(&file->overlap) && file->overlap && !file->random)
         return print_error("--overlap is for random access: a sequence visits each offset once");
-    if (reads && (given(arguments->compress) || given(arguments->dedupe)))
+    if (reads && (was_given(&job->compress) || was_given(&job->dedupe)))
         return print_error("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
-    if (reads && given(arguments->end_fsync) && arguments->end_fsync)
+    if (reads && arguments->end_fsync == 1)
         return print_error("--end_fsync is for jobs that write");
-    if (reads && given(arguments->verify))
+    if (reads && was_given(&arguments->verify))
         return print_error("--verify is for jobs that write");
     if ((reads || file->access == ACCESS_MIXED) && file->layout != LAYOUT_WRITTEN)
         return print_error(
@@ -92,7 +92,7 @@ static int check_file(const struct bench_job *job, const struct arguments *argum
 {
     if (job->compat_rng && (!job->file.random || job->file.access == ACCESS_MIXED))
         return print_error("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
-    return check_record(&job->file) || check_access(job, arguments) || check_loops(job, arguments) ? -1 : 0;
+    return check_record(&job->file) || check_access(job, arguments) || check_loops(job) ? -1 : 0;
 }
 
 static int check_sqlite(const struct bench_job *job, const struct arguments *arguments)
@@ -105,7 +105,7 @@ static int check_sqlite(const struct bench_job *job, const struct arguments *arg
         return print_error("--mix is for --sqlite-op mixed");
     if (!(sqlite->mix[0] || sqlite->mix[1] || sqlite->mix[2] || sqlite->mix[3]))
         return print_error("--mix %s: at least one weight must be more than 0", arguments->mix);
-    if (arguments->checkpoint && strcmp(sqlite->journal_mode, "WAL") != 0)
+    if (was_given(&sqlite->checkpoint) && strcmp(sqlite->journal_mode, "WAL") != 0)
         return print_error("--checkpoint is for --journal-mode WAL");
     if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
         return print_error("--random-order is for inserts: other operations always have a random order");
@@ -129,7 +129,7 @@ static int check_postmark(const struct bench_job *job)
     return 0;
 }
 
-static int check_ends(const struct bench_job *job, const struct arguments *arguments)
+static int check_ends(const struct bench_job *job)
 {
     if (job->ops && job->ops < job->threads)
         return print_error("%s %" PRId64 ": fewer than the %" PRId64 " workers (--numjobs)",
@@ -138,7 +138,7 @@ static int check_ends(const struct bench_job *job, const struct arguments *argum
         return print_error("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
     if (job->rate && job->think_ns)
         return print_error("--rate_iops says when operations are due: leave out --thinktime");
-    if (job->compat_rng && given(arguments->randseed))
+    if (job->compat_rng && was_given(&job->seed))
         return print_error("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
     return 0;
 }
@@ -164,9 +164,9 @@ static int check_output(const char *path)
     return print_error("--record %s: cannot be written (%s)", path, strerror(errno));
 }
 
-int job_check(const struct bench_job *job, const struct arguments *arguments)
+int job_check(const struct bench_job *job, const struct arguments *arguments, const char *record)
 {
-    if (check_output(arguments->record) || check_ends(job, arguments) || check_named(job, arguments))
+    if (check_output(record) || check_ends(job) || check_named(job))
         return -1;
     switch (job->workload) {
     case BENCH_FILE:

@@ -16,11 +16,6 @@
 #define NS_PER_MS     1000000
 #define DEFAULT_BYTES (INT64_C(1) << 20) /* of all files, as in Mobibench */
 
-static int64_t or_else(int64_t number, int64_t otherwise)
-{
-    return given(number) ? number : otherwise;
-}
-
 /* Return the index of `text` in `words`, or -1 after printing an error. */
 static int which(const char *option, const char *text, const char *const *words, int count)
 {
@@ -64,7 +59,6 @@ static int make_access(struct file_job *job, const struct arguments *arguments)
         return -1;
     job->access = access[index];
     job->random = !strncmp(words[index], "rand", 4);
-    job->read_percent = or_else(arguments->rwmixread, 50);
     return 0;
 }
 
@@ -96,7 +90,7 @@ static int make_range(struct file_job *job, const char *text)
 /* Set the sync after writes from fio's options; at most one of them may be given. */
 static int make_after(struct file_job *job, const struct arguments *arguments)
 {
-    int64_t fsync = or_else(arguments->fsync, 0), fdatasync = or_else(arguments->fdatasync, 0);
+    int64_t fsync = arguments->fsync, fdatasync = arguments->fdatasync;
 
     if ((fsync != 0) + (fdatasync != 0) + (arguments->sync_file_range != NULL) > 1)
         return print_error("--fsync, --fdatasync and --sync_file_range: give one of them");
@@ -112,8 +106,8 @@ static int make_after(struct file_job *job, const struct arguments *arguments)
 
 static int make_named_mode(struct file_job *job, const struct arguments *arguments)
 {
-    if (given(arguments->direct) || given(arguments->sync) || given(arguments->fsync) || given(arguments->fdatasync) ||
-        arguments->sync_file_range)
+    if (was_given(&arguments->direct) || was_given(&arguments->sync) || was_given(&arguments->fsync) ||
+        was_given(&arguments->fdatasync) || arguments->sync_file_range)
         return print_error(
             "--mode %s says it all: leave out --direct, --sync, --fsync, --fdatasync and --sync_file_range",
             arguments->mode);
@@ -149,17 +143,15 @@ static int make_mode(struct file_job *job, const struct arguments *arguments)
     job->after_every = 1;
     if (arguments->mode)
         return make_named_mode(job, arguments);
-    job->mode.open_flags = sync_flags[or_else(arguments->sync, 0)] | (or_else(arguments->direct, 0) ? O_DIRECT : 0);
+    job->mode.open_flags = sync_flags[arguments->sync] | (arguments->direct ? O_DIRECT : 0);
     return make_after(job, arguments);
 }
 
 static void make_layout(struct file_job *job, const struct arguments *arguments)
 {
-    bool allocate = or_else(arguments->fallocate, 0) == 1;
-
-    if (job->access == ACCESS_APPEND || given(arguments->fallocate) || given(arguments->overwrite))
-        job->layout = allocate ? LAYOUT_ALLOCATED : LAYOUT_EMPTY;
-    if (or_else(arguments->overwrite, 0))
+    if (job->access == ACCESS_APPEND || arguments->fallocate >= 0 || arguments->overwrite >= 0)
+        job->layout = arguments->fallocate == 1 ? LAYOUT_ALLOCATED : LAYOUT_EMPTY;
+    if (arguments->overwrite == 1)
         job->layout = LAYOUT_WRITTEN;
 }
 
@@ -176,14 +168,13 @@ static int64_t named_bytes(const char *path)
     return bytes;
 }
 
-static int make_size(struct bench_job *job, const struct arguments *arguments)
+static int make_size(struct bench_job *job)
 {
     int64_t files = job->shared ? 1 : job->threads;
 
-    job->file.record = or_else(arguments->bs, 4096);
-    if (given(arguments->size))
-        job->file.size = arguments->size;
-    else if (job->filename)
+    if (was_given(&job->file.size))
+        return 0;
+    if (job->filename)
         job->file.size = named_bytes(job->filename);
     else if (DEFAULT_BYTES % (files * job->file.record) == 0)
         job->file.size = DEFAULT_BYTES / files;
@@ -199,24 +190,16 @@ static int make_file(struct bench_job *job, const struct arguments *arguments)
     if (make_access(&job->file, arguments) || make_mode(&job->file, arguments))
         return -1;
     make_layout(&job->file, arguments);
-    job->file.depth = or_else(arguments->iodepth, 1);
-    job->file.overlap = or_else(arguments->overlap, 0);
-    job->file.loops = or_else(arguments->loops, 1);
-    job->file.verify_all = or_else(arguments->verify, 0) == 1;
-    job->compress = or_else(arguments->compress, 0);
-    job->dedupe = or_else(arguments->dedupe, 0);
-    job->ops = or_else(arguments->number_ios, 0);
-    job->final_sync = job->file.access != ACCESS_READ && or_else(arguments->end_fsync, 1);
-    return make_size(job, arguments);
+    job->file.verify_all = arguments->verify == 1;
+    job->final_sync = job->file.access != ACCESS_READ && arguments->end_fsync != 0;
+    return make_size(job);
 }
 
-static int make_checkpoint(struct sqlite_job *job, const char *text)
+static int check_checkpoint(const char *text)
 {
     int64_t every;
 
-    job->checkpoint = text ? text : "auto";
-    if (!strcmp(job->checkpoint, "auto") || !strcmp(job->checkpoint, "none") ||
-        (numbers(job->checkpoint, 0, &every, 1) && every > 0))
+    if (!strcmp(text, "auto") || !strcmp(text, "none") || (numbers(text, 0, &every, 1) && every > 0))
         return 0;
     return print_error("--checkpoint %s: expected auto, none, or after how many transactions", text);
 }
@@ -230,23 +213,15 @@ static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
     int journal = which("journal-mode", arguments->journal_mode ? arguments->journal_mode : "TRUNCATE", journals, 6);
     int sync = which("synchronous", arguments->synchronous ? arguments->synchronous : "FULL", sqlite_synchronous, 4);
 
-    if (op < 0 || journal < 0 || sync < 0 || make_checkpoint(sqlite, arguments->checkpoint))
+    if (op < 0 || journal < 0 || sync < 0 || check_checkpoint(sqlite->checkpoint))
         return -1;
     if (!numbers(arguments->mix ? arguments->mix : "1:1:1:1", ':', sqlite->mix, 4))
         return print_error("--mix %s: expected four weights, of insert:update:delete:select", arguments->mix);
     sqlite->op = (enum sqlite_op)op;
     sqlite->journal_mode = journals[journal];
     sqlite->synchronous = sqlite_synchronous[sync];
-    sqlite->rows = or_else(arguments->rows, 1);
-    sqlite->prefilled = or_else(arguments->prefilled, -1);
-    sqlite->value = or_else(arguments->value_size, 100);
-    sqlite->page = or_else(arguments->page_size, 4096);
-    sqlite->tables = or_else(arguments->tables, 3);
-    sqlite->databases = or_else(arguments->databases, 1);
-    sqlite->random_order = arguments->random_order;
-    sqlite->library = arguments->library;
-    job->ops = or_else(arguments->transactions, given(arguments->runtime) ? 0 : 10);
-    job->final_sync = or_else(arguments->end_fsync, 1);
+    job->ops = arguments->transactions >= 0 ? arguments->transactions : job->duration_ns ? 0 : 10;
+    job->final_sync = arguments->end_fsync != 0;
     return 0;
 }
 
@@ -259,16 +234,10 @@ static int make_postmark(struct bench_job *job, const struct arguments *argument
         return print_error("--file-size %s: expected LOW:HIGH in bytes", arguments->file_size);
     postmark->least = sizes[0];
     postmark->most = sizes[1];
-    postmark->files = or_else(arguments->files, 500);
-    postmark->transactions = or_else(arguments->transactions, given(arguments->runtime) ? 0 : 500);
-    postmark->read_block = or_else(arguments->read_block, 512);
-    postmark->write_block = or_else(arguments->write_block, 512);
-    postmark->bias_read = or_else(arguments->bias_read, 5);
-    postmark->bias_create = or_else(arguments->bias_create, 5);
-    postmark->subdirectories = or_else(arguments->subdirectories, 0);
+    postmark->transactions = arguments->transactions >= 0 ? arguments->transactions : job->duration_ns ? 0 : 500;
     postmark->buffered = !arguments->unbuffered;
     job->ops = postmark->transactions;
-    job->final_sync = or_else(arguments->end_fsync, 0);
+    job->final_sync = arguments->end_fsync == 1;
     return 0;
 }
 
@@ -276,16 +245,11 @@ static void make_workers(struct bench_job *job, const struct arguments *argument
 {
     static const enum cache_state caches[] = {CACHE_COLD, CACHE_WARM, CACHE_UNKNOWN};
 
-    job->threads = or_else(arguments->numjobs, 1);
-    job->processes = !or_else(arguments->thread, 1);
-    job->shared = arguments->shared || (arguments->filename && job->threads > 1);
-    job->duration_ns = or_else(arguments->runtime, 0);
-    job->warmup_ns = or_else(arguments->ramp_time, 0);
-    job->rate = or_else(arguments->rate_iops, 0);
-    job->think_ns = or_else(arguments->thinktime_us, 0) * NS_PER_US;
-    job->seed = (uint64_t)or_else(arguments->randseed, 1);
-    job->compat_rng = arguments->compat_rng;
-    job->cache = caches[or_else(arguments->cache, job->workload == BENCH_POSTMARK ? 2 : 0)];
+    job->processes = !arguments->thread;
+    job->shared |= job->filename && job->threads > 1;
+    job->think_ns = arguments->thinktime_us * NS_PER_US;
+    job->interval_ns = arguments->interval_ms * NS_PER_MS;
+    job->cache = caches[arguments->cache >= 0 ? arguments->cache : job->workload == BENCH_POSTMARK ? 2 : 0];
 }
 
 static int make_workload(struct bench_job *job, const struct arguments *arguments)
@@ -303,15 +267,6 @@ static int make_workload(struct bench_job *job, const struct arguments *argument
 
 int job_make(struct bench_job *job, const struct arguments *arguments)
 {
-    *job = (struct bench_job){.workload = arguments->workload,
-                              .directory = arguments->directory ? arguments->directory : ".",
-                              .filename = arguments->filename,
-                              .raw = arguments->raw,
-                              .overwrite = arguments->i_know,
-                              .keep = arguments->keep,
-                              .repeats = or_else(arguments->repeats, 1),
-                              .interval_ns = or_else(arguments->interval_ms, 100) * NS_PER_MS,
-                              .log_ops = arguments->log_ops};
     make_workers(job, arguments);
     return make_workload(job, arguments) || make_engine(job, arguments) ? -1 : 0;
 }

@@ -25,19 +25,6 @@ static bool only_read(const struct bench_job *job)
 /* -- directory or device of a run
  * ----------------------------------------------------------------------------------- */
 
-static int check_file(const struct bench_job *job, const struct stat *about)
-{
-    if (S_ISBLK(about->st_mode) && !job->raw)
-        return print_error("%s is a block device; everything on it may be lost: add --raw --i-know if that is meant",
-                           job->filename);
-    if (!S_ISBLK(about->st_mode) && !S_ISREG(about->st_mode))
-        return print_error("%s is neither a file nor a block device", job->filename);
-    if (S_ISREG(about->st_mode) && !only_read(job) && !job->overwrite)
-        return print_error("%s is there already and would be overwritten: add --i-know if that is meant",
-                           job->filename);
-    return 0;
-}
-
 /* Open a device with O_EXCL. This fails if it is mounted or used by device-mapper, and keeps both from using it until
  * it is closed. */
 static int claim_device(struct bench_run *run)
@@ -59,8 +46,8 @@ static int take_file(struct bench_run *run)
     if (stat(run->job->filename, &about) < 0)
         return print_error("%s: %s; --filename names a file or device that is there", run->job->filename,
                            strerror(errno));
-    if (check_file(run->job, &about) < 0)
-        return -1;
+    if (S_ISBLK(about.st_mode) != run->job->raw)
+        return print_error("%s has become another file since the options were checked", run->job->filename);
     return S_ISBLK(about.st_mode) ? claim_device(run) : 0;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/command.h"
 #include "common/errors.h"
 #include "common/files.h"
 #include "iobench/workers.h"
@@ -173,10 +174,7 @@ static int start_all(struct spawn *spawn)
     sigset_t signals, before;
     int error = 0;
 
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
+    command_end_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     for (int32_t index = 0; index < spawn->run->nr_workers && !error; index++) {
         struct hand *hand = &spawn->hands[index];

@@ -311,7 +311,7 @@ int main(int argc, char **argv)
         {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},
         {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
     };
-    const struct opts opts = {"[OPTION...] PROGRAM DIRECTORY", about, more, table, sizeof table / sizeof *table};
+    const struct opts opts = {"[OPTION...] PROGRAM DIRECTORY", about, more, table, sizeof table / sizeof *table, NULL};
     int first = opts_parse(&opts, argc, argv), failed;
 
     if (first < 0)

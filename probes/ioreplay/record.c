@@ -11,31 +11,31 @@ struct run_row {
     struct record_string run_id, program, mode, fs_type, device;
 };
 
-#define FIELD(member, dtype, nullable, unit, meaning) RECORD_FIELD(run_row, member, dtype, nullable, unit, meaning)
+#define FIELD(member, nullable, unit, meaning) RECORD_FIELD(run_row, member, nullable, unit, meaning)
 
 static const struct record_field run_fields[] = {
-    FIELD(scale_ppm, RECORD_INT64, true, "1e-6", "Of a scaled replay: how many times as fast as recorded."),
-    FIELD(ts_ns, RECORD_INT64, false, "ns", "Start."),
-    FIELD(realtime_ns, RECORD_INT64, false, "ns", "The same moment in CLOCK_REALTIME."),
-    FIELD(duration_ns, RECORD_INT64, false, "ns", "Until the last operation ended."),
-    FIELD(recorded_ns, RECORD_INT64, false, "ns", "The same in the recording."),
-    FIELD(operations, RECORD_INT64, false, "operations", "Operations of the program, without inserted ones."),
-    FIELD(done, RECORD_INT64, false, "operations", "Completed operations, whatever their result."),
-    FIELD(inserted, RECORD_INT64, false, "operations", "Inserted operations that were done."),
-    FIELD(diverged, RECORD_INT64, false, "operations", "Number of `done` operations without the recorded result."),
-    FIELD(files, RECORD_INT64, false, "files", "Files that existed before the start."),
-    FIELD(files_bytes, RECORD_INT64, false, "B", "Their sizes."),
-    FIELD(cpu_user_ns, RECORD_INT64, false, "ns", "CPU time of the process in user mode."),
-    FIELD(cpu_system_ns, RECORD_INT64, false, "ns", "CPU time of the process in the kernel."),
-    FIELD(threads, RECORD_INT32, false, NULL, "Threads."),
-    FIELD(cold, RECORD_INT32, true, NULL, "1: the files were out of the page cache at the start; 0: not all were."),
-    FIELD(interrupted, RECORD_INT32, false, NULL, "1: a signal ended it early; else 0."),
-    FIELD(result, RECORD_INT32, false, NULL, "0, or the negative errno of the error that ended it early."),
-    FIELD(run_id, RECORD_STRING, false, NULL, "ID of the replay; different in each run."),
-    FIELD(program, RECORD_STRING, false, NULL, "SHA-256 of the program's file."),
-    FIELD(mode, RECORD_STRING, false, NULL, "as_recorded, as_fast or scaled."),
-    FIELD(fs_type, RECORD_STRING, true, NULL, "Type of the filesystem replayed on."),
-    FIELD(device, RECORD_STRING, true, NULL, "Source of its mount, or the target device or file."),
+    FIELD(scale_ppm, true, "1e-6", "Of a scaled replay: how many times as fast as recorded."),
+    FIELD(ts_ns, false, "ns", "Start."),
+    FIELD(realtime_ns, false, "ns", "The same moment in CLOCK_REALTIME."),
+    FIELD(duration_ns, false, "ns", "Until the last operation ended."),
+    FIELD(recorded_ns, false, "ns", "The same in the recording."),
+    FIELD(operations, false, "operations", "Operations of the program, without inserted ones."),
+    FIELD(done, false, "operations", "Completed operations, whatever their result."),
+    FIELD(inserted, false, "operations", "Inserted operations that were done."),
+    FIELD(diverged, false, "operations", "Number of `done` operations without the recorded result."),
+    FIELD(files, false, "files", "Files that existed before the start."),
+    FIELD(files_bytes, false, "B", "Their sizes."),
+    FIELD(cpu_user_ns, false, "ns", "CPU time of the process in user mode."),
+    FIELD(cpu_system_ns, false, "ns", "CPU time of the process in the kernel."),
+    FIELD(threads, false, NULL, "Threads."),
+    FIELD(cold, true, NULL, "1: the files were out of the page cache at the start; 0: not all were."),
+    FIELD(interrupted, false, NULL, "1: a signal ended it early; else 0."),
+    FIELD(result, false, NULL, "0, or the negative errno of the error that ended it early."),
+    FIELD(run_id, false, NULL, "ID of the replay; different in each run."),
+    FIELD(program, false, NULL, "SHA-256 of the program's file."),
+    FIELD(mode, false, NULL, "as_recorded, as_fast or scaled."),
+    FIELD(fs_type, true, NULL, "Type of the filesystem replayed on."),
+    FIELD(device, true, NULL, "Source of its mount, or the target device or file."),
 };
 
 /* Columns of table replay_ops. */
@@ -46,25 +46,23 @@ struct op_row {
 };
 
 static const struct record_field op_fields[] = {
-    RECORD_FIELD(op_row, operation, RECORD_INT64, false, NULL, "Number in the program."),
-    RECORD_FIELD(op_row, due_ns, RECORD_INT64, true, "ns", "When it should have begun; null: as soon as possible."),
-    RECORD_FIELD(op_row, start_ns, RECORD_INT64, false, "ns", "When it began, since the start of the replay."),
-    RECORD_FIELD(op_row, waited_ns, RECORD_INT64, false, "ns", "How long it waited for operations of other threads."),
-    RECORD_FIELD(op_row, latency_ns, RECORD_INT64, false, "ns", "How long it took."),
-    RECORD_FIELD(op_row, bytes, RECORD_INT64, true, "B", "Bytes read or written; null if it does neither."),
-    RECORD_FIELD(op_row, result, RECORD_INT64, false, NULL, "What it returned, or a negative errno."),
-    RECORD_FIELD(op_row, thread, RECORD_INT32, false, NULL, "Number of the thread in the program."),
-    RECORD_FIELD(op_row, inserted, RECORD_INT32, false, NULL, "1: inserted by the cleaner; else 0."),
-    RECORD_FIELD(op_row, call, RECORD_STRING, false, NULL, "What was done."),
-    RECORD_FIELD(op_row, divergence, RECORD_STRING, false, NULL, "How its result differs from the recorded one."),
+    RECORD_FIELD(op_row, operation, false, NULL, "Number in the program."),
+    RECORD_FIELD(op_row, due_ns, true, "ns", "When it should have begun; null: as soon as possible."),
+    RECORD_FIELD(op_row, start_ns, false, "ns", "When it began, since the start of the replay."),
+    RECORD_FIELD(op_row, waited_ns, false, "ns", "How long it waited for operations of other threads."),
+    RECORD_FIELD(op_row, latency_ns, false, "ns", "How long it took."),
+    RECORD_FIELD(op_row, bytes, true, "B", "Bytes read or written; null if it does neither."),
+    RECORD_FIELD(op_row, result, false, NULL, "What it returned, or a negative errno."),
+    RECORD_FIELD(op_row, thread, false, NULL, "Number of the thread in the program."),
+    RECORD_FIELD(op_row, inserted, false, NULL, "1: inserted by the cleaner; else 0."),
+    RECORD_FIELD(op_row, call, false, NULL, "What was done."),
+    RECORD_FIELD(op_row, divergence, false, NULL, "How its result differs from the recorded one."),
 };
 
-#define FIELDS(fields) fields, sizeof(fields) / sizeof *(fields)
-
-static const struct record_type run_type = {"replay_run", "replay_runs", "A replay; one in each file, at its end.",
-                                            FIELDS(run_fields)};
-static const struct record_type op_type = {"replay_op", "replay_ops", "One operation that was done.",
-                                           FIELDS(op_fields)};
+static const struct record_type run_type =
+    RECORD_TYPE("replay_run", "replay_runs", "A replay; one in each file, at its end.", run_fields);
+static const struct record_type op_type =
+    RECORD_TYPE("replay_op", "replay_ops", "One operation that was done.", op_fields);
 static const struct record_type *const types[] = {&run_type, &op_type};
 const struct record_probe replay_probe = {"ioreplay", types, sizeof types / sizeof *types};
 

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include "common/command.h"
+
 static sigset_t awaited;
 static bool requested;
 
@@ -13,13 +15,9 @@ static void wake(int number)
 
 void replay_stop_prepare(void)
 {
-    struct sigaction hangup, waking = {.sa_handler = wake};
+    struct sigaction waking = {.sa_handler = wake};
 
-    sigemptyset(&awaited);
-    sigaddset(&awaited, SIGINT);
-    sigaddset(&awaited, SIGTERM);
-    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
-        sigaddset(&awaited, SIGHUP);
+    command_end_signals(&awaited);
     sigaddset(&awaited, REPLAY_NEWS);
     sigprocmask(SIG_BLOCK, &awaited, NULL);
     sigemptyset(&waking.sa_mask);

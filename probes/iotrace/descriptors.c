@@ -22,27 +22,21 @@ struct descriptor_row {
 };
 
 static const struct record_field descriptor_fields[] = {
-    RECORD_FIELD(descriptor_row, listed_ns, RECORD_INT64, false, "ns", "When this was read."),
-    RECORD_FIELD(descriptor_row, position, RECORD_INT64, true, "B", "Offset of the next read or write."),
-    RECORD_FIELD(descriptor_row, ino, RECORD_INT64, false, NULL, "Inode of the open file."),
-    RECORD_FIELD(descriptor_row, dev, RECORD_UINT32, false, NULL, "Its device, major<<20|minor."),
-    RECORD_FIELD(descriptor_row, pid, RECORD_INT32, false, NULL, "Process that has it."),
-    RECORD_FIELD(descriptor_row, fd, RECORD_INT32, false, NULL, "Its number; -100 is the working directory."),
-    RECORD_FIELD(descriptor_row, flags, RECORD_INT32, true, NULL,
-                 "O_... with the values of this machine's kernel, with O_CLOEXEC."),
-    RECORD_FIELD(descriptor_row, mode, RECORD_INT32, false, NULL, "Type and permissions of the inode."),
-    RECORD_FIELD(descriptor_row, path, RECORD_STRING, true, NULL,
+    RECORD_FIELD(descriptor_row, listed_ns, false, "ns", "When this was read."),
+    RECORD_FIELD(descriptor_row, position, true, "B", "Offset of the next read or write."),
+    RECORD_FIELD(descriptor_row, ino, false, NULL, "Inode of the open file."),
+    RECORD_FIELD(descriptor_row, dev, false, NULL, "Its device, major<<20|minor."),
+    RECORD_FIELD(descriptor_row, pid, false, NULL, "Process that has it."),
+    RECORD_FIELD(descriptor_row, fd, false, NULL, "Its number; -100 is the working directory."),
+    RECORD_FIELD(descriptor_row, flags, true, NULL, "O_... with the values of this machine's kernel, with O_CLOEXEC."),
+    RECORD_FIELD(descriptor_row, mode, false, NULL, "Type and permissions of the inode."),
+    RECORD_FIELD(descriptor_row, path, true, NULL,
                  "Path as in /proc/PID/fd: \" (deleted)\" is appended to a deleted path; objects other than files are "
                  "named like pipe:[1234]."),
 };
 
-const struct record_type descriptor_type = {
-    "descriptor",
-    NULL,
-    "A descriptor that was open in a process.",
-    descriptor_fields,
-    sizeof descriptor_fields / sizeof *descriptor_fields,
-};
+const struct record_type descriptor_type =
+    RECORD_TYPE("descriptor", NULL, "A descriptor that was open in a process.", descriptor_fields);
 
 /* Read `pos` and `flags` of /proc/PID/fdinfo/FD (Documentation/filesystems/proc.rst). */
 static void read_information(const char *path, struct descriptor_row *row)

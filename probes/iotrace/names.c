@@ -33,18 +33,13 @@ struct watch_row {
 };
 
 static const struct record_field watch_fields[] = {
-    RECORD_FIELD(watch_row, since_ns, RECORD_INT64, true, "ns", "Start of recording its names; null: never."),
-    RECORD_FIELD(watch_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
-    RECORD_FIELD(watch_row, reason, RECORD_STRING, true, NULL, "Why its names are not recorded."),
+    RECORD_FIELD(watch_row, since_ns, true, "ns", "Start of recording its names; null: never."),
+    RECORD_FIELD(watch_row, dev, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(watch_row, reason, true, NULL, "Why its names are not recorded."),
 };
 
-static const struct record_type watch_type = {
-    "watch",
-    NULL,
-    "A traced filesystem, and whether its names are recorded.",
-    watch_fields,
-    sizeof watch_fields / sizeof *watch_fields,
-};
+static const struct record_type watch_type =
+    RECORD_TYPE("watch", NULL, "A traced filesystem, and whether its names are recorded.", watch_fields);
 
 struct name_row {
     uint64_t order;
@@ -56,37 +51,29 @@ struct name_row {
 };
 
 static const struct record_field name_fields[] = {
-    RECORD_FIELD(name_row, order, RECORD_UINT64, false, NULL,
+    RECORD_FIELD(name_row, order, false, NULL,
                  "Index of the event in its filesystem, from 0: events happened in this order."),
-    RECORD_FIELD(name_row, empty_ns, RECORD_INT64, false, "ns",
-                 "When the queue was last empty; the event was queued later."),
-    RECORD_FIELD(name_row, read_ns, RECORD_INT64, false, "ns", "When it was read; it happened earlier."),
-    RECORD_FIELD(name_row, mono_offset_ns, RECORD_INT64, false, "ns",
-                 "CLOCK_MONOTONIC minus CLOCK_BOOTTIME at that time."),
-    RECORD_FIELD(name_row, ino, RECORD_INT64, true, NULL,
-                 "Inode that has or had the name; null: unknown type of file handles."),
-    RECORD_FIELD(name_row, generation, RECORD_INT64, true, NULL, "Its generation."),
-    RECORD_FIELD(name_row, parent_ino, RECORD_INT64, true, NULL, "Inode of the directory; of a rename the old one."),
-    RECORD_FIELD(name_row, parent_generation, RECORD_INT64, true, NULL, "Its generation."),
-    RECORD_FIELD(name_row, new_parent_ino, RECORD_INT64, true, NULL, "Of a rename the new directory's inode."),
-    RECORD_FIELD(name_row, new_parent_generation, RECORD_INT64, true, NULL, "Its generation."),
-    RECORD_FIELD(name_row, dev, RECORD_UINT32, false, NULL, "Device of the filesystem, major<<20|minor."),
-    RECORD_FIELD(name_row, kinds, RECORD_UINT32, false, NULL,
+    RECORD_FIELD(name_row, empty_ns, false, "ns", "When the queue was last empty; the event was queued later."),
+    RECORD_FIELD(name_row, read_ns, false, "ns", "When it was read; it happened earlier."),
+    RECORD_FIELD(name_row, mono_offset_ns, false, "ns", "CLOCK_MONOTONIC minus CLOCK_BOOTTIME at that time."),
+    RECORD_FIELD(name_row, ino, true, NULL, "Inode that has or had the name; null: unknown type of file handles."),
+    RECORD_FIELD(name_row, generation, true, NULL, "Its generation."),
+    RECORD_FIELD(name_row, parent_ino, true, NULL, "Inode of the directory; of a rename the old one."),
+    RECORD_FIELD(name_row, parent_generation, true, NULL, "Its generation."),
+    RECORD_FIELD(name_row, new_parent_ino, true, NULL, "Of a rename the new directory's inode."),
+    RECORD_FIELD(name_row, new_parent_generation, true, NULL, "Its generation."),
+    RECORD_FIELD(name_row, dev, false, NULL, "Device of the filesystem, major<<20|minor."),
+    RECORD_FIELD(name_row, kinds, false, NULL,
                  "Sum of 1: created (also a hard link), 2: removed, 4: renamed; 8: events were lost here. The kernel "
                  "merges events of one process, so that it may have done this several times in any order."),
-    RECORD_FIELD(name_row, is_dir, RECORD_INT32, false, NULL, "1 if the inode is a directory, else 0."),
-    RECORD_FIELD(name_row, pid, RECORD_INT32, false, NULL, "Process that did it."),
-    RECORD_FIELD(name_row, name, RECORD_STRING, true, NULL, "The name in the directory; of a rename the old one."),
-    RECORD_FIELD(name_row, new_name, RECORD_STRING, true, NULL, "Of a rename the new name."),
+    RECORD_FIELD(name_row, is_dir, false, NULL, "1 if the inode is a directory, else 0."),
+    RECORD_FIELD(name_row, pid, false, NULL, "Process that did it."),
+    RECORD_FIELD(name_row, name, true, NULL, "The name in the directory; of a rename the old one."),
+    RECORD_FIELD(name_row, new_name, true, NULL, "Of a rename the new name."),
 };
 
-static const struct record_type name_type = {
-    "name",
-    NULL,
-    "A directory entry that was created, removed or renamed.",
-    name_fields,
-    sizeof name_fields / sizeof *name_fields,
-};
+static const struct record_type name_type =
+    RECORD_TYPE("name", NULL, "A directory entry that was created, removed or renamed.", name_fields);
 
 static const struct record_type *const types[] = {&watch_type, &name_type};
 const struct record_probe names_probe = {"iotrace", types, sizeof types / sizeof *types};

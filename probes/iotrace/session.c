@@ -263,15 +263,8 @@ static int stop(struct session *session, enum end end)
 
 static void block_signals(struct session *session)
 {
-    struct sigaction hang_up;
-    sigemptyset(&session->signals);
+    command_end_signals(&session->signals);
     sigaddset(&session->signals, SIGCHLD);
-    sigaddset(&session->signals, SIGTERM);
-    /* Also if the shell ignores it, as scripts do for background commands. */
-    sigaddset(&session->signals, SIGINT);
-    /* Respect nohup. */
-    if (sigaction(SIGHUP, NULL, &hang_up) < 0 || hang_up.sa_handler != SIG_IGN)
-        sigaddset(&session->signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &session->signals, &session->before);
     signal(SIGPIPE, SIG_IGN);
 }

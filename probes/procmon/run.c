@@ -94,16 +94,10 @@ static void sample(struct run *run, int64_t ts_ns, bool all)
 
 static int prepare(struct run *run)
 {
-    struct sigaction hang_up;
     sigset_t signals;
 
-    sigemptyset(&signals);
+    command_end_signals(&signals);
     sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    /* Respect nohup. */
-    if (sigaction(SIGHUP, NULL, &hang_up) < 0 || hang_up.sa_handler != SIG_IGN)
-        sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, &run->before);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

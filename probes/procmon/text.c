@@ -24,42 +24,33 @@ struct text_row {
 };
 
 static const struct record_field text_fields[] = {
-    RECORD_FIELD(text_row, ts_ns, RECORD_INT64, false, "ns", "When it was read."),
-    RECORD_FIELD(text_row, before_ns, RECORD_INT64, true, "ns", "Time of the record before it of this file."),
-    RECORD_FIELD(text_row, file, RECORD_UINT32, false, NULL, "ID of the file in this recording."),
-    RECORD_FIELD(text_row, parts_left, RECORD_UINT32, false, NULL,
-                 "Number of following records with the rest of this text."),
-    RECORD_FIELD(text_row, path, RECORD_STRING, true, NULL, "Path of the file; null if there is no text."),
-    RECORD_FIELD(text_row, text, RECORD_STRING, true, NULL, "Its whole contents."),
+    RECORD_FIELD(text_row, ts_ns, false, "ns", "When it was read."),
+    RECORD_FIELD(text_row, before_ns, true, "ns", "Time of the record before it of this file."),
+    RECORD_FIELD(text_row, file, false, NULL, "ID of the file in this recording."),
+    RECORD_FIELD(text_row, parts_left, false, NULL, "Number of following records with the rest of this text."),
+    RECORD_FIELD(text_row, path, true, NULL, "Path of the file; null if there is no text."),
+    RECORD_FIELD(text_row, text, true, NULL, "Its whole contents."),
     RECORD_FIELD(
-        text_row, numbers, RECORD_STRING, true, NULL,
+        text_row, numbers, true, NULL,
         "Numbers that differ from the previous record, if nothing else does: for each, the count of words since "
         "the last differing one, and the number. If this and text are null, the file was unchanged."),
 };
 
-static const struct record_type text_type = {
-    "text",
-    NULL,
-    "A reading of a file. Readings equal to the previous and the next one are omitted.",
-    text_fields,
-    sizeof text_fields / sizeof *text_fields,
-};
+static const struct record_type text_type = RECORD_TYPE(
+    "text", NULL, "A reading of a file. Readings equal to the previous and the next one are omitted.", text_fields);
 
 static const struct record_field tick_fields[] = {
-    RECORD_FIELD(tick, ts_ns, RECORD_INT64, false, "ns", "When the tick was due."),
-    RECORD_FIELD(tick, late_ns, RECORD_INT64, false, "ns", "Delay of its begin."),
-    RECORD_FIELD(tick, took_ns, RECORD_INT64, false, "ns", "Duration of its readings."),
-    RECORD_FIELD(tick, cpu_ns, RECORD_INT64, false, "ns", "CPU time that procmon has used by its end."),
-    RECORD_FIELD(tick, missed, RECORD_UINT32, false, NULL, "Missed ticks before it."),
-    RECORD_FIELD(tick, processes, RECORD_UINT32, false, NULL, "Processes read."),
-    RECORD_FIELD(tick, began, RECORD_UINT32, false, NULL, "New processes."),
-    RECORD_FIELD(tick, ended, RECORD_UINT32, false, NULL,
-                 "Ended processes; their usage after their last reading is lost."),
+    RECORD_FIELD(tick, ts_ns, false, "ns", "When the tick was due."),
+    RECORD_FIELD(tick, late_ns, false, "ns", "Delay of its begin."),
+    RECORD_FIELD(tick, took_ns, false, "ns", "Duration of its readings."),
+    RECORD_FIELD(tick, cpu_ns, false, "ns", "CPU time that procmon has used by its end."),
+    RECORD_FIELD(tick, missed, false, NULL, "Missed ticks before it."),
+    RECORD_FIELD(tick, processes, false, NULL, "Processes read."),
+    RECORD_FIELD(tick, began, false, NULL, "New processes."),
+    RECORD_FIELD(tick, ended, false, NULL, "Ended processes; their usage after their last reading is lost."),
 };
 
-static const struct record_type tick_type = {
-    "tick", NULL, "A tick.", tick_fields, sizeof tick_fields / sizeof *tick_fields,
-};
+static const struct record_type tick_type = RECORD_TYPE("tick", NULL, "A tick.", tick_fields);
 
 static const struct record_type *const types[] = {&text_type, &tick_type, &task_type};
 const struct record_probe procmon_probe = {"procmon", types, sizeof types / sizeof *types};

@@ -20,7 +20,7 @@ static const struct opt table[] = {
     {0, "time", "S", "a time", OPT_TIME, &span, 1, INT64_C(86400000000000)},
     {0, "choice", "one|two|three", "a choice\nof three", OPT_CHOICE, &choice, 0, 0},
 };
-static const struct opts opts = {"[OPERAND...]", "For tests.", "The end.", table, sizeof table / sizeof *table};
+static const struct opts opts = {"[OPERAND...]", "For tests.", "The end.", table, sizeof table / sizeof *table, NULL};
 
 static const struct {
     const char *words[8];

@@ -19,20 +19,20 @@ struct row {
 };
 
 static const struct record_field fields[] = {
-    RECORD_FIELD(row, wide, RECORD_INT64, true, "ns", "A time."),
-    RECORD_FIELD(row, large, RECORD_UINT64, false, NULL, "A number."),
-    RECORD_FIELD(row, narrow, RECORD_INT32, true, NULL, "A small number."),
-    RECORD_FIELD(row, plain, RECORD_UINT32, false, "B", "A size."),
-    RECORD_FIELD(row, name, RECORD_STRING, true, NULL, "A name."),
-    RECORD_FIELD(row, note, RECORD_STRING, true, NULL, "A \"note\" with \\ and \x01."),
+    RECORD_FIELD(row, wide, true, "ns", "A time."),
+    RECORD_FIELD(row, large, false, NULL, "A number."),
+    RECORD_FIELD(row, narrow, true, NULL, "A small number."),
+    RECORD_FIELD(row, plain, false, "B", "A size."),
+    RECORD_FIELD(row, name, true, NULL, "A name."),
+    RECORD_FIELD(row, note, true, NULL, "A \"note\" with \\ and \x01."),
 };
 
 static const struct record_type mixed = {"mixed", NULL, "All dtypes.", fields, 6};
 static const struct record_type numbers = {"numbers", "io", "No strings.", fields, 2};
 static const struct record_type absent = {"absent", NULL, "Not in the probe.", fields, 2};
 static const struct record_field apart[] = {
-    RECORD_FIELD(row, wide, RECORD_INT64, true, "ns", "A time."),
-    RECORD_FIELD(row, narrow, RECORD_INT32, true, NULL, "A small number."),
+    RECORD_FIELD(row, wide, true, "ns", "A time."),
+    RECORD_FIELD(row, narrow, true, NULL, "A small number."),
 };
 static const struct record_type padded = {"padded", NULL, "A struct with a hole.", apart, 2};
 static const struct record_type swapped = {"swapped", NULL, "Begins in its middle.", fields + 1, 1};

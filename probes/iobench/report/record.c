@@ -13,25 +13,25 @@ struct result_row {
 };
 
 static const struct record_field result_fields[] = {
-    RECORD_FIELD(result_row, ts_ns, RECORD_INT64, false, "ns", "Start of the measured part, after the warm-up."),
-    RECORD_FIELD(result_row, duration_ns, RECORD_INT64, false, "ns", "From then until the worker ended."),
-    RECORD_FIELD(result_row, paused_ns, RECORD_INT64, false, "ns", "Of that, asleep on request between operations."),
-    RECORD_FIELD(result_row, ops, RECORD_INT64, false, "operations", "Operations, or parts of one, completed."),
-    RECORD_FIELD(result_row, bytes, RECORD_INT64, false, "B", "Bytes that they moved."),
-    RECORD_FIELD(result_row, latency_sum_ns, RECORD_INT64, false, "ns", "Sum of the latencies."),
-    RECORD_FIELD(result_row, latency_min_ns, RECORD_INT64, true, "ns", "Shortest latency; null if `ops` is 0."),
-    RECORD_FIELD(result_row, latency_max_ns, RECORD_INT64, true, "ns", "Longest latency; null if `ops` is 0."),
-    RECORD_FIELD(result_row, cpu_user_ns, RECORD_INT64, false, "ns", "CPU time of the worker in user mode."),
-    RECORD_FIELD(result_row, cpu_system_ns, RECORD_INT64, false, "ns", "CPU time of the worker in the kernel."),
-    RECORD_FIELD(result_row, ctx_voluntary, RECORD_INT64, false, "switches", "Its voluntary context switches."),
-    RECORD_FIELD(result_row, ctx_involuntary, RECORD_INT64, false, "switches", "Its involuntary context switches."),
-    RECORD_FIELD(result_row, major_faults, RECORD_INT64, false, "faults", "Its page faults that needed I/O."),
-    RECORD_FIELD(result_row, minor_faults, RECORD_INT64, false, "faults", "Its page faults that needed none."),
-    RECORD_FIELD(result_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(result_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
-    RECORD_FIELD(result_row, thread, RECORD_INT32, false, NULL, "Worker, from 0; -1: all of them."),
-    RECORD_FIELD(result_row, result, RECORD_INT32, false, NULL, "0, or a negative errno."),
-    RECORD_FIELD(result_row, part, RECORD_STRING, false, NULL, "Part of the operation; op: a whole operation."),
+    RECORD_FIELD(result_row, ts_ns, false, "ns", "Start of the measured part, after the warm-up."),
+    RECORD_FIELD(result_row, duration_ns, false, "ns", "From then until the worker ended."),
+    RECORD_FIELD(result_row, paused_ns, false, "ns", "Of that, asleep on request between operations."),
+    RECORD_FIELD(result_row, ops, false, "operations", "Operations, or parts of one, completed."),
+    RECORD_FIELD(result_row, bytes, false, "B", "Bytes that they moved."),
+    RECORD_FIELD(result_row, latency_sum_ns, false, "ns", "Sum of the latencies."),
+    RECORD_FIELD(result_row, latency_min_ns, true, "ns", "Shortest latency; null if `ops` is 0."),
+    RECORD_FIELD(result_row, latency_max_ns, true, "ns", "Longest latency; null if `ops` is 0."),
+    RECORD_FIELD(result_row, cpu_user_ns, false, "ns", "CPU time of the worker in user mode."),
+    RECORD_FIELD(result_row, cpu_system_ns, false, "ns", "CPU time of the worker in the kernel."),
+    RECORD_FIELD(result_row, ctx_voluntary, false, "switches", "Its voluntary context switches."),
+    RECORD_FIELD(result_row, ctx_involuntary, false, "switches", "Its involuntary context switches."),
+    RECORD_FIELD(result_row, major_faults, false, "faults", "Its page faults that needed I/O."),
+    RECORD_FIELD(result_row, minor_faults, false, "faults", "Its page faults that needed none."),
+    RECORD_FIELD(result_row, point, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(result_row, repeat, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(result_row, thread, false, NULL, "Worker, from 0; -1: all of them."),
+    RECORD_FIELD(result_row, result, false, NULL, "0, or a negative errno."),
+    RECORD_FIELD(result_row, part, false, NULL, "Part of the operation; op: a whole operation."),
 };
 
 struct histogram_row {
@@ -41,13 +41,13 @@ struct histogram_row {
 };
 
 static const struct record_field histogram_fields[] = {
-    RECORD_FIELD(histogram_row, bucket_ns, RECORD_INT64, false, "ns", "Lower bound of the bucket."),
-    RECORD_FIELD(histogram_row, width_ns, RECORD_INT64, false, "ns", "Width of the bucket."),
-    RECORD_FIELD(histogram_row, count, RECORD_INT64, false, "operations", "Operations in it; never 0."),
-    RECORD_FIELD(histogram_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(histogram_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
-    RECORD_FIELD(histogram_row, thread, RECORD_INT32, false, NULL, "Worker, from 0. Buckets of all workers add up."),
-    RECORD_FIELD(histogram_row, part, RECORD_STRING, false, NULL, "Part of the operation; op: a whole operation."),
+    RECORD_FIELD(histogram_row, bucket_ns, false, "ns", "Lower bound of the bucket."),
+    RECORD_FIELD(histogram_row, width_ns, false, "ns", "Width of the bucket."),
+    RECORD_FIELD(histogram_row, count, false, "operations", "Operations in it; never 0."),
+    RECORD_FIELD(histogram_row, point, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(histogram_row, repeat, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(histogram_row, thread, false, NULL, "Worker, from 0. Buckets of all workers add up."),
+    RECORD_FIELD(histogram_row, part, false, NULL, "Part of the operation; op: a whole operation."),
 };
 
 /* Columns of table bench_series. */
@@ -57,13 +57,13 @@ struct window_row {
 };
 
 static const struct record_field window_fields[] = {
-    RECORD_FIELD(window_row, ts_ns, RECORD_INT64, false, "ns", "Start of the window."),
-    RECORD_FIELD(window_row, duration_ns, RECORD_INT64, false, "ns", "Its length: the last one ends with the worker."),
-    RECORD_FIELD(window_row, ops, RECORD_INT64, false, "operations", "Operations completed in it."),
-    RECORD_FIELD(window_row, bytes, RECORD_INT64, false, "B", "Bytes that they moved."),
-    RECORD_FIELD(window_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(window_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
-    RECORD_FIELD(window_row, thread, RECORD_INT32, false, NULL, "Worker, from 0."),
+    RECORD_FIELD(window_row, ts_ns, false, "ns", "Start of the window."),
+    RECORD_FIELD(window_row, duration_ns, false, "ns", "Its length: the last one ends with the worker."),
+    RECORD_FIELD(window_row, ops, false, "operations", "Operations completed in it."),
+    RECORD_FIELD(window_row, bytes, false, "B", "Bytes that they moved."),
+    RECORD_FIELD(window_row, point, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(window_row, repeat, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(window_row, thread, false, NULL, "Worker, from 0."),
 };
 
 /* Columns of table bench_ops. */
@@ -74,28 +74,26 @@ struct op_row {
 };
 
 static const struct record_field op_fields[] = {
-    RECORD_FIELD(op_row, ts_ns, RECORD_INT64, false, "ns", "Start; of a whole operation when it was due."),
-    RECORD_FIELD(op_row, latency_ns, RECORD_INT64, false, "ns", "Until it was completed."),
-    RECORD_FIELD(op_row, bytes, RECORD_INT64, false, "B", "Bytes that it moved."),
-    RECORD_FIELD(op_row, point, RECORD_INT32, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(op_row, repeat, RECORD_INT32, false, NULL, "Repetition of the point."),
-    RECORD_FIELD(op_row, thread, RECORD_INT32, false, NULL, "Worker, from 0."),
-    RECORD_FIELD(op_row, part, RECORD_STRING, false, NULL, "Part of the operation; op: a whole operation."),
+    RECORD_FIELD(op_row, ts_ns, false, "ns", "Start; of a whole operation when it was due."),
+    RECORD_FIELD(op_row, latency_ns, false, "ns", "Until it was completed."),
+    RECORD_FIELD(op_row, bytes, false, "B", "Bytes that it moved."),
+    RECORD_FIELD(op_row, point, false, NULL, "Point of the sweep, as in bench_run."),
+    RECORD_FIELD(op_row, repeat, false, NULL, "Repetition of the point."),
+    RECORD_FIELD(op_row, thread, false, NULL, "Worker, from 0."),
+    RECORD_FIELD(op_row, part, false, NULL, "Part of the operation; op: a whole operation."),
 };
 
-#define FIELDS(fields) fields, sizeof(fields) / sizeof *(fields)
-
-static const struct record_type result_type = {
-    "bench_result", "bench", "A part of the operations of a worker, or of all of them, in one repetition.",
-    FIELDS(result_fields)};
-static const struct record_type histogram_type = {
-    "bench_histogram", NULL, "A bucket of the histogram of latencies that belongs to a bench_result.",
-    FIELDS(histogram_fields)};
-static const struct record_type window_type = {"bench_window", "bench_series",
-                                               "Operations that a worker completed in one window of wall-clock time.",
-                                               FIELDS(window_fields)};
-static const struct record_type op_type = {"bench_op", "bench_ops", "One operation, or part of one.",
-                                           FIELDS(op_fields)};
+static const struct record_type result_type =
+    RECORD_TYPE("bench_result", "bench", "A part of the operations of a worker, or of all of them, in one repetition.",
+                result_fields);
+static const struct record_type histogram_type =
+    RECORD_TYPE("bench_histogram", NULL, "A bucket of the histogram of latencies that belongs to a bench_result.",
+                histogram_fields);
+static const struct record_type window_type =
+    RECORD_TYPE("bench_window", "bench_series", "Operations that a worker completed in one window of wall-clock time.",
+                window_fields);
+static const struct record_type op_type =
+    RECORD_TYPE("bench_op", "bench_ops", "One operation, or part of one.", op_fields);
 
 static const struct record_type *const types[] = {&bench_run_type, &result_type, &histogram_type, &window_type,
                                                   &op_type};

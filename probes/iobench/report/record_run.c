@@ -39,10 +39,9 @@ static const struct record_field run_fields[] = {
 #undef COLUMN
 };
 
-const struct record_type bench_run_type = {
-    "bench_run", "bench_runs",
-    "A repetition of a configuration: its settings, its device, and its effect on the system.", run_fields,
-    sizeof run_fields / sizeof *run_fields};
+const struct record_type bench_run_type =
+    RECORD_TYPE("bench_run", "bench_runs",
+                "A repetition of a configuration: its settings, its device, and its effect on the system.", run_fields);
 
 static int64_t or_null(int64_t value, int64_t unknown)
 {
