@@ -17,6 +17,12 @@ int file_read(int dir, const char *path, struct contents *out);
 /* Return the first line of a file without its newline (freed by the caller), or NULL if it cannot be read. */
 char *file_line(int dir, const char *path);
 
+/* Read at most size-1 bytes of `path` and append a NUL. Returns the number of bytes, or -1 with errno set. */
+long procfs_read(const char *path, char *buffer, size_t size);
+
+/* Read like procfs_read, but without a newline at the end. */
+long procfs_line(const char *path, char *buffer, size_t size);
+
 /* Write `text` with a single write(2), because tracefs takes each write as one command. `flags` are added to O_WRONLY.
  * Returns 0, or -1 with errno set. */
 int file_command(int dir, const char *path, const char *text, int flags);

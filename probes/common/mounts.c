@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/procfs.h"
 
 static bool is_octal(const char *text)
 {

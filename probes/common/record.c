@@ -12,7 +12,6 @@
 #include "common/errors.h"
 #include "common/files.h"
 #include "common/json.h"
-#include "common/procfs.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "record streams are little-endian and rows are written as they lie in memory"

@@ -1,59 +1,46 @@
 #include "extmap/packages.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/files.h"
 
 /* UserHandle.PER_USER_RANGE of Android. */
 #define PER_USER 100000
 
-static int add(struct packages *packages, const char *name, unsigned int uid)
+static void add(struct packages *packages, const char *name, unsigned int uid)
 {
-    if (packages->count == packages->capacity) {
-        size_t capacity = packages->capacity ? packages->capacity * 2 : 256;
-        struct package *list = realloc(packages->list, capacity * sizeof *list);
-
-        if (!list)
-            return -1;
-        packages->list = list;
-        packages->capacity = capacity;
-    }
-    packages->list[packages->count].app = uid % PER_USER;
-    packages->list[packages->count].name = strdup(name);
-    return packages->list[packages->count].name ? (packages->count++, 0) : -1;
+    packages->list = grow(packages->list, packages->count + 1, sizeof *packages->list);
+    packages->list[packages->count++] = (struct package){format("%s", name), uid % PER_USER};
 }
 
 /* Parse "name uid …"; ignore other lines. */
-static int add_line(struct packages *packages, char *line)
+static void add_line(struct packages *packages, char *line)
 {
     char *rest = NULL, *end = NULL;
     const char *name = strtok_r(line, " \n", &rest), *user = strtok_r(NULL, " \n", &rest);
     unsigned long uid;
 
     if (!name || !user)
-        return 0;
+        return;
     errno = 0;
     uid = strtoul(user, &end, 10);
-    if (*end || errno || uid > 0xFFFFFFFFUL)
-        return 0;
-    return add(packages, name, (unsigned int)uid);
+    if (!*end && !errno && uid <= 0xFFFFFFFFUL)
+        add(packages, name, (unsigned int)uid);
 }
 
 int packages_read(struct packages *packages, const char *path)
 {
-    FILE *file = fopen(path, "re");
-    char *line = NULL;
-    size_t capacity = 0;
-    int failed = 0;
+    struct contents file;
 
-    if (!file)
+    if (file_read(AT_FDCWD, path, &file) < 0)
         return -1;
-    while (!failed && getline(&line, &capacity, file) > 0)
-        failed = add_line(packages, line);
-    free(line);
-    fclose(file);
-    return failed;
+    for (char *rest, *line = strtok_r(file.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        add_line(packages, line);
+    free(file.data);
+    return 0;
 }
 
 const char *packages_of(const struct packages *packages, unsigned int uid, const char *process)

@@ -13,7 +13,7 @@ struct package {
 /* A list of packages; all zero: empty. */
 struct packages {
     struct package *list;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* Append the packages of a packages.list. Returns 0, or -1 with errno set. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/fscrypt.h>
 #include <search.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,7 +18,6 @@
 #include "common/errors.h"
 #include "common/files.h"
 #include "common/mounts.h"
-#include "extmap/encryption.h"
 #include "extmap/filemap.h"
 
 #define SECTOR_BYTES 512
@@ -424,6 +424,32 @@ static void leave(struct walk *walk)
 
     close(level->fd);
     free(level->names);
+}
+
+static int key_is_absent(int fd, const struct fscrypt_policy_v2 *policy)
+{
+    struct fscrypt_get_key_status_arg key = {.key_spec.type = FSCRYPT_KEY_SPEC_TYPE_IDENTIFIER};
+
+    memcpy(key.key_spec.u.identifier, policy->master_key_identifier, sizeof policy->master_key_identifier);
+    if (ioctl(fd, FS_IOC_GET_ENCRYPTION_KEY_STATUS, &key))
+        return -1;
+    /* A key that is being removed still serves open files. */
+    return key.status == FSCRYPT_KEY_STATUS_ABSENT ? 1 : key.status == FSCRYPT_KEY_STATUS_PRESENT ? 0 : -1;
+}
+
+/* Return 1 if the names in the open directory `fd` are ciphertext because their key is absent (fscrypt), 0 if they are
+ * not, -1 if the kernel does not report it. */
+static int encryption_hides_names(int fd)
+{
+    struct fscrypt_get_policy_ex_arg policy = {.policy_size = sizeof policy.policy};
+    unsigned int attributes[2] = {0, 0};
+
+    if (!ioctl(fd, FS_IOC_GET_ENCRYPTION_POLICY_EX, &policy))
+        /* Version 1 keys may also be in a process' keyring, where the kernel does not report them. */
+        return policy.policy.version == FSCRYPT_POLICY_V2 ? key_is_absent(fd, &policy.policy.v2) : -1;
+    if (errno == ENODATA)
+        return 0;
+    return !ioctl(fd, FS_IOC_GETFLAGS, attributes) && attributes[0] & FS_ENCRYPT_FL ? -1 : 0;
 }
 
 /* Enter directory `fd` at the current path and record its entries. */

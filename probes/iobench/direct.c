@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "common/procfs.h"
+#include "common/files.h"
 
 /* Fields of struct statx that libc before Linux 6.1 lacks: bits of the mask, and offsets of the fields. */
 #define MNT_ID          0x1000u

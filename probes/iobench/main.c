@@ -12,7 +12,6 @@
 #include "iobench/meter.h"
 #include "iobench/options.h"
 #include "iobench/report/results.h"
-#include "iobench/shell.h"
 #include "iobench/sqlite/library.h"
 #include "iobench/workers.h"
 
@@ -159,6 +158,45 @@ static int check(const struct bench_job *job)
     if (workers_check(job) < 0)
         return -1;
     return job->engine->check ? job->engine->check(job) : 0;
+}
+
+static void add_word(FILE *out, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_";
+
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*word, out);
+    putc('\'', out);
+}
+
+/* Join the words in one line, quoted for a shell where necessary (freed by the caller). Returns NULL if memory runs
+ * out. */
+static char *shell_join(int count, char **words)
+{
+    char *line = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&line, &bytes);
+
+    if (!out)
+        return NULL;
+    for (int index = 0; index < count; index++) {
+        if (index)
+            putc(' ', out);
+        add_word(out, words[index]);
+    }
+    if (fclose(out)) {
+        free(line);
+        return NULL;
+    }
+    return line;
 }
 
 static int run(const struct bench_plan *plan, int argc, char **argv)

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/procfs.h"
 
 #define SECTOR_BYTES 512
 

@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 #include "common/errors.h"
-#include "common/procfs.h"
+#include "common/files.h"
 #include "iobench/run_files.h"
 #include "iobench/spawn.h"
 

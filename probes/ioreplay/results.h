@@ -29,7 +29,6 @@ struct replay_tally {
     int64_t divergences[REPLAY_DIVERGENCES], diverged;
 };
 
-/* tally.c */
 void replay_tally_make(struct replay_tally *tally, const struct replay_run *run);
 
 /* Settings and results of a replay. */
@@ -43,10 +42,10 @@ struct replay_report {
     int32_t cold;               /* null: unknown */
 };
 
-/* record.c: write tables replay_runs and replay_ops. Returns 0, or -1 if the file cannot be written. */
+/* Write tables replay_runs and replay_ops. Returns 0, or -1 if the file cannot be written. */
 int replay_record(struct record *out, const struct replay_report *report);
 extern const struct record_probe replay_probe;
 
-/* print.c: print a one-line summary; the host derives everything else from the records. Returns 0, or -1 if it cannot
+/* Print a one-line summary; the host derives everything else from the records. Returns 0, or -1 if it cannot
  * be written. */
 int replay_print(FILE *out, const struct replay_report *report);

@@ -10,26 +10,27 @@
 /* From include/uapi/linux/btf.h, which the headers of older C libraries lack. */
 enum { MAGIC = 0xeb9f, MAX_DEPTH = 32 };
 
+/* Kinds of types that are looked at. */
 enum kind {
-    KIND_INT = 1,
-    KIND_PTR,
-    KIND_ARRAY,
-    KIND_STRUCT,
-    KIND_UNION,
-    KIND_ENUM,
-    KIND_FWD,
-    KIND_TYPEDEF,
-    KIND_VOLATILE,
-    KIND_CONST,
-    KIND_RESTRICT,
-    KIND_FUNC,
-    KIND_FUNC_PROTO,
-    KIND_VAR,
-    KIND_DATASEC,
-    KIND_FLOAT,
-    KIND_DECL_TAG,
-    KIND_TYPE_TAG,
-    KIND_ENUM64,
+    KIND_PTR = 2,
+    KIND_STRUCT = 4,
+    KIND_UNION = 5,
+    KIND_TYPEDEF = 8,
+    KIND_VOLATILE = 9,
+    KIND_CONST = 10,
+    KIND_RESTRICT = 11,
+    KIND_FUNC = 12,
+    KIND_FUNC_PROTO = 13,
+    KIND_TYPE_TAG = 18,
+};
+
+/* Bytes after the fixed part of a type, and for each of its members, by kind: from BTF_KIND_INT (1) to
+ * BTF_KIND_ENUM64 (19). */
+static const struct {
+    unsigned char once, each;
+} extra[] = {
+    [1] = {4, 0},  {0, 0}, {12, 0}, {0, 12}, {0, 12}, {0, 8}, {0, 0}, {0, 0}, {0, 0},  {0, 0},
+    [11] = {0, 0}, {0, 0}, {0, 8},  {4, 0},  {0, 12}, {0, 0}, {4, 0}, {0, 0}, {0, 12},
 };
 
 struct header {
@@ -72,33 +73,9 @@ static uint32_t count_of(const struct type *type)
 /* Return the number of bytes after the fixed part of a type; -1 for unknown kinds. */
 static long extra_bytes(const struct type *type)
 {
-    switch (kind_of(type)) {
-    case KIND_PTR:
-    case KIND_FWD:
-    case KIND_TYPEDEF:
-    case KIND_VOLATILE:
-    case KIND_CONST:
-    case KIND_RESTRICT:
-    case KIND_FUNC:
-    case KIND_FLOAT:
-    case KIND_TYPE_TAG:
-        return 0;
-    case KIND_INT:
-    case KIND_VAR:
-    case KIND_DECL_TAG:
-        return 4;
-    case KIND_ARRAY:
-        return 12;
-    case KIND_ENUM:
-    case KIND_FUNC_PROTO:
-        return (long)count_of(type) * 8;
-    case KIND_STRUCT:
-    case KIND_UNION:
-    case KIND_DATASEC:
-    case KIND_ENUM64:
-        return (long)count_of(type) * 12;
-    }
-    return -1;
+    size_t kind = kind_of(type);
+    return kind > 0 && kind < sizeof extra / sizeof *extra ? extra[kind].once + (long)count_of(type) * extra[kind].each
+                                                           : -1;
 }
 
 /* Index the types up to the first of an unknown kind; the types after it cannot be located. */

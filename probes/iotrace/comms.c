@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/errors.h"
-#include "common/procfs.h"
+#include "common/files.h"
 
 enum { COMM_BYTES = 16, PROC_COMM_BYTES = 64 };
 

@@ -11,7 +11,6 @@
 
 #include "common/clock.h"
 #include "common/files.h"
-#include "common/procfs.h"
 #include "common/topology.h"
 
 struct descriptor_row {

@@ -10,20 +10,16 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/errors.h"
-#include "common/procfs.h"
+#include "common/files.h"
 
 #define NAME_PREFIX "androstep."
 
 enum { MAX_ENCODED = 200 }; /* of the 255 bytes of a file name */
 
 static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-
-/* Since Linux 5.2 on every architecture; the headers of older C libraries lack them. */
-enum { SYSCALL_FSOPEN = 430, SYSCALL_FSCONFIG = 431, SYSCALL_FSMOUNT = 432, CONFIG_CREATE = 6, CLOEXEC = 1 };
 
 static int open_dir(int dir, const char *path)
 {
@@ -47,19 +43,7 @@ static int open_mounted(void)
     return -1;
 }
 
-static int mount_detached(void)
-{
-    int context = (int)syscall(SYSCALL_FSOPEN, "tracefs", CLOEXEC);
-    if (context < 0)
-        return -1;
-    int dir = syscall(SYSCALL_FSCONFIG, context, CONFIG_CREATE, NULL, NULL, 0) == 0
-                  ? (int)syscall(SYSCALL_FSMOUNT, context, CLOEXEC, 0)
-                  : -1;
-    close(context);
-    return dir;
-}
-
-/* Mount without fsmount: mount, open and detach at once, which leaves the open directory usable. */
+/* Mount, open and detach at once, which leaves the open directory usable. */
 static int mount_briefly(const char *type, const char *place, const char *below)
 {
     if (mount("nodev", place, type, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
@@ -74,8 +58,6 @@ static int mount_briefly(const char *type, const char *place, const char *below)
 int tracefs_open(void)
 {
     int dir = open_mounted();
-    if (dir < 0)
-        dir = mount_detached();
     if (dir < 0)
         dir = mount_briefly("tracefs", "/sys/kernel/tracing", ".");
     if (dir < 0)
