@@ -26,28 +26,12 @@
 #define MOST_WINDOWS  (INT64_C(1) << 20)
 #define LOG_BYTES     (INT64_C(1) << 28) /* limit with 32-bit addresses */
 
+/* In memory shared between processes, followed by the workers and then their tallies, windows and logs. */
 struct workers {
     struct bench_run run;
     struct spawn spawn;
-    struct bench_tally *parts;
-    struct bench_window *windows;
-    struct bench_logged *log;
-    int64_t room_windows, room_logged; /* of each worker */
+    size_t bytes;
 };
-
-static void *shared_memory(int64_t count, size_t size)
-{
-    void *memory =
-        mmap(NULL, (size_t)count * size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-static void give_back(void *memory, int64_t count, size_t size)
-{
-    if (memory)
-        munmap(memory, (size_t)count * size);
-}
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -82,8 +66,8 @@ static int64_t memory_available(void)
     return found ? strtoll(found + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* A quarter of the available memory, because the results make a copy. Operations that do not fit are counted as
- * lost. */
+/* A quarter of the available memory, because the records of them are kept too. Operations that do not fit are counted
+ * as lost. */
 static int64_t room_for_log(const struct bench_job *job)
 {
     int64_t memory = memory_available() / 4;
@@ -95,74 +79,61 @@ static int64_t room_for_log(const struct bench_job *job)
     return memory / job->threads / (int64_t)sizeof(struct bench_logged);
 }
 
-static int take_memory(struct workers *workers, const struct bench_job *job)
+static void prepare_workers(struct workers *workers, int64_t windows, int64_t logged)
 {
-    workers->room_windows = room_for_windows(job);
-    workers->room_logged = room_for_log(job);
-    workers->run.workers = shared_memory(job->threads, sizeof *workers->run.workers);
-    workers->parts = shared_memory(job->threads * NR_PARTS, sizeof *workers->parts);
-    if (workers->room_windows)
-        workers->windows = shared_memory(job->threads * workers->room_windows, sizeof *workers->windows);
-    if (workers->room_logged)
-        workers->log = shared_memory(job->threads * workers->room_logged, sizeof *workers->log);
-    return workers->run.workers && workers->parts && (workers->windows || !workers->room_windows) &&
-                   (workers->log || !workers->room_logged)
-               ? 0
-               : -1;
-}
+    struct bench_run *run = &workers->run;
+    struct bench_tally *parts = (struct bench_tally *)(run->workers + run->nr_workers);
+    struct bench_window *first = (struct bench_window *)(parts + run->nr_workers * NR_PARTS);
+    struct bench_logged *log = (struct bench_logged *)(first + run->nr_workers * windows);
 
-static void prepare_workers(struct workers *workers, const struct bench_job *job)
-{
-    for (int32_t index = 0; index < workers->run.nr_workers; index++) {
-        struct bench_worker *worker = &workers->run.workers[index];
+    for (int32_t index = 0; index < run->nr_workers; index++) {
+        struct bench_worker *worker = &run->workers[index];
 
-        worker->run = &workers->run;
-        worker->job = job;
-        worker->index = index;
-        worker->limit = INT64_MAX;
-        worker->parts = workers->parts + index * NR_PARTS;
-        worker->ops_asked = bench_share(worker, job->ops);
-        worker->windows = workers->windows ? workers->windows + index * workers->room_windows : NULL;
-        worker->room_windows = workers->room_windows;
-        worker->log = workers->log ? workers->log + index * workers->room_logged : NULL;
-        worker->room_logged = workers->room_logged;
+        *worker = (struct bench_worker){.run = run,
+                                        .job = run->job,
+                                        .index = index,
+                                        .limit = INT64_MAX,
+                                        .parts = parts + index * NR_PARTS,
+                                        .windows = first + index * windows,
+                                        .room_windows = windows,
+                                        .log = log + index * logged,
+                                        .room_logged = logged};
+        worker->ops_asked = bench_share(worker, run->job->ops);
     }
 }
 
 struct bench_run *workers_make(const struct bench_job *job, int32_t repeat)
 {
-    struct workers *workers = shared_memory(1, sizeof *workers);
+    int64_t windows = room_for_windows(job), logged = room_for_log(job);
+    size_t each = sizeof(struct bench_worker) + NR_PARTS * sizeof(struct bench_tally) +
+                  (size_t)windows * sizeof(struct bench_window) + (size_t)logged * sizeof(struct bench_logged);
+    size_t bytes = sizeof(struct workers) + (size_t)job->threads * each;
+    struct workers *workers =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (!workers) {
-        print_error("no memory for a run: %s", strerror(errno));
+    if (workers == MAP_FAILED) {
+        print_error("no memory for %" PRId64
+                    " workers: %s; ask for fewer, or for fewer windows and no log of operations",
+                    job->threads, strerror(errno));
         return NULL;
     }
+    workers->bytes = bytes;
     workers->run.job = job;
     workers->run.repeat = repeat;
     workers->run.held = -1;
     workers->run.nr_workers = (int32_t)job->threads;
+    workers->run.workers = (struct bench_worker *)(workers + 1);
     workers->run.cache.by = "none";
     workers->run.rows_expected = workers->run.rows_found = -1;
-    if (take_memory(workers, job) < 0) {
-        print_error("no memory for %d workers: %s; ask for fewer, or for fewer windows and no log of operations",
-                    workers->run.nr_workers, strerror(errno));
-        workers_free(&workers->run);
-        return NULL;
-    }
-    prepare_workers(workers, job);
+    prepare_workers(workers, windows, logged);
     return &workers->run;
 }
 
 void workers_free(struct bench_run *run)
 {
     struct workers *workers = (struct workers *)run;
-    int32_t count = run->nr_workers;
 
-    give_back(workers->log, count * workers->room_logged, sizeof *workers->log);
-    give_back(workers->windows, count * workers->room_windows, sizeof *workers->windows);
-    give_back(workers->parts, count * NR_PARTS, sizeof *workers->parts);
-    give_back(run->workers, count, sizeof *run->workers);
-    give_back(workers, 1, sizeof *workers);
+    munmap(workers, workers->bytes);
 }
 
 /* Mark the run as invalid with the last printed error. */

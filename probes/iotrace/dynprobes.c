@@ -215,8 +215,9 @@ static bool has_structs(struct btf *btf, const struct definition *definition)
 /* Define an event. Returns whether it exists now. */
 static bool define_one(int tracefs, struct btf *btf, const struct definition *definition)
 {
-    bool defined = false, entry = strcmp(definition->kind, "p") == 0;
-    for (int older = 0; !defined && older <= entry; older++) {
+    bool defined = false;
+    int ways = strcmp(definition->kind, "p") == 0 ? 2 : 1;
+    for (int older = 0; !defined && older < ways; older++) {
         char *fetch = expanded(btf, definition->fetch, older);
         defined = fetch && define_text(tracefs, definition, fetch);
         free(fetch);

@@ -776,15 +776,6 @@ static void test_closed(void)
     tap_ok(leave(false) == 0 && !is_there("box"), "but all can remove");
 }
 
-static void test_no_room(void)
-{
-    files[7].size_bytes = INT64_MAX - 5;
-    enter();
-    tap_ok(sandbox_populate(box, &program, NULL) == -1 && size_of("d") == -1, "without room nothing is made");
-    leave(false);
-    files[7].size_bytes = 3 << 20;
-}
-
 /* -- other uses --------------------------------------------------------------------------------------------------- */
 
 /* From here on this process and its children have no openat2. */
@@ -876,7 +867,6 @@ static int test(void)
     test_way();
     test_populating();
     test_closed();
-    test_no_room();
     if (!strcmp(way, "openat2")) {
         hide_openat2();
         test_way();
