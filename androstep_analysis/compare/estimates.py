@@ -37,6 +37,8 @@ class Kind(NamedTuple):
 
 
 AMOUNT: Final = Kind(is_share=False, run_spread=0.10, smallest=0.05, most_same=0.6)
+CACHED: Final = Kind(is_share=False, run_spread=0.50, smallest=0.05, most_same=0.6)
+"""Amounts that the device reads. They depend on what the page cache holds, which is one state for a whole run."""
 PER_REQUEST: Final = Kind(is_share=False, run_spread=0.05, smallest=0.05, most_same=0.6)
 SHARE: Final = Kind(is_share=True, run_spread=0.03, smallest=0.03, most_same=0.15)
 SPEED: Final = Kind(is_share=False, run_spread=0.50, smallest=0.10, most_same=0.6)

@@ -19,7 +19,7 @@ import polars as pl
 
 from androstep_analysis.capture import Capture
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.compare.estimates import REPEATS, Estimate, Question
+from androstep_analysis.compare.estimates import CACHED, REPEATS, Estimate, Question
 from androstep_analysis.compare.observed import Observed, observe
 from androstep_analysis.compare.questions import Sides, not_compared, questions
 from androstep_analysis.measures.recording import Recording
@@ -271,7 +271,7 @@ def _only_on_one_side(asked: Question, level: float) -> dict[str, Any]:
     """Return the verdict of an event that did not occur at all on one side.
 
     If it were as frequent on both sides, each block in which it occurred would be on either side by chance, in
-    proportion to their lengths.
+    proportion to their lengths. A single run does not show whether the page cache would hold the data in another.
     """
     is_in_second = asked.second.mean.value > 0
     there, other = (asked.second, asked.first) if is_in_second else (asked.first, asked.second)
@@ -279,6 +279,8 @@ def _only_on_one_side(asked: Question, level: float) -> dict[str, Any]:
     if min(there.recordings, other.recordings) >= REPEATS:
         bounds = there.mean.bounds(distributions.deviates(level), there.mean.freedom, Scale.ANY)
         is_shown = there.mean.is_known and bounds[0] > 0
+    elif asked.kind is CACHED:
+        return _open(asked, TOO_FEW_RUNS)
     else:
         is_shown = 2 * (there.seconds / (there.seconds + other.seconds)) ** there.occupied <= level
     if not is_shown:

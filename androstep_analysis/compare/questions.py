@@ -9,15 +9,17 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.bench.measures import distinguishing as telling_columns
+from androstep_analysis.bench.measures import distinguishing
 from androstep_analysis.compare.estimates import (
     AMOUNT,
+    CACHED,
     LEAST_REQUESTS,
     PER_REQUEST,
     SHARE,
     SPEED,
     TIME,
     Estimate,
+    Kind,
     Question,
     amount_of,
     histogram,
@@ -74,7 +76,13 @@ class Sides:
         return all(one.busy >= BUSY for side in self.observed for one in side)
 
     def amount(
-        self, what: str, unit: str, worse: Worse, amounts: tuple[list[Series], list[Series]], share: float = 1.0
+        self,
+        what: str,
+        unit: str,
+        worse: Worse,
+        amounts: tuple[list[Series], list[Series]],
+        share: float = 1.0,
+        kind: Kind = AMOUNT,
     ) -> Question:
         """Return the question for an amount per second, or for the total amount if recordings differ in length.
 
@@ -90,7 +98,7 @@ class Sides:
                 what, unit = f"{what} in all", unit.removesuffix("/s").replace("1", "")
         if self.are_busy:
             return Question(what, unit, SPEED, None, first, second, share)
-        return Question(what, unit, AMOUNT, worse, first, second, share)
+        return Question(what, unit, kind, worse, first, second, share)
 
     def _table(self, name: str) -> pl.DataFrame | None:
         """Return the measure of all recordings as from `compare.measures.together`; None if a recording lacks it."""
@@ -137,8 +145,9 @@ def _rates(sides: Sides) -> Iterator[Question]:
         sizes = sides.amounts("rate", metric="bandwidth", op=op)
         if counts is None or sizes is None or max(map(total, counts)) < LEAST_REQUESTS:
             continue
-        yield sides.amount(f"bytes {done}", "B/s", worse, sizes)
-        yield sides.amount(f"requests {done}", "1/s", worse, counts)
+        kind = CACHED if op == "read" else AMOUNT
+        yield sides.amount(f"bytes {done}", "B/s", worse, sizes, kind=kind)
+        yield sides.amount(f"requests {done}", "1/s", worse, counts, kind=kind)
         yield from _ratio(f"size of a {op}", "B", None, sizes, counts)
         if op == "write" and flushes is not None:
             yield from _ratio("flushes per write", "", worse, flushes, counts)
@@ -294,10 +303,8 @@ def _repetitions(sides: Sides) -> Iterator[Question]:
             group = group.join(
                 seen[0].join(seen[1], on=dims, how="semi", nulls_equal=True), on=dims, how="semi", nulls_equal=True
             )
-            distinguishing = (
-                telling_columns(group, dims) if of_test else [one for one in dims if group[one].n_unique() > 1]
-            )
-            for key, cell in group.group_by(*distinguishing, "metric", maintain_order=True):
+            columns = distinguishing(group, dims) if of_test else [one for one in dims if group[one].n_unique() > 1]
+            for key, cell in group.group_by(*columns, "metric", maintain_order=True):
                 values = [_of_captures(cell.filter(pl.col("capture_id").is_in(ids))) for ids in sides.ids]
                 if not all(len(one) for one, _ in values):
                     continue

@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import visible
-from androstep_analysis.compare.estimates import AMOUNT, PER_REQUEST, REPEATS, SHARE, TIME
+from androstep_analysis.compare.estimates import AMOUNT, CACHED, PER_REQUEST, REPEATS, SHARE, TIME
 from androstep_analysis.compare.overview import LEVEL, RECOMMENDED, TOO_FEW_RUNS, TOO_SHORT, Overview
 from androstep_analysis.compare.questions import BUSY, UNEVEN_LENGTHS
 from androstep_analysis.present.sheets import Column, Sheet
@@ -31,8 +31,11 @@ _LACKS: Final[Mapping[str, tuple[str, str]]] = {
 """For each reason why questions are undecided: a sentence with their number, and what would decide them."""
 
 
+_SHOWN: Final = ("worse", "better", "different")
+"""Verdicts that state a difference."""
+
 _COUNTED: Final = {
-    **{name: f"{name}" for name in ("worse", "better", "different")},
+    **{name: name for name in _SHOWN},
     "same": "the same within their intervals",
     "cannot be decided": "cannot be decided",
 }
@@ -50,9 +53,9 @@ def sheet(overview: Overview) -> Sheet:
         "said_interval": Column("Interval"),
         "said_verdict": Column("Verdict", pick=True),
     }
-    return Sheet(
-        "What is different", rows.with_columns(pl.DataFrame(texts, dict.fromkeys([*columns][1:], pl.String))), columns
-    )
+    is_shown = rows["verdict"].cast(pl.String).is_in(_SHOWN).any()
+    title = "What is different" if is_shown else "The largest differences, none of them shown"
+    return Sheet(title, rows.with_columns(pl.DataFrame(texts, dict.fromkeys([*columns][1:], pl.String))), columns)
 
 
 def _texts(row: Mapping[str, Any]) -> dict[str, str]:
@@ -116,7 +119,7 @@ def first_lines(overview: Overview) -> Iterator[str]:
         yield f"{letter}: {visible(name)}, {_counted(count, 'recording')}{length}"
     counts = dict(overview.table["verdict"].cast(pl.String).value_counts().iter_rows())
     phrases = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if name in counts]
-    is_shown = not counts.keys().isdisjoint(("worse", "better", "different"))
+    is_shown = not counts.keys().isdisjoint(_SHOWN)
     answer = "B compared with A: " if is_shown else "No difference is shown: "
     yield f"{answer}of {_counted(overview.table.height, 'number')} {', '.join(phrases)}."
 
@@ -152,8 +155,8 @@ def _assumed(recordings: Sequence[int]) -> str:
         return "."
     return (
         f"; if a side has fewer than {REPEATS} recordings, runs are assumed to differ by {AMOUNT.run_spread:.0%} in"
-        f" amounts, {PER_REQUEST.run_spread:.0%} in values per request, {SHARE.run_spread * 100:.0f} points in"
-        f" shares and {TIME.run_spread:.0%} in times (standard deviations)."
+        f" amounts ({CACHED.run_spread:.0%} in reads), {PER_REQUEST.run_spread:.0%} in values per request,"
+        f" {SHARE.run_spread * 100:.0f} points in shares and {TIME.run_spread:.0%} in times (standard deviations)."
     ).replace("%", " %")
 
 

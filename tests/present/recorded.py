@@ -17,7 +17,7 @@ def recorded(place: Path, name: str, *, bad: bool) -> androstep.Capture:
     make_ext4(place / "image", ["-b", "4096"], 256)
     with mounted(place / "image") as first:
         traits.prepare(first.top)
-    with mounted(place / "image", traits.options(name, bad=bad)) as disk:
+    with mounted(place / "image", "noatime") as disk:
         iotrace = [built.program("iotrace", "native"), "-o", place / "recording", "--preset", "block+fs+syscalls"]
         workload = [sys.executable, traits.__file__, name, "yes" if bad else "no", str(disk.top)]
         built.run(*iotrace, "--device", disk.device, "--", *workload)

@@ -18,7 +18,7 @@ import androstep_analysis as androstep
 from androstep_analysis import advice, cli, schema
 from androstep_analysis.present.advice import registry, words
 from androstep_analysis.present.advice.apply import ADVICE
-from androstep_analysis.present.advice.findings import FINDING, findings, with_cost
+from androstep_analysis.present.advice.findings import FINDING, findings, of_apps, with_cost
 from androstep_analysis.present.terminal.headline import shown
 from androstep_analysis.present.terminal.text import columns, terminal_width
 
@@ -104,6 +104,28 @@ def test_a_request_costs_a_finding_once_and_only_within_its_time() -> None:
     )
     costly = with_cost(rows, pieces)
     assert costly.select("requests", "bytes", "took_ns").rows() == [(2, 28, 107), (None, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("path", "took_ns", "is_advice"),
+    [
+        ("/data/com.example/files/a.log", 1, True),
+        ("/media/0/Android/obb/main.1.com.example.obb", 1, True),
+        ("/app/data/a.log", 1, True),  # an app in a container
+        ("/app/com.example-1/base.apk", 1, False),
+        ("/data/app/~~aGFzaA==/com.example-aGFzaA==/lib/arm64/liba.so", 1, False),
+        ("/data/app/vmdl1234.tmp/base.apk", 1, False),
+        ("/system/lib64/libc.so", 1, False),
+        ("/usr/share/fonts/a.ttf", 1, False),
+        (None, 1, True),
+        ("/data/com.example/files/a.log", 0, False),
+        ("/data/com.example/files/a.log", None, False),
+    ],
+)
+def test_a_finding_has_a_cost_and_a_file_that_an_app_can_change(
+    path: str | None, took_ns: int | None, is_advice: bool
+) -> None:
+    assert of_apps(_finding(path=path, took_ns=took_ns, times=9)).height == is_advice
 
 
 # -- plug-ins ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ PAGE = 4096
 READ = ("/large", "/lib.so")
 """Files of `READ_BYTES` that workloads read but do not create."""
 READ_BYTES = 1 << 20
-FILES = 80
 
 
 def syncs(place: Path, *, bad: bool) -> None:
@@ -174,16 +173,6 @@ def background(place: Path, *, bad: bool) -> None:
         write(f"round{number}", 8, sync=True)
 
 
-def discards(place: Path, *, bad: bool) -> None:
-    """Delete files between synced writes, on a mount with discard or without (`options`)."""
-    with (place / "beside").open("wb", buffering=0) as file:
-        for number in range(0, FILES, 2):
-            (place / f"file{number}").unlink()
-            if number % 10 == 0:
-                file.write(os.urandom(PAGE))
-                os.fsync(file)
-
-
 TRAITS: Final[dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, ...]]]] = {
     "syncs": (syncs, ("syncs",), ()),
     "rollback": (rollback, ("rollback", "syncs", "journals"), ()),
@@ -195,7 +184,6 @@ TRAITS: Final[dict[str, tuple[Callable[..., None], tuple[str, ...], tuple[str, .
     "pieces": (pieces, ("pieces",), ()),
     "pages": (pages, ("pages",), ()),
     "logs": (logs, ("logs",), ()),
-    "discards": (discards, ("discards",), ()),
     "background": (background, ("background",), ()),
 }
 """For each workload: its function, the triggers it must set off, and the triggers its harmless variant must set off."""
@@ -205,13 +193,6 @@ def prepare(place: Path) -> None:
     """Create the files that workloads read or delete."""
     for path in READ:
         (place / path[1:]).write_bytes(os.urandom(READ_BYTES))
-    for number in range(FILES):
-        (place / f"file{number}").write_bytes(os.urandom(1 << 15))
-
-
-def options(name: str, *, bad: bool) -> str:
-    """Return the mount options."""
-    return "noatime,discard" if name == "discards" and bad else "noatime"
 
 
 if __name__ == "__main__":

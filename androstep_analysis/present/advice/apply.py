@@ -9,7 +9,7 @@ import polars as pl
 from androstep_analysis.common.errors import printable
 from androstep_analysis.present.advice import needs, saving
 from androstep_analysis.present.advice.evidence import Evidence
-from androstep_analysis.present.advice.findings import CERTAINTY, FINDING, with_certainty
+from androstep_analysis.present.advice.findings import CERTAINTY, FINDING, of_apps, with_certainty
 from androstep_analysis.present.advice.registry import Trigger, triggers
 from androstep_analysis.present.advice.words import evidence_of
 
@@ -30,6 +30,10 @@ ADVICE: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 
 def advise(capture: Capture, model: pl.DataFrame | None = None) -> pl.DataFrame:
     """Return findings on avoidable I/O, with their cost and the saving of a fix.
+
+    Findings have a cost that was measured in this capture, and a fix that an app's developer can make. Files of the
+    system and of packages are left out. The rows of table `io` that a finding rests on are those of its process and
+    path from begin_ns to end_ns.
 
     Parameters
     ----------
@@ -74,7 +78,7 @@ def _of(trigger: Trigger, evidence: Evidence, capture: Capture, model: pl.DataFr
     rows = pl.DataFrame(schema=FINDING)
     if not lacks:
         try:
-            rows = trigger.found(evidence)
+            rows = of_apps(trigger.found(evidence))
         except Exception as error:  # a plug-in may raise anything
             if trigger.find.__module__.startswith("androstep_analysis."):
                 raise

@@ -18,6 +18,13 @@ FINDING: Final = {
 """Columns of a finding: process and file, period, occurrences, cost (requests, their bytes and time), a figure
 specific to the trigger, and what a fix would avoid. Unknown values are null."""
 
+_NOT_OF_AN_APP: Final = (
+    r"^(?:/data)?/app/(?:~~[^/]+/)?(?:[\w.]+-[^/]+|vmdl\d+\.tmp)/|^(?:/data)?/(?:app-lib|system|misc|vendor)/"
+    r"|^/(?:system|system_ext|vendor|product|odm|apex|usr|lib(?:64)?|bin|sbin|etc)/"
+    r"|/dalvik-cache/|\.(?:apk|apex|odex|vdex|oat|art)$"
+)
+"""Paths of the system, and of installed packages. The developer of an app cannot change how these are used."""
+
 CERTAINTY: Final = ("who_inferred", "file_inferred")
 """The inferred shares of a finding's process (or package), and of its file."""
 
@@ -26,6 +33,12 @@ def findings(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with exactly the columns `FINDING`. Missing columns are null."""
     lacking = [pl.lit(None, dtype).alias(name) for name, dtype in FINDING.items() if name not in rows.columns]
     return rows.with_columns(lacking).select(pl.col(name).cast(dtype) for name, dtype in FINDING.items())
+
+
+def of_apps(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the findings with a measured cost, without those on files of the system or of packages."""
+    has_cost = pl.any_horizontal(pl.col(name).fill_null(0) > 0 for name in ("took_ns", "requests", "bytes"))
+    return rows.filter(has_cost, ~pl.col("path").str.contains(_NOT_OF_AN_APP).fill_null(False))
 
 
 def with_cost(rows: pl.DataFrame, pieces: pl.DataFrame, on: str = "path") -> pl.DataFrame:

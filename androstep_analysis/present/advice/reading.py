@@ -8,6 +8,7 @@ import polars as pl
 
 from androstep_analysis.present.advice.evidence import Evidence, owners, span
 from androstep_analysis.present.advice.findings import findings
+from androstep_analysis.present.advice.rewriting import is_log
 
 _READ_AHEAD_BYTES = 131072
 """Linux's VM_READAHEAD_PAGES."""
@@ -17,8 +18,8 @@ _CODE_TYPES = ("executable", "package", "resource")
 
 
 def pieces(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
-    """Find files that are read sequentially in small requests."""
-    return _small(evidence, limits, limits["bytes"], pl.col("goes_on"), pl.lit(True))
+    """Find files that are read sequentially in small requests. SQLite always reads its logs in pages."""
+    return _small(evidence, limits, limits["bytes"], pl.col("goes_on"), ~is_log())
 
 
 def pages(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import printable
-from androstep_analysis.present.advice import background, direct, discards, logs, reading, rewriting, sqlite, syncs
+from androstep_analysis.present.advice import background, direct, logs, reading, rewriting, sqlite, syncs
 from androstep_analysis.present.advice.evidence import Evidence
 
 GROUP: Final = "androstep.triggers"
@@ -65,7 +65,6 @@ _FIND: Final[Mapping[str, Find]] = {
     "pieces": reading.pieces,
     "pages": reading.pages,
     "logs": logs.logs,
-    "discards": discards.discards,
     "background": background.background,
 }
 

@@ -23,7 +23,7 @@ def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """
     file = [*inodes.FILE, "path"]
     is_data = (pl.col("block_type").cast(pl.String) == "data") & pl.col("ino").is_not_null()
-    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), is_data, ~_is_log())
+    written = evidence.pieces("write").filter(pl.col("bytes").is_between(1, _LARGE_BYTES), is_data, ~is_log())
     end = pl.col("sector") + pl.col("nr_sectors") - _BLOCK_SECTORS + 1
     blocks = written.drop_nulls(["sector", "time"]).select(
         *("request_id", *inodes.FILE, "path", "owner_comm", "owner_package", "time", "took_ns"),
@@ -46,7 +46,8 @@ def rewrites(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     return findings(rows.with_columns(bytes=size, saved_bytes=size))
 
 
-def _is_log() -> pl.Expr:
+def is_log() -> pl.Expr:
+    """Return whether a path is that of a log or shared memory of SQLite."""
     return pl.col("path").str.contains(r"-(?:journal|wal|shm)$").fill_null(False)
 
 
@@ -57,7 +58,7 @@ def temporary(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
 
     SQLite deletes its journals by design (`sqlite.rollback`). A file without a name may be one and is left out.
     """
-    files = evidence.tables["files"].drop_nulls(["deleted_ns", "path"]).filter(~_is_log())
+    files = evidence.tables["files"].drop_nulls(["deleted_ns", "path"]).filter(~is_log())
     begin = pl.coalesce("created_ns", "valid_from_ns").fill_null(-(1 << 62))
     known = files.select("ino", "incarnation", "deleted_ns", part_dev="dev", file="path", begin=begin)
     used = evidence.pieces("read", "write").filter(pl.col("block_type").cast(pl.String) == "data")

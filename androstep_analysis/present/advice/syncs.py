@@ -16,7 +16,7 @@ _SECOND_NS = 1_000_000_000
 def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     """Find files that a process syncs often within a second."""
     file = ["owner_pid", "owner_comm", *inodes.FILE]
-    calls = evidence.syncs.drop_nulls("ino").with_columns(second=pl.col("ts_ns") // _SECOND_NS)
+    calls = evidence.syncs.drop_nulls(["ino", "path"]).with_columns(second=pl.col("ts_ns") // _SECOND_NS)
     number = int(limits["per_second"])
     begins = (pl.col("ts_ns").shift(1 - number) - pl.col("ts_ns") <= _SECOND_NS).fill_null(False)
     is_stormy = begins.cast(pl.Int8).rolling_max(number, min_samples=1).over(file) == 1
@@ -32,7 +32,8 @@ def storms(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
         saved_times=pl.len() - pl.col("second").n_unique(),
     )
     own = _own(evidence, stormy).group_by(file).agg(requests=pl.len(), bytes=pl.sum("bytes"))
-    return findings(rows.join(own, on=file, how="left", nulls_equal=True, maintain_order="left"))
+    costly = rows.join(own, on=file, how="left", nulls_equal=True, maintain_order="left")
+    return findings(costly.with_columns(pl.col("requests", "bytes").fill_null(0)))
 
 
 def _own(evidence: Evidence, calls: pl.DataFrame) -> pl.DataFrame:

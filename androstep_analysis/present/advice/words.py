@@ -94,7 +94,8 @@ def _of_trigger(trigger: Trigger, rows: pl.DataFrame, first_ns: int | None, most
 
 def _finding(trigger: Trigger, row: Mapping[str, Any], first_ns: int | None) -> Iterator[Part]:
     if row["begin_ns"] is not None and first_ns is not None:
-        yield from ("at ", Amount(row["begin_ns"] - first_ns, "ns"), ": ")
+        end_ns = row["begin_ns"] if row["end_ns"] is None else row["end_ns"]
+        yield from ("from ", Amount(row["begin_ns"] - first_ns, "ns"), " to ", Amount(end_ns - first_ns, "ns"), ": ")
     yield from finding(trigger, row)
 
 

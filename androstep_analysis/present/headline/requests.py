@@ -81,8 +81,10 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         _ratios(found["locality"], sync, found["metadata_fraction"]),
         _grid(found["mix"], found["latency"]),
     ]
+    owned = capture.coverage.filter(pl.col("op").is_in(list(VERBS)), metric="owned")
+    is_proven = (owned["value"] > 0).any()
     gaps = [
-        None if found["processes"]["owner_comm"].count() else unknown.owners(capture),
+        None if is_proven else unknown.owners(capture, are_inferred=found["processes"]["owner_comm"].count() > 0),
         None if found["files"]["path"].count() else unknown.files(capture),
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),

@@ -45,6 +45,9 @@ _STAGES: Final = {
 
 _VERBS: Final = {"read": "read", "write": "wrote", "discard": "discarded", "secure_erase": "erased"}
 
+_OPERATIONS: Final = {"other": "other operation"}
+"""Nouns for operations whose names are no nouns."""
+
 _BLOCKS: Final = {"journal": "the journal", "metadata": "metadata", "free": "free blocks"}
 
 
@@ -83,7 +86,8 @@ def nothing(capture: Capture, op: str | None) -> str:
         if op == "fsync"
         else "block_rq_issue and block_rq_complete, or give a CSV with response times (docs/slow.md)"
     )
-    return f"no {what} has both a start and an end in this recording; record {how}"
+    rest = "" if op is None or not has["requests"] else "; without --op the slowest requests are listed"
+    return f"no {what} has both a start and an end in this recording; record {how}{rest}"
 
 
 def _block(row: Row) -> Block:
@@ -108,7 +112,12 @@ def _answer(row: Row) -> Iterator[Part]:
     longest = sorted(
         (name for name in times if times[name] * _SHARE >= row["duration_ns"]), key=lambda name: -times[name]
     )
-    stages = listed(_took(name, times[name]) for name in longest)
+    # One stage with all of the time would repeat the duration.
+    stages: list[Part] = (
+        [f"all {_STAGES[longest[0]][1]}"]
+        if len(longest) == 1 and len(times) == 1
+        else listed(_took(name, times[name]) for name in longest)
+    )
     if row["op"] != "fsync" and row["flush_ns"] * _SHARE >= max(row["duration_ns"], 1):
         stages += [", during a device flush of ", Amount(row["flush_ns"], "ns")]
     yield from (": ", *stages)
@@ -126,13 +135,19 @@ def _who(row: Row) -> list[Part]:
 
 def _what(row: Row) -> list[Part]:
     """Return the operation and its object. Of a path only the last component is used."""
-    op = row["call"] or {"other": "other operation"}.get(row["op"], row["op"].replace("_", " "))
+    op = row["call"] or _OPERATIONS.get(row["op"], row["op"].replace("_", " "))
     if row["path"] is not None and row["block_type"] not in _BLOCKS:
         name: list[Part] = [Name(row["path"].rstrip("/").rpartition("/")[2] or row["path"])]
         return [f"{op} of ", *name, *mark(1.0 if row["file_certainty"] == "inferred" else None)]
     if row["block_type"] in _BLOCKS:
         return [f"{op} of {_BLOCKS[row['block_type']]}"]
-    return [op if row["ino"] is None else f"{op} of inode {row['ino']}"]
+    if row["ino"] is not None:
+        return [f"{op} of inode {row['ino']}"]
+    return [op if row["sector"] is None else f"{op} of {_place(row)}"]
+
+
+def _place(row: Row) -> str:
+    return f"{quantities.size(row['bytes'])} at sector {row['sector']:,}"
 
 
 def _times(row: Row) -> dict[str, int]:
@@ -159,12 +174,12 @@ def _moved(row: Row, at: int) -> list[Part]:
 
 
 def _when(row: Row) -> Sentence:
-    kind = "fsync call" if row["op"] == "fsync" else str(row["op"]).replace("_", " ")
-    kinds = "fsync calls" if row["op"] == "fsync" else {"flush": "flushes"}.get(row["op"], f"{kind}s")
+    kind = "fsync call" if row["op"] == "fsync" else _OPERATIONS.get(row["op"], row["op"].replace("_", " "))
+    kinds = "flushes" if kind == "flush" else f"{kind}s"
     peers, faster = row["peers"], row["faster"]
     begin: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
     if peers == 1:
-        return Sentence("when", (*begin, f"the only {kind}"))
+        return Sentence("when", (*begin, f"the only {kind} of the recording"))
     than = f"all {faster:,} other" if faster == peers - 1 else f"{quantities.per_cent(faster / peers)} of {peers:,}"
     return Sentence("when", (*begin, f"slower than {than} {kinds} (median ", Amount(row["median_ns"], "ns"), ")"))
 
@@ -181,7 +196,7 @@ def _process(row: Row) -> Sentence:
 
 
 def _file(row: Row) -> Sentence:
-    place = [] if row["sector"] is None else [f"; {quantities.size(row['bytes'])} at sector {row['sector']:,}"]
+    place = [] if row["sector"] is None else [f"; {_place(row)}"]
     flags = [] if row["rwbs"] is None else [f", flags {row['rwbs']}"]
     if row["block_type"] in _BLOCKS:
         return Sentence("file", (f"none: {_BLOCKS[row['block_type']]}", *place, *flags))

@@ -27,10 +27,11 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
     return Sentence("unknown", ("; ".join(parts),), "unknown")
 
 
-def owners(capture: Capture) -> Gap:
-    """Return why no process is known as the cause of I/O."""
+def owners(capture: Capture, *, are_inferred: bool) -> Gap:
+    """Return why no process is proven to be the cause of I/O."""
     unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
-    return Gap("who", "no block_bio_queue" if unseen else "no process", _recorder(capture))
+    why = ["only inferred"] * are_inferred + ["no block_bio_queue"] * unseen
+    return Gap("who", ", ".join(why) or "no process", _recorder(capture))
 
 
 def files(capture: Capture) -> Gap:
