@@ -612,7 +612,7 @@ function build(el) {
   const label = add(bar, "label", {}, "Vertical axis ");
   const axis = add(label, "select", {});
   const whole = add(bar, "button", {}, "Whole recording");
-  const clear = add(bar, "button", { disabled: "" }, "Clear brushes");
+  const clear = add(bar, "button", { disabled: "" }, "Clear selection");
   const found = add(bar, "label", {}, "Search ");
   const hint = "part of a file's, app's or process's name";
   const search = add(found, "input", { type: "search", placeholder: hint, disabled: "" });

@@ -496,7 +496,7 @@ explorer
 
         # Names are text, in the tree too.
         canvas.press("Escape")
-        explorer.get_by_role("button", name="Clear brushes").click()
+        explorer.get_by_role("button", name="Clear selection").click()
         explorer.get_by_role("button", name=re.compile(r"^open \/( \(|$)")).click()
         explorer.get_by_role("button", name="open hostile/").click()
         for name in HOSTILE:

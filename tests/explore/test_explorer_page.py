@@ -70,7 +70,7 @@ def test_a_search_filters_as_a_brush_does(browser: Browser, explorer: Explorer) 
         search.fill("nothing has this name")
         settled(page)
         expect(page.get_by_role("status")).to_contain_text("Selected: 0 requests")
-        page.get_by_role("button", name="Clear brushes").click()
+        page.get_by_role("button", name="Clear selection").click()
         settled(page)
         expect(search).to_have_value("")
     assert explorer.selection.height == whole
