@@ -135,9 +135,11 @@ def causes(largest: pl.DataFrame) -> Sheet:
         "file": Column("File"),
         "why": Column("Why", pick=True),
         "count": Column("Count", quantities.count),
-        "p99_ns": Column("p99", quantities.duration),
     }
-    note = "Share: of all bytes moved. Count: of requests. p99: of their latency, from issue (else queueing)."
+    note = "Share: of all bytes moved. Count: of requests."
+    if rows["p99_ns"].count():
+        columns["p99_ns"] = Column("p99", quantities.duration)
+        note += " p99: of their latency, from issue (else queueing)."
     return Sheet("Who moved most, of which file, and why", rows, columns, note)
 
 

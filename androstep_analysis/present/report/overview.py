@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MINUTES: Final = 5
 """Recordings of at least this many minutes have their length in minutes or hours."""
 
-SHOWN: Final = frozenset({"complete", "missing", "pattern"})
+SHOWN: Final = frozenset({"complete", "pattern"})
 """Sentences of a headline that the overview replaces by bars and tiles."""
 
 
@@ -136,7 +136,7 @@ def completeness(capture: Capture, content: Iterable[Sentence]) -> list[Element]
             )
     head = el("tr", *(el("th", title, scope="col") for title in ("Known, of the bytes", "Share", "Missing")))
     table = el("table", el("thead", head), el("tbody", *rows), class_="complete", aria_label="How complete it is")
-    notes = [el("p", *_words(one)) for one in content if one.about in ("complete", "missing")]
+    notes = [el("p", *_words(one)) for one in content if one.about == "complete"]
     return [
         el(
             "div",
