@@ -130,7 +130,7 @@ def panel(directory: Path) -> None:
                 if name == "After":
                     page.get_by_text("SQLite update, repetition 4").wait_for()
                     keep(whole.screenshot(), directory / "panel-measure.png")
-                expect(page.locator(".jp-OutputArea h3", has_text=name)).to_be_visible()
+                expect(page.locator(".jp-OutputArea h3", has_text=name)).to_be_visible(timeout=400_000)
             compared(page)
             keep(whole.screenshot(), directory / "panel-history.png", 1150)
             page.get_by_role("tab", name="Ranking", exact=True).click()
