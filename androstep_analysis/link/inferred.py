@@ -174,6 +174,8 @@ def runs(
     result: request_id, part_sector, nr_sectors, fs_dev, issue_ns, ino, incarnation, file_offset_bytes, rule, and the
     owner (owner_pid, owner_comm, owner_package). Events and results of these filesystems are in memory at once.
     """
+    if not homes:  # avoid reading all events for nothing
+        fs_events, numbers, requests, block = (table.clear() for table in (fs_events, numbers, requests, block))
     sizes = {dev: block_bytes.get(dev, _USUAL_BYTES) for dev in homes.values()}
     placed = [dev for dev, fs_dev in homes.items() if dev == fs_dev]
     events = _events(fs_events, sizes, placed, page_bytes or _USUAL_BYTES)
@@ -356,6 +358,9 @@ def applied(pieces: pl.DataFrame, runs: pl.DataFrame, files: pl.DataFrame) -> pl
 
     `files` is the table of that name. The columns map_percent and owner_percent are null except for these results.
     """
+    pieces = pieces.with_columns(pl.lit(None, pl.Int32).alias(name) for name in ("map_percent", "owner_percent"))
+    if runs.is_empty():
+        return pieces
     is_guess = (pl.col("map_source") == "inferred") & pl.col("path").is_null()
     is_unmapped = (pl.col("map_source").is_null() | is_guess) & (pl.col("nr_sectors") > 0)
     is_unowned = (pl.col("owner_via") == "unknown") & (pl.col("nr_sectors") > 0)
@@ -423,7 +428,6 @@ def _filled(split: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     maps = pl.col("is_unmapped") & (is_known & (percent >= _MIN_PERCENT)).fill_null(False)
     owns = pl.col("is_unowned") & pl.any_horizontal(pl.col("inferred_owner_pid", "inferred_owner_comm").is_not_null())
     dtypes = schema.table("io").polars
-    split = split.with_columns(map_percent=pl.lit(None, pl.Int32), owner_percent=pl.lit(None, pl.Int32))
     return split.with_columns(
         pl.when(condition).then(value.cast(dtypes[name])).otherwise(name).alias(name)
         for condition, values in ((maps, results), (owns, owner))
