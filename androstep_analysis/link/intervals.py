@@ -104,8 +104,8 @@ def _valid_rows(
 ) -> tuple[Int64s, Rows]:
     """Return the positions of the rows that can cover a query, and these rows, limited to the queries of their space.
 
-    The queries of each of the sorted `spaces` lie in ``[low, high)``; `shift` is added to the sectors of the space. Most
-    rows of a long recording are not valid in the time of a window.
+    The queries of each of the sorted `spaces` lie in ``[low, high)``, and `shift` is added to the sectors of a space.
+    Most rows of a long recording are not valid in the time of a window.
     """
     space = np.minimum(np.searchsorted(spaces, rows.space), spaces.size - 1)
     start = np.maximum(rows.start, low[space])
