@@ -9,7 +9,12 @@ import polars as pl
 
 from androstep_analysis.common import units
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.link.owner import direct_writes
+
+_DIRECT_CALLS = {
+    "ext4": ("iomap_dio_rw_begin", "ext4_direct_IO_enter"),
+    "f2fs": ("f2fs_direct_IO_enter",),
+}
+"""The events of direct I/O that each filesystem has."""
 
 
 class Coverage(NamedTuple):
@@ -77,7 +82,7 @@ def coverage(
         presence=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         drops=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         invalidations=having(*tracepoints.INVALIDATED_PLAINLY),
-        direct_calls=direct_writes.observed(fs_events, recorded),
+        direct_calls=_with_direct_calls(fs_events, recorded),
         stores=having(*tracepoints.STORES),
         lifetimes=_with_lifetimes(fs_events, recorded),
         without_writes=_without_writes(fs_events, recorded),
@@ -95,6 +100,15 @@ def with_modifications(devices: pl.Series, fs_events: pl.LazyFrame, recorded: Co
     is_modification = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
     found = devices if is_everywhere else pl.Series(tracepoints.devices(fs_events, is_modification), dtype=pl.UInt32)
     return found.drop_nulls().unique()
+
+
+def _with_direct_calls(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+    is_covered = pl.lit(False)
+    for filesystem, names in _DIRECT_CALLS.items():
+        if not set(names).isdisjoint(recorded):
+            is_covered |= tracepoints.is_own(filesystem)
+    is_call = pl.col("event").is_in(tracepoints.DIRECT)
+    return tracepoints.devices(fs_events, is_covered | is_call)
 
 
 def _with_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:

@@ -13,22 +13,13 @@ the bios that the thread submits for a block before its next call, and before an
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from androstep_analysis.fs import tracepoints
-
-if TYPE_CHECKING:
-    from androstep_analysis.link.owner.coverage import Coverage
+from androstep_analysis.link.owner.coverage import Coverage
 
 _CALL = ["dev", "ino", "tid"]
-
-_OF_FILESYSTEM = {
-    "ext4": ("iomap_dio_rw_begin", "ext4_direct_IO_enter"),
-    "f2fs": ("f2fs_direct_IO_enter",),
-}
-"""The events of direct I/O that each filesystem has."""
 
 _LARGEST = 1 << 60
 
@@ -65,16 +56,6 @@ def is_direct(
     )
     joined = blocks.join(decided, on=["at", "file_block"], how="left", maintain_order="left")
     return joined.select(is_direct=rule).to_series()
-
-
-def observed(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
-    """Return the devices for which the trace records every call of direct I/O."""
-    is_covered = pl.lit(False)
-    for filesystem, names in _OF_FILESYSTEM.items():
-        if not set(names).isdisjoint(recorded):
-            is_covered |= tracepoints.is_own(filesystem)
-    is_call = pl.col("event").is_in(tracepoints.DIRECT)
-    return tracepoints.devices(fs_events, is_covered | is_call)
 
 
 def callers(fs_events: pl.LazyFrame) -> pl.DataFrame:
