@@ -47,7 +47,7 @@ _INPUT: Final = {
 
 _TEXTS: Final = ("comm", "rwbs", "path")
 
-STEPS: Final = ("queue", "insert", "issue", "complete", "remap", "requeue")
+ACTIONS: Final = ("queue", "insert", "issue", "complete", "remap", "requeue")
 """Actions of events that the linker takes."""
 
 STACKED, HAS_FLUSHES, HAS_BIOS, HAS_ISSUES, HAS_COMPLETIONS, HAS_REQUEUES, ROWS_NAME_SUBMITTERS = 1, 2, 4, 8, 16, 32, 64
@@ -99,7 +99,7 @@ class Linker:
     """Links block events, in order of time, to requests and their bios.
 
     `device_flags` are facts about each device (`STACKED`, …); events of other devices are ignored. `letters` are all
-    rwbs strings of the events. `request_id` of both tables is the index of an event among those of all `STEPS`, in the
+    rwbs strings of the events. `request_id` of both tables is the index of an event among those with `ACTIONS`, in
     order of issue (``struct linked`` of requests.h).
     """
 
@@ -129,7 +129,7 @@ class Linker:
 
     def link(self, block: pl.LazyFrame, spool: Spool) -> None:
         """Append the requests and bios of table block_events to `spool`."""
-        events = block.filter(pl.col("action").is_in(STEPS)).select(_input(*column) for column in _INPUT.items())
+        events = block.filter(pl.col("action").is_in(ACTIONS)).select(_input(*column) for column in _INPUT.items())
         for batch in batches(events, BATCH):
             self._link(batch.rechunk(), spool)
         while _result(_library().linker_finish(self._handle, ctypes.byref(self._linked))):
