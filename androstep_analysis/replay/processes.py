@@ -12,7 +12,9 @@ def descendants(syscalls: pl.LazyFrame, tasks: pl.LazyFrame, pid: int) -> list[i
 
     Processes are found by the results of clone and fork.
     """
-    of_tids = tasks.drop_nulls(["tid", "pid"]).select("tid", process="pid").unique("tid", keep="none").collect()
+    of_tids = (
+        tasks.drop_nulls(["tid", "pid"]).select("tid", process="pid").unique().unique("tid", keep="none").collect()
+    )
     # Threads are made by the same calls, and belong to the process of their creator.
     made = (
         syscalls.filter(pl.col("call").is_in(list(_CALLS)) & (pl.col("result") > 0))

@@ -604,7 +604,8 @@ def test_a_process_and_all_that_it_started() -> None:
         {"tid": 30, "call": "openat", "result": 92},
     ]
     usual = {"state": "whole", "ts_ns": 0}
-    tasks = table("tasks", [{"tid": tid, "pid": 10, "kind": "other"} for tid in (10, 11)])
+    named = [(10, "app"), (11, "old name"), (11, "new name")]
+    tasks = table("tasks", [{"tid": tid, "pid": 10, "comm": comm, "kind": "other"} for tid, comm in named])
     made = table("syscalls", [usual | row for row in rows])
     assert descendants(made.lazy(), tasks.lazy(), 10) == [10, 20, 30]
     assert descendants(made.lazy(), tasks.lazy(), 91) == [91]
