@@ -317,7 +317,8 @@ def test_a_hostile_name_is_text() -> None:
         assert "\x1b" not in text and "\u202e" not in text
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     demo = str(ROOT / "datasets/demo")
     assert cli.main(["slow", demo, "--op", "read", "--top", "2"]) == 0
     printed = capsys.readouterr().out
