@@ -300,7 +300,7 @@ def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
     return is_own(*filesystems) if filesystems else pl.lit(False)
 
 
-def without_lives(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
+def without_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
     """Return the devices without events of creation and deletion, on which an inode number may have been reused."""
     event = pl.col("event")
     shows_lifetimes = event.is_in([*CREATIONS, *DELETIONS]) | is_recorded([*CREATIONS, *DELETIONS], recorded)
@@ -345,7 +345,7 @@ def maps_completely(
     return any(all(available.intersection(group) for group in COMPLETE[name]) for name in names & COMPLETE.keys())
 
 
-def lives(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
+def lifetimes(fs_events: pl.LazyFrame, fs_types: Mapping[int, str] | None = None) -> pl.DataFrame:
     """Return the lifetimes of inodes: one row for each inode and incarnation in the events (`numbered`).
 
     `fs_types` is the filesystem of each device, as far as it is stated. The columns are:
@@ -445,7 +445,7 @@ def _kind() -> tuple[pl.Expr, pl.Expr]:
 
 
 def statements(
-    fs_events: pl.LazyFrame, lives: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
+    fs_events: pl.LazyFrame, lifetimes: pl.DataFrame, block_bytes: Mapping[int, int], recorded: Collection[str] = ()
 ) -> pl.DataFrame:
     """Return table `extents` with doubt_ns, tid, event and status: a row for each mapping or freeing, in order of time.
 
@@ -457,8 +457,8 @@ def statements(
     ----------
     fs_events : LazyFrame
         Table fs_events with incarnations (`numbered`).
-    lives : DataFrame
-        The lifetimes of inodes (`lives`), which give the type of their blocks.
+    lifetimes : DataFrame
+        The lifetimes of inodes (`lifetimes`), which give the type of their blocks.
     block_bytes : mapping of int
         The block size of the filesystem on each device. Devices that are not included have no rows.
     recorded : collection of str
@@ -466,7 +466,7 @@ def statements(
     """
     is_statement = pl.col("event").is_in([*tracepoints_ext4.OF_BLOCKS, *tracepoints_f2fs.OF_BLOCKS])
     events = fs_events.filter(is_statement).select(_OF_EXTENTS).collect().with_row_index("order")
-    held = lives.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
+    held = lifetimes.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
     of_ext4 = tracepoints_ext4.mappings(events, recorded).join(held, on=_KEY, how="left", maintain_order="left")
     of_f2fs = tracepoints_f2fs.mappings(events, recorded).join(
         held.drop("end_ns"), on=_KEY, how="left", maintain_order="left"
@@ -537,11 +537,11 @@ def file_type() -> pl.Expr:
     )
 
 
-def files(lives: pl.DataFrame) -> pl.DataFrame:
+def files(lifetimes: pl.DataFrame) -> pl.DataFrame:
     """Return table `files` of the incarnations that were created or deleted in the trace, without names."""
     is_dated = pl.col("created_ns").is_not_null() | pl.col("deleted_ns").is_not_null()
     want = schema.table("files").polars
-    rows = lives.filter(is_dated).with_columns(
+    rows = lifetimes.filter(is_dated).with_columns(
         names=pl.lit([], pl.List(pl.String)),
         name_encrypted=pl.lit(False),
         file_type=file_type(),

@@ -79,7 +79,7 @@ def tables(
     """
     recording = _prepare_events(staging, linked)
     reported = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, recording.page_bytes)
-    images, checks = consistency.weighed(snapshots, recording.staging, recording.all_events, linked.requests, reported)
+    images, checks = consistency.compare(snapshots, recording.staging, recording.all_events, linked.requests, reported)
     types, sizes = _classify_devices(recording, images, reported)
     mapping = evidence.evidence(
         *(images, recording.staging, recording.all_events, linked.requests, sizes, sources, mounts, types),
@@ -154,7 +154,7 @@ def _map_requests(
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)
         pieces = extents.pieces(window, mapping.extents, mapping.files, marking, without_frees, with_events)
-        yield handles.journalled(pieces, commits) if has_events else pieces
+        yield handles.mark_journal_blocks(pieces, commits) if has_events else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 
 
@@ -164,7 +164,7 @@ def _owners(recording: _Recording, sizes: Mapping[int, int], tasks: pl.DataFrame
     return owner.Owners(
         *(fs_events, tasks, sizes, recording.staging.lost, recorded),
         page_bytes=recording.page_bytes,
-        devices=owner.telling(_devices(recording.linked), fs_events, recorded),
+        devices=owner.coverage.with_modifications(_devices(recording.linked), fs_events, recorded),
         sharing=tracepoints.sharing(recording.disks),
     )
 
@@ -173,27 +173,27 @@ def _decide_owners(
     mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.LazyFrame
 ) -> Iterator[pl.DataFrame]:
     """Yield the pieces with their owners. If writers are recorded, the pieces wait on disk for the pass over events."""
-    if not owners.asks_events:
+    if not owners.needs_events:
         for pieces in mapped:
-            yield owners.owned(owners.prepared(pieces)[0], None)
+            yield owners.split(owners.prepare(pieces)[0], None)
         return
     waiting, intervals, writebacks = PartitionSpill(), PartitionSpill(), Spool()
     first_pieces: list[int] = []
     for pieces in mapped:
-        prepared, written = owners.prepared(pieces)
-        writebacks.append("outs", written)
+        prepared, written = owners.prepare(pieces)
+        writebacks.append("writebacks", written)
         for partition in _partitioned(prepared):
             waiting.append(len(first_pieces), partition)
             first_pieces.append(int(partition["at"][0]))
     begins = pl.Series(first_pieces, dtype=pl.Int64)
-    for rows in owners.turns(all_events, batches(writebacks.table("outs"), owner.BATCH)):
+    for rows in owners.attribute(all_events, batches(writebacks.table("writebacks"), owner.BATCH)):
         partition_of = begins.search_sorted(rows["piece"], "right").cast(pl.Int64) - 1
         for (index,), of_partition in rows.with_columns(partition=partition_of).group_by("partition"):
             intervals.append(int(index), of_partition.drop("partition"))
     for partition_index in range(len(first_pieces)):
         pieces_of_partition = waiting.pop(partition_index)
         assert pieces_of_partition is not None
-        yield owners.owned(pieces_of_partition, intervals.pop(partition_index))
+        yield owners.split(pieces_of_partition, intervals.pop(partition_index))
 
 
 def _partitioned(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -50,7 +50,7 @@ def write_data(
     paged = pagesize.counted(fs_events, page_bytes)
     writers, repeated = write_outcomes.follow(paged, writebacks, unplaced, page_bytes=page_bytes, lost=lost)
     pieces = pieces.join(writebacks.select("at", repeated=repeated), on="at", how="left", maintain_order="left")
-    reused = tracepoints.without_lives(fs_events, recorded or ())
+    reused = tracepoints.without_lifetimes(fs_events, recorded or ())
     pieces = pieces.with_columns(is_of_one_file=~pl.col("part_dev").is_in(reused))
     return WriteData(pieces, write_causes.Causes(table("tasks").collect(), files, writers), fs_events, lost)
 

@@ -48,7 +48,7 @@ def test_every_table_of_the_design_has_a_schema() -> None:
     assert set(TABLES) == {
         *("block_events", "fs_events", "captures", "requests", "extents", "files"),
         *("tasks", "io", "samples", "bench", "bench_runs", "bench_series", "bench_ops", "syscalls"),
-        *("commands", "bios", "outs"),
+        *("commands", "bios", "writebacks"),
         *("operations", "replay_files", "replay_threads", "replay_dependencies", "replay_runs", "replay_ops"),
         *("call_events", "frame_events", "frames", "importance", "steps", "gui_states", "device_model"),
         "slow",

@@ -33,9 +33,6 @@ INSTEAD = {
 }
 """Words of this repository's former vocabulary, and the field's words for them."""
 
-REWRITTEN_LATER = ("androstep_analysis/link/", "androstep_analysis/native/link/")
-"""The core of attribution keeps its words until it is written anew."""
-
 WORD = re.compile(r"(?<![A-Za-z_`\"'-])(" + "|".join(INSTEAD) + r")(?![A-Za-z_`\"'-])", re.IGNORECASE)
 """A word of prose: not a part of a name, and not quoted, as released names are."""
 
@@ -69,7 +66,7 @@ def texts() -> Iterator[tuple[str, str]]:
     """Yield the name and the prose of each file, a piece at a time."""
     for path in files():
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix in PROSE and name.startswith(PLACES) and not name.startswith(REWRITTEN_LATER):
+        if path.suffix in PROSE and name.startswith(PLACES):
             yield from ((name, prose) for prose in PROSE[path.suffix](path.read_text("utf-8")))
 
 

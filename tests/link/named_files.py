@@ -227,7 +227,7 @@ class Model:
         return entries.entries(records(self.rows), "boot")
 
     def trace(self) -> pl.DataFrame:
-        """Return the lifetimes that the trace shows, in the form of `tracepoints.lives`."""
+        """Return the lifetimes that the trace shows, in the form of `tracepoints.lifetimes`."""
         told = [life for life in self.lives if life.born_ns is not None or life.ended_ns is not None]
         return pl.DataFrame(
             {

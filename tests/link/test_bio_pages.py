@@ -40,7 +40,7 @@ def told(events, queued=None, fs_type="vfat", page_bytes=4096):
     queue = pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "tid": pl.Int32}, orient="row")
     numbered = tracepoints.numbered(events).lazy()
     return bio_pages.extents(
-        numbered, tracepoints.lives(numbered, fs_types), queue.lazy(), fs_types,
+        numbered, tracepoints.lifetimes(numbered, fs_types), queue.lazy(), fs_types,
         all_events=events.lazy(), page_bytes=page_bytes,
     ).select(
         "sector", "nr_sectors", "block_type", "ino", "file_offset_bytes", "valid_from_ns", "valid_to_ns",

@@ -55,7 +55,7 @@ def listing(first_ns, last_ns, *files):
 
 
 def lives(*rows):
-    """Return rows (ino, incarnation, created_ns, deleted_ns) in the form of `tracepoints.lives`."""
+    """Return rows (ino, incarnation, created_ns, deleted_ns) in the form of `tracepoints.lifetimes`."""
     names = ("ino", "incarnation", "created_ns", "deleted_ns")
     types = {"ino": pl.Int64, "incarnation": pl.Int32, "created_ns": pl.Int64, "deleted_ns": pl.Int64}
     return pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows], schema=types).with_columns(

@@ -78,7 +78,7 @@ def directories(**paths):
 def told(*rows, known=None, mounts=MOUNT, lost=()):
     events = tracepoints.numbered(fs_events(*rows)).lazy()
     files = directories() if known is None else known
-    table = names.files(events, tracepoints.lives(events), files, mounts, Losses(lost))
+    table = names.files(events, tracepoints.lifetimes(events), files, mounts, Losses(lost))
     return {(row["ino"], row["incarnation"]): row["path"] for row in table.iter_rows(named=True)}
 
 
@@ -108,7 +108,7 @@ def test_a_name_from_the_trace_precedes_the_ciphertext_of_an_image(tmp_path):
     events = tracepoints.numbered(fs_events(found(40, "/app"))).lazy()
     numbers = locked.select("dev", "ino", "generation", incarnation=pl.lit(0, pl.Int32))
     staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events})
-    images, lives = link.Images(after=after), tracepoints.lives(events)
+    images, lives = link.Images(after=after), tracepoints.lifetimes(events)
     of_files = evidence._Numbers(numbers, numbers.clear(), numbers.clear(), [])
     table = evidence._files(images, of_files, lives, staging, {})
     assert table.select("ino", "path", "name_encrypted").rows() == [(40, "/app", False), (41, "/\\x1dq", True)]

@@ -44,7 +44,7 @@ def test_which_bios_are_those_of_the_operation(lines: list[tuple[int, str]], num
     text = "".join(f" app-{tid} [000] 1.{at:06}: {line}\n" for at, (tid, line) in enumerate(lines))
     read = readers.read_bytes(tmp_path, text.encode())
     events = tracepoints.numbered(read.fs_events).lazy()
-    stated = tracepoints.statements(events, tracepoints.lives(events), {DEV: 4096})
+    stated = tracepoints.statements(events, tracepoints.lifetimes(events), {DEV: 4096})
     found = operations.extents(stated, events, read.block.lazy(), Losses())
     first_ns = 1_000_000_000 + 1000 * next(at for at, (_, line) in enumerate(lines) if "bio" in line)
     expected = (12, 816, 8, 8192, first_ns, first_ns + 1)

@@ -81,8 +81,8 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
         kept = tracepoints.numbered(kept, recorded)
         assert kept.equals(whole.join(kept.select("ts_ns"), on="ts_ns", how="semi")), seed
         for fs_types in ({}, {1: "ext4", 2: "vfat"}):
-            lives = tracepoints.lives(kept.lazy(), fs_types)
-            assert lives.equals(tracepoints.lives(whole.lazy(), fs_types)), seed
+            lives = tracepoints.lifetimes(kept.lazy(), fs_types)
+            assert lives.equals(tracepoints.lifetimes(whole.lazy(), fs_types)), seed
             of_kept, of_all = (
                 names.files(numbered.lazy(), lives, schema.empty("files"), {1: "/data", 2: "/data"}, None, recorded)
                 for numbered in (kept, whole)
@@ -125,7 +125,7 @@ def test_opens_that_show_names_remain(monkeypatch: pytest.MonkeyPatch, at_once: 
         [{name: row.get(name) for name in TYPES} | {"ts_ns": at} for at, row in enumerate(rows)], TYPES
     )
     kept = tracepoints.numbered(pl.concat(tracepoints.without_repetitions(events.lazy()))).lazy()
-    lives = tracepoints.lives(kept, {2: "vfat"})
+    lives = tracepoints.lifetimes(kept, {2: "vfat"})
     files = names.files(kept, lives, schema.empty("files"), {1: "/data", 2: ""})
     assert dict(files.select("ino", "path").iter_rows()) == {20: "/a", 30: "/data/b"}
 

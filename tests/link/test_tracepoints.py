@@ -97,7 +97,7 @@ def insert(ino, file_block, block, nr_blocks, status="W"):
 
 
 def lives(events):
-    return tracepoints.lives(tracepoints.numbered(events).lazy())
+    return tracepoints.lifetimes(tracepoints.numbered(events).lazy())
 
 
 MAPS = frozenset(name for groups in tracepoints.COMPLETE.values() for group in groups for name in group)
@@ -764,7 +764,7 @@ def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_jour
     )
     types = {name: dtype for name, dtype in schema.table("io").polars.items() if name in written.columns}
     events = fs_events(handle(7, 1, 2), commit("start", 7), commit("end", 7))
-    got = handles.journalled(written.cast(types), handles.commits(events.lazy())).sort("time")
+    got = handles.mark_journal_blocks(written.cast(types), handles.commits(events.lazy())).sort("time")
     assert got.select("block_type", "map_source").rows() == [("journal", "context"), ("unknown", None)]
 
 

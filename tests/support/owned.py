@@ -23,10 +23,10 @@ def all_owned(
 ) -> pl.DataFrame:
     """Return the pieces of a whole recording with the owner columns of table io, in a single batch."""
     events = fs_events.lazy()
-    devices = owner.telling(pieces["part_dev"], events, recorded)
+    devices = owner.coverage.with_modifications(pieces["part_dev"], events, recorded)
     owners = owner.Owners(
         *(events, tasks, block_bytes, lost, recorded), page_bytes=page_bytes, devices=devices, sharing=sharing
     )
-    pieces, writebacks = owners.prepared(pieces)
-    decided = pl.concat(owners.turns(events, [writebacks.sort("ts_ns", maintain_order=True)]))
-    return owners.owned(pieces, decided if decided.height else None)
+    pieces, writebacks = owners.prepare(pieces)
+    decided = pl.concat(owners.attribute(events, [writebacks.sort("ts_ns", maintain_order=True)]))
+    return owners.split(pieces, decided if decided.height else None)

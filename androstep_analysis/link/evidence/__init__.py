@@ -65,7 +65,7 @@ def evidence(
     used = staging
     if "tracepoint" not in sources:
         used = replace(staging.with_tables(fs_events=staging.fs_events.clear()), recorded=frozenset())
-    lifetimes = tracepoints.lives(used.fs_events, fs_types)
+    lifetimes = tracepoints.lifetimes(used.fs_events, fs_types)
     offset_ns = incarnations.realtime_offset_ns(used, snapshots.last, lifetimes)
     offset_error_ns = 0 if staging.realtime_offset_ns == offset_ns else incarnations.TICK_NS
     staging, used = (replace(one, realtime_offset_ns=offset_ns) for one in (staging, used))
@@ -114,7 +114,7 @@ def _numbers(snapshots: Images, lifetimes: pl.DataFrame, staging: Staging, offse
         incarnations.numbered(snapshots.before, snapshots.after, lifetimes, staging),
         incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lifetimes, staging),
     )
-    unrecorded = tracepoints.without_lives(staging.fs_events, staging.recorded or ())
+    unrecorded = tracepoints.without_lifetimes(staging.fs_events, staging.recorded or ())
     listings = incarnations.with_traced(listings, lifetimes, unrecorded)
     journal = of_images.clear()
     if snapshots.journal is not None:

@@ -49,9 +49,9 @@ def files(
     """Return table `files` of the names that fanotify proves: source `tracepoint`, a row per inode and incarnation.
 
     `path` is the last path, if possible one that the file did not leave. `names` has all, in order. `lifetimes` are
-    those of the trace (`tracepoints.lives`). `snapshot_files` has table `files` of each image and listing, and `roots`
-    the inode of each root directory. Nothing is proven if the trace may have `lost` an event between the end of the
-    previous file of the number and the last event, and on `doubtful` devices without events of creation.
+    those of the trace (`tracepoints.lifetimes`). `snapshot_files` has table `files` of each image and listing, and
+    `roots` the inode of each root directory. Nothing is proven if the trace may have `lost` an event between the end of
+    the previous file of the number and the last event, and on `doubtful` devices without events of creation.
     """
     events = entries.events.filter(~pl.col("dev").is_in(list(doubtful)))
     events = _with_incarnations(events, incarnations(events, lifetimes, lost or Losses()))

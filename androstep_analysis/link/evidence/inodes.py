@@ -18,7 +18,7 @@ _ALWAYS = -(1 << 62)
 def with_spans(files: pl.DataFrame, lifetimes: pl.DataFrame, last_ns: int | None) -> pl.DataFrame:
     """Return table `files` with valid_from_ns and valid_to_ns: the span in which each has its inode number.
 
-    `lifetimes` are those in the trace (`tracepoints.lives`), which ends at `last_ns`. The span of other files from
+    `lifetimes` are those in the trace (`tracepoints.lifetimes`), which ends at `last_ns`. The span of other files from
     images and listings is after the trace, because nothing proves that they existed before.
     """
     begun = lifetimes.filter(pl.col("incarnation") > 0).select(*FILE, begins_ns="first_ns")

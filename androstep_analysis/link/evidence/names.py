@@ -54,8 +54,8 @@ def files(
     The last proven path is `path`, and `names` has all. If a directory above is renamed, a file keeps its path until a
     later event names it. A file with a proven name but without a known directory has no path.
 
-    `fs_events` has incarnations, and `lifetimes` (`tracepoints.lives`) are those of the trace. `snapshot_files` (table
-    `files` of images and listings) gives the paths of directories, and mount points that are not in `mounts`.
+    `fs_events` has incarnations, and `lifetimes` (`tracepoints.lifetimes`) are those of the trace. `snapshot_files`
+    (table `files` of images and listings) gives the paths of directories, and mount points that are not in `mounts`.
     `recorded` are the events that the recorder enabled.
     """
     events = fs_events.filter(pl.col("event").is_in(_OF_NAMES)).select(_COLUMNS).collect().with_row_index("order")
@@ -101,7 +101,7 @@ def _proven(statements: pl.DataFrame, fs_events: pl.LazyFrame, lost: Losses, rec
     statements = statements.with_columns(
         is_certain=pl.col("kind").is_in(_BY_KERNEL) | agrees, is_lost=_is_lost(statements, lost)
     )
-    may_be_several = pl.col("is_lost") | pl.col("dev").is_in(tracepoints.without_lives(fs_events, recorded))
+    may_be_several = pl.col("is_lost") | pl.col("dev").is_in(tracepoints.without_lifetimes(fs_events, recorded))
     own_names = pl.col("name").filter(pl.col("is_certain") | may_be_several)
     kernel_paths = pl.col("stated_path").filter(pl.col("kind") == "path")
     has_one_name = ((own_names.n_unique() == 1) & (kernel_paths.n_unique() <= 1)).over(FILE)

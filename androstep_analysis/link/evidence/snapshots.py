@@ -85,7 +85,7 @@ class Images:
         return replace(self.renumbered(role for role, one in self.by_role.items() if not is_numbered(one)), **changes)
 
     def renumbered(self, roles: Iterable[str]) -> Images:
-        """Number the files of these images and listings from `OWN_NUMBERS` on, those of listings from twice that on.
+        """Give the files of images numbers from `OWN_NUMBERS` on, and those of listings from twice that on.
 
         Reserved numbers do not change: the root and the journal have the same ones on every filesystem of a type.
         """

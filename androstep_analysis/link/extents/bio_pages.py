@@ -48,7 +48,7 @@ _SHOWN = ["part_dev", "tid", "shown_ns"]
 
 def extents(
     fs_events: pl.LazyFrame,
-    lives: pl.DataFrame,
+    lifetimes: pl.DataFrame,
     queued: pl.LazyFrame,
     fs_types: Mapping[int, str] | None = None,
     *,
@@ -61,7 +61,7 @@ def extents(
     afterwards. Source `inferred` is for all pages of files: the row holds until the next bio of its sectors. Rows of
     block_type `metadata` are pages of the device itself; only an image shows which metadata or directory it is.
 
-    `lives` (`tracepoints.lives`) distinguishes directories from files, and `fs_types` is as for
+    `lifetimes` (`tracepoints.lifetimes`) distinguishes directories from files, and `fs_types` is as for
     `tracepoints.filesystems`. `all_events` are those of which `fs_events` (`tracepoints.numbered`) may lack repetitions
     (`tracepoints.without_repetitions`). If the page size is unknown (`page_bytes`), the offsets of pages are unknown:
     only pages of devices have rows.
@@ -74,7 +74,7 @@ def extents(
     if bios.is_empty():
         return schema.empty("extents")
     bios = _bound(bios, queued.collect())
-    kinds = lives.select("dev", "ino", "incarnation", "block_type", "subtype")
+    kinds = lifetimes.select("dev", "ino", "incarnation", "block_type", "subtype")
     own = _parts(_pages(bios.filter("is_own"), all_events, page_bytes), page_bytes).join(
         kinds, on=["dev", "ino", "incarnation"], how="left", maintain_order="left"
     )
@@ -116,7 +116,7 @@ class Shown:
         self._first: list[pl.DataFrame] = []
         self._inside: list[pl.DataFrame] = []
 
-    def look(self, pieces: pl.DataFrame) -> None:
+    def add(self, pieces: pl.DataFrame) -> None:
         """Add pieces: at (their index), part_dev, part_sector, submit_tid and time."""
         if self.devices.is_empty():
             return

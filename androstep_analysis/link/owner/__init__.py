@@ -35,15 +35,13 @@ BATCH = 1 << 17
 _PASSED_ON = -1
 """Minus the number of a piece identifies its blocks at the time when the device below gets them."""
 
-telling = coverage.with_modifications
-
 
 class Owners:
     """Find the owners of the pieces of a recording (`extents.pieces`), in three passes over batches of pieces.
 
-    1. `prepared` lists their writebacks.
-    2. `turns` merges the writebacks with the events of pages by time.
-    3. `owned` splits the pieces where their owner changes.
+    1. `prepare` lists their writebacks.
+    2. `attribute` merges the writebacks with the events of pages by time.
+    3. `split` splits the pieces where their owner changes.
 
     A written block of data belongs to the last process that modified it since its previous writeback (`rules`), and a
     journal block to the processes with handles (`handles`). All other pieces belong to their submitter, as far as that
@@ -67,7 +65,7 @@ class Owners:
         `fs_events` and `tasks` are the tables of these names; the first may lack repetitions
         (`tracepoints.without_repetitions`). `block_bytes` is the block size of the filesystem on each device, if known.
         `recorded` are the events that the recorder reports as enabled. `devices` are those with recorded modifications
-        (`telling`). On those `sharing` a disk, dirtying events do not identify the filesystem.
+        (`coverage.with_modifications`). On those `sharing` a disk, dirtying events do not identify the filesystem.
         """
         self._fs_events = fs_events
         self._processes = processes.Processes(tasks)
@@ -93,48 +91,49 @@ class Owners:
         self._pieces = 0
 
     @property
-    def asks_events(self) -> bool:
+    def needs_events(self) -> bool:
         """Whether events decide any owner."""
         return not self._devices.is_empty()
 
-    def prepared(self, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the pieces by request, with a number (`at`) and the owner by submitter, and their rows of table outs.
+    def prepare(self, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the pieces by request, with a number (`at`) and the owner by submitter, and their writebacks.
 
-        These rows include reads by threads with calls of direct I/O. A bio that was passed on from a device above also
-        has a row at the time when the device below got it, as a read with a negative number (`_PASSED_ON`).
+        The second table (schemas/writebacks.json) includes reads by threads with calls of direct I/O. A bio that was
+        passed on from a device above also has a row at the time when the device below got it, as a read with a negative
+        number (`_PASSED_ON`).
         """
         pieces = pieces.sort("request_id", maintain_order=True)
         pieces = pl.concat([pieces, submitters.submitters(pieces, self._processes)], how="horizontal")
         number = pl.int_range(self._pieces, self._pieces + pieces.height, dtype=pl.Int64, eager=True)
         pieces = pieces.with_columns(at=number)
         self._pieces += pieces.height
-        self._bio_pages.look(pieces)
+        self._bio_pages.add(pieces)
         self._unplaced_parts.append(writebacks.unplaced(pieces))
         decided = pieces.filter(self._is_decided())
         read = pieces.filter((pl.col("op") == "read") & writebacks.is_of_file())
         passed_on = decided.filter(submitters.is_passed_on())
         passed_on = passed_on.with_columns(time="queue_ns", at=_PASSED_ON - pl.col("at"))
         read_directly = direct_writes.of_callers(writebacks.spans(read, is_read=True), self._callers)
-        outs = pl.concat([writebacks.spans(decided, is_read=False), read_directly])
-        self._accesses.append(direct_writes.of_callers(outs, self._callers))
-        return pieces, pl.concat([outs, writebacks.spans(passed_on, is_read=True)])
+        rows = pl.concat([writebacks.spans(decided, is_read=False), read_directly])
+        self._accesses.append(direct_writes.of_callers(rows, self._callers))
+        return pieces, pl.concat([rows, writebacks.spans(passed_on, is_read=True)])
 
-    def turns(self, fs_events: pl.LazyFrame, outs: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    def attribute(self, fs_events: pl.LazyFrame, written_back: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield the dirty intervals of written blocks (`DirtyIntervals.process`) in batches.
 
-        `fs_events` is the complete table; `outs` are the rows from `prepared`, sorted by time.
+        `fs_events` is the complete table; `written_back` are the rows from `prepare`, sorted by time.
         """
         intervals = dirty_intervals.DirtyIntervals(self._flags_of_devices(), self._page_bytes, self._processes)
         events = batches(intervals.page_events(fs_events), BATCH)
         no_events = intervals.page_events(schema.empty("fs_events").lazy()).collect()
-        for page_events, written in writebacks.in_step(events, no_events, outs):
+        for page_events, written in writebacks.in_step(events, no_events, written_back):
             yield self._of_writebacks(intervals.process(page_events, written))
         yield self._of_writebacks(intervals.finish())
 
-    def owned(self, pieces: pl.DataFrame, decided: pl.DataFrame | None) -> pl.DataFrame:
-        """Return the pieces from `prepared`, split where their owner changes, with the owner columns of table io.
+    def split(self, pieces: pl.DataFrame, decided: pl.DataFrame | None) -> pl.DataFrame:
+        """Return the pieces from `prepare`, split where their owner changes, with the owner columns of table io.
 
-        `decided` are their rows from `turns`, once all are there, or None.
+        `decided` are their rows from `attribute`, once all are there, or None.
         """
         pieces = pieces.with_columns(is_pageless=self._bio_pages.pageless(pieces))
         pieces = submitters.infer_for_others(pieces, self._is_covered(), self._is_decided())
@@ -196,7 +195,7 @@ class Owners:
 
     @functools.cached_property
     def _direct_accesses(self) -> pl.DataFrame:
-        """The rows from `prepared` of threads with calls of direct I/O on the file."""
+        """The rows from `prepare` of threads with calls of direct I/O on the file."""
         return pl.concat(self._accesses)
 
     @functools.cached_property

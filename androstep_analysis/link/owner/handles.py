@@ -67,7 +67,7 @@ def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.Data
     return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
 
 
-def journalled(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
+def mark_journal_blocks(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
     """Return the pieces (`extents.pieces`); those that can only be journal blocks are so, with map_source `context`.
 
     During a commit (`commits`), the journal's thread writes data, which never carries REQ_META, and blocks of the

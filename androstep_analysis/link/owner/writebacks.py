@@ -10,7 +10,7 @@ from androstep_analysis.common import schema, units
 
 
 def spans(pieces: pl.DataFrame, *, is_read: bool) -> pl.DataFrame:
-    """Return table outs: the bytes of files that the pieces write back or read."""
+    """Return table writebacks: the bytes of files that the pieces write back or read."""
     return pieces.select(
         ts_ns="time", piece="at", dev="part_dev", ino="ino", begin="file_offset_bytes", end=end_bytes(),
         tid="submit_tid", is_read=pl.lit(is_read),
@@ -56,7 +56,7 @@ def in_step(
 ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yield each batch of events with the writebacks before its last event, and then `no_events` with the rest."""
     following = iter(writebacks)
-    waiting = schema.empty("outs")
+    waiting = schema.empty("writebacks")
     for events in batches:
         last = events["ts_ns"][-1] if events.height else None
         while last is not None and (waiting.is_empty() or waiting["ts_ns"][-1] < last):

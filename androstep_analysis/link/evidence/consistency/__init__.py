@@ -33,7 +33,7 @@ from androstep_analysis.link.evidence.consistency.trace import Stated, device_tr
 from androstep_analysis.link.evidence.consistency.verdict import KINDS, CheckResult, Comparison, Tally, table
 from androstep_analysis.link.evidence.snapshots import Images, is_numbered
 
-__all__ = ["CHECKS", "Stated", "table", "weighed"]
+__all__ = ["CHECKS", "Stated", "compare", "table"]
 
 BEFORE, AFTER = ("before",), ("after",)
 ANY = BEFORE + AFTER
@@ -95,7 +95,7 @@ CHECKS = (
 """All checks, in the order in which they run and refute. To add one, write its function and add a row."""
 
 
-def weighed(
+def compare(
     snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
 ) -> tuple[Images, list[Comparison]]:
     """Compare the images and listings with the trace, and return them with `proven` and `placed`, and the results.

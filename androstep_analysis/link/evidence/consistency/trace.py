@@ -82,10 +82,10 @@ def family(name: str) -> str:
 def device_trace(
     dev: int, snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
 ) -> DeviceTrace:
-    """Return the recording of a device. The parameters are those of `consistency.weighed`."""
+    """Return the recording of a device. The parameters are those of `consistency.compare`."""
     is_of_device = (pl.col("dev") == dev) | (pl.col("bio_dev") == dev)
     events = staging.fs_events.filter(is_of_device)
-    lifetimes = tracepoints.lives(events, stated.fs_types)
+    lifetimes = tracepoints.lifetimes(events, stated.fs_types)
     is_moved = (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
     ts_ns = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
     return DeviceTrace(
