@@ -81,10 +81,9 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         _ratios(found["locality"], sync, found["metadata_fraction"]),
         _grid(found["mix"], found["latency"]),
     ]
-    owned = capture.coverage.filter(pl.col("op").is_in(list(VERBS)), metric="owned")
-    is_proven = (owned["value"] > 0).any()
+    owners = found["processes"].drop_nulls("owner_comm")
     gaps = [
-        None if is_proven else unknown.owners(capture, are_inferred=found["processes"]["owner_comm"].count() > 0),
+        None if (owners["inferred"] < 1).any() else unknown.owners(capture, are_inferred=not owners.is_empty()),
         None if found["files"]["path"].count() else unknown.files(capture),
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
