@@ -268,6 +268,19 @@ def test_every_machine(tmp_path: Path, machine: Machine, form: str) -> None:
     assert staging.tasks.select("tid", "comm").rows() == [(0, "<idle>"), (10, "one name"), (11, "two")]
 
 
+@pytest.mark.parametrize("form", ["none", "zlib", "zstd"])
+@pytest.mark.parametrize("more", [-7, 3, 1 << 40])
+def test_names_that_changed_while_trace_cmd_copied_them(tmp_path: Path, form: str, more: int) -> None:
+    """The stated length of the kernel's file is that of another time. All that was copied is read, without a loss."""
+    file, rows, lost = random_file(MACHINES[0], "changed")
+    path = tmp_path / "trace.dat"
+    path.write_bytes(replace(file, cmdlines_more=more).v7(form))
+    staging = readers.read(path)
+    assert staging.events == {"everything": len(rows)}
+    assert readers.losses(staging) == {"overwritten": lost}
+    assert staging.tasks.select("tid", "comm").rows() == [(0, "<idle>"), (10, "one name"), (11, "two")]
+
+
 @pytest.mark.parametrize(("machine", "form"), [*OF_MACHINES, (MACHINES[0], "zstd")], ids=str)
 def test_trace_cmd_reads_the_same(tmp_path: Path, machine: Machine, form: str) -> None:
     file, rows, _ = random_file(machine, str(machine))

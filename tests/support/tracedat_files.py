@@ -105,6 +105,8 @@ class File:
     cmdlines: str = ""
     options: Sequence[tuple[int, bytes]] = ()
     instances: Sequence[tuple[str, Sequence[bytes]]] = field(default=())
+    cmdlines_more: int = 0
+    """How many bytes more version 7 states for the saved command lines than there are."""
 
     def v6(self) -> bytes:
         """Return version 6: headers, options, and then the pages, aligned to the page size."""
@@ -140,7 +142,7 @@ class File:
             (16, self._header_info()),
             (17, self._formats("ftrace")),
             (18, self._formats(None)),
-            (21, pack("Q", len(self.cmdlines)) + self.cmdlines.encode()),
+            (21, pack("Q", len(self.cmdlines) + self.cmdlines_more) + self.cmdlines.encode()),
         )
         for number, body in sections:
             options.append((number, pack("Q", len(out))))

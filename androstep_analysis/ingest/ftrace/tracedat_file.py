@@ -380,7 +380,14 @@ def _read_formats(container: Container, words: _Words) -> None:
 
 
 def _read_cmdlines(container: Container, words: _Words) -> None:
-    container.cmdlines = words.blob(8)
+    """Read the names of threads, whatever length is stated.
+
+    trace-cmd measures the kernel's file before it copies it (`save_tracing_file_data`), and names may change meanwhile.
+    A name whose line is truncated is left out.
+    """
+    words.number(8)
+    text = words.rest()
+    container.cmdlines = text[: text.rfind("\n") + 1]
 
 
 _SECTIONS: dict[int, Callable[[Container, _Words], None]] = {

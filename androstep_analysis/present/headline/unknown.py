@@ -27,7 +27,7 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
     return Sentence("unknown", ("; ".join(parts),), "unknown")
 
 
-def owners(capture: Capture, *, are_inferred: bool) -> Gap:
+def owners(capture: Capture, *, are_inferred: bool = False) -> Gap:
     """Return why no process is proven to be the cause of I/O."""
     unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
     why = ["only inferred"] * are_inferred + ["no block_bio_queue"] * unseen
