@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from androstep_analysis.common.errors import printable
+from androstep_analysis.ingest.block import csv_header
 
 _LINES: Final = 50
 """The number of lines at the beginning that are examined."""
@@ -42,9 +43,15 @@ def found(head: bytes) -> str:
     for separator in _SEPARATORS:
         counts = {line.count(separator) for line in lines}
         if len(counts) == 1 and min(counts) >= 2:
+            columns = csv_header.suggested(lines[0].decode("utf-8", "replace"), separator.decode())
+            example = (
+                "for example time:s,op,offset:B,size:B"
+                if columns is None
+                else f"by their names {columns} (check the units)"
+            )
             return (
                 f"its {min(counts) + 1} columns match no known table, and the first line is {_quoted(lines[0])}; "
-                "describe the columns with --csv-columns, for example time:s,op,offset:B,size:B"
+                f"describe the columns with --csv-columns, {example}"
             )
     return f"it is text without events; it starts with {_quoted(lines[0])}"
 

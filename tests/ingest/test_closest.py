@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,36 @@ def test_what_is_found_is_said(name: str, tmp_path: Path) -> None:
         capture.open(tmp_path / "file")
     assert f"file: no known recording; {said}" in str(failed.value)
     assert "\x1b" not in str(failed.value)
+
+
+HEADERS = {
+    "time_us,op,sector,nr_sectors,latency_us": "time:us,op,offset:sectors,size:sectors,response:us",
+    "Timestamp;Host;Type;Offset;Size;ResponseTime": "';time:s,-,op,offset:B,size:B,response:s'",
+    "time\trw\toffset\tsize": r"$'\ttime:s,op,offset:B,size:B'",
+    "time (ms),rw,lba,length (bytes),lat (µs)": "time:ms,op,offset:sectors,size:B,response:us",
+    "ts [ns],device,operation,offset in kb,size_kb": "time:ns,dev,op,offset:1024,size:1024",
+    "start_time,end_time,type,address,len,latency_ms": "time:s,done:s,op,offset:B,size:B,response:ms",
+    "Time[s],IOType,Start Sector,Num Sectors,PID,Process": "time:s,op,offset:sectors,size:sectors,pid,comm",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_names_of_columns_suggest_their_meaning(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    (separator,) = (mark for mark in ",;\t" if mark in header)
+    values = {"op": "R", "type": "W", "operation": "W", "iotype": "R", "rw": "R", "device": "8:0", "process": "app"}
+    row = separator.join(values.get(name.lower(), "4096") for name in header.split(separator))
+    path.write_text(f"{header}\n{row}\n", "utf-8")
+    with pytest.raises(InputError, match="by their names ") as refused:
+        ingest.read(path)
+    assert f"with --csv-columns, by their names {HEADERS[header]} (check the units)" in str(refused.value)
+    words = subprocess.run(["bash", "-c", f"printf %s {HEADERS[header]}"], capture_output=True, text=True, check=True)
+    staging = ingest.read(path, csv_columns=words.stdout)
+    assert staging.block.select("sector").drop_nulls().collect().height
+
+
+@pytest.mark.parametrize("header", ["time,op,offset,size,size", "time,rw,lba", "op,offset,size,pid", "a,b,c,d"])
+def test_names_of_columns_that_are_not_enough(header: str, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text(f"{header}\n", "utf-8")
+    with pytest.raises(InputError, match="for example time:s,op,offset:B,size:B"):
+        ingest.read(tmp_path / "table.csv")
