@@ -16,13 +16,15 @@ from androstep_analysis.common import schema
 _KINDS = (
     ("journal", r"^(?:jbd2?/|kjournald|xfsaild/|btrfs-transacti|txg_sync)"),
     ("gc", r"^f2fs_gc"),
-    ("writeback", r"^(?:kworker/u|flush-|bdi-default|pdflush)"),
+    ("writeback", r"^(?:kworker/u|flush-|bdi-default|pdflush|segctord$)"),
     (
         "kernel",
         r"^(?:kworker/|<idle>$|swapper|kthreadd$|ksoftirqd/|migration/|cpuhp/|watchdog/|rcu[_bo]|irq/|kswapd"
         r"|khugepaged|ksmd$|kcompactd|kdamond|kdevtmpfs|khungtaskd|oom_reaper|kauditd|kblockd|mmcqd/|mmc-cmdqd|scsi_|ufs_"
         r"|ext4lazyinit|kmmpd-|f2fs_(?:discard|flush|ckpt)|erofs_|btrfs-|dmcrypt_write|dm_bufio|kdmflush|kcopyd|kcryptd"
-        r"|kverityd|bcache_|zram|z_(?:rd|wr)_|md\d+_|io_wq_manager|io_wqe_work|io_uring-sq)",
+        r"|kverityd|bcache_|zram|z_(?:rd|wr)_|md\d+_|io_wq_manager|io_wqe_work|io_uring-sq|usb-storage$|nand-dev-rw"
+        r"|mtdblock\d|ubi_bgt\d|ubifs_bgt\d|bch_(?:gc|allocator)|drbd_|jfs(?:IO|Commit|Sync)$|gfs2_(?:logd|quotad)"
+        r"|l2arc_feed|arc_(?:evict|prune|reap)|dbu_evict)",
     ),
     (
         "server",
