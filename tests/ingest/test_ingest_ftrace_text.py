@@ -200,6 +200,19 @@ def test_names_of_a_thread_over_time(tmp_path: Path) -> None:
     ]
 
 
+def test_a_name_that_was_not_saved_is_in_a_block_event(tmp_path: Path) -> None:
+    bracketed = "block_rq_issue: 8,0 W 4096 () 1 + 8 [{}]"
+    events = [("sched_waking: x", 1), (bracketed.format("1.io"), 2), (bracketed.format("<...>"), 3)]
+    events += [("block_rq_complete: 8,0 W () 1 + 8 [0]", 4), (bracketed.format("2.io"), 5)]
+    lines = [f"  <...>-7  [000]  {s}.000000: {event}\n" for event, s in events]
+    tasks = readers.read_bytes(tmp_path, "".join(lines).encode()).tasks
+    s = 1_000_000_000
+    assert tasks.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows() == [
+        (7, "1.io", None, 5 * s),
+        (7, "2.io", 5 * s, None),
+    ]
+
+
 # --- containers ----------------------------------------------------------------------------------------------------
 
 LINES = [

@@ -447,6 +447,9 @@ static bool read_block(struct reader *reader, const struct event *event, const s
     }
     if (comm.at)
         put_cached(reader, BLOCK_COMM, row, comm);
+    // Both are names of the current thread. The one at the start of the line is not always saved.
+    if (!head->comm.at && text_length(comm) && !text_is(comm, "<...>"))
+        see_thread(reader, head->ts_ns, head->tid, head->pid, comm);
     if (!fields.has_device)
         return true;
     sector = int64_of(fields.sector); // all ones, the sector of an empty flush, is null
