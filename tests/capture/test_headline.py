@@ -133,7 +133,8 @@ def check(told: Headline, of: Capture) -> None:
     stated = (one for one in told.sentences if one.about != "measured")  # tests/bench/test_bench_words.py
     plain = [part for sentence in stated for part in sentence.parts if type(part) is str]
     constant = re.compile(
-        r"95 %|fewer than 6|--repeats 6|jbd2|(process|thread|inode) \d+|p50|p99(\.9)?|\(\d+\.\d % inferred\)"
+        r"95 %|fewer than 6|--repeats 6|jbd2|(process|thread|inode) \d+|sector [\d,]+|p50|p99(\.9)?"
+        r"|\(\d+\.\d % inferred\)"
     )
     assert [part for part in plain if re.search(r"\d", constant.sub("", part))] == [], "numbers that nothing checks"
     has_more = of.about["rows"]["requests"] or any(of.about[part] for part in ("bench", "replay", "steps", "gui"))

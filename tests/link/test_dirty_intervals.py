@@ -155,7 +155,7 @@ def written(draw: random.Random, most_ns: int) -> tuple[pl.DataFrame, pl.DataFra
         })  # fmt: skip
     flags = dict.fromkeys(("is_by_process", "is_pageless", "is_direct", "is_modified_later"), pl.Boolean)
     types = {"at": pl.Int64, "dev": pl.UInt32, "ts_ns": pl.Int64, "submit_tid": pl.Int32, "submit_pid": pl.Int32}
-    table = pl.DataFrame(outs, schema.table("outs").polars).sort("ts_ns", maintain_order=True)
+    table = pl.DataFrame(outs, schema.table("writebacks").polars).sort("ts_ns", maintain_order=True)
     return table, pl.DataFrame(bios, types | flags)
 
 

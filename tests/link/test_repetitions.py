@@ -139,7 +139,7 @@ def test_tables_are_the_same_in_windows(tmp_path: Path, monkeypatch: pytest.Monk
     whole = androstep.open(tmp_path / "whole")
     for module, name in (
         *((requests, "WINDOW"), (owner, "BATCH"), (tracepoints, "_BATCH")),
-        *((spool, "ON_DISK_ROWS"), (link, "_PART_SECTORS")),
+        *((spool, "ON_DISK_ROWS"), (link, "_PARTITION_SECTORS")),
     ):
         monkeypatch.setattr(module, name, 389)
     parts = androstep.open(tmp_path / "parts")

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from support import lab
 from support.pages import HOSTILE
 
-from androstep_analysis import advise, capture, report
+from androstep_analysis import advise, capture, report, slow
 from androstep_analysis.common import markup
 from androstep_analysis.present.report import cells, document
 from androstep_analysis.present.report.cells import Column
@@ -189,14 +189,20 @@ def test_time_is_zoomed_in_all_figures_at_once(browser: Browser, demo: Path) -> 
         assert labels(requests) == whole[1]
 
 
-def test_a_finding_leads_to_its_time(browser: Browser, demo: Path) -> None:
-    """By a click, and by the page's address: the axis has that time, and little else."""
-    found = advise(capture.open(DEMO)).filter(trigger="pieces", status="found").row(0, named=True)
+def test_a_finding_links_to_its_time(demo: Path) -> None:
+    found = advise(capture.open(DEMO)).filter(trigger="temporary", status="found").row(0, named=True)
     begin, end = (found[name] - (capture.open(DEMO).first_ns or 0) for name in ("begin_ns", "end_ns"))
+    assert f'href="#t={begin},{end}">at 1.961 s</a>' in demo.read_text("utf-8")
+
+
+def test_a_slow_operation_leads_to_its_time(browser: Browser, demo: Path) -> None:
+    """By a click, and by the page's address: the axis has that time, and little else."""
+    slowest = slow(capture.open(DEMO), top=1).row(0, named=True)
+    begin, end = slowest["at_ns"], slowest["at_ns"] + slowest["duration_ns"]
     with Opened(browser, demo) as opened:
         rate = opened.page.locator("[data-chart=rate]")
         whole = labels(rate)
-        opened.page.get_by_role("link", name="at 4.92 s", exact=True).click()
+        opened.page.get_by_role("link", name="80.99 ms", exact=True).first.click()
         shown = labels(rate)
         assert opened.page.url.endswith(f"#t={begin},{end}")
         assert shown != whole

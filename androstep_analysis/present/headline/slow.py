@@ -143,11 +143,11 @@ def _what(row: Row) -> list[Part]:
         return [f"{op} of {_BLOCKS[row['block_type']]}"]
     if row["ino"] is not None:
         return [f"{op} of inode {row['ino']}"]
-    return [op if row["sector"] is None else f"{op} of {_place(row)}"]
+    return [op] if row["sector"] is None else [f"{op} of ", *_place(row)]
 
 
-def _place(row: Row) -> str:
-    return f"{quantities.size(row['bytes'])} at sector {row['sector']:,}"
+def _place(row: Row) -> list[Part]:
+    return [Amount(row["bytes"], "B"), f" at sector {row['sector']:,}"]
 
 
 def _times(row: Row) -> dict[str, int]:
@@ -196,7 +196,7 @@ def _process(row: Row) -> Sentence:
 
 
 def _file(row: Row) -> Sentence:
-    place = [] if row["sector"] is None else [f"; {_place(row)}"]
+    place = [] if row["sector"] is None else ["; ", *_place(row)]
     flags = [] if row["rwbs"] is None else [f", flags {row['rwbs']}"]
     if row["block_type"] in _BLOCKS:
         return Sentence("file", (f"none: {_BLOCKS[row['block_type']]}", *place, *flags))
