@@ -101,7 +101,11 @@ def test_names_of_columns_suggest_their_meaning(header: str, tmp_path: Path) -> 
     assert staging.block.select("sector").drop_nulls().collect().height
 
 
-@pytest.mark.parametrize("header", ["time,op,offset,size,size", "time,rw,lba", "op,offset,size,pid", "a,b,c,d"])
+@pytest.mark.parametrize(
+    "header",
+    ["time,op,offset,size,size", "time,rw,lba", "op,offset,size,pid", "a,b,c,d", "time,op,offset,size" + ",x" * 9000],
+    ids=["two sizes", "no size", "no time", "nothing", "too many"],
+)
 def test_names_of_columns_that_are_not_enough(header: str, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(f"{header}\n", "utf-8")
     with pytest.raises(InputError, match="for example time:s,op,offset:B,size:B"):

@@ -25,6 +25,9 @@ _UNITS: Final = {
     **{"B": "b|byte|bytes", "1024": "kb|kib", "sectors": "sector|sectors|lba|lbn"},
 }
 _OF_TIME: Final = ("s", "ms", "us", "ns")
+_MOST_COLUMNS: Final = 50
+"""A suggestion for more columns would be no sentence."""
+
 _DEFAULTS: Final = {"time": "s", "done": "s", "response": "s", "offset": "B", "size": "B"}
 """The unit that is suggested if the name states none."""
 
@@ -34,7 +37,10 @@ def suggested(header: str, separator: str) -> str | None:
 
     None if operation, location, size or time have no column, or two.
     """
-    words = [_word(name) for name in header.split(separator)]
+    names = header.split(separator)
+    if len(names) > _MOST_COLUMNS:
+        return None
+    words = [_word(name) for name in names]
     meanings = [word.partition(":")[0] for word in words if word != "-"]
     is_complete = {"op", "offset", "size"} <= {*meanings} and not {"time", "done"}.isdisjoint(meanings)
     if not is_complete or len({*meanings}) < len(meanings):
