@@ -18,7 +18,7 @@ _LINES: tuple[tuple[str, str], ...] = (
     (r"Total DISK READ *:", f"output of iotop: {_SUMS}"),
     (r" *PID +COMM +D +MAJ +MIN +DISK ", f"output of biotop: {_SUMS}"),
     (r" *(?:PID|TID) +COMM +READS +WRITES +R_Kb ", f"output of filetop: {_SUMS}"),
-    (r"(?:.* )?Device:? +(?:.* )?(?:tps|r/s) ", f"output of iostat: {_SUMS}"),
+    (r"(?:.{0,40} )?Device:? +(?:.{0,80} )?(?:tps|r/s) ", f"output of iostat: {_SUMS}"),
     (r".* kB_rd/s +kB_wr/s ", f"output of pidstat: {_SUMS}"),
     (r"=+ All Devices =+", f"output of btt: {_SUMS}"),
     (r" *\d+ +\d+ [a-z]\S*(?: \d+){11,}$", f"/proc/diskstats: {_SUMS}"),
