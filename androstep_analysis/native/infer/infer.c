@@ -9,7 +9,9 @@ static void on_write(struct infer *in, size_t row, size_t at, size_t tid)
     struct file *file = &in->files[at];
     struct thread *thread = &in->threads[tid];
 
-    file->is_alive = true;
+    if (!file->is_written && (thread->last_row == file->first_row || file->first_row == (int64_t)row))
+        file->is_new = e->first[row] == 0 && (e->flags[row] & FLAG_F2FS);
+    list_add(in, at, file->is_new && !file->is_written ? file->first_row : (int64_t)row);
     file->author = (int64_t)row;
     file->is_written = true;
     if (file->bytes < e->block[row])
@@ -30,23 +32,28 @@ static void on_sync(struct infer *in, size_t row, size_t at, size_t tid)
     thread->touched = at;
     drop(in, WAITING, &thread->issues);
     drop(in, ALLOCATED, &thread->allocated);
-    flush(in, at, &thread->issues);
+    if (in->events->flags[row] & FLAG_F2FS)
+        f2fs_flush(in, at, (int64_t)row, thread);
+    else
+        flush(in, at, &thread->issues);
     if (grow(in, (void **)&in->syncing, in->nr_syncing, &in->syncing_capacity, sizeof(*in->syncing)))
         in->syncing[in->nr_syncing++] = tid;
 }
 
-static void on_synced(struct infer *in, size_t tid)
+static void on_synced(struct infer *in, size_t row, size_t tid)
 {
     struct thread *thread = &in->threads[tid];
     size_t retained = 0;
 
     thread->syncing = NOTHING;
     drop(in, WAITING, &thread->issues);
+    drop(in, WAITING, &thread->f2fs.rewrites);
     drop(in, ALLOCATED, &thread->allocated);
     for (size_t k = 0; k < in->nr_syncing; k++)
         if (in->syncing[k] != tid)
             in->syncing[retained++] = in->syncing[k];
     in->nr_syncing = retained;
+    in->synced_ns = in->events->ts[row];
 }
 
 static void on_cached(struct infer *in, size_t row, size_t at, size_t tid)
@@ -55,7 +62,8 @@ static void on_cached(struct infer *in, size_t row, size_t at, size_t tid)
     struct thread *thread = &in->threads[tid];
     int64_t first = e->first[row];
 
-    in->files[at].is_alive = true;
+    if (first > 0)
+        in->files[at].has_blocks = true;
     // A page that is written completely is not read.
     if (thread->wrote == at && first >= thread->written_first && first < thread->written_end)
         return;
@@ -86,7 +94,6 @@ static void on_mapped(struct infer *in, size_t row, size_t at)
 
     if (is_repeated(in, file, row))
         return;
-    file->is_alive = true;
     file->nr_results = in->nr_results;
     file->first = e->first[row];
     file->block = e->block[row];
@@ -97,6 +104,8 @@ static void on_mapped(struct infer *in, size_t row, size_t at)
         if (!location)
             return;
         *location = (struct location){at, e->first[row] + k, in->files[at].lifetime, location->result};
+        if (e->flags[row] & FLAG_F2FS)
+            f2fs_set_place(in, &(struct page){at, e->first[row] + k, NO_INT64}, e->block[row] + k);
         if (location->result != NOTHING && (e->flags[row] & (FLAG_WRITTEN | FLAG_FLUSHER | FLAG_KBLOCKD)))
             later(in, &in->results[location->result], at, e->first[row] + k);
     }
@@ -129,8 +138,9 @@ static void on_gone(struct infer *in, size_t at)
     struct file *file = &in->files[at];
 
     flush(in, at, NULL);
-    file->is_alive = false;
-    file->bytes = file->issued_end = 0;
+    list_remove(in, at);
+    file->is_alive = file->is_written = file->is_new = file->has_blocks = false;
+    file->bytes = file->writeback_index = 0;
     file->lifetime++;
 }
 
@@ -143,17 +153,13 @@ static void on_request(struct infer *in, size_t row, size_t tid)
                           .blocks = e->count[row],
                           .thread = tid,
                           .holder = NOTHING};
-    bool is_write = e->kind[row] == INFER_WRITES;
 
-    if (is_write)
-        issue.holder = syncing_thread(in, tid, issue.flags);
-    for (int64_t k = 0; k < e->count[row] && !in->is_failed; k++) {
-        issue.done = k;
-        if (is_write)
-            write_block(in, &issue, e->first[row] + k);
-        else
-            read_block(in, &issue, e->first[row] + k);
-    }
+    if (e->kind[row] == INFER_READS)
+        read_blocks(in, &issue, e->first[row]);
+    else if (issue.flags & FLAG_F2FS)
+        f2fs_write_blocks(in, &issue, e->first[row]);
+    else
+        write_blocks(in, &issue, e->first[row]);
 }
 
 static void follow(struct infer *in, size_t row)
@@ -166,6 +172,10 @@ static void follow(struct infer *in, size_t row)
 
     if (in->is_failed)
         return;
+    if (file != NOTHING && kind != INFER_GONE && kind != INFER_DROPPED && !in->files[file].is_alive) {
+        in->files[file].is_alive = true;
+        in->files[file].first_row = (int64_t)row;
+    }
     switch (kind) {
     case INFER_WRITE:
         on_write(in, row, file, tid);
@@ -174,7 +184,7 @@ static void follow(struct infer *in, size_t row)
         on_sync(in, row, file, tid);
         break;
     case INFER_SYNCED:
-        on_synced(in, tid);
+        on_synced(in, row, tid);
         break;
     case INFER_CACHED:
         on_cached(in, row, file, tid);
@@ -199,6 +209,8 @@ static void follow(struct infer *in, size_t row)
     default:
         on_request(in, row, tid);
     }
+    if (kind < INFER_WRITES)
+        in->threads[tid].last_row = (int64_t)row;
 }
 
 struct infer *infer_run(const struct infer_events *events)
@@ -209,6 +221,7 @@ struct infer *infer_run(const struct infer_events *events)
         return NULL;
     in->events = events;
     in->oldest = in->newest = NOTHING;
+    in->is_failed = !f2fs_look_ahead(in);
     for (size_t row = 0; row < events->rows && !in->is_failed; row++)
         follow(in, row);
     if (!in->is_failed)
@@ -231,11 +244,13 @@ void infer_free(struct infer *in)
         free(in->threads[k].issues.pages);
         free(in->threads[k].allocated.pages);
         free(in->threads[k].reads.pages);
+        free(in->threads[k].f2fs.warm.pages);
+        free(in->threads[k].f2fs.rewrites.pages);
     }
     map_free(&in->of_files);
     map_free(&in->of_threads);
     map_free(&in->of_locations);
-    map_free(&in->segments);
+    f2fs_free(in);
     for (size_t k = 0; k < NR_STATES; k++)
         map_free(&in->pages[k]);
     free(in->files);

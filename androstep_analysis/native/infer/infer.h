@@ -19,24 +19,25 @@ enum infer_kind {
 };
 
 enum infer_flags {
-    FLAG_FLUSHER = 1,   // an unbound kernel worker: writeback
-    FLAG_KBLOCKD = 2,   // a bound worker, which issues plugged requests of other threads
-    FLAG_KERNEL = 4,    // any kernel thread
-    FLAG_SYNC = 8,      // the request has REQ_SYNC
-    FLAG_REWRITES = 16, // the filesystem rewrites allocated blocks in place
-    FLAG_INLINE = 32,   // the filesystem stores small files in their inodes
-    FLAG_WRITTEN = 64,  // the mapped blocks contain data
+    FLAG_FLUSHER = 1,  // an unbound kernel worker: writeback
+    FLAG_KBLOCKD = 2,  // a bound worker, which issues plugged requests of other threads
+    FLAG_KERNEL = 4,   // any kernel thread
+    FLAG_SYNC = 8,     // the request has REQ_SYNC
+    FLAG_F2FS = 16,    // the filesystem is F2FS; others rewrite allocated blocks in place
+    FLAG_WRITTEN = 32, // the mapped blocks contain data
 };
 
 // `RULES` of inferred.py, in their order.
 enum infer_rule {
     RULE_NONE,
     RULE_PLACE,
+    RULE_CONVERTED,
     RULE_ALLOCATED,
     RULE_SYNC,
     RULE_SYNC_OTHER,
     RULE_NODE,
     RULE_WRITEBACK,
+    RULE_WRITEBACK_DURING_SYNC,
     RULE_SELF,
     RULE_DIRECT,
     RULE_READ,
@@ -47,12 +48,13 @@ enum infer_rule {
 // Events and issued requests ordered by time; blocks are those of the filesystem on `dev`.
 struct infer_events {
     size_t rows;
-    const uint32_t *dev;
+    const int64_t *ts;
     const int64_t *ino;
-    const int32_t *tid;
     const int64_t *first; // block of the file or of the device
     const int64_t *count;
     const int64_t *block;
+    const uint32_t *dev;
+    const int32_t *tid;
     const uint8_t *kind;
     const uint8_t *flags;
 };

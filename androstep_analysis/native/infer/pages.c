@@ -54,8 +54,12 @@ size_t thread_at(struct infer *in, bool is_flusher, uint32_t key)
     if (at == in->nr_threads && at != NOTHING) {
         if (!grow(in, (void **)&in->threads, in->nr_threads, &in->thread_capacity, sizeof(*in->threads)))
             return NOTHING;
-        in->threads[in->nr_threads++] = (struct thread){
-            .syncing = NOTHING, .wrote = NOTHING, .touched = NOTHING, .mapped = NOTHING, .sync = NO_INT64};
+        in->threads[in->nr_threads++] = (struct thread){.syncing = NOTHING,
+                                                        .wrote = NOTHING,
+                                                        .touched = NOTHING,
+                                                        .mapped = NOTHING,
+                                                        .sync = NO_INT64,
+                                                        .last_row = NO_INT64};
     }
     return at;
 }
@@ -84,7 +88,7 @@ struct location *location_at(struct infer *in, uint32_t dev, int64_t block)
 bool queue_append(struct infer *in, struct queue *queue, struct page page)
 {
     if (queue->head == queue->end)
-        queue->head = queue->end = queue->mixed = 0;
+        queue->head = queue->end = 0;
     if (!grow(in, (void **)&queue->pages, queue->end, &queue->capacity, sizeof(page)))
         return false;
     queue->pages[queue->end++] = page;
@@ -125,28 +129,57 @@ bool state_remove(struct infer *in, enum state state, size_t file, int64_t block
     return true;
 }
 
-static void list_remove(struct infer *in, size_t at)
+void list_remove(struct infer *in, size_t at)
 {
     struct file *file = &in->files[at];
 
+    if (!file->is_listed)
+        return;
+    file->is_listed = false;
     *(file->previous == NOTHING ? &in->oldest : &in->files[file->previous].next) = file->next;
     *(file->next == NOTHING ? &in->newest : &in->files[file->next].previous) = file->previous;
 }
 
-static bool clean(struct infer *in, size_t at, int64_t block, int64_t *author)
+// Return whether a file became dirty before another one. An inode is dirty from its creation, of which no event
+// remains, and the first event of a new file may come after that of the next one. F2FS allocates inode numbers in
+// ascending order.
+static bool is_earlier(const struct infer *in, const struct file *file, int64_t row, const struct file *other)
+{
+    if (file->is_new && other->is_new && file->dev == other->dev &&
+        in->events->ts[row] - in->events->ts[other->listed_row] < CREATION_NS)
+        return file->ino < other->ino;
+    return row < other->listed_row;
+}
+
+void list_add(struct infer *in, size_t at, int64_t row)
+{
+    struct file *file = &in->files[at];
+    size_t before = in->newest;
+
+    if (file->is_listed)
+        return;
+    while (before != NOTHING && is_earlier(in, file, row, &in->files[before]))
+        before = in->files[before].previous;
+    file->is_listed = true;
+    file->listed_row = row;
+    file->previous = before;
+    file->next = before == NOTHING ? in->oldest : in->files[before].next;
+    *(before == NOTHING ? &in->oldest : &in->files[before].next) = at;
+    *(file->next == NOTHING ? &in->newest : &in->files[file->next].previous) = at;
+}
+
+bool page_clean(struct infer *in, size_t at, int64_t block, int64_t *author)
 {
     bool was_dirty = state_remove(in, DIRTY, at, block, author);
 
-    if (was_dirty && --in->files[at].nr_dirty == 0) {
+    if (was_dirty && --in->files[at].nr_dirty == 0)
         in->files[at].dirty.end = 0;
-        list_remove(in, at);
-    }
     return was_dirty;
 }
 
 bool page_remove(struct infer *in, size_t at, int64_t block, int64_t *author)
 {
-    return clean(in, at, block, author) || state_remove(in, WAITING, at, block, author) ||
+    return page_clean(in, at, block, author) || state_remove(in, WAITING, at, block, author) ||
            state_remove(in, ALLOCATED, at, block, author);
 }
 
@@ -188,12 +221,7 @@ void page_dirty(struct infer *in, size_t at, int64_t block, int64_t author)
         sort_dirty(in, file);
     if (!queue_append(in, &file->dirty, page))
         return;
-    if (file->nr_dirty++ == 0) {
-        file->previous = in->newest;
-        file->next = NOTHING;
-        *(in->newest == NOTHING ? &in->oldest : &in->files[in->newest].next) = at;
-        in->newest = at;
-    }
+    file->nr_dirty++;
 }
 
 void flush(struct infer *in, size_t at, struct queue *queue)
@@ -203,17 +231,10 @@ void flush(struct infer *in, size_t at, struct queue *queue)
 
     sort_dirty(in, file);
     end = file->dirty.end;
-    if (end) {
-        int64_t first = file->dirty.pages[0].block, last = file->dirty.pages[end - 1].block;
-
-        file->is_fresh = first >= file->issued_end && last - first == (int64_t)end - 1;
-        if (file->issued_end <= last)
-            file->issued_end = last + 1;
-    }
     for (size_t k = 0; k < end && !in->is_failed; k++) {
         struct page page = file->dirty.pages[k];
 
-        clean(in, at, page.block, &page.author);
+        page_clean(in, at, page.block, &page.author);
         if (queue && queue_append(in, queue, page))
             state_add(in, WAITING, &page);
     }

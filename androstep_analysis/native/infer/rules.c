@@ -17,9 +17,8 @@ static void add_result(struct infer *in, const struct issue *issue, int64_t bloc
     };
 }
 
-// Record the write of a block of the device with that page, or NULL if it is unknown.
-static void write_page(struct infer *in, const struct issue *issue, int64_t block, const struct page *page,
-                       int64_t author, enum infer_rule rule)
+void write_page(struct infer *in, const struct issue *issue, int64_t block, const struct page *page, int64_t author,
+                enum infer_rule rule)
 {
     struct location *location = location_at(in, issue->dev, block);
 
@@ -27,70 +26,31 @@ static void write_page(struct infer *in, const struct issue *issue, int64_t bloc
     if (!location || in->is_failed)
         return;
     *location = (struct location){.file = NOTHING, .result = in->nr_results - 1};
-    if (page && page->block != NO_INT64)
-        *location = (struct location){page->file, page->block, in->files[page->file].lifetime, in->nr_results - 1};
+    if (!page || (page->block == NO_INT64 && !(issue->flags & FLAG_F2FS)))
+        return;
+    *location = (struct location){page->file, page->block, in->files[page->file].lifetime, in->nr_results - 1};
+    if (issue->flags & FLAG_F2FS)
+        f2fs_set_place(in, page, block);
 }
 
-static void write_unknown(struct infer *in, const struct issue *issue, int64_t block)
+void write_unknown(struct infer *in, const struct issue *issue, int64_t block)
 {
     write_page(in, issue, block, NULL, NO_INT64, RULE_NONE);
 }
 
-// Return how many pages of the first file in a queue wait there before those of another file; stops counting beyond
-// `enough`.
-static int64_t waiting_pages(const struct infer *in, enum state state, const struct queue *queue, int64_t enough)
-{
-    int64_t count = 0;
-
-    for (size_t k = queue->head; k < queue->end && count <= enough; k++) {
-        if (queue->pages[k].file != queue->pages[queue->head].file)
-            break;
-        count += has_page(in, state, &queue->pages[k]);
-    }
-    return count;
-}
-
-// Return whether the pages of the file in the queue are exactly those of the request.
-static bool is_whole(const struct infer *in, const struct issue *issue, enum state state, const struct queue *queue,
-                     size_t file)
-{
-    if (in->files[file].is_fresh)
-        return true;
-    return queue->mixed != file + 1 && waiting_pages(in, state, queue, issue->blocks) == issue->blocks;
-}
-
-// Write the next page of a queue. F2FS writes some pages in place and others to its log, in separate requests. Only a
-// request of all pages identifies each page.
-static bool write_next(struct infer *in, struct issue *issue, int64_t block, struct queue *queue, enum infer_rule rule)
+bool write_next(struct infer *in, const struct issue *issue, int64_t block, struct queue *queue, enum infer_rule rule)
 {
     enum state state = rule == RULE_ALLOCATED ? ALLOCATED : WAITING;
 
     if (!is_waiting(in, state, queue))
         return false;
-    struct page page = queue->pages[queue->head];
-    if (issue->done == 0)
-        issue->is_whole = is_whole(in, issue, state, queue, page.file);
-    queue->head++;
+    struct page page = queue->pages[queue->head++];
     state_remove(in, state, page.file, page.block, &page.author);
-    if (!issue->is_whole && !(issue->flags & FLAG_REWRITES)) {
-        queue->mixed = page.file + 1;
-        page.block = NO_INT64;
-    }
     write_page(in, issue, block, &page, page.author, rule);
     return true;
 }
 
-static void set_segment(struct infer *in, uint32_t dev, int64_t block, uint64_t kind, uint64_t not)
-{
-    uint64_t *kinds = map_add(&in->segments, dev, (uint64_t)block / SEGMENT_BLOCKS);
-
-    if (kinds)
-        *kinds = ((*kinds | kind) & ~not) | 1;
-    else
-        in->is_failed = true;
-}
-
-// --- rules for writes ------------------------------------------------------------------------------------------------
+// --- rules for writes; f2fs.c has those of F2FS ----------------------------------------------------------------------
 
 static bool place(struct infer *in, const struct issue *issue, int64_t block)
 {
@@ -105,8 +65,6 @@ static bool place(struct infer *in, const struct issue *issue, int64_t block)
     if (!page_remove(in, location->file, location->block, &author)) {
         bool is_of_thread = in->threads[issue->thread].mapped == location->file && !(issue->flags & FLAG_KERNEL);
 
-        if (!(issue->flags & FLAG_REWRITES))
-            return false;
         // A worker may have seen the page dirty.
         if (!is_of_thread && !(issue->flags & (FLAG_FLUSHER | FLAG_KBLOCKD)))
             return false;
@@ -118,44 +76,34 @@ static bool place(struct infer *in, const struct issue *issue, int64_t block)
     return true;
 }
 
-static bool allocated(struct infer *in, struct issue *issue, int64_t block, struct thread *thread)
+static bool allocated(struct infer *in, const struct issue *issue, int64_t block, struct thread *thread)
 {
     return write_next(in, issue, block, &thread->allocated, RULE_ALLOCATED);
 }
 
-static bool sync(struct infer *in, struct issue *issue, int64_t block)
+static bool sync(struct infer *in, const struct issue *issue, int64_t block)
 {
     return write_next(in, issue, block, &in->threads[issue->holder].issues, RULE_SYNC);
 }
 
-static bool sync_other(struct infer *in, struct issue *issue, int64_t block)
+static bool sync_other(struct infer *in, const struct issue *issue, int64_t block)
 {
     return write_next(in, issue, block, &in->threads[issue->holder].issues, RULE_SYNC_OTHER);
 }
 
-// Rule sync without a dirty page: data stored through a memory map, or on F2FS possibly nodes.
+// Rule sync without a dirty page: data stored through a memory map.
 static bool sync_mapped(struct infer *in, const struct issue *issue, int64_t block)
 {
     const struct thread *holder = &in->threads[issue->holder];
     struct page page = {holder->syncing, NO_INT64, holder->sync};
-    bool is_large = !in->files[holder->syncing].is_written && issue->blocks >= MANY_BLOCKS;
 
-    if (issue->holder != issue->thread || !(issue->flags & FLAG_REWRITES || is_large))
+    if (issue->holder != issue->thread)
         return false;
     write_page(in, issue, block, &page, page.author, RULE_SYNC);
     return true;
 }
 
-static bool node(struct infer *in, const struct issue *issue, int64_t block)
-{
-    if (issue->flags & FLAG_REWRITES)
-        return false;
-    set_segment(in, issue->dev, block, HAS_NODES, 0);
-    write_page(in, issue, block, NULL, in->threads[issue->holder].sync, RULE_NODE);
-    return true;
-}
-
-// Flush dirty files, oldest first, until one has pages with blocks of their own.
+// Flush dirty files, oldest first, until one has pages.
 static void flush_oldest(struct infer *in, const struct issue *issue, struct queue *queue)
 {
     size_t at = in->oldest;
@@ -164,82 +112,21 @@ static void flush_oldest(struct infer *in, const struct issue *issue, struct que
         size_t next = in->files[at].next;
 
         if (in->files[at].dev == issue->dev) {
-            bool is_inline = (issue->flags & FLAG_INLINE) && in->files[at].bytes <= INLINE_BYTES;
-
-            flush(in, at, is_inline ? NULL : queue);
+            list_remove(in, at);
+            flush(in, at, queue);
         }
         at = next;
     }
 }
 
-// Return whether the first or the last dirty pages have the same distance as two requests on the device.
-static bool lie_as(const struct queue *dirty, int64_t blocks, int64_t next_blocks, int64_t distance)
+static bool writeback(struct infer *in, const struct issue *issue, int64_t block, struct queue *queue)
 {
-    const struct page *pages = dirty->pages, *last = &pages[dirty->end - 1];
-
-    if ((int64_t)dirty->end < blocks + next_blocks)
-        return false;
-    if (distance > 0)
-        return pages[blocks - 1].block - pages[0].block == blocks - 1 &&
-               pages[blocks].block - pages[0].block == distance;
-    return last[0].block - last[1 - blocks].block == blocks - 1 &&
-           last[1 - blocks].block - last[1 - blocks - next_blocks].block == -distance;
-}
-
-// Return the row of the thread's next write request, or 0 if none is near.
-static size_t next_write(const struct infer_events *e, size_t row)
-{
-    for (size_t next = row + 1; next < e->rows && next - row < MAX_DISTANT_ROWS; next++)
-        if (e->kind[next] == INFER_WRITES && e->tid[next] == e->tid[row])
-            return next;
-    return 0;
-}
-
-// Return the file that F2FS writes by this request although another has been dirty for longer: one with exactly as many
-// dirty pages if these are many, or one whose pages have the distance of this request and the next one of its thread
-// (in-place updates). Returns NOTHING if there is none among the oldest. On Linux 6.1 a plug issues requests in reverse
-// order.
-static size_t likely_file(struct infer *in, const struct issue *issue)
-{
-    const struct infer_events *e = in->events;
-    size_t row = (size_t)issue->event, next = next_write(e, row), tries = 0;
-    int64_t distance = next ? e->first[next] - e->first[row] : 0;
-
-    if (distance == issue->blocks || (distance && distance == -e->count[next]))
-        distance = 0;
-    for (size_t at = in->oldest; at != NOTHING && tries++ < MAX_LIKELY_FILES; at = in->files[at].next) {
-        if (in->files[at].dev != issue->dev)
-            continue;
-        if (issue->blocks >= MANY_BLOCKS && in->files[at].nr_dirty == (size_t)issue->blocks)
-            return at;
-        if (!distance || in->files[at].nr_dirty > MAX_SORTED_PAGES)
-            continue;
-        sort_dirty(in, &in->files[at]);
-        if (lie_as(&in->files[at].dirty, issue->blocks, e->count[next], distance))
-            return at;
-    }
-    return NOTHING;
-}
-
-static bool writeback(struct infer *in, struct issue *issue, int64_t block, struct queue *queue)
-{
-    uint64_t segment = map_value(&in->segments, issue->dev, (uint64_t)block / SEGMENT_BLOCKS);
-
-    if ((segment & HAS_NODES) && !(segment & HAS_DATA))
-        return false;
-    if (!is_waiting(in, WAITING, queue)) {
-        size_t likely = issue->flags & FLAG_REWRITES ? NOTHING : likely_file(in, issue);
-
-        if (likely != NOTHING)
-            flush(in, likely, queue);
-        else
-            flush_oldest(in, issue, queue);
-    }
-    set_segment(in, issue->dev, block, HAS_DATA, 0);
+    if (!is_waiting(in, WAITING, queue))
+        flush_oldest(in, issue, queue);
     return write_next(in, issue, block, queue, RULE_WRITEBACK);
 }
 
-static bool self(struct infer *in, struct issue *issue, int64_t block)
+static bool self(struct infer *in, const struct issue *issue, int64_t block)
 {
     struct thread *thread = &in->threads[issue->thread];
 
@@ -248,7 +135,7 @@ static bool self(struct infer *in, struct issue *issue, int64_t block)
     return write_next(in, issue, block, &thread->issues, RULE_SELF);
 }
 
-static bool direct(struct infer *in, const struct issue *issue, int64_t block)
+bool direct(struct infer *in, const struct issue *issue, int64_t block)
 {
     struct page page = {in->threads[issue->thread].touched, NO_INT64, issue->event};
 
@@ -258,7 +145,9 @@ static bool direct(struct infer *in, const struct issue *issue, int64_t block)
 
 // --- order of the rules ----------------------------------------------------------------------------------------------
 
-size_t syncing_thread(struct infer *in, size_t thread, uint8_t flags)
+// Return the thread in a fsync that a request belongs to: the issuing thread, or for a request issued by a worker the
+// last thread with waiting pages.
+static size_t syncing_thread(struct infer *in, size_t thread, uint8_t flags)
 {
     size_t found = NOTHING;
 
@@ -276,18 +165,16 @@ size_t syncing_thread(struct infer *in, size_t thread, uint8_t flags)
     return found;
 }
 
-static void write_for_sync(struct infer *in, struct issue *issue, int64_t block)
+static void write_for_sync(struct infer *in, const struct issue *issue, int64_t block)
 {
     bool is_own = issue->holder == issue->thread;
 
-    if (allocated(in, issue, block, &in->threads[issue->holder]) ||
-        (is_own ? sync(in, issue, block) : sync_other(in, issue, block)))
-        set_segment(in, issue->dev, block, HAS_DATA, HAS_NODES);
-    else if (!sync_mapped(in, issue, block) && !node(in, issue, block))
+    if (!allocated(in, issue, block, &in->threads[issue->holder]) &&
+        !(is_own ? sync(in, issue, block) : sync_other(in, issue, block)) && !sync_mapped(in, issue, block))
         write_unknown(in, issue, block);
 }
 
-static void write_by_worker(struct infer *in, struct issue *issue, int64_t block)
+static void write_by_worker(struct infer *in, const struct issue *issue, int64_t block)
 {
     size_t flusher = thread_at(in, true, issue->dev);
 
@@ -298,7 +185,7 @@ static void write_by_worker(struct infer *in, struct issue *issue, int64_t block
         write_unknown(in, issue, block);
 }
 
-void write_block(struct infer *in, struct issue *issue, int64_t block)
+static void write_block(struct infer *in, const struct issue *issue, int64_t block)
 {
     if (place(in, issue, block))
         return;
@@ -310,6 +197,13 @@ void write_block(struct infer *in, struct issue *issue, int64_t block)
         write_unknown(in, issue, block);
     else if (!allocated(in, issue, block, &in->threads[issue->thread]) && !self(in, issue, block))
         direct(in, issue, block);
+}
+
+void write_blocks(struct infer *in, struct issue *issue, int64_t first)
+{
+    issue->holder = syncing_thread(in, issue->thread, issue->flags);
+    for (int64_t k = 0; k < issue->blocks && !in->is_failed; k++)
+        write_block(in, issue, first + k);
 }
 
 // --- reads and corrections -------------------------------------------------------------------------------------------
@@ -340,14 +234,12 @@ static void find_read(struct thread *thread, int64_t blocks)
 }
 
 // Rules read and read_place.
-void read_block(struct infer *in, const struct issue *issue, int64_t block)
+static void read_block(struct infer *in, const struct issue *issue, int64_t block)
 {
     struct thread *thread = &in->threads[issue->thread];
     struct location *location = location_find(in, issue->dev, block);
     bool is_mapped;
 
-    if (issue->done == 0)
-        find_read(thread, issue->blocks);
     if (thread->reads.head == thread->reads.end)
         return;
     struct page page = thread->reads.pages[thread->reads.head++];
@@ -356,6 +248,15 @@ void read_block(struct infer *in, const struct issue *issue, int64_t block)
     location = location_at(in, issue->dev, block);
     if (location)
         *location = (struct location){page.file, page.block, in->files[page.file].lifetime, location->result};
+    if (issue->flags & FLAG_F2FS)
+        f2fs_set_place(in, &page, block);
+}
+
+void read_blocks(struct infer *in, const struct issue *issue, int64_t first)
+{
+    find_read(&in->threads[issue->thread], issue->blocks);
+    for (int64_t k = 0; k < issue->blocks && !in->is_failed; k++)
+        read_block(in, issue, first + k);
 }
 
 // Rule later.

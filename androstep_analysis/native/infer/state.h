@@ -4,15 +4,11 @@
 #include "core/map.h"
 #include "infer/infer.h"
 
-#define NOTHING          SIZE_MAX
-#define INLINE_BYTES     3488 // F2FS: MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
-#define SEGMENT_BLOCKS   512  // F2FS: a segment contains either data or nodes
-#define STALE_PAGES      64   // clean pages in the list of dirty pages of a file before it is compacted
-#define MAX_LIKELY_FILES 16   // dirty files that likely_file examines
-#define MAX_DISTANT_ROWS 256  // rows in which it searches for the next request
-#define MAX_SORTED_PAGES 4096 // dirty pages of a file that it examines
-#define MANY_BLOCKS      8    // a fsync writes fewer nodes in one request
-#define FIRST_FILE       3    // F2FS stores nodes in inode 1 and its other metadata in inode 2
+#define NOTHING     SIZE_MAX
+#define STALE_PAGES 64       // clean pages in the list of dirty pages of a file before it is compacted
+#define CREATION_NS 10000000 // between the creation of a file and its first event
+#define MANY_BLOCKS 8        // a fsync writes fewer nodes in one request
+#define FIRST_FILE  3        // F2FS stores nodes in inode 1 and its other metadata in inode 2
 
 // A block of a file, and the event that wrote it.
 struct page {
@@ -25,11 +21,10 @@ struct page {
 struct queue {
     struct page *pages;
     size_t head, end, capacity;
-    size_t mixed; // index of the file, from 1, with some pages written in an unknown order; 0: none
 };
 
-// F2FS: what a segment contains.
-enum { HAS_NODES = 2, HAS_DATA = 4 };
+// F2FS: the log that the data of a file go to. Unknown for a log before the first page in it is known.
+enum f2fs_heat { HEAT_UNKNOWN, HOT, WARM };
 
 // State of a page: dirty, queued to be issued, or queued after a lookup to allocate its block.
 enum state { DIRTY, WAITING, ALLOCATED, NR_STATES };
@@ -42,13 +37,27 @@ struct file {
     bool is_written;
     uint32_t lifetime;           // incremented when the inode is deleted
     bool is_alive;               // seen since then
-    size_t nr_dirty;             // pages; a file with dirty pages is in the list of dirty files
-    size_t previous, next;       // in this list
+    int64_t first_row;           // of the events of this lifetime
+    bool is_new;                 // F2FS: probably created during the recording
+    bool has_blocks;             // F2FS: not stored in its inode
+    int64_t writeback_index;     // F2FS: page at which the flusher begins
+    size_t nr_dirty;             // pages
     struct queue dirty;          // unordered
-    int64_t issued_end;          // block after the last flushed one
-    bool is_fresh;               // the last flush was of consecutive blocks after all earlier ones
+    bool is_listed;              // in the list of dirty inodes, and
+    int64_t listed_row;          // since this event
+    size_t previous, next;       // in this list
     int64_t first, block, count; // last mapping, and
     size_t nr_results;           // number of results at that time
+};
+
+// The part of a thread that concerns F2FS.
+struct f2fs_thread {
+    enum f2fs_heat heat;   // of the pages that it is about to issue
+    struct queue warm;     // pages that the flusher is about to issue to the log of warm data; `issues` has the others
+    struct queue rewrites; // pages that it is about to rewrite in place
+    int64_t issued_ns;     // last request of the flusher
+    int64_t doubt_row;     // pages that became dirty before may have been skipped, or written in another order
+    bool is_during_sync;   // a fsync was in progress during its pass
 };
 
 struct thread {
@@ -58,10 +67,12 @@ struct thread {
     size_t touched;                     // last file written, cached, or looked up where it has no block
     size_t mapped;                      // last file looked up where it has a block
     int64_t written_first, written_end; // blocks of the last write
+    int64_t last_row;                   // of its events
     struct queue issues;                // pages that it is about to issue
-    struct queue allocated;             // pages that it looked up to allocate their blocks
-    struct queue reads;                 // pages that it added to the cache
-    size_t read_end;                    // end of the pages at its last read request
+    struct f2fs_thread f2fs;
+    struct queue allocated; // pages that it looked up to allocate their blocks
+    struct queue reads;     // pages that it added to the cache
+    size_t read_end;        // end of the pages at its last read request
 };
 
 // Contents of a block of the device.
@@ -70,6 +81,33 @@ struct location {
     int64_t block;
     uint32_t lifetime;
     size_t result; // of the last write, or NOTHING
+};
+
+// F2FS: a log (active segment), to which blocks are appended.
+struct f2fs_log {
+    uint32_t dev;
+    int64_t next;              // block
+    int64_t row;               // of the last request
+    int64_t nr_nodes, nr_data; // blocks found to be nodes or data
+    enum f2fs_heat heat;
+};
+
+// F2FS: a write that moves the data of a file out of its inode, and the previous event of its thread.
+struct f2fs_conversion {
+    size_t row, since;
+    bool is_done;
+};
+
+// F2FS: the logs, and what happens later.
+struct f2fs {
+    struct f2fs_log *logs;
+    size_t nr_logs, log_capacity;
+    struct map places;   // by file and block: 1 + block of the device
+    struct map rewrites; // by device and block: 1 + row of the next write request
+    size_t *next_rows;   // values of `rewrites` after each written block
+    size_t written;      // number of blocks written so far
+    struct f2fs_conversion *conversions;
+    size_t nr_conversions, conversion_capacity, done;
 };
 
 struct infer {
@@ -84,10 +122,11 @@ struct infer {
     size_t nr_results, result_capacity;
     size_t *syncing; // threads in a fsync, in the order of its begin
     size_t nr_syncing, syncing_capacity;
-    size_t oldest, newest; // dirty files
+    int64_t synced_ns;     // end of the last fsync
+    size_t oldest, newest; // list of dirty inodes, in the order in which they became dirty
     struct map of_files, of_threads, of_locations;
     struct map pages[NR_STATES]; // by file and block: the author, as from `author_code`
-    struct map segments;         // HAS_NODES, HAS_DATA
+    struct f2fs f2fs;
     bool is_failed;
 };
 
@@ -97,8 +136,6 @@ struct issue {
     uint32_t dev;
     uint8_t flags;
     int64_t blocks;
-    int64_t done;  // done so far
-    bool is_whole; // the remaining pages of its first file are exactly this request
     size_t thread;
     size_t holder; // the thread whose fsync issues it, or NOTHING
 };
@@ -126,6 +163,12 @@ void state_add(struct infer *in, enum state state, const struct page *page);
 bool state_remove(struct infer *in, enum state state, size_t file, int64_t block, int64_t *author);
 bool has_page(const struct infer *in, enum state state, const struct page *page);
 
+bool page_clean(struct infer *in, size_t at, int64_t block, int64_t *author);
+
+// Add a file to the list of dirty inodes, as of this event, or remove it.
+void list_add(struct infer *in, size_t at, int64_t row);
+void list_remove(struct infer *in, size_t at);
+
 // Remove a page from any state. Returns whether it was there, and its author.
 bool page_remove(struct infer *in, size_t at, int64_t block, int64_t *author);
 void page_dirty(struct infer *in, size_t at, int64_t block, int64_t author);
@@ -144,14 +187,37 @@ bool is_waiting(const struct infer *in, enum state state, struct queue *queue);
 
 // --- rules.c ---------------------------------------------------------------------------------------------------------
 
-// Return the thread in a fsync that a request belongs to: the issuing thread, or for a request issued by a worker the
-// last thread with waiting pages.
-size_t syncing_thread(struct infer *in, size_t thread, uint8_t flags);
+// Record the write of a block of the device with that page, or NULL if it is unknown. Without a block of the file, only
+// F2FS remembers the place.
+void write_page(struct infer *in, const struct issue *issue, int64_t block, const struct page *page, int64_t author,
+                enum infer_rule rule);
+void write_unknown(struct infer *in, const struct issue *issue, int64_t block);
 
-// Attribute a block of a request.
-void write_block(struct infer *in, struct issue *issue, int64_t block);
-void read_block(struct infer *in, const struct issue *issue, int64_t block);
+// Write the next page of a queue. Returns false if none is waiting.
+bool write_next(struct infer *in, const struct issue *issue, int64_t block, struct queue *queue, enum infer_rule rule);
+
+// The rule of this name: direct I/O.
+bool direct(struct infer *in, const struct issue *issue, int64_t block);
+
+// Attribute the blocks of a request, from `first` on.
+void write_blocks(struct infer *in, struct issue *issue, int64_t first);
+void read_blocks(struct infer *in, const struct issue *issue, int64_t first);
 
 // A mapping shows which page a written block contains: confirm the inferred result, or correct it and make the wrongly
 // inferred page dirty again.
 void later(struct infer *in, struct inference *result, size_t at, int64_t block);
+
+// --- f2fs.c ----------------------------------------------------------------------------------------------------------
+
+// Find the next write of each block, and the writes that move data out of an inode. Returns false if memory runs out.
+bool f2fs_look_ahead(struct infer *in);
+void f2fs_free(struct infer *in);
+
+// Attribute the blocks of a write request, from `first` on.
+void f2fs_write_blocks(struct infer *in, struct issue *issue, int64_t first);
+
+// Note where the page of a file lies.
+void f2fs_set_place(struct infer *in, const struct page *page, int64_t block);
+
+// Move the dirty pages of a file to the queues of the thread that is about to issue them, for a fsync or by itself.
+void f2fs_flush(struct infer *in, size_t at, int64_t row, struct thread *thread);

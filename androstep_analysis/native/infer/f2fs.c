@@ -1,0 +1,604 @@
+// The rules for writes on F2FS. It appends blocks to logs (active segments), or rewrites them in place.
+//
+// - Nodes and data have logs of their own.
+// - A file with at most HOT_PAGES dirty pages goes to the log of hot data, another one to that of warm data
+//   (fs/f2fs/data.c, f2fs_write_cache_pages: FI_HOT_DATA). In a log the pages are in the order in which they are
+//   written.
+// - A page is rewritten in place if its block is written again during the same fsync or pass of the flusher.
+#include "infer/state.h"
+
+#include <stdlib.h>
+
+#define INLINE_BYTES   3488       // MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
+#define SEGMENT_BLOCKS 512        // 2 MiB
+#define HOT_PAGES      16         // DEF_MIN_HOT_BLOCKS, fs/f2fs/segment.h
+#define MAX_WAITING    16         // threads that may wait for such a request at once
+#define MAX_EXTENTS    16         // of a file, that are searched for
+#define MIN_RUNS       3          // of pages in an extent; fewer may lie so by chance
+#define MAX_AHEAD      1024       // rows in which requests that rewrite a file are searched for
+#define SKIP_NS        100000000  // between a file that the flusher skips and its first request
+#define NR_LOGS        8          // remembered for a device; six are active at a time
+#define PASS_NS        1000000000 // the flusher does not wait so long between two requests of a pass
+
+// --- later events ----------------------------------------------------------------------------------------------------
+
+static bool is_write(const struct infer_events *e, size_t row)
+{
+    return e->kind[row] == INFER_WRITES && (e->flags[row] & FLAG_F2FS);
+}
+
+static bool find_rewrites(struct infer *in)
+{
+    const struct infer_events *e = in->events;
+    size_t written = 0;
+
+    for (size_t row = 0; row < e->rows; row++)
+        written += is_write(e, row) ? (size_t)e->count[row] : 0;
+    in->f2fs.next_rows = calloc(written + 1, sizeof(*in->f2fs.next_rows));
+    if (!in->f2fs.next_rows)
+        return false;
+    for (size_t row = e->rows; row-- > 0;) {
+        if (!is_write(e, row))
+            continue;
+        for (int64_t k = e->count[row]; k-- > 0;) {
+            uint64_t *next = map_add(&in->f2fs.rewrites, e->dev[row], (uint64_t)(e->first[row] + k));
+
+            if (!next)
+                return false;
+            in->f2fs.next_rows[--written] = *next ? (size_t)*next : NOTHING;
+            *next = row + 1;
+        }
+    }
+    return true;
+}
+
+// Append a write that moves data out of an inode to the conversions. `since` is the previous event of the thread,
+// from 1.
+static bool add_conversion(struct infer *in, size_t row, uint64_t since)
+{
+    struct f2fs *f2fs = &in->f2fs;
+
+    if (!grow(in, (void **)&f2fs->conversions, f2fs->nr_conversions, &f2fs->conversion_capacity,
+              sizeof(*f2fs->conversions)))
+        return false;
+    f2fs->conversions[f2fs->nr_conversions++] = (struct f2fs_conversion){.row = row, .since = since ? since - 1 : 0};
+    return true;
+}
+
+// Find the writes that move the data of a file out of its inode, because it outgrows it. The kernel writes the first
+// block and waits for it before the write begins (fs/f2fs/file.c, f2fs_preallocate_blocks).
+static bool find_conversions(struct infer *in, struct map *sizes, struct map *last_rows)
+{
+    const struct infer_events *e = in->events;
+
+    for (size_t row = 0; row < e->rows; row++) {
+        uint64_t *last, *size, end = (uint64_t)e->block[row];
+
+        if (e->kind[row] >= INFER_WRITES || !(e->flags[row] & FLAG_F2FS))
+            continue;
+        last = map_add(last_rows, 0, (uint32_t)e->tid[row]);
+        size = map_add(sizes, e->dev[row], (uint64_t)e->ino[row]);
+        if (!last || !size)
+            return false;
+        if (e->kind[row] == INFER_WRITE && *size > 1 && *size <= INLINE_BYTES && end > INLINE_BYTES &&
+            !add_conversion(in, row, *last))
+            return false;
+        if (e->kind[row] == INFER_GONE)
+            *size = 1;
+        else if (e->kind[row] == INFER_CACHED && e->first[row] > 0)
+            *size = INLINE_BYTES + 1;
+        else if (e->kind[row] == INFER_WRITE && *size < end)
+            *size = end;
+        else if (!*size)
+            *size = 1;
+        *last = row + 1;
+    }
+    return true;
+}
+
+bool f2fs_look_ahead(struct infer *in)
+{
+    struct map sizes = {0}, last_rows = {0};
+    bool is_done = find_rewrites(in) && find_conversions(in, &sizes, &last_rows);
+
+    map_free(&sizes);
+    map_free(&last_rows);
+    return is_done;
+}
+
+// Advance to the next write of the block.
+static void find_next_write(struct infer *in, uint32_t dev, int64_t block)
+{
+    *map_find(&in->f2fs.rewrites, dev, (uint64_t)block) = in->f2fs.next_rows[in->f2fs.written++];
+}
+
+// Return whether the block will be written within a pass from this event on.
+static bool is_written_soon(const struct infer *in, uint32_t dev, int64_t block, int64_t row)
+{
+    uint64_t next = map_value(&in->f2fs.rewrites, dev, (uint64_t)block);
+
+    return next && next != NOTHING && in->events->ts[next - 1] - in->events->ts[row] < PASS_NS;
+}
+
+void f2fs_set_place(struct infer *in, const struct page *page, int64_t block)
+{
+    uint64_t *place;
+
+    in->files[page->file].has_blocks = true;
+    if (page->block == NO_INT64)
+        return;
+    place = map_add(&in->f2fs.places, page->file, (uint64_t)page->block);
+    if (place)
+        *place = (uint64_t)block + 1;
+    else
+        in->is_failed = true;
+}
+
+// Return whether a page is about to be rewritten in place.
+static bool is_rewritten(struct infer *in, const struct page *page, int64_t row)
+{
+    uint64_t place = map_value(&in->f2fs.places, page->file, (uint64_t)page->block);
+    const struct file *file = &in->files[page->file];
+    const struct location *location = place ? location_find(in, file->dev, (int64_t)place - 1) : NULL;
+
+    return location && location->file == page->file && location->block == page->block &&
+           location->lifetime == file->lifetime && is_written_soon(in, file->dev, (int64_t)place - 1, row);
+}
+
+// --- dirty pages -----------------------------------------------------------------------------------------------------
+
+static bool is_inline(const struct file *file)
+{
+    return file->bytes <= INLINE_BYTES && !file->has_blocks;
+}
+
+// Queue a dirty page: to be rewritten in place, or to be appended to a log.
+static void queue_page(struct infer *in, struct page page, int64_t row, struct thread *thread, struct queue *appended)
+{
+    page_clean(in, page.file, page.block, &page.author);
+    if (queue_append(in, is_rewritten(in, &page, row) ? &thread->f2fs.rewrites : appended, page))
+        state_add(in, WAITING, &page);
+}
+
+// Queue the dirty pages of a file in order, from page `first` on and then those before it. Returns the last one.
+static int64_t queue_pages(struct infer *in, size_t at, int64_t row, int64_t first, struct thread *thread,
+                           struct queue *appended)
+{
+    struct queue *dirty = &in->files[at].dirty;
+    size_t begin = 0, count = dirty->end;
+    int64_t last = 0;
+
+    while (begin < count && dirty->pages[begin].block < first)
+        begin++;
+    for (size_t k = 0; k < count && !in->is_failed; k++) {
+        struct page page = dirty->pages[(begin + k) % count];
+
+        last = page.block;
+        queue_page(in, page, row, thread, appended);
+    }
+    return last;
+}
+
+// Prepare the dirty pages of a file to be queued, and return the log that they go to. Pages in the inode are dropped.
+static enum f2fs_heat prepare(struct infer *in, struct file *file)
+{
+    if (is_inline(file))
+        flush(in, (size_t)(file - in->files), NULL);
+    sort_dirty(in, file);
+    return file->dirty.end > HOT_PAGES ? WARM : HOT;
+}
+
+void f2fs_flush(struct infer *in, size_t at, int64_t row, struct thread *thread)
+{
+    struct file *file = &in->files[at];
+
+    thread->f2fs.heat = prepare(in, file);
+    if (file->dirty.end)
+        file->writeback_index = queue_pages(in, at, row, 0, thread, &thread->issues);
+}
+
+// Return how many dirty pages, from this one on, are about to be written at this distance from their index, in runs of
+// the same length. A single run proves nothing: a log may get it.
+static size_t pages_at(const struct infer *in, const struct file *file, size_t begin, int64_t row, int64_t distance)
+{
+    const struct page *pages = file->dirty.pages;
+    size_t runs = 0, whole = begin;
+
+    for (size_t end = begin; end < file->dirty.end; end++) {
+        int64_t block = pages[end].block;
+        bool is_first = end == begin || pages[end - 1].block != block - 1;
+        bool is_last = end + 1 == file->dirty.end || pages[end + 1].block != block + 1;
+
+        if (!is_written_soon(in, file->dev, block + distance, row) ||
+            (is_first && is_written_soon(in, file->dev, block + distance - 1, row)) ||
+            (is_last && is_written_soon(in, file->dev, block + distance + 1, row)))
+            break;
+        if (is_last) {
+            runs++;
+            whole = end + 1;
+        }
+    }
+    return runs < MIN_RUNS ? 0 : whole - begin;
+}
+
+// Place the dirty pages of a file, from this one on, by the later requests that have the same distances. Returns their
+// number.
+static size_t place_pages(struct infer *in, size_t at, size_t begin, int64_t row)
+{
+    const struct infer_events *e = in->events;
+    const struct file *file = &in->files[at];
+    const struct page *pages = file->dirty.pages;
+    int64_t distance = 0;
+    size_t count = 0;
+
+    for (size_t next = (size_t)row; next < e->rows && next - (size_t)row < MAX_AHEAD; next++) {
+        int64_t at_distance = e->first[next] - pages[begin].block;
+
+        if (!is_write(e, next) || e->dev[next] != file->dev)
+            continue;
+        size_t found = pages_at(in, file, begin, row, at_distance);
+        if (found > count) {
+            count = found;
+            distance = at_distance;
+        }
+    }
+    for (size_t k = begin; k < begin + count; k++) {
+        struct location *location = location_at(in, file->dev, pages[k].block + distance);
+
+        if (!location)
+            return 0;
+        *location = (struct location){at, pages[k].block, file->lifetime, location->result};
+        f2fs_set_place(in, &pages[k], pages[k].block + distance);
+    }
+    return count;
+}
+
+// Find the places of a file from before the recording whose dirty pages are about to be rewritten in place.
+static void find_places(struct infer *in, size_t at, int64_t row)
+{
+    const struct file *file = &in->files[at];
+    size_t begin = 0, tries = 0;
+
+    if (file->is_new || !file->dirty.end || map_value(&in->f2fs.places, at, (uint64_t)file->dirty.pages[0].block))
+        return;
+    while (begin < file->dirty.end && tries++ < MAX_EXTENTS && !in->is_failed) {
+        size_t count = place_pages(in, at, begin, row);
+
+        begin += count ? count : 1;
+    }
+}
+
+// Queue the dirty pages of a file for the flusher, which goes round: mapping->writeback_index in fs/f2fs/data.c.
+static void flush_in_background(struct infer *in, size_t at, int64_t row, struct thread *flusher)
+{
+    struct file *file = &in->files[at];
+    enum f2fs_heat heat = prepare(in, file);
+
+    find_places(in, at, row);
+    queue_pages(in, at, row, file->writeback_index, flusher, heat == WARM ? &flusher->f2fs.warm : &flusher->issues);
+    file->writeback_index = 0;
+}
+
+// --- logs ------------------------------------------------------------------------------------------------------------
+
+// Return the log that a block is appended to, or NULL. At the begin of a segment this is the last log whose segment is
+// full.
+static struct f2fs_log *log_at(struct infer *in, uint32_t dev, int64_t block)
+{
+    struct f2fs_log *full = NULL;
+
+    for (size_t k = 0; k < in->f2fs.nr_logs; k++) {
+        struct f2fs_log *log = &in->f2fs.logs[k];
+
+        if (log->dev != dev)
+            continue;
+        if (log->next % SEGMENT_BLOCKS == 0) {
+            if (!full || full->row < log->row)
+                full = log;
+        } else if (log->next == block) {
+            return log;
+        }
+    }
+    return block % SEGMENT_BLOCKS == 0 ? full : NULL;
+}
+
+static bool has_log(const struct infer *in, uint32_t dev, enum f2fs_heat heat)
+{
+    for (size_t k = 0; k < in->f2fs.nr_logs; k++)
+        if (in->f2fs.logs[k].dev == dev && in->f2fs.logs[k].heat == heat)
+            return true;
+    return false;
+}
+
+// Remember a log, in place of the oldest one if the device has as many as can be.
+static void log_add(struct infer *in, const struct f2fs_log *log)
+{
+    struct f2fs_log *oldest = NULL;
+    size_t count = 0;
+
+    for (size_t k = 0; k < in->f2fs.nr_logs; k++) {
+        struct f2fs_log *other = &in->f2fs.logs[k];
+
+        if (other->dev != log->dev)
+            continue;
+        count++;
+        if (!oldest || other->row < oldest->row)
+            oldest = other;
+    }
+    if (count == NR_LOGS)
+        *oldest = *log;
+    else if (grow(in, (void **)&in->f2fs.logs, in->f2fs.nr_logs, &in->f2fs.log_capacity, sizeof(*log)))
+        in->f2fs.logs[in->f2fs.nr_logs++] = *log;
+}
+
+static bool has_nodes(const struct f2fs_log *log)
+{
+    return log->nr_nodes > log->nr_data;
+}
+
+static void set_data(struct f2fs_log *log, enum f2fs_heat heat)
+{
+    log->nr_data++;
+    if (heat != HEAT_UNKNOWN)
+        log->heat = heat;
+}
+
+// --- rules -----------------------------------------------------------------------------------------------------------
+
+static bool place(struct infer *in, const struct issue *issue, int64_t block, const struct f2fs_log *log)
+{
+    const struct location *location = location_find(in, issue->dev, block);
+    bool is_of_sync, is_dirty = false;
+    struct page page;
+
+    if (!location || location->file == NOTHING)
+        return false;
+    const struct file *file = &in->files[location->file];
+    page = (struct page){location->file, location->block, NO_INT64};
+    if (!file->is_alive || file->lifetime != location->lifetime)
+        return false;
+    if (page.block != NO_INT64) {
+        if (map_value(&in->f2fs.places, page.file, (uint64_t)page.block) != (uint64_t)block + 1)
+            return false;
+        is_dirty = page_remove(in, page.file, page.block, &page.author);
+    }
+    if (!is_dirty) { // stored through a memory map
+        is_of_sync = issue->holder != NOTHING && in->threads[issue->holder].syncing == page.file;
+        if (log || (!is_of_sync && (issue->holder != NOTHING || !(issue->flags & (FLAG_FLUSHER | FLAG_KBLOCKD)))))
+            return false;
+        page.author = is_of_sync ? in->threads[issue->holder].sync : file->author;
+    }
+    write_page(in, issue, block, &page, page.author, RULE_PLACE);
+    return true;
+}
+
+// Return the row of the write for which a request moves the first block of a file out of its inode, or NOTHING. The
+// writing thread waits for the request, so it has no event in between.
+static size_t converting_write(struct infer *in, const struct issue *issue)
+{
+    const struct infer_events *e = in->events;
+    struct f2fs *f2fs = &in->f2fs;
+
+    while (f2fs->done < f2fs->nr_conversions && f2fs->conversions[f2fs->done].row < (size_t)issue->event)
+        f2fs->done++;
+    for (size_t k = f2fs->done; k < f2fs->nr_conversions && k - f2fs->done < MAX_WAITING; k++) {
+        struct f2fs_conversion *one = &f2fs->conversions[k];
+        bool is_of_thread = issue->flags & FLAG_KERNEL || e->tid[one->row] == e->tid[issue->event];
+
+        if (!one->is_done && is_of_thread && one->since < (size_t)issue->event && e->dev[one->row] == issue->dev) {
+            one->is_done = true;
+            return one->row;
+        }
+    }
+    return NOTHING;
+}
+
+// Rule converted.
+static bool converted(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    bool can_be = (issue->flags & FLAG_SYNC) && issue->blocks == 1 && !has_nodes(log);
+    size_t row = can_be && issue->holder != issue->thread ? converting_write(in, issue) : NOTHING;
+    struct page page = {.block = 0, .author = NO_INT64};
+
+    if (row == NOTHING)
+        return false;
+    page.file = file_at(in, issue->dev, in->events->ino[row]);
+    if (page.file == NOTHING)
+        return false;
+    page_remove(in, page.file, page.block, &page.author);
+    write_page(in, issue, block, &page, page.author, RULE_CONVERTED);
+    set_data(log, HOT);
+    return true;
+}
+
+// Rule node. The owner is that of the fsync, if it is one.
+static void node(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    int64_t author = issue->holder == NOTHING ? NO_INT64 : in->threads[issue->holder].sync;
+
+    log->nr_nodes++;
+    write_page(in, issue, block, NULL, author, RULE_NODE);
+}
+
+static void write_for_sync(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    struct thread *holder = &in->threads[issue->holder];
+    bool is_own = issue->holder == issue->thread;
+    struct page page = {holder->syncing, NO_INT64, holder->sync};
+
+    bool can_be_data = !has_nodes(log) || (is_own && log->nr_nodes - log->nr_data < MANY_BLOCKS);
+
+    if (can_be_data && write_next(in, issue, block, &holder->issues, is_own ? RULE_SYNC : RULE_SYNC_OTHER)) {
+        set_data(log, holder->f2fs.heat);
+    } else if (!has_nodes(log) && !in->files[page.file].is_written && (log->nr_data || issue->blocks >= MANY_BLOCKS)) {
+        write_page(in, issue, block, &page, page.author, RULE_SYNC); // stored through a memory map
+    } else if (log->nr_data > log->nr_nodes) {
+        write_unknown(in, issue, block); // a directory
+    } else {
+        node(in, issue, block, log);
+    }
+}
+
+// Return the queue of the pages that go to a log, after files were flushed in the order in which they became dirty.
+static struct queue *next_queue(struct infer *in, const struct issue *issue, struct f2fs_log *log,
+                                struct thread *flusher)
+{
+    struct queue *queues[] = {[HOT] = &flusher->issues, [WARM] = &flusher->f2fs.warm};
+
+    for (;;) {
+        bool is_hot = is_waiting(in, WAITING, queues[HOT]), is_warm = is_waiting(in, WAITING, queues[WARM]);
+
+        if (log->heat == HEAT_UNKNOWN && (is_hot || is_warm))
+            log->heat = is_warm && (!is_hot || has_log(in, issue->dev, HOT)) ? WARM : HOT;
+        if (log->heat == HOT ? is_hot : log->heat == WARM && is_warm)
+            return queues[log->heat];
+        size_t at = in->oldest;
+        while (at != NOTHING && in->files[at].dev != issue->dev)
+            at = in->files[at].next;
+        if (at == NOTHING)
+            return is_hot ? queues[HOT] : queues[WARM];
+        list_remove(in, at);
+        flush_in_background(in, at, issue->event, flusher);
+    }
+}
+
+static void writeback(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    size_t at = thread_at(in, true, issue->dev);
+
+    if (at == NOTHING)
+        return;
+    struct thread *flusher = &in->threads[at];
+    struct queue *queue = next_queue(in, issue, log, flusher);
+    if (place(in, issue, block, NULL)) // of a file that has just been flushed
+        return;
+    bool is_doubtful = is_waiting(in, WAITING, queue) && queue->pages[queue->head].author < flusher->f2fs.doubt_row;
+    if (write_next(in, issue, block, queue, is_doubtful ? RULE_WRITEBACK_DURING_SYNC : RULE_WRITEBACK))
+        set_data(log, HEAT_UNKNOWN);
+    else
+        write_unknown(in, issue, block);
+}
+
+static void self(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    struct thread *thread = &in->threads[issue->thread];
+
+    if (!is_waiting(in, WAITING, &thread->issues) && thread->wrote != NOTHING)
+        f2fs_flush(in, thread->wrote, issue->event, thread);
+    if (write_next(in, issue, block, &thread->issues, RULE_SELF))
+        set_data(log, thread->f2fs.heat);
+    else
+        direct(in, issue, block);
+}
+
+// --- order of the rules ----------------------------------------------------------------------------------------------
+
+static void append_block(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    if (converted(in, issue, block, log))
+        return;
+    if (issue->holder != NOTHING)
+        write_for_sync(in, issue, block, log);
+    else if (has_nodes(log))
+        node(in, issue, block, log);
+    else if (issue->flags & (FLAG_FLUSHER | FLAG_KBLOCKD))
+        writeback(in, issue, block, log);
+    else if (issue->flags & FLAG_KERNEL)
+        write_unknown(in, issue, block);
+    else
+        self(in, issue, block, log);
+}
+
+// Return whether a block that continues no known log begins one. A file from before the recording may have been there.
+static bool is_new_log(struct infer *in, const struct f2fs_log *log, int64_t block)
+{
+    const struct location *location = location_find(in, log->dev, block);
+
+    if (!log->nr_nodes && !log->nr_data)
+        return !(in->events->flags[log->row] & (FLAG_FLUSHER | FLAG_KBLOCKD));
+    if (log->nr_nodes || block % SEGMENT_BLOCKS == 0 || !has_log(in, log->dev, log->heat))
+        return true;
+    return location && location->file != NOTHING && in->files[location->file].is_new;
+}
+
+static void write_block(struct infer *in, const struct issue *issue, int64_t block)
+{
+    struct f2fs_log *log = log_at(in, issue->dev, block), other = {.dev = issue->dev};
+
+    if (place(in, issue, block, log))
+        return;
+    other.next = block + 1;
+    other.row = issue->event;
+    if (log) {
+        log->next = other.next;
+        log->row = other.row;
+        append_block(in, issue, block, log);
+    } else {
+        append_block(in, issue, block, &other);
+        if (is_new_log(in, &other, block))
+            log_add(in, &other);
+    }
+}
+
+// Return the thread in a fsync that a request belongs to: the issuing thread, or for a synchronous request issued by
+// kblockd the last thread with waiting pages; if the request appends nodes, without.
+static size_t syncing_thread(struct infer *in, const struct issue *issue, const struct f2fs_log *log)
+{
+    size_t found = NOTHING;
+
+    if (in->threads[issue->thread].syncing != NOTHING)
+        return issue->thread;
+    if (!(issue->flags & FLAG_KBLOCKD) || !(issue->flags & FLAG_SYNC))
+        return NOTHING;
+    for (size_t k = 0; k < in->nr_syncing; k++) {
+        struct thread *thread = &in->threads[in->syncing[k]];
+        bool has_pages = is_waiting(in, WAITING, &thread->issues) || is_waiting(in, WAITING, &thread->f2fs.rewrites);
+
+        if (found == NOTHING || has_pages != (log && has_nodes(log)))
+            found = in->syncing[k];
+    }
+    return found;
+}
+
+// Drop what remains of the flusher's last pass.
+static void begin_pass(struct infer *in, const struct issue *issue)
+{
+    size_t flusher = thread_at(in, true, issue->dev);
+    int64_t now = in->events->ts[issue->event];
+
+    if (flusher == NOTHING)
+        return;
+    struct thread *thread = &in->threads[flusher];
+    if (now - thread->f2fs.issued_ns >= PASS_NS) {
+        drop(in, WAITING, &thread->issues);
+        drop(in, WAITING, &thread->f2fs.warm);
+        drop(in, WAITING, &thread->f2fs.rewrites);
+        thread->f2fs.is_during_sync = false;
+    }
+    // Meanwhile the flusher skips files (fs/f2fs/data.c, wb_sync_req), which then become dirty anew.
+    if (in->nr_syncing || now - in->synced_ns < SKIP_NS)
+        thread->f2fs.is_during_sync = true;
+    if (thread->f2fs.is_during_sync)
+        thread->f2fs.doubt_row = issue->event;
+    thread->f2fs.issued_ns = now;
+}
+
+void f2fs_write_blocks(struct infer *in, struct issue *issue, int64_t first)
+{
+    issue->holder = syncing_thread(in, issue, log_at(in, issue->dev, first));
+    if (issue->holder == NOTHING && (issue->flags & (FLAG_FLUSHER | FLAG_KBLOCKD)))
+        begin_pass(in, issue);
+    for (int64_t block = first; block < first + issue->blocks && !in->is_failed; block++) {
+        write_block(in, issue, block);
+        find_next_write(in, issue->dev, block);
+    }
+}
+
+void f2fs_free(struct infer *in)
+{
+    map_free(&in->f2fs.places);
+    map_free(&in->f2fs.rewrites);
+    free(in->f2fs.next_rows);
+    free(in->f2fs.conversions);
+    free(in->f2fs.logs);
+}

@@ -1,0 +1,162 @@
+"""The rules that infer the pages of F2FS's writes, on recordings of a few events, written by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from androstep_analysis.link import inferred
+
+WRITE, SYNC, SYNCED, CACHED = range(4)
+GONE, ISSUE = 8, 9
+FLUSHER, KBLOCKD, KERNEL, SYNCHRONOUS, F2FS = 1, 2, 4, 8, 16
+DEV, HOT, WARM, NODES = 7, 1000, 2000, 3000
+
+MS = 1_000_000
+PAGE = 4096
+
+Block = tuple[int, int | None, int | None, str]
+"""A block of the device, the inode and the page that were inferred, and the rule."""
+
+
+class Recording:
+    """Events in the order of the calls, a microsecond apart."""
+
+    def __init__(self) -> None:
+        self.ts_ns = 0
+        self.rows: list[dict[str, int]] = []
+
+    def wait(self, ms: int) -> None:
+        self.ts_ns += ms * MS
+
+    def write(self, ino: int, pages: range, tid: int = 50, end: int | None = None) -> None:
+        for page in pages:
+            self._add(WRITE, ino, tid, page, 1, end or (page + 1) * PAGE)
+
+    def sync(self, ino: int, tid: int = 50) -> None:
+        self._add(SYNC, ino, tid)
+
+    def synced(self, ino: int, tid: int = 50) -> None:
+        self._add(SYNCED, ino, tid)
+
+    def issue(self, first: int, count: int, tid: int = 50, flags: int = SYNCHRONOUS) -> None:
+        self._add(ISSUE, 0, tid, first, count, flags=flags)
+
+    def flush(self, first: int, count: int) -> None:
+        """The flusher issues a request."""
+        self.issue(first, count, tid=9, flags=FLUSHER | KERNEL)
+
+    def _add(self, kind: int, ino: int, tid: int, first: int = 0, count: int = 0, end: int = 0, flags: int = 0) -> None:
+        self.ts_ns += 1000
+        self.rows.append(
+            {"ts_ns": self.ts_ns, "dev": DEV, "ino": ino, "tid": tid, "first": first, "count": count, "block": end}
+            | {"kind": kind, "flags": flags | F2FS}
+        )
+
+    def blocks(self) -> list[Block]:
+        results = inferred._results(pl.DataFrame(self.rows))
+        return results.select("block", "ino", "file_block", "rule").rows()
+
+
+def pages(first: int, ino: int, indices: range, rule: str) -> list[Block]:
+    return [(first + k, ino, index, rule) for k, index in enumerate(indices)]
+
+
+@pytest.fixture
+def recording() -> Recording:
+    """Two logs are known: a small file and a large one were synced."""
+    made = Recording()
+    for ino, count, first in ((10, 2, HOT - 2), (11, 17, WARM - 17)):
+        made.write(ino, range(count))
+        made.sync(ino)
+        made.issue(first, count)
+        made.issue(NODES + ino, 1)
+        made.synced(ino)
+    made.wait(2000)
+    return made
+
+
+def test_small_files_go_to_one_log_and_large_ones_to_another(recording: Recording) -> None:
+    for ino, count in ((20, 3), (21, 40), (22, 16), (23, 17)):
+        recording.write(ino, range(count))
+    recording.wait(200)
+    recording.flush(WARM, 57)
+    recording.flush(HOT, 19)
+    hot = [*pages(HOT, 20, range(3), "writeback"), *pages(HOT + 3, 22, range(16), "writeback")]
+    warm = [*pages(WARM, 21, range(40), "writeback"), *pages(WARM + 40, 23, range(17), "writeback")]
+    assert recording.blocks()[-76:] == [*warm, *hot]
+
+
+def test_a_page_whose_block_is_written_again_soon_is_not_appended(recording: Recording) -> None:
+    recording.write(10, range(4))  # page 0 and 1 lie before the begin of the log of hot data
+    recording.wait(200)
+    recording.flush(HOT, 2)
+    recording.flush(HOT - 2, 2)
+    assert recording.blocks()[-4:] == [
+        *pages(HOT, 10, range(2, 4), "writeback"),
+        *pages(HOT - 2, 10, range(2), "place"),
+    ]
+
+
+def test_pages_written_elsewhere_are_appended(recording: Recording) -> None:
+    """F2FS does not rewrite in place on a large volume. The flusher begins with the page that was synced last."""
+    recording.write(10, range(2))
+    recording.wait(200)
+    recording.flush(HOT, 2)
+    assert recording.blocks()[-2:] == [(HOT, 10, 1, "writeback"), (HOT + 1, 10, 0, "writeback")]
+
+
+def test_the_flusher_goes_on_behind_the_last_synced_page(recording: Recording) -> None:
+    recording.write(11, range(20, 23))
+    recording.sync(11)
+    recording.issue(HOT, 3)
+    recording.synced(11)
+    recording.wait(2000)
+    recording.write(11, range(30, 32))
+    recording.write(11, range(18, 20))
+    recording.wait(200)
+    recording.flush(HOT + 3, 4)
+    assert [page for _, _, page, _ in recording.blocks()[-4:]] == [30, 31, 18, 19]
+
+
+def test_a_file_that_outgrows_its_inode_is_written_before_the_write(recording: Recording) -> None:
+    recording.write(20, range(1), tid=60, end=100)
+    recording.write(21, range(3), tid=61)
+    recording.issue(HOT, 1, tid=8, flags=SYNCHRONOUS | KBLOCKD | KERNEL)
+    recording.write(21, range(3, 4), tid=61)
+    recording.write(20, range(1), tid=60, end=PAGE)
+    assert recording.blocks()[-1] == (HOT, 20, 0, "converted")
+
+
+def test_a_file_in_its_inode_has_no_data_block(recording: Recording) -> None:
+    recording.write(20, range(1), end=3488)
+    recording.write(21, range(1))
+    recording.wait(200)
+    recording.flush(HOT, 1)
+    assert recording.blocks()[-1] == (HOT, 21, 0, "writeback")
+
+
+def test_blocks_of_the_log_of_nodes_are_no_pages_of_a_fsync(recording: Recording) -> None:
+    recording.write(20, range(2))
+    recording.sync(20)
+    node = NODES + 12  # goes on where the nodes of inode 11 ended
+    recording.issue(node, 1, tid=8, flags=SYNCHRONOUS | KBLOCKD | KERNEL)
+    recording.issue(HOT, 2)
+    assert recording.blocks()[-3:] == [(node, None, None, "node"), *pages(HOT, 20, range(2), "sync")]
+
+
+def test_a_fsync_meanwhile_makes_writeback_doubtful(recording: Recording) -> None:
+    recording.write(20, range(2))
+    recording.write(10, range(2), tid=60)
+    recording.sync(10, tid=60)
+    recording.flush(HOT, 2)
+    assert recording.blocks()[-2:] == pages(HOT, 20, range(2), "writeback_during_sync")
+
+
+def test_a_deleted_file_is_not_written(recording: Recording) -> None:
+    recording.write(20, range(2))
+    recording.write(21, range(2))
+    recording._add(GONE, 20, 50)
+    recording.wait(200)
+    recording.flush(HOT, 2)
+    assert recording.blocks()[-2:] == pages(HOT, 21, range(2), "writeback")
