@@ -28,60 +28,76 @@ SUMMARY = ("sectors", "open", *QUESTIONS, "wrong facts")
 
 Row = Callable[[dict[str, Any]], list[str]]
 
-HEAD = """# How much of it is true
+HEAD = """# Accuracy
 
-Every sector that a workload wrote, on every filesystem, held against what table `io` says of it. The truth comes from
-outside: the disk logs what it gets, and the content says of which file, place and process it is
-(`tests/harness/content.py`). `make truth` records all of it anew, in virtual machines and, as root, on a loop device
-(two hours on 2 cores), and writes this table; `python tests/harness/table.py NAME` only one.
+This page states how often files, names, owners and block types in table `io` are right, on every supported filesystem.
+A test workload writes files. Each sector that it writes contains the file, the place and the process
+(`tests/harness/content.py`), and the disk logs every write. The results of AndroStep are compared with this log, so the
+truth does not come from the trace.
 
-Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors, with all evidence:
-the trace with its probes, the image before and the image after. Here are the writes; below are the reads, and what is
-known without an image. On this machine (ext2 to ext4 but for quota and casefold) there are no kprobes: names of
-deleted files come from fanotify alone, elsewhere from probes. *Wrong facts* counts the sectors for which a wrong
-answer was given as a fact, with each of the {runs} combinations of evidence (`judge.RUNS`). *Open* are the blocks of
-which the truth itself is not known: zeros, content that several files had, compressed blocks.
+`make truth` records all of it again, in virtual machines and, as root, on a loop device. It takes two hours on 2 cores,
+and writes the tables below. `python tests/harness/table.py NAME` records one configuration.
+
+The first table has the sectors that were written, with all evidence: the trace with its probes, and images from before
+and after. Each cell is *right / inferred and right / inferred and wrong / unknown*, in percent of the sectors.
+
+- *Open* is the share of the blocks of which the truth itself is unknown: zeros, equal content in several files,
+  compressed blocks. They are left out.
+- *Wrong facts* is the number of sectors with a wrong result that was stated as a fact, summed over the {runs} combinations
+  of evidence (`judge.RUNS`).
+
+The rows ext2 to ext4, except for quota and casefold, were recorded on a machine without kprobes. There, names of
+deleted files come from fanotify only; in the other rows they also come from probes.
 
 """
 READS = """
 ## Reads
 
-What was read, held against what the disk held there at that time; where a write of the same place was under way, that
-is open. *Owner* is judged where one process alone was at the file. Linux marks as readahead (`REQ_RAHEAD`) a whole
-window, with the pages in it that somebody waits for: *asked, ahead* is the share of what is marked that a process had
-asked for, *asked, other* that of the rest.
+What was read is compared with the content of the disk at that time. A read is *open* if a write of the same place was
+in flight. *Owner* is compared only where one process used the file.
+
+Linux marks a whole readahead window with `REQ_RAHEAD`, including the pages that a process waits for. *Asked, ahead* is
+the share of the marked sectors that a process had asked for, *asked, other* the share of the unmarked ones.
 
 """
 ALONE = """
 ## Without an image
 
-What a recording shows by itself, as it is of an encrypted phone, of which no image can be read: the trace, the listing
-of the mounted files when it began, and the names of fanotify or probes.
+No image can be read of an encrypted phone. These results use only the trace, the listing of the mounted files at the
+beginning, and names by fanotify or probes.
 
 """
 KERNELS = """
 ## By kernel
 
-Filesystems as Android makes and mounts them (`recordings.BY_KERNEL`), in virtual machines with kernels of Debian that
-are of the generations of Android's: on the architecture of phones, with pages of 4 and 16 KiB (of 16 KiB, *16k*, F2FS
-has blocks of 16 KiB, ext4 of 4). *f2fs-dm-crypt* lies on dm-crypt with a cipher that leaves the content as it is;
-*fscrypt* is in a directory with a policy as Android's, its blocks are decrypted (`tests/harness/encrypted.py`).
-What is inferred of owners on ext4 with pages of 16 KiB (0.9 %) was stored through memory maps into files that another
-process had changed before. The address of a store gives the block of the page in which it begins. Other blocks of the
-page may still hold data of the other process. In compressed files F2FS makes all pages of
-a cluster dirty to write one: what is inferred (0.8 to 2.1 %) is of pages that became dirty while their thread was
-writing to another. Under Linux 5.10 nothing is known on dm-crypt: it submits bios of its own, and only for flushes the
-kernel records from which device above they come (405 of 405; of 2,379 bios with data none; Linux 6.12 records all).
-Where on the disk the target begins stands in its table, beside its key, which iotrace does not read.
-Before what is encrypted in memory is queued another process may write to its page: then the owner is inferred.
+These filesystems are made and mounted as on Android (`recordings.BY_KERNEL`), in virtual machines with Debian's kernels
+of the same versions, most on the architecture of phones. With pages of 16 KiB (*16k*), F2FS has blocks of 16 KiB and
+ext4 of 4 KiB.
+
+- *f2fs-dm-crypt*: the filesystem is on dm-crypt, with a cipher that does not change the content.
+- *fscrypt*: the directory has an encryption policy as on Android. Its blocks are decrypted for the comparison
+  (`tests/harness/encrypted.py`).
+
+Causes of results that are not facts:
+
+- ext4 with pages of 16 KiB, 0.9 % of owners inferred: the data was stored through a memory map into a file that another
+  process had changed before. The address of a store gives one block of the page; the other blocks may still hold data
+  of the other process.
+- Compressed files of F2FS, 0.8 to 2.1 % of owners inferred: F2FS dirties all pages of a cluster to write one of them.
+  These pages became dirty while their thread was writing another page.
+- dm-crypt on Linux 5.10, nothing known: dm-crypt submits bios of its own, and the kernel records the device above only
+  for flushes (405 of 405 flushes, none of 2,379 bios with data). Linux 6.12 records it for all bios. The start of the
+  target on the disk is in the device-mapper table, which also contains the key. iotrace does not read it.
+- Encryption in memory: another process may write to the page before the encrypted copy is queued. The owner is then
+  inferred.
 
 """
 SPOILT = """
-## Recordings as other people's are
+## Damaged and incomplete recordings
 
-The four recordings of `corpus/kernel`, of which the truth is known, spoilt in every way that could be thought of
-(`tests/gauntlet`), with all their images: how many answers about file, name, owner and block type of each block were
-right or wrong facts, inferred, or unknown, and the sentence that names what happened.
+The four recordings of `corpus/kernel`, of which the truth is known, were damaged or reduced in many ways
+(`tests/gauntlet`). The table counts the results about file, name, owner and block type of each block, with all images:
+right facts, wrong facts, inferred, unknown. The last column has the message that names the problem.
 """
 
 
@@ -218,9 +234,9 @@ def _alone(before: list[str]) -> Iterator[str]:
 
 
 def _ordinary(before: list[str]) -> Iterator[str]:
-    yield "Under ordinary tracing (no probes), only images name files of FAT and exFAT. A fact is what both images"
-    yield "state of a cluster whose entry in the allocation table was not written during the recording"
-    yield "(`link/evidence/unnumbered.py`); the rest is inferred:"
+    yield "Without probes, only images name files of FAT and exFAT. A result is a fact if both images agree on a cluster"
+    yield "and its entry in the allocation table was not written during the recording (`link/evidence/unnumbered.py`)."
+    yield "All other results are inferred:"
     yield ""
     questions = ("file", "name", "owner", "block type")
     names = [name for name in recordings.ALL if name.startswith(("vfat", "exfat"))]
