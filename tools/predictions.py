@@ -20,30 +20,30 @@ from androstep_analysis.replay import device
 STORED = Path(__file__).resolve().parents[1] / "datasets" / "whatif"
 
 PAGE = """\
-# How far predictions are from replays
+# Accuracy of predictions
 
 <!-- Written by `make tables` from datasets/whatif; do not edit. -->
 
-The requests of an app for messages (`datasets/whatif/messages`), replayed as fast as possible on four kinds of devices,
-as recorded and after each change, and predicted from what `androstep model build` measures of the device. All of it was
-recorded by `datasets/whatif/record.py` on an idle virtual machine; nothing is of a phone.
+The requests of a messenger app (`datasets/whatif/messages`) were replayed as fast as possible on four kinds of devices,
+as recorded and after each change. The predictions use the results of `androstep model build` on the same device.
+`datasets/whatif/record.py` recorded everything on an idle virtual machine. No number is of a phone.
 
 ## Time
 
-Predicted over measured time until the last request has ended, with both intervals.
+Predicted time divided by measured time, until the last request has completed. The interval combines both intervals.
 
 {times}
 
-## What a change brings
+## Effect of a change
 
-Time after the change over time before it: predicted, measured, and how far off.
+Time after the change divided by time before it: predicted, measured, and the ratio of both with its interval.
 
 {ratios}
 
-## EasyCo's controller, like with like
+## EasyCo's controller
 
-The same requests, each behind the end of the one before, on the emulated card, and on the same card with the
-controller in it (`card.py --log-structured`).
+Time of the same requests on the emulated card, and on the same card with the controller (`card.py --log-structured`).
+Each request begins when the previous one has completed.
 
 {easyco}
 """
@@ -119,7 +119,7 @@ def page() -> str:
     return PAGE.format(
         times=table(["device", *CHANGES.values()], absolute),
         ratios=table(["device", *list(CHANGES.values())[1:]], ratios),
-        easyco=table(["card", "predicted", "measured", "off by"], easyco(requests["before"], models["card"])),
+        easyco=table(["card", "predicted", "measured", "ratio"], easyco(requests["before"], models["card"])),
     )
 
 
