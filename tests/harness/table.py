@@ -43,8 +43,8 @@ and after. Each cell is *right / inferred and right / inferred and wrong / unkno
 
 - *Open* is the share of the blocks of which the truth itself is unknown: zeros, equal content in several files,
   compressed blocks. They are left out.
-- *Wrong facts* is the number of sectors with a wrong result that was stated as a fact, summed over the {runs} combinations
-  of evidence (`judge.RUNS`).
+- *Wrong facts* is the number of sectors with a wrong result that was stated as a fact, summed over the {runs}
+  combinations of evidence (`judge.RUNS`).
 
 The rows ext2 to ext4, except for quota and casefold, were recorded on a machine without kprobes. There, names of
 deleted files come from fanotify only; in the other rows they also come from probes.
@@ -234,9 +234,9 @@ def _alone(before: list[str]) -> Iterator[str]:
 
 
 def _ordinary(before: list[str]) -> Iterator[str]:
-    yield "Without probes, only images name files of FAT and exFAT. A result is a fact if both images agree on a cluster"
-    yield "and its entry in the allocation table was not written during the recording (`link/evidence/unnumbered.py`)."
-    yield "All other results are inferred:"
+    yield "Without probes, only images name files of FAT and exFAT. A result is a fact if both images agree on a"
+    yield "cluster and its entry in the allocation table was not written during the recording"
+    yield "(`link/evidence/unnumbered.py`). All other results are inferred:"
     yield ""
     questions = ("file", "name", "owner", "block type")
     names = [name for name in recordings.ALL if name.startswith(("vfat", "exfat"))]
