@@ -80,7 +80,7 @@ def read(text: str, origin: bytes) -> Results:
             message = f"{len(strange)} lines of AndroBench are unknown: “{printable(strange[0].strip()[:60])}”"
             losses.append(Loss("unreadable", len(strange), message))
     if not found:
-        raise InputError("no results of AndroBench; give history.db, its rows or the text of the screen")
+        raise InputError("contains no results of AndroBench; give history.db, its rows or the text of the screen")
     runs = [run | {"run_id": name} for (run, _), name in zip(found, names(origin), strict=False)]
     return foreign("AndroBench results", runs, [[part] for _, part in found], tuple(losses))
 
@@ -93,7 +93,7 @@ def _rows_of_database(data: bytes) -> Iterator[dict[str, Any]]:
             database.execute("PRAGMA trusted_schema = OFF")
             kinds = database.execute("SELECT type FROM sqlite_master WHERE name = 'history'").fetchall()
             if kinds != [("table",)]:
-                raise InputError("a database without AndroBench's table history")
+                raise InputError("this database has no table history of AndroBench")
             rows = database.execute("SELECT * FROM history")
             columns = [column[0] for column in rows.description]
             for row in rows.fetchmany(_MOST_ROWS):

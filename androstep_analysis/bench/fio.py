@@ -82,7 +82,7 @@ def _read_text(text: str, origin: bytes) -> Results:
         setup = setups.get(key)
         test = None if setup is None else TESTS.get(setup[3])
         if setup is None or test is None:
-            losses.append(Loss("unknown", 1, f"job {key[0]!r} is not a known test of reads or writes"))
+            losses.append(Loss("unknown", 1, f"job {key[0]!r} has an unknown test of reads or writes"))
             continue
         jobs = [_text_job(result, block, setup) for result, block in blocks]
         configured = {
@@ -156,7 +156,7 @@ def _bytes(text: str) -> int:
     """Return the bytes of ``4096B``, ``256KiB`` or ``70.2MiB``, with the rounding of the output."""
     found = re.fullmatch(r"([\d.]+)(\w*?)B?", text)
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{text!r} is no size as fio prints it")
+        raise ValueError(f"{text!r} is not a size as printed by fio")
     return round(Decimal(found[1]) * _UNITS[found[2]])
 
 
@@ -199,7 +199,7 @@ def _read_json(text: str, origin: bytes) -> Results:
         options = {**document.get("global options", {}), **jobs[0].get("job options", {})}
         test = TESTS.get(options.get("rw", options.get("readwrite", "read")).partition(":")[0])
         if test is None:
-            losses.append(Loss("unknown", 1, f"job {name!r} is not a known test of reads or writes"))
+            losses.append(Loss("unknown", 1, f"job {name!r} has an unknown test of reads or writes"))
             continue
         found = [_json_job(job, options) for job in jobs]
         known = {"run_id": run_id, "tool_version": version, "test": test, "device": device}

@@ -60,10 +60,10 @@ def options(path: Path) -> dict[str, list[str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
-        raise InputError(f"{path}: text was expected, as fio's job files are") from None
+        raise InputError(f"{path}: is not text; give a job file of fio") from None
     jobs = list(_jobs(path, lines))
     if not jobs:
-        raise InputError(f"{path}: no [job] in it; fio's job files have at least one")
+        raise InputError(f"{path}: has no [job] section; a job file of fio needs at least one")
     made: dict[str, list[str]] = {}
     for number, (title, values) in enumerate(jobs, 1):
         if number > 1 and "stonewall" not in values:

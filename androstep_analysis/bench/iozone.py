@@ -87,7 +87,7 @@ def read(text: str, origin: bytes) -> Results:
             shown = printable(strange[0].strip()[:60])
             losses.append(Loss("unreadable", len(strange), f"{len(strange)} lines of IOzone are unknown: “{shown}”"))
     if not runs:
-        raise InputError("no rates of IOzone; give its whole output")
+        raise InputError("contains no rates of IOzone; give its complete output")
     runs = [run | {"run_id": name} for run, name in zip(runs, names(origin), strict=False)]
     return foreign("IOzone text", runs, parts, tuple(losses))
 
@@ -101,7 +101,9 @@ def _output(text: str) -> tuple[list[tuple[dict[str, Any], Part]], list[str]]:
     strange: list[str] = []
     cells = [*_table(lines, strange)] or [*_reports(lines)]
     if cells and unit is None:
-        raise InputError("IOzone's table has no unit; give its whole output, with the line “Output is in kBytes/sec”")
+        raise InputError(
+            "IOzone's table has no unit; give its complete output, with the line “Output is in kBytes/sec”"
+        )
     for file_kb, record_kb, test, value in cells:
         run = known | {"threads": 1, "file_bytes": file_kb << 10, "block_bytes": record_kb << 10}
         if poor is not None and file_kb <= int(poor[1]):

@@ -139,7 +139,7 @@ def plan(words: Sequence[str]) -> Plan:
     sweeps = [_sweep(option.value or "", by_name) for option in options if option.name == "sweep"]
     names = [name for name, _ in sweeps]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"--sweep {twice} is there twice: give all values at once")
+        raise InputError(f"--sweep {twice} is given twice; give all its values in one option")
     runs: list[Run] = []
     for values in itertools.product(*(values for _, values in sweeps)):
         if len(runs) == MOST_RUNS:
@@ -189,9 +189,9 @@ def _sweep(text: str, by_name: dict[str, str | None]) -> tuple[str, list[str]]:
     if name in _FLAGS or len(name) < 2:
         raise InputError(f"--sweep {text}: {name} is not an option with a value")
     if name in _NOT_SWEPT:
-        raise InputError(f"--sweep {name}: this option is the same for all runs and cannot be swept")
+        raise InputError(f"--sweep {name}: this option applies to all runs and cannot be swept")
     if name in by_name:
-        raise InputError(f"--{name} is swept; do not also give it by itself")
+        raise InputError(f"--{name} is swept; do not give it a second time")
     if ".." in values and "/" not in values and "," not in values:
         low, _, high = values.partition("..")
         return name, list(_doubling(name, low, high))
@@ -209,7 +209,7 @@ def _doubling(name: str, low: str, high: str) -> Iterator[str]:
         yield str(value)
         value *= 2
     if value != last:
-        raise InputError(f"--sweep {name}={low}..{high}: doubling {low} never gives {high}")
+        raise InputError(f"--sweep {name}={low}..{high}: {high} is not {low} doubled a number of times")
     yield str(value)
 
 
@@ -227,7 +227,7 @@ def _words(options: Sequence[_Option]) -> list[str]:
     by_name = {option.name: option.value for option in options}
     for letter, name in (("f", "size"), ("r", "bs"), ("i", "thinktime")):
         if letter in by_name and name in by_name:
-            raise InputError(f"--{name} and -{letter}: give one of them")
+            raise InputError(f"--{name} and -{letter}: give only one of them")
     return [word for option in options for word in _translated(option, by_name)]
 
 

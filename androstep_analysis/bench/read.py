@@ -39,7 +39,9 @@ def _text(read: Callable[[str, bytes], Results]) -> Callable[[Source], Results]:
             raise InputError(f"{source.name}: {error}") from None
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             what = printable(f"{type(error).__name__}: {error}")
-            raise InputError(f"{source.name}: not as its tool writes it ({what}); give its output unchanged") from None
+            raise InputError(
+                f"{source.name}: not in the format of its tool ({what}); give the unchanged output"
+            ) from None
         return replace(found, losses=(*source.losses, *found.losses))
 
     return whole
@@ -137,7 +139,7 @@ def _read_archive(archive: Archive) -> Results:
             losses += (Loss("unreadable", 1, str(error)),)
     if not parts:
         why = f" ({losses[0].message})" if losses else ""
-        raise InputError(f"{printable(str(archive.path))}: a tar archive without results that can be read{why}")
+        raise InputError(f"{printable(str(archive.path))}: this tar archive contains no readable results{why}")
     found = results.together(KIND, list(parts.values()))
     return replace(found, losses=(*losses, *found.losses))
 

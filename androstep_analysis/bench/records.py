@@ -39,7 +39,8 @@ def read(source: Source) -> Results:
     missing = {"bench_run", "bench_result", "bench_histogram", "bench_window"} - records.tables.keys()
     if records.header.get("probe") != PROBE or missing:
         raise InputError(
-            f"{source.name}: a record stream of {records.header.get('probe')}, not of {PROBE}; give its --record"
+            f"{source.name}: a record stream of {records.header.get('probe')}, not of {PROBE}; "
+            f"give a file of {PROBE} --record"
         )
     tables = records.tables
     runs = tables["bench_run"].with_columns(
@@ -157,9 +158,9 @@ def _named(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 def _losses_of(histograms: int, orphans: int) -> tuple[Loss, ...]:
     losses = []
     if histograms:
-        losses.append(Loss("torn", histograms, f"{histograms} histograms are incomplete and left out"))
+        losses.append(Loss("torn", histograms, f"{histograms} histograms are incomplete and were left out"))
     if orphans:
-        losses.append(Loss("torn", orphans, f"{orphans} results belong to runs that are missing in the file"))
+        losses.append(Loss("torn", orphans, f"{orphans} results belong to runs that are missing from the file"))
     return tuple(losses)
 
 

@@ -114,16 +114,18 @@ def read(path: str | PathLike[str] | None) -> Classes:
     except OSError as error:
         raise InputError(f"{shown}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{shown}: not TOML ({printable(str(error))}); docs/classes.md shows an example") from None
+        raise InputError(
+            f"{shown}: is not valid TOML ({printable(str(error))}); docs/classes.md shows an example"
+        ) from None
     if unknown := [name for name in table if name not in _KEYS]:
-        raise InputError(f"{shown}: there is no [[{printable(unknown[0])}]]; write [[file_type]] or [[app]]")
+        raise InputError(f"{shown}: unknown table [[{printable(unknown[0])}]]; write [[file_type]] or [[app]]")
     try:
         colours: dict[str, str] = {}
         rules = {kind: tuple(_rules(kind, table.get(kind, []), colours)) for kind in _KEYS}
     except ValueError as error:
         raise InputError(f"{shown}: {error}") from None
     if not any(rules.values()):
-        raise InputError(f"{shown}: has no rule; write [[file_type]] or [[app]], with a name and a glob")
+        raise InputError(f"{shown}: has no rules; write [[file_type]] or [[app]], with a name and a glob")
     return Classes(rules["file_type"], rules["app"], colours)
 
 
@@ -139,7 +141,7 @@ def _rules(kind: str, rows: Any, colours: dict[str, str]) -> Iterable[Rule]:
         if not _is_text(name):
             raise ValueError(f'{where} has no name; write name = "…", a text')
         if kind == "file_type" and name in (*_KINDS, "unknown"):
-            raise ValueError(f"{where}: {name} is what the filesystem says of a file; choose another name")
+            raise ValueError(f"{where}: {name} is a type that the filesystem states; choose another name")
         globs = [globs] if isinstance(globs, str) else globs
         if not isinstance(globs, list) or not globs or not all(map(_is_text, globs)):
             raise ValueError(f'{where} has no glob; write glob = "*.pak", or a list of several')
@@ -147,7 +149,7 @@ def _rules(kind: str, rows: Any, colours: dict[str, str]) -> Iterable[Rule]:
             if not isinstance(colour, str) or not re.fullmatch("#[0-9A-Fa-f]{6}", colour):
                 raise ValueError(f"{where}: colour is {printable(repr(colour))}; write #rrggbb, as #c0392b")
             if colours.setdefault(name, colour) != colour:
-                raise ValueError(f"{where}: {printable(name)} has the colour {colours[name]} already; leave one out")
+                raise ValueError(f"{where}: {printable(name)} already has the colour {colours[name]}; leave one out")
         yield Rule(name, tuple(globs))
 
 

@@ -226,10 +226,12 @@ def _device_of_image(image: Image, requests: pl.LazyFrame) -> int:
     if image.device is not None:
         dev = units.parse_dev(image.device)
         if dev not in seen["part_dev"]:
-            raise InputError(f"{image.path}: stated to be of device {image.device}, but the trace has {listed}")
+            raise InputError(f"{image.path}: assigned to device {image.device}, but the trace has {listed}")
         return dev
     if seen.height != 1:
-        raise InputError(f"{image.path}: ambiguous device, as the trace has {listed}; name one with --device MAJ:MIN")
+        raise InputError(
+            f"{image.path}: the trace has several devices ({listed}); name the image's device with --device MAJ:MIN"
+        )
     return int(seen["part_dev"][0])
 
 
@@ -238,14 +240,14 @@ def _read_listing(path: Path | Records) -> Records:
         return shell_listing.read(path)
     records = path if isinstance(path, Records) else record.read(path)
     if not fiemap.is_listing(records):
-        raise InputError(f"{path}: a record stream, but not a listing of files; give one that extmap or iotrace wrote")
+        raise InputError(f"{path}: not a listing of files; give one written by extmap or iotrace")
     return records
 
 
 def _read_names(path: Path | Records, clock: str) -> entries.Entries:
     records = path if isinstance(path, Records) else record.read(path)
     if not entries.are_entries(records):
-        raise InputError(f"{path}: a record stream, but not one of names; give the names.rec that iotrace wrote")
+        raise InputError(f"{path}: not a file of names; give the names.rec written by iotrace")
     return entries.entries(records, clock)
 
 

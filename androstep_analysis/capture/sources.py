@@ -77,12 +77,12 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
     paths = [recording.whole(path) for path in paths] if len(paths) == 1 else paths
     recordings = [path for path in paths if path.is_dir()]
     if len(recordings) > 1 or (recordings and len(paths) > 1):
-        raise InputError(f"{recordings[0]}: a directory of iotrace is a recording of its own; ingest it alone")
+        raise InputError(f"{recordings[0]}: a directory of iotrace is a complete recording; ingest it alone")
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file")
         if not path.is_file() and not path.is_dir():  # Reading it might never end.
-            raise InputError(f"{path}: a file was expected, and this is a pipe or a device; copy it into a file")
+            raise InputError(f"{path}: is a pipe or a device; copy its contents into a file")
     given = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
     traces = [Path(source.path) for source in given if source.role == "trace"]
     described = recording.described(recordings[0]) if recordings else _recorded_with(traces)

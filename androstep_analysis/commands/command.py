@@ -66,7 +66,7 @@ def add_format(command: argparse.ArgumentParser, *, is_alone: bool = False) -> N
         *([] if is_alone else ["--format"]),
         metavar="TITLE",
         dest="format",
-        help="open the trace as this format, as 'blkparse text', if another one is detected (docs/formats.md)",
+        help="format of the trace, such as 'blkparse text', if the detected one is wrong (docs/formats.md)",
     )
 
 
@@ -90,7 +90,7 @@ def add_where(command: argparse.ArgumentParser) -> None:
         type=_condition,
         action="append",
         default=[],
-        help="only rows with this value, as op=write; also patterns (path=*.db), != >= <= > <, and times since the"
+        help="only rows with this value, such as op=write; also patterns (path=*.db), != >= <= > <, and times since the"
         " start of the recording (time=2s..5s); repeat to combine conditions",
     )
 
@@ -106,7 +106,7 @@ def keep_source(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if the output file is the recording itself."""
     output, source = arguments.output, Path(arguments.path)
     if output is not None and output.exists() and source.exists() and output.samefile(source):
-        raise InputError(f"{output}: is the recording itself; name another file with -o")
+        raise InputError(f"{output}: is the input; name another file with -o")
 
 
 def add_table_output(command: argparse.ArgumentParser) -> None:
@@ -152,7 +152,7 @@ def block_device(text: str) -> str:
 def positive(text: str) -> int:
     """Parse a positive whole number."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000_000):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 100,000,000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 100,000,000")
     return int(text)
 
 
@@ -161,7 +161,9 @@ def fact(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     names = [known for known in manifest.FACTS if known != "clock"]  # the clock follows from the trace
     if not equals or not value or name not in names:
-        raise argparse.ArgumentTypeError(f"{text!r} is no fact; write NAME=VALUE with one of {', '.join(names)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a fact; write NAME=VALUE with one of these names: {', '.join(names)}"
+        )
     python = schema.table("captures").column(name).polars.to_python()
     if python is str:
         return name, value
@@ -177,5 +179,5 @@ def duration(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ns|us|ms|s|min|h)", text)
     nanoseconds = 0 if match is None else round(Fraction(match[1]) * units.NS[match[2]])
     if nanoseconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no length of time; write 10s, 500ms, 2min or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 10s, 500ms, 2min or 1h")
     return nanoseconds

@@ -72,17 +72,17 @@ def add(command: argparse.ArgumentParser) -> None:
         type=_condition,
         action="append",
         default=[],
-        help="only rows with this value, as op=read, or without a value, as call=; repeat to combine conditions",
+        help="only rows with this value (op=read) or without a value (call=); repeat to combine conditions",
     )
     command.add_argument(
         "--by",
         metavar="FACT,…",
         type=_names,
         default=["capture"],
-        help="captures with equal facts form a group, as device,workload (default: capture)",
+        help="captures with equal facts form a group, for example device,workload (default: capture)",
     )
     command.add_argument(
-        "--windows", metavar="TIME", type=duration, help="use windows of this length, as 10s, as repetitions"
+        "--windows", metavar="TIME", type=duration, help="use windows of this length as repetitions, for example 10s"
     )
     command.add_argument(
         "--phases",
@@ -99,7 +99,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "--smallest",
         metavar="PERCENT",
         type=_percent,
-        help="smallest difference that matters, as 5%%; of shares, in percentage points",
+        help="smallest difference that matters, for example 5%%; for shares, in percentage points",
     )
     command.add_argument(
         "--gate",
@@ -116,7 +116,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-j", "--jobs", metavar="N", type=positive, help="number of worker processes (default: one per processor)"
     )
-    command.add_argument("--cluster", metavar="ADDRESS", help="measure on a Dask cluster, as tcp://10.0.0.5:8786")
+    command.add_argument("--cluster", metavar="ADDRESS", help="measure on a Dask cluster, such as tcp://10.0.0.5:8786")
     command.add_argument("--report", metavar="FILE.html", type=Path, help="also write a page with figures")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(reasons[0])
     measured = together(parts, compare.measures()[arguments.measure], arguments.windows)
     if measured.is_empty():
-        raise InputError(f"{arguments.paths[0]}: nothing of measure {arguments.measure} is in it, or in the others")
+        raise InputError(f"{arguments.paths[0]}: the captures have no data for measure {arguments.measure}")
     conditions = [*arguments.where, *([("metric", arguments.metric)] if arguments.metric else [])]
     for name, value in conditions:
         measured = _only(measured, name, value)
@@ -170,7 +170,7 @@ def run(arguments: argparse.Namespace) -> None:
         print("\n\n".join(_text(result)))
     if reasons:
         rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        raise InputError(f"{len(reasons)} of {len(found)} captures are not in it: {reasons[0]}{rest}")
+        raise InputError(f"{len(reasons)} of {len(found)} captures were left out: {reasons[0]}{rest}")
     if result.gated is not None and (status := _status(result.gated)):
         raise SystemExit(status)
 
@@ -209,7 +209,7 @@ def _overview(arguments: argparse.Namespace) -> None:
     if failed := sides[0][1] | sides[1][1]:
         source, reason = next(iter(failed.items()))
         raise InputError(
-            f"{len(failed)} captures are not in it: {reason if source in reason else f'{source}: {reason}'}"
+            f"{len(failed)} captures were left out: {reason if source in reason else f'{source}: {reason}'}"
         )
 
 
@@ -228,7 +228,7 @@ def _percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if number == text or not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no part of the whole; write 5%")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage; write 5%")
     return value
 
 
@@ -237,7 +237,7 @@ def _limit(text: str) -> float:
     for start, sign in (("<+", 1), (">-", -1)):
         if text.startswith(start):
             return sign * _percent(text.removeprefix(start))
-    raise argparse.ArgumentTypeError(f"{text!r} is no limit; write <+5% or >-5%, in quotes")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a limit; write '<+5%' or '>-5%', in quotes")
 
 
 def _status(gated: pl.DataFrame) -> int:
@@ -250,7 +250,7 @@ def _status(gated: pl.DataFrame) -> int:
 def _condition(text: str) -> tuple[str, str | None]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is no condition; write DIMENSION=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a condition; write DIMENSION=VALUE")
     return name, value or None
 
 
@@ -263,7 +263,7 @@ def _only(measured: pl.DataFrame, name: str, value: str | None) -> pl.DataFrame:
     rows = measured.filter(text.is_null() if value is None else text == value)
     if rows.is_empty() and not measured.is_empty():
         known = ", ".join(text.unique(maintain_order=True).fill_null("(none)"))
-        raise InputError(f"nothing has {name} {value or '(none)'}; there are {known}")
+        raise InputError(f"no row has {name} {value or '(none)'}; there are {known}")
     return rows
 
 
@@ -280,14 +280,14 @@ def _cluster(address: str | None) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise InputError("--cluster takes Dask; install androstep[cluster]") from None
+        raise InputError("--cluster needs Dask; install androstep[cluster]") from None
     dask: Any = distributed  # its types are incomplete
     try:
         asyncio.run(asyncio.wait_for(_ask_scheduler(dask, address), CONNECT_SECONDS))
         client = dask.Client(address, timeout=CONNECT_SECONDS)
     except Exception as error:  # another kind of server may answer with anything
         reason = str(error) or f"waited {CONNECT_SECONDS} s"  # asyncio's TimeoutError has no text
-        raise InputError(f"{address}: no scheduler of Dask answers there ({reason})") from None
+        raise InputError(f"{address}: no Dask scheduler answers at this address ({reason})") from None
     with client:
         yield client
 

@@ -17,7 +17,7 @@ _OPTIONS = {"block_bytes": "--block-size", "objects": "--objects", "op": "--op"}
 
 def add(command: argparse.ArgumentParser) -> None:
     targets = "\n".join(
-        f"{name}\n    {target.purpose}\n    not in it: {target.lost}" for name, target in export.TARGETS.items()
+        f"{name}\n    {target.purpose}\n    not included: {target.lost}" for name, target in export.TARGETS.items()
     )
     complete(
         command,
@@ -73,5 +73,5 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 32):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
     return int(text)

@@ -55,7 +55,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--csv-columns",
         metavar="WORD,…",
-        help="names and units of the columns of a CSV, as time:s,dev,op,offset:B,size:B,response:us",
+        help="names and units of the columns of a CSV, for example time:s,dev,op,offset:B,size:B,response:us",
     )
     add_format(command)
     command.add_argument(
@@ -64,7 +64,7 @@ def add(command: argparse.ArgumentParser) -> None:
         type=fact,
         action="append",
         default=[],
-        help="a fact about the recording, as device='Pixel 6a' or workload=mail; repeat for several",
+        help="a fact about the recording, for example device='Pixel 6a' or workload=mail; repeat for several",
     )
     command.add_argument("--each", action="store_true", help="make a capture of each recording in these directories")
     command.add_argument("-j", "--jobs", metavar="N", type=positive, help="with --each: number of worker processes")
@@ -107,5 +107,5 @@ def _extents(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if unknown := [name for name in names if name not in manifest.EXTENTS]:
         known = ", ".join(manifest.EXTENTS)
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no source of extents; use {known}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a source of extents; use {known}")
     return names

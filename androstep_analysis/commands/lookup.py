@@ -53,6 +53,6 @@ def _sectors(argument: str) -> list[int]:
     for word in words:
         if not (word.isascii() and word.isdigit() and len(word) <= 18):
             raise InputError(
-                f"{origin}: {word!r} is no sector number; give whole numbers, or @FILE with a list of them"
+                f"{origin}: {word!r} is not a sector number; give whole numbers, or @FILE with a list of numbers"
             )
     return [int(word) for word in words]

@@ -51,10 +51,12 @@ example: androstep measure mycapture volume --by app,file --where path=*.db* --t
         metavar="DIMENSION,…",
         type=lambda text: text.split(","),
         default=[],
-        help="one row for each value of these dimensions, as app,file",
+        help="one row for each value of these dimensions, for example app,file",
     )
     add_where(command)
-    command.add_argument("--window", metavar="TIME", type=duration, help="one row for each window of time, as 10s")
+    command.add_argument(
+        "--window", metavar="TIME", type=duration, help="one row for each window of time, for example 10s"
+    )
     command.add_argument(
         "--sort",
         metavar="COLUMN",

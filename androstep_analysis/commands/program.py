@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     program = program if salt is None else program.hashed(salt)
     if program.operations.is_empty():
         print(description)
-        raise InputError(f"{arguments.path}: no operations on files are left; record the app while it uses files")
+        raise InputError(f"{arguments.path}: contains no operations on files; record the app while it uses files")
     program.write(arguments.output)
     print(description)
 
@@ -90,7 +90,7 @@ def _device_program(opened: capture.Capture, device: str) -> tuple[Program, str]
 def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Program, str]:
     if not opened.about["rows"]["syscalls"]:
         hint = "name a block device with --device" if opened.about["rows"]["requests"] else "record them with strace"
-        raise InputError(f"{arguments.path}: a recording with system calls was expected; {hint}")
+        raise InputError(f"{arguments.path}: contains no system calls; {hint}")
     processes = _processes(opened, Path(arguments.path), arguments.process)
     cleaned = clean(
         opened.syscalls,
@@ -101,7 +101,9 @@ def _cleaned(opened: capture.Capture, arguments: argparse.Namespace) -> tuple[Pr
     )
     if processes is not None and cleaned.program.operations.is_empty():
         named = ", ".join(map(str, processes))
-        raise InputError(f"{arguments.path}: no file operation of process {named} is recorded; --process all keeps all")
+        raise InputError(
+            f"{arguments.path}: no file operation of process {named} was recorded; --process all includes all processes"
+        )
     measured = statistics(opened.syscalls, cleaned.program.operations)
     description = terminal.program(cleaned.program, measured, cleaned.left_out, cleaned.conflicts)
     kept = (
@@ -126,5 +128,5 @@ def _process(text: str) -> int | None:
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit() and 0 <= int(text) < 1 << 31):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process number and not all")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a process number; write a number or all")
     return int(text)

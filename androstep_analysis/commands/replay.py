@@ -53,5 +53,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 10_000):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 10,000")
     return int(text)

@@ -59,9 +59,9 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.json and not arguments.batch:
-        raise InputError("--json is for --batch; give both")
+        raise InputError("--json needs --batch")
     if not arguments.batch and not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on stderr
-        raise InputError("the output is not a terminal; give --batch for lines of text, or --batch --json")
+        raise InputError("the output is not a terminal; use --batch for lines of text, or --batch --json")
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))  # closing the terminal also ends it
     ended_by = 0
     with device.connect(arguments.on) as connected:

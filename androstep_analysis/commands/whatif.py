@@ -136,7 +136,7 @@ def _of_device(opened: capture.Capture, device: str | None) -> pl.DataFrame:
     chosen = requests.filter(pl.col("dev") == units.parse_dev(device))
     if chosen.is_empty():
         names = ", ".join(units.format_dev(dev) for dev in requests["dev"].unique().sort())
-        raise InputError(f"{opened.title}: no request is of device {device}; there are those of {names}")
+        raise InputError(f"{opened.title}: no request of device {device}; the recording has {names}")
     return chosen
 
 
@@ -257,5 +257,5 @@ def _percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1,000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1,000")
     return value

@@ -107,7 +107,7 @@ def check(columns: Iterable[str], conditions: Iterable[Condition]) -> None:
             similar = difflib.get_close_matches(condition.column, existing, 1)
             hint = f" (did you mean {similar[0]}?)" if similar else ""
             raise InputError(
-                f"where {condition}: there is no column {condition.column}{hint}; there are {', '.join(existing)}"
+                f"where {condition}: there is no column {condition.column}{hint}; columns are {', '.join(existing)}"
             )
 
 

@@ -74,7 +74,7 @@ def read_bytes(path: Path) -> bytes:
         limit = limit_of(MOST_TEXT, MOST_TEXT_MIB)
         if state.st_size > limit << 20:
             raise InputError(
-                f"{path}: {state.st_size >> 20} MiB, but such a file has {limit} MiB at most; if it is right, set "
+                f"{path}: {state.st_size >> 20} MiB, but the limit for such a file is {limit} MiB; to read it, set "
                 f"{MOST_TEXT} to a larger number"
             )
         return file.read(limit << 20)

@@ -189,7 +189,7 @@ def read(directory: Path) -> Manifest:
     """Read the manifest of a capture directory; `InputError` if it is missing, damaged or of another version."""
     path = directory / FILE_NAME
     if not directory.is_dir():
-        raise InputError(f"{directory}: no such directory; give one that `androstep ingest` made")
+        raise InputError(f"{directory}: no such directory; give a capture made by `androstep ingest`")
     if not files.is_regular(path):
         raise InputError(
             f"{directory}: a directory without {FILE_NAME} is not a capture; make one with `androstep ingest`"
@@ -207,7 +207,7 @@ def read(directory: Path) -> Manifest:
     except InputError:
         raise
     except MALFORMED as error:
-        raise InputError(f"{path}: not a manifest as docs/capture.md describes it ({error!r}); restore it") from None
+        raise InputError(f"{path}: not a valid manifest, see docs/capture.md ({error!r}); restore it") from None
 
 
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
@@ -347,7 +347,7 @@ def locate(source: Source, directory: Path) -> Path:
         return path
     inside = (directory / path).resolve()
     if not inside.is_relative_to(directory.resolve()):
-        raise InputError(f"{directory / FILE_NAME}: source {source.path!r} is outside of the capture")
+        raise InputError(f"{directory / FILE_NAME}: source {source.path!r} is outside the capture")
     return inside
 
 
@@ -357,7 +357,7 @@ def verify(source: Source, directory: Path) -> Path:
     if not path.is_file():
         raise InputError(f"{path}: missing, but {directory / FILE_NAME} names it as {source.role}; put it back")
     if path.stat().st_size != source.bytes or sha256(path) != source.sha256:
-        raise InputError(f"{path}: not the file that {directory / FILE_NAME} names (other sha256); restore it")
+        raise InputError(f"{path}: changed, its sha256 differs from that in {directory / FILE_NAME}; restore it")
     return path
 
 

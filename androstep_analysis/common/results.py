@@ -111,9 +111,7 @@ def together(kind: Kind, parts: Sequence[Results]) -> Results:
     duplicates = runs.filter(pl.struct(kind.key).is_duplicated())
     if not duplicates.is_empty():
         name = kind.key[0]
-        raise InputError(
-            f"{name.removesuffix('_id')} {duplicates[name][0]} is in two of the files; give each result once"
-        )
+        raise InputError(f"{name.removesuffix('_id')} {duplicates[name][0]} is in two files; give each result once")
     clocks = {part.clock for part in parts}
     return Results(
         format=", ".join(dict.fromkeys(part.format for part in parts)),
@@ -156,7 +154,7 @@ def _files(kind: Kind, path: Path) -> list[Path]:
     if not (path / manifest.FILE_NAME).exists():
         matching = files(kind, path)
         if not matching:
-            raise InputError(f"{path}: no {kind.noun} in it, and no capture; make one with `{kind.command}`")
+            raise InputError(f"{path}: has no {kind.noun} and is not a capture; make one with `{kind.command}`")
         return matching
     described = manifest.read(path)
     sources = [manifest.verify(source, path) for source in described.of_role(kind.role)]

@@ -236,7 +236,7 @@ def _compared(
 ) -> list[Compared]:
     """Compare every two groups, or the baseline with each other group, in every metric and dimensions of either."""
     if paired_by and measured["kind"].is_in(["window"]).any():
-        raise ValueError("pairs are of captures: measure without windows")
+        raise ValueError("pairs need whole captures: measure without windows")
     groups = Groups.of(measured, by, paired_by)
     pairs = list(itertools.combinations(groups.names, 2))
     if baseline is not None:

@@ -74,10 +74,10 @@ class Groups:
                 raise InputError(f"cannot compare by {name!r}; choose from {', '.join(known)}")
             if (without := measured.filter(pl.col(name).is_null())).height:
                 raise InputError(
-                    f"{without['capture'][0]}: its {name} is not known; add it with `androstep ingest --fact {name}=…`"
+                    f"{without['capture'][0]}: its {name} is unknown; add it with `androstep ingest --fact {name}=…`"
                 )
         if shared := sorted(set(by) & set(paired_by)):
-            raise InputError(f"cannot pair by {shared[0]}, which is compared; pair by another fact")
+            raise InputError(f"cannot pair by {shared[0]}, because the groups are compared by it; pair by another fact")
         if not by:
             raise InputError("compare by at least one fact, or by capture")
         text = measured.with_columns(pl.col(name).cast(pl.String) for name in dict.fromkeys((*by, *paired_by)))
@@ -91,7 +91,7 @@ class Groups:
         """Return the group with that label. Raises `InputError` if there is none."""
         labels = {label(name): name for name in self.names}
         if text not in labels:
-            raise InputError(f"no group is called {text!r}; there are {', '.join(labels)}")
+            raise InputError(f"there is no group {text!r}; groups are {', '.join(labels)}")
         return labels[text]
 
     def cells(self) -> Iterator[tuple[dict[str, Any], dict[tuple[str, ...], Sample]]]:

@@ -83,7 +83,7 @@ def of_release(
     """
     directories = {path.name: path for path in (Path(directory) / "tables").glob("*") if path.name in schema.names()}
     if "captures" not in directories:
-        raise InputError(f"{directory}: no dataset with tables/captures in it; give one of `androstep release`")
+        raise InputError(f"{directory}: has no tables/captures; give a dataset made by `androstep release`")
     tables = {name: _files(path, part) for name, path in directories.items()}
     released = _typed(tables.pop("captures"), "captures").sort("capture_id")
     captures = (released if capture_id is None else released.filter(capture_id=capture_id)).collect()
@@ -188,10 +188,10 @@ def known(measure: str | Measure, window_ns: int | None) -> Measure:
     """
     chosen = measures()[measure] if isinstance(measure, str) else measure
     if window_ns is not None and chosen.has_repetitions:
-        raise InputError("results of benchmarks and replays have repetitions and no windows; leave the windows out")
+        raise InputError("results of benchmarks and replays have repetitions instead of windows; omit the windows")
     if window_ns is not None and not chosen.has_windows:
         raise InputError(
-            f"{chosen.description}: is computed for whole recordings only; leave the windows out{chosen.instead}"
+            f"{chosen.description}: is computed for whole recordings only; omit the windows{chosen.instead}"
         )
     return chosen
 
@@ -276,7 +276,7 @@ def measured(
     """
     if missing := [name for name in measure.needs if name not in recording.tables]:
         has = ", ".join(recording.tables)
-        raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure takes; it has {has}")
+        raise InputError(f"{recording.title}: has no table {missing[0]}, which the measure needs; it has {has}")
     span = recording.span
     windows = None if window_ns is None or span is None else Windows.of(recording.title, *span, window_ns)
     words = measure.dimensions
@@ -289,7 +289,7 @@ def measured(
     of_rows = {**where.columns(measure, tables, first_ns), **where.pieces(measure, tables, first_ns)}
     of_table = [one for one in conditions if one.column in of_rows]
     if windows is not None and any(one.column == "time" for one in of_table):
-        raise InputError("where time: windows are of the whole recording; leave out the windows or the time")
+        raise InputError("where time: windows cover the whole recording; omit either the windows or the time")
     mask: tuple[str, ...] = ()
     if of_table:
         tables = where.applied(measure, tables, of_table, first_ns)

@@ -15,9 +15,7 @@ from androstep_analysis.compare.emulated import MARK, is_emulated
 from androstep_analysis.compare.groups import label
 from androstep_analysis.compare.measures import Measured, dimensions, measures
 
-_EMULATED: Final = (
-    "Times of an emulated device are those of the machine below it: they do not rank beside real devices."
-)
+_EMULATED: Final = "Times of an emulated device are those of the machine below it: do not rank them with real devices."
 
 
 @dataclass(frozen=True)

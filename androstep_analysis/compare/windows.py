@@ -32,10 +32,10 @@ class Windows:
         Raises `InputError` if `length_ns` is not positive or there are too many windows.
         """
         if length_ns <= 0:
-            raise InputError(f"windows of {length_ns} ns: a window must have a length")
+            raise InputError(f"windows of {length_ns} ns: the length must be positive")
         count = max(1, -(-(last_ns - first_ns) // length_ns))
         if count > MOST_WINDOWS:
-            raise InputError(f"{title}: {count:,} windows of {length_ns:,} ns are too many; take longer ones")
+            raise InputError(f"{title}: {count:,} windows of {length_ns:,} ns are too many; use longer ones")
         rest = last_ns - first_ns - (count - 1) * length_ns
         return cls(first_ns, length_ns, count, rest / NS_PER_S)
 

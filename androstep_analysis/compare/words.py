@@ -132,6 +132,6 @@ def _phrases(names: Sequence[str], ranges: Sequence[tuple[int, int]], first: str
         else:
             listed = f"{', '.join(together[:-1])} and {together[-1]}"
             is_all = len(set(ranges[begin:end])) == 1
-            cannot = "cannot be told apart" if is_all else "cannot all be told apart"
+            cannot = "cannot be distinguished" if is_all else "cannot all be distinguished"
             yield f"{listed} {cannot}"
         begin = end

@@ -54,7 +54,8 @@ class Anonymiser:
         secret = key_file.read_bytes()
         if len(secret) < KEY_BYTES:
             raise InputError(
-                f"{key_file}: {len(secret)} bytes are no key; make one of 32 bytes: head -c 32 /dev/urandom > FILE"
+                f"{key_file}: {len(secret)} bytes are too few for a key; "
+                "make one of 32 bytes: head -c 32 /dev/urandom > FILE"
             )
         return cls(hmac.digest(secret, canonical_json([name, version]).encode(), "sha256"))
 

@@ -38,7 +38,7 @@ def treatments(table: str) -> Mapping[str, str]:
     listed = rules()["columns"].get(table, {})
     found = {column: treatment for treatment, columns in listed.items() for column in columns}
     if unlisted := [column for column in needing(schema.table(table)) if column not in found]:
-        raise KeyError(f"columns.toml does not say what becomes of {', '.join(unlisted)} of table {table}")
+        raise KeyError(f"columns.toml lacks the treatment of {', '.join(unlisted)} of table {table}")
     return found
 
 

@@ -42,15 +42,15 @@ class Description:
         if not self.name.strip():
             raise InputError("the name of the release is empty; give one with --name")
         if not re.fullmatch(r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}", self.version, re.ASCII):
-            raise InputError(f"version {self.version!r}: three numbers were expected, as 1.0.0 (semver.org)")
+            raise InputError(f"version {self.version!r}: write three numbers, such as 1.0.0 (semver.org)")
         if self.licence is not None and self.licence not in LICENCES:
-            raise InputError(f"licence {self.licence!r}: one of {', '.join(LICENCES)} was expected")
+            raise InputError(f"licence {self.licence!r}: write one of {', '.join(LICENCES)}")
         if self.url is not None and not re.fullmatch(r"(?:https?|ftp|sftp)://[^\s\"<>\\]+", self.url):
-            raise InputError(f"url {self.url!r}: an address that begins with https:// was expected")
+            raise InputError(f"url {self.url!r}: write an address that begins with https://")
         if self.published is not None and not re.fullmatch(_DAY, self.published, re.ASCII):
-            raise InputError(f"published {self.published!r}: a day was expected, as 2026-01-31")
+            raise InputError(f"published {self.published!r}: write a date such as 2026-01-31")
         if any(not creator.strip(" ,") for creator in self.creators):
-            raise InputError("a creator without a name; leave --creator out to name no creator")
+            raise InputError("--creator has no name; give one, or omit the option")
 
     @property
     def licence_url(self) -> str | None:
@@ -118,7 +118,7 @@ def description(captures: int, anonymised: bool) -> str:
     names = " Names are replaced by keyed hashes." if anonymised else ""
     return (
         f"Storage I/O of Android and Linux devices as tables, from {number} of AndroStep: what was read and written, "
-        f"when, of which file and by whom, as far as each capture tells.{names}"
+        f"when, of which file and by whom, as far as each capture records it.{names}"
     )
 
 

@@ -71,7 +71,7 @@ def entries(registry: Path = REGISTRY) -> dict[str, Entry]:
         raw = json.loads(registry.read_text(encoding="utf-8"))
         return {name: _entry(name, row) for name, row in raw["datasets"].items()}
     except manifest.MALFORMED as error:
-        raise InputError(f"{registry}: no registry as docs/datasets.md describes it ({error!r}); correct it") from None
+        raise InputError(f"{registry}: not a valid registry, see docs/datasets.md ({error!r}); correct it") from None
 
 
 def _entry(name: str, row: dict[str, Any]) -> Entry:
@@ -95,7 +95,7 @@ def fetch(name: str, *, registry: Path = REGISTRY) -> Path:
     """
     known = entries(registry)
     if name not in known:
-        raise InputError(f"no dataset called {name!r}; there are {', '.join(known)}")
+        raise InputError(f"there is no dataset {name!r}; datasets are {', '.join(known)}")
     entry = known[name]
     if entry.place is not None:
         return _in_repository(entry, entry.place)
@@ -107,7 +107,9 @@ def fetch(name: str, *, registry: Path = REGISTRY) -> Path:
             if not unpacked.exists():  # else another process has unpacked it
                 raise
     if problems := verify(unpacked).problems:
-        raise InputError(f"{unpacked}: not as it was released ({problems[0]}); remove the directory and fetch it again")
+        raise InputError(
+            f"{unpacked}: differs from the release ({problems[0]}); remove the directory and fetch it again"
+        )
     return unpacked
 
 
@@ -135,7 +137,7 @@ def _unpack(entry: Entry, archive: Path, directory: Path) -> None:
                 path.rename(staged / path.name)
             outer.rmdir()
         if problems := verify(staged).problems:
-            raise InputError(f"{archive}: not a whole release ({problems[0]}); fetch it again")
+            raise InputError(f"{archive}: the release is incomplete ({problems[0]}); fetch it again")
 
 
 def _archive(entry: Entry) -> Path:
@@ -192,7 +194,7 @@ def _download(url: str, target: Path, entry: Entry) -> None:
             if file.tell() + len(block) > entry.bytes:
                 raise ValueError(f"more than the {entry.bytes} bytes that were expected")
             if time.monotonic() > end:
-                raise TimeoutError(f"slower than {_LEAST_BYTES_PER_S} bytes a second; {file.tell()} bytes came")
+                raise TimeoutError(f"slower than {_LEAST_BYTES_PER_S} bytes a second, after {file.tell()} bytes")
             file.write(block)
             digest.update(block)
             bar.update(len(block))

@@ -48,7 +48,7 @@ def read(path: Path) -> Parts:
                     texts.append(_body(data[body:place], header, codec))
         around.append(data[place:])
     except (IndexError, KeyError, ValueError, OSError, MemoryError) as error:
-        raise InputError(f"{path}: not a whole Parquet file ({error}); fetch the release again") from None
+        raise InputError(f"{path}: the Parquet file is damaged ({error}); fetch the release again") from None
     return Parts(tuple(texts), b"\0".join(around))
 
 

@@ -107,7 +107,7 @@ def tables(directory: str | PathLike[str]) -> dict[str, pl.LazyFrame]:
     """
     root = Path(directory)
     if not (root / DIRECTORY).is_dir():
-        raise InputError(f"{root}: no directory {DIRECTORY} in it; give one that `androstep release` made")
+        raise InputError(f"{root}: has no directory {DIRECTORY}; give a release made by `androstep release`")
     found = [path.name for path in (root / DIRECTORY).iterdir() if path.name in schema.names()]
     return {name: _scan(root / DIRECTORY / name, name) for name in sorted(found)}
 

@@ -59,7 +59,7 @@ def release(
     capture.refuse_existing(out)
     described = described or Description()
     if raw and (key_file is not None or shift_times):
-        raise InputError("raw sources hold the names and times that were to be left out; leave out --raw")
+        raise InputError("raw sources contain the names and times that are to be removed; omit --raw")
     hidden = None if key_file is None else Anonymiser.of_release(Path(key_file), described.name, described.version)
     opened = [(Path(path), capture.open(path)) for path in captures]
     _refuse_doubled(opened)
@@ -159,7 +159,7 @@ def _refuse_collisions(directory: Path) -> None:
         name = path.relative_to(directory).as_posix()
         first = seen.setdefault(name.casefold(), name)
         if first != name:
-            raise InputError(f"{name} and {first} are the same name where case is ignored; rename one of them")
+            raise InputError(f"{name} and {first} are the same name if case is ignored; rename one of them")
 
 
 def _documents(

@@ -133,7 +133,7 @@ def _texts(path: Path, names: Collection[str]) -> dict[str, pl.Series]:
         wanted = [name for name in pq.read_schema(path).names if name in names]
         table = pl.read_parquet(path, columns=wanted, glob=False)
     except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: not a whole Parquet file ({error}); fetch the release again") from None
+        raise InputError(f"{path}: the Parquet file is damaged ({error}); fetch the release again") from None
     flat = {c.name: c.explode(empty_as_null=False) if isinstance(c.dtype, pl.List) else c for c in table}
     return {name: column.drop_nulls().unique().sort() for name, column in flat.items() if column.dtype == pl.String}
 

@@ -28,7 +28,9 @@ def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
         for number, (name, content) in enumerate(_members(archive, most_bytes)):
             target = directory.joinpath(*_safe(name, archive).parts)
             if number >= _MOST_FILES:
-                raise InputError(f"{archive}: more than {_MOST_FILES} files; no dataset has as many")
+                raise InputError(
+                    f"{archive}: more than {_MOST_FILES} files, the limit for a dataset; do not use this archive"
+                )
             if content is None:
                 target.mkdir(parents=True, exist_ok=True)
                 continue
@@ -38,21 +40,22 @@ def unpack(archive: Path, directory: Path, most_bytes: int) -> None:
                     left -= len(piece)
                     if left < 0:
                         raise InputError(
-                            f"{archive}: more than {most_bytes} bytes unpacked, which is what it should be"
+                            f"{archive}: more than {most_bytes} bytes when unpacked, the size in the registry; "
+                            "do not use this archive"
                         )
                     file.write(piece)
     except FileExistsError as error:
-        raise InputError(f"{archive}: {error.filename} is in it twice; fetch it again") from None
+        raise InputError(f"{archive}: {error.filename} is contained twice; fetch it again") from None
     except NotADirectoryError as error:
-        raise InputError(f"{archive}: {error.filename} is in a file; fetch it again") from None
+        raise InputError(f"{archive}: {error.filename} is below a file; fetch it again") from None
 
 
 def _safe(name: str, archive: Path) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not name.isprintable():
-        raise InputError(f"{archive}: {name!r} would lie outside of the dataset or nowhere; do not use this archive")
+        raise InputError(f"{archive}: {name!r} is not a path inside the dataset; do not use this archive")
     if len(path.parts) > _MOST_PARTS or any(len(part.encode()) > _MOST_PART_BYTES for part in path.parts):
-        raise InputError(f"{archive}: {name[:80]!r}… is longer than names of files are; do not use this archive")
+        raise InputError(f"{archive}: {name[:80]!r}… is too long for a file name; do not use this archive")
     return path
 
 
@@ -79,7 +82,7 @@ def _readable(archive: Path) -> Iterator[None]:
         raise
     except Exception as error:
         why = printable(str(error).partition("\n")[0] or type(error).__name__)
-        raise InputError(f"{archive}: no whole tar or zip archive ({why}); fetch it again") from None
+        raise InputError(f"{archive}: the tar or zip archive is damaged ({why}); fetch it again") from None
 
 
 def _pieces(content: IO[bytes], archive: Path) -> Iterator[bytes]:

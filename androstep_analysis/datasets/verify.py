@@ -47,9 +47,9 @@ def verify(
     """
     root = Path(directory)
     if not root.is_dir():
-        raise InputError(f"{root}: no such directory; give one that `androstep release` made")
+        raise InputError(f"{root}: no such directory; give a release made by `androstep release`")
     if not (root / SUMS).is_file() and not (root / MANIFEST).is_file():
-        raise InputError(f"{root}: neither {MANIFEST} nor {SUMS} in it; give a directory that `androstep release` made")
+        raise InputError(f"{root}: has neither {MANIFEST} nor {SUMS}; give a release made by `androstep release`")
     found = dict(_walk(root))
     released = {name for name, kind in found.items() if kind is None}
     problems = [f"{name}: {kind}" for name, kind in sorted(found.items()) if kind is not None]
@@ -109,10 +109,10 @@ def _listed(root: Path) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         match = re.fullmatch(r"([0-9a-f]{64})  (.+)", line)
         if not match:
-            raise InputError(f"{SUMS}: line {number} is no digest and path; fetch the release again")
+            raise InputError(f"{SUMS}: line {number} is not a digest and a path; fetch the release again")
         path = PurePosixPath(match[2])
         if path.is_absolute() or ".." in path.parts or str(path) != match[2]:
-            raise InputError(f"{SUMS}: line {number} names {match[2]!r}, which is no path in the release")
+            raise InputError(f"{SUMS}: line {number} names {match[2]!r}, which is not a path in the release")
         if match[2] in listed:
             raise InputError(f"{SUMS}: line {number} names {match[2]!r} a second time; fetch the release again")
         listed[match[2]] = match[1]
@@ -160,7 +160,7 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
     """Check the schemas and rows of the tables; return notes and problems."""
     notes, problems = [], []
     parts = [PurePosixPath(name) for name in listed if name.startswith(f"{parquet.DIRECTORY}/")]
-    problems += [f"{part}: of no table that {MANIFEST} tells of" for part in parts if part.parts[1] not in stated]
+    problems += [f"{part}: belongs to no table in {MANIFEST}" for part in parts if part.parts[1] not in stated]
     for name, entry in stated.items():
         if f"schemas/{name}.json" not in listed:
             problems.append(f"schemas/{name}.json: missing; fetch the release again")

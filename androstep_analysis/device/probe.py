@@ -47,7 +47,7 @@ def record(name: str, options: Sequence[str], path: Path, runner: Runner, *, of:
     `of` is appended to the bar's name. Raises `InputError` if the options set the path of the records.
     """
     if given := next((word for word in options if word.startswith(_KEPT_HERE)), None):
-        raise InputError(f"{given}: the records are kept in the capture; name that with -o before --")
+        raise InputError(f"{given}: the records are part of the capture; name the capture with -o before --")
     with tqdm(total=100, unit="%", desc=f"{name}{of}", disable=None, leave=False) as bar:
         return runner(options, path, _show(name, bar))
 

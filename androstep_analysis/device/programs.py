@@ -35,7 +35,9 @@ def for_this_machine(name: str) -> Path:
     Raises `InputError` if there is none, with advice on how to get it.
     """
     if platform.system() != "Linux":
-        raise InputError(f"{name} runs on Linux and on Android devices, not on {platform.system()}; use one by --on")
+        raise InputError(
+            f"{name} runs on Linux and on Android devices, not on {platform.system()}; name such a device with --on"
+        )
     target = TARGETS.get(platform.machine())
     return _find(name, ["native"] if target is None else ["native", target])
 

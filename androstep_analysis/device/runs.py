@@ -162,7 +162,9 @@ def replay(
     program, out = Path(program), Path(out)
     capture.refuse_existing(out)
     if repeats > 1 and "--keep" in options:
-        raise InputError("--keep leaves files in the directory, and each repetition needs an empty one; leave out one")
+        raise InputError(
+            "--keep leaves files in the directory, but each repetition needs an empty one; omit --keep, or replay once"
+        )
     is_device = programs.read(program).is_device
     operands = ("--target", directory, program) if is_device else (program, directory)
     runner = runner or probe.local(IOREPLAY, *operands)

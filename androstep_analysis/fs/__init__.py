@@ -52,6 +52,6 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
             return reader.read(path, dev=dev, source=source, offset_bytes=offset_bytes)
     known = ", ".join(reader.name for reader in READERS)
     raise InputError(
-        f"{path}: byte {offset_bytes} is not the start of a filesystem that can be read ({known}); give an image of one"
-        " partition: extract it from a whole disk's, decrypt it, or expand Android's sparse form with simg2img"
+        f"{path}: byte {offset_bytes} is not the start of a supported filesystem ({known}); give an image of one"
+        " partition: extract it from the image of a disk, decrypt it, or expand a sparse image with simg2img"
     )

@@ -221,7 +221,7 @@ def _placed(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Loss, ...]]:
     clear, overlapping = _without_overlaps(sorted_out.filter(pl.col("reason").is_null()))
     counts = dict(sorted_out["reason"].drop_nulls().value_counts().iter_rows())
     losses = [
-        Loss(name, counts[name], f"{counts[name]} extents {why}; they are not in the map")
+        Loss(name, counts[name], f"{counts[name]} extents {why}; they were not used")
         for name, (_, why) in reasons.items()
         if name in counts
     ]

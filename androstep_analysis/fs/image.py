@@ -163,8 +163,8 @@ def _unpack(source: Path, compression: str, target: Path) -> None:
                 while chunk := stream.read(_CHUNK_BYTES):
                     if out.tell() >= limit:
                         raise InputError(
-                            f"{source}: unpacks to more than {limit >> 30} GiB; if it is an image of so large a "
-                            f"device, set {MOST} to a larger number"
+                            f"{source}: unpacks to more than {limit >> 30} GiB; if the device is that large, "
+                            f"set {MOST} to a larger number"
                         )
                     if chunk == zeros:
                         out.seek(_CHUNK_BYTES, 1)

@@ -200,7 +200,7 @@ class _Gzip:
             if len(trailer) < 8:
                 raise EOFError
             if int.from_bytes(trailer[:4], "little") != self._crc:
-                raise OSError("its checksum does not fit")
+                raise OSError("its checksum is wrong")
             if trailer[8:] != b"\x1f\x8b":
                 if any(any(piece) for piece in _pieces(self._data, end + 8)):  # zeros are padding
                     raise OSError("other bytes follow it")
@@ -365,7 +365,7 @@ def _zipped(raw: Bytes) -> Packed | None:
         truncation = Loss("torn", 1, "the zip archive is truncated after its first file; more files may be lost")
         return zipped(raw, ZipMember(0), (truncation,))
     if not members:
-        raise InputError(f"{raw.name}: a zip archive without files; open the recording itself")
+        raise InputError(f"{raw.name}: this zip archive has no files; open the recording itself")
     return zipped(raw, next(iter(members.values()))) if len(members) == 1 else None
 
 

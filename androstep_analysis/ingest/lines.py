@@ -252,7 +252,7 @@ def truncated(source: Source) -> tuple[Loss, ...]:
 
 def dropped(count: int) -> tuple[Loss, ...]:
     """Return the events that a tool reported as lost (`LOST`) as a `Loss`."""
-    return (Loss("dropped", count, f"the tool says that it lost {count} events"),) if count else ()
+    return (Loss("dropped", count, f"the recording tool lost {count} events"),) if count else ()
 
 
 def _quoted(text: bytes) -> str:

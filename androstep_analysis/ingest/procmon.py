@@ -72,7 +72,7 @@ def with_samples(recorded: Staging, path: Path, spool: Spool) -> Staging:
     if not isinstance(offset, int):
         raise InputError(
             f"{source.name}: the samples use the clock boot, the recording uses {recorded.clock}, and "
-            "the offset between them is unknown; ingest each by itself"
+            "the offset between them is unknown; ingest them separately"
         )
     samples = _read(source, spool, offset)
     task_tables = [part.tasks for part in (recorded, samples) if part.tasks is not None]
@@ -122,7 +122,7 @@ def _machine(source: Source, header: Mapping[str, object]) -> Machine:
     facts = [header.get(name) for name in ("page_bytes", "clock_hz", "opened_ns")]
     if not all(isinstance(fact, int) and fact > 0 for fact in facts):
         raise InputError(
-            f"{source.name}: its header should have page_bytes, clock_hz and opened_ns; record again with a "
+            f"{source.name}: its header lacks page_bytes, clock_hz and opened_ns; record again with a "
             "matching version of the probe"
         )
     page_bytes, clock_hz, opened_ns = (int(str(fact)) for fact in facts)

@@ -183,11 +183,9 @@ def opened(path: Path) -> Source:
     """Return file `path` as it is, without decompression. Raise `InputError` if it is not a readable file."""
     name = printable(str(path))
     if not path.exists():
-        raise InputError(f"{name}: there is no such file")
+        raise InputError(f"{name}: no such file")
     if not path.is_file():
-        raise InputError(
-            f"{name}: a file was expected, and this is not one; for a directory, pass one of the files in it"
-        )
+        raise InputError(f"{name}: is not a file; for a directory, pass one of the files in it")
     try:
         storage = _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:

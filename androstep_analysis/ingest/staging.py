@@ -184,7 +184,7 @@ def merge(parts: Sequence[Staging]) -> Staging:
     for what, found in (("formats", formats), ("clocks", clocks)):
         if len(found) > 1:
             raise InputError(
-                f"files of different {what} ({', '.join(found)}) cannot form one recording; ingest each by itself"
+                f"files of different {what} ({', '.join(found)}) cannot form one recording; ingest them separately"
             )
     if len(parts) == 1:
         return parts[0]

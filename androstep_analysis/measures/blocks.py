@@ -53,8 +53,8 @@ def _check_memory(requests: Table, block_bytes: int, share: float) -> None:
     blocks = int(int(covered["nr_blocks"].sum()) * share)
     if blocks > MOST_BLOCKS:
         raise InputError(
-            f"{blocks:,} blocks of {block_bytes} B are touched, more than the {MOST_BLOCKS:,} that fit into memory; "
-            "in Python, give a larger block_bytes, or to miss_ratio a sample_ratio"
+            f"{blocks:,} blocks of {block_bytes} B are accessed, but at most {MOST_BLOCKS:,} fit into memory; "
+            "in Python, pass a larger block_bytes, or a sample_ratio to miss_ratio"
         )
 
 

@@ -66,7 +66,7 @@ def bursts(io: Table, *, by: Sequence[str] = BY, gap_ns: int = GAP_NS, lost: Los
     8.0
     """
     if gap_ns < 0:
-        raise ValueError(f"gap_ns is {gap_ns}: a gap lasts 0 ns at least")
+        raise ValueError(f"gap_ns is {gap_ns}: it must be at least 0 ns")
     groups = ["dev", *(name for name in by if name != "dev")]
     data = pl.col("op").cast(pl.String).is_in(["read", "write"])
     rows = counted(io).with_columns(bytes=pl.when(data).then("nr_sectors").otherwise(0) * SECTOR_BYTES)

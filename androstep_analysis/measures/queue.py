@@ -353,7 +353,7 @@ def _in_windows(depths: Iterator[pl.DataFrame], window_ns: int, span: tuple[int,
         raise InputError(f"window_ns is {window_ns}: a window must be at least 1 ns long")
     count = max(1, -(-(last - first) // window_ns))
     if count > MOST_BINS:
-        raise InputError(f"{count:,} windows of {window_ns:,} ns are too many; take longer ones")
+        raise InputError(f"{count:,} windows of {window_ns:,} ns are too many; use longer ones")
     begin, end = pl.col("begin_ns"), pl.col("end_ns")
     of_begin, of_end = (
         ((time - first) // window_ns).clip(0, count - 1) for time in (begin, pl.max_horizontal(begin, end - 1))

@@ -38,7 +38,7 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
     """
     if not isinstance(table, pl.LazyFrame):
         if not hasattr(table, "__arrow_c_stream__"):
-            raise TypeError(f"{type(table).__name__} is no table; give a polars, pandas or Arrow table")
+            raise TypeError(f"{type(table).__name__} is not a table; give a polars, pandas or Arrow table")
         table = pl.DataFrame(table).lazy()
     columns = table.collect_schema().names()
     if names == _NAMES and "ino" in columns and "incarnation" not in columns:  # captures of earlier releases lack it

@@ -145,7 +145,7 @@ def rate(requests: Table, *, bin_ns: int = NS_PER_S) -> pl.DataFrame:
     )
     (count,) = sums.select(pl.col("bin").max() - pl.col("bin").min() + 1).row(0)  # null where there is no row
     if count is not None and count > MOST_BINS:
-        raise ValueError(f"{count:,} bins of {bin_ns:,} ns are too many; take longer ones")
+        raise ValueError(f"{count:,} bins of {bin_ns:,} ns are too many; use longer ones")
     bins = (
         sums.select(pl.int_range(pl.col("bin").min(), pl.col("bin").max() + 1)) if sums.height else sums.select("bin")
     )

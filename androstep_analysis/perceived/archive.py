@@ -81,7 +81,7 @@ def read(path: Path) -> tuple[list[Snapshot], tuple[Loss, ...]]:
     if not found:
         why = f" ({losses[0].message})" if losses else ""
         raise InputError(
-            f"{shown}: no dump of a GUI named TS-END.xml is in it{why}; docs/perceived.md says how to make one"
+            f"{shown}: contains no GUI dump named TS-END.xml{why}; docs/perceived.md describes how to make one"
         )
     return sorted(found, key=lambda one: (one.ts_ns, one.end_ns)), tuple(losses)
 
@@ -117,7 +117,7 @@ def _members(path: Path, shown: str, losses: list[Loss]) -> Iterator[tuple[str, 
         elif path.is_file() and _is_tar(path):
             yield from _of_tar(path)
         else:
-            raise InputError(f"{shown}: neither a directory nor a zip or tar archive; give one of dumps of a GUI")
+            raise InputError(f"{shown}: is neither a directory nor a zip or tar archive; give one with GUI dumps")
     except InputError:
         raise
     except Exception as error:  # for a damaged archive, tarfile and zipfile may raise any exception

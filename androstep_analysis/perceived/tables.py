@@ -72,7 +72,9 @@ def read_steps(path: Path) -> Results:
         raise
     except (ValueError, TypeError, LookupError, RecursionError, pl.exceptions.PolarsError) as error:
         what = printable(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise InputError(f"{source.name}: not steps as androstep writes them ({what}); give its steps.json") from None
+        raise InputError(
+            f"{source.name}: not in the format of androstep's steps ({what}); give its steps.json"
+        ) from None
     return Results(
         format="steps of a workload",
         tables={"steps": steps.sort("ts_ns", "number")},

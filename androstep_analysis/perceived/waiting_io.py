@@ -121,7 +121,7 @@ def breakdown(
     Raises
     ------
     ValueError
-        If the input led to no stable state.
+        If the input was not followed by a stable state.
 
     References
     ----------
@@ -136,7 +136,7 @@ def breakdown(
     """
     start, stable = wait["ts_ns"], wait["stable_hi_ns"]
     if stable is None:
-        raise ValueError(f"the input {wait['label']!r} led to no stable state")
+        raise ValueError(f"the input {wait['label']!r} was not followed by a stable state")
     end = stable + max((stable - start) // 10, 1)
     entered = views.select(start_ns="from_hi_ns", end_ns=pl.col("from_hi_ns").shift(-1)).drop_nulls()
     states = entered.filter(pl.col("start_ns") > start, pl.col("start_ns") < stable)

@@ -136,11 +136,11 @@ def causes(largest: pl.DataFrame) -> Sheet:
         "why": Column("Why", pick=True),
         "count": Column("Count", quantities.count),
     }
-    note = "Share: of all bytes moved. Count: of requests."
+    note = "share: of all bytes; count: requests"
     if rows["p99_ns"].count():
         columns["p99_ns"] = Column("p99", quantities.duration)
-        note += " p99: of their latency, from issue (else queueing)."
-    return Sheet("Who moved most, of which file, and why", rows, columns, note)
+        note += "; p99: latency from issue, or from queueing without one"
+    return Sheet("Largest I/O by process, file and cause", rows, columns, note)
 
 
 def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:

@@ -206,7 +206,7 @@ def clean(
     strings = Strings()
     pids = np.array(sorted(set(processes or ())), np.int32)
     if processes is not None and not len(pids):
-        raise InputError("processes is empty; leave it out to keep all")
+        raise InputError("processes is empty; omit it to include all")
     c_input, texts = _input(rows, columns)
     c_input.page_bytes = page_bytes or _SMALLEST_PAGE
     state = _library().calls_clean(

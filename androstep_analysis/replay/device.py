@@ -153,7 +153,7 @@ def _device(requests: pl.LazyFrame, dev: int | None) -> int:
     if dev is None and len(devices) > 1:
         raise InputError(f"the capture has requests of several devices ({names}); name one with --device")
     if dev is not None and dev not in devices:
-        raise InputError(f"no request is of device {units.format_dev(dev)}; there are those of {names}")
+        raise InputError(f"no request of device {units.format_dev(dev)}; the capture has {names}")
     return int(devices[0]) if dev is None else dev
 
 

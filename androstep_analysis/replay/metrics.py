@@ -193,7 +193,7 @@ def _stated(ops: pl.DataFrame, program: Program) -> pl.DataFrame:
     known = program.operations.select("operation", "call", "file", "path", recorded_io_time="duration_ns")
     done = ops.select("operation", "call").unique()
     if done.join(known, on=["operation", "call"], how="anti").height:
-        raise ValueError("the replay did other operations than this program has; give the one that was replayed")
+        raise ValueError("the replay has other operations than this program; give the program that was replayed")
     types = file_types(program)
     unknown = pl.lit("unknown", types.schema["file_type"])
     return known.join(types, on="file", how="left", maintain_order="left").select(

@@ -222,7 +222,7 @@ def read(path: str | Path) -> Program:
     source = load(Path(path))
     data = source.data
     if not sniff(data):
-        raise InputError(f"{source.name}: no replay program; one is made by `androstep program`")
+        raise InputError(f"{source.name}: not a replay program; make one with `androstep program`")
     whole = len(data) >= _START.size + _HEADER.size and not source.losses
     _, version, crc = _START.unpack_from(data) if whole else (MAGIC, VERSION, 0)
     if version != VERSION:

@@ -68,7 +68,7 @@ def read_file(path: Path) -> Results:
     shown = printable(str(path))
     if records.header.get("probe") != PROBE or {"replay_run", "replay_op"} - records.tables.keys():
         probe = printable(str(records.header.get("probe")))
-        raise InputError(f"{shown}: a record stream of {probe}, not of {PROBE}; give its --record")
+        raise InputError(f"{shown}: a record stream of {probe}, not of {PROBE}; give a file of {PROBE} --record")
     run = records.tables["replay_run"]
     if run.height != 1:
         raise InputError(
@@ -77,7 +77,7 @@ def read_file(path: Path) -> Results:
     name = pl.lit(run["run_id"][0], pl.String)
     operations = records.tables["replay_op"].with_columns(run_id=name).sort("operation")
     lost = int(run["done"][0] + run["inserted"][0]) - operations.height
-    losses = (Loss("torn", lost, f"{lost} completed operations are missing in the file"),) if lost > 0 else ()
+    losses = (Loss("torn", lost, f"{lost} completed operations are missing from the file"),) if lost > 0 else ()
     return Results(
         format="ioreplay records",
         tables={

@@ -189,7 +189,7 @@ def read(path: str | Path) -> pl.DataFrame:
         return schema.conform(pl.read_parquet(path), "device_model")
     except (pl.exceptions.PolarsError, schema.SchemaError) as error:
         raise InputError(
-            f"{path}: no table device_model ({str(error).splitlines()[0]}); write what whatif.fit gives"
+            f"{path}: no table device_model ({str(error).splitlines()[0]}); give a file with the result of whatif.fit"
         ) from None
 
 

@@ -79,7 +79,7 @@ def prepared(
     if capacity_bytes is not None and capacity_bytes < pages * PAGE_BYTES:
         raise InputError(
             f"the trace goes up to byte {pages * PAGE_BYTES:,} of the device, beyond the capacity of"
-            f" {capacity_bytes:,}; give a greater one, or none"
+            f" {capacity_bytes:,}; give a larger capacity, or none"
         )
     pages = pages if capacity_bytes is None else capacity_bytes // PAGE_BYTES
     per_segment = segment_bytes // PAGE_BYTES

@@ -111,7 +111,7 @@ def test_of_an_archive_everything_readable_is_read_and_once(tmp_path: Path) -> N
         text = b'{"fio version": "fio-3.33", "jobs": 7}'
         damaged.size = len(text)
         archive.addfile(damaged, io.BytesIO(text))
-    with pytest.warns(LossWarning, match="broken.json: not as its tool writes it"):
+    with pytest.warns(LossWarning, match="broken.json: not in the format of its tool"):
         found = bench.read(tmp_path / "results.tar")
     assert found.tables["bench_runs"].height == 3
 
@@ -125,11 +125,11 @@ def test_of_a_directory_a_damaged_file_costs_itself(tmp_path: Path) -> None:
     broken = together / "broken.json"
     broken.write_text('{"fio version": "fio-3.33", "jobs": 7}')
     for read in (lambda: bench.read(together).tables, lambda: androstep.open(together).tables):
-        with pytest.warns(LossWarning, match=r"broken\.json: not as its tool writes it"):
+        with pytest.warns(LossWarning, match=r"broken\.json: not in the format of its tool"):
             assert read()["bench_runs"].lazy().collect().height == 3
-    with pytest.raises(InputError, match=r"broken\.json: not as its tool writes it"):
+    with pytest.raises(InputError, match=r"broken\.json: not in the format of its tool"):
         bench.read(broken)
-    with pytest.raises(InputError, match=r"broken\.json: not as its tool writes it"):
+    with pytest.raises(InputError, match=r"broken\.json: not in the format of its tool"):
         bench.read(sorted(together.iterdir())[1], broken)
 
 
@@ -248,7 +248,7 @@ def test_a_size_that_varies_leaves_bytes_as_they_are_printed(tmp_path: Path) -> 
 
 
 def test_trims_are_a_loss(tmp_path: Path) -> None:
-    with pytest.warns(LossWarning, match="job 'job' is not a known test of reads or writes"):
+    with pytest.warns(LossWarning, match="job 'job' has an unknown test of reads or writes"):
         found = bench.read(written(tmp_path, FIO_TEXT.replace("rw=randrw", "rw=trim")))
     assert found.tables["bench_runs"].is_empty()
 
@@ -396,14 +396,14 @@ def test_a_failed_run_of_mobibench_is_there_and_invalid(tmp_path: Path, text: st
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not results of a known benchmark; known are iobench records, fio"):
         bench.read(written(tmp_path, "nothing\n"))
-    with pytest.raises(InputError, match="is in two of the files"):
+    with pytest.raises(InputError, match="is in two files"):
         bench.read(written(tmp_path, OF_FILES), written(tmp_path, OF_FILES, "copy.txt"))
     with pytest.raises(
-        InputError, match=r"result\.txt: not as its tool writes it \(KeyError: .*\); give its output unchanged"
+        InputError, match=r"result\.txt: not in the format of its tool \(KeyError: .*\); give the unchanged output"
     ):
         bench.read(written(tmp_path, '{"fio version": "fio-3.33", "jobs": [{}]}'))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no results of a benchmark in it, and no capture"):
+    with pytest.raises(InputError, match="has no results of a benchmark and is not a capture"):
         bench.read(tmp_path / "empty")
     with pytest.raises(InputError, match="no file with results was given"):
         bench.read()

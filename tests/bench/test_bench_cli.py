@@ -110,8 +110,8 @@ def test_an_invalid_run_is_kept_and_said_to_be_so(tmp_path: Path, capsys: pytest
     ("options", "status", "says"),
     [
         (["--", "--colour"], 1, "iobench: --colour is not an option"),
-        (["--", "-o", "x.rec"], 1, "name that with -o before --"),
-        (["--", "--record=x.rec"], 1, "name that with -o before --"),
+        (["--", "-o", "x.rec"], 1, "name the capture with -o before --"),
+        (["--", "--record=x.rec"], 1, "name the capture with -o before --"),
         (["--compare", "a"], 2, "expected 2 arguments"),
         (["--compare", "a", "b", "--", "--rw", "read"], 2, "--compare measures nothing"),
         (["--compare", "/proc/nowhere/a", "/proc/nowhere/b"], 1, "/proc/nowhere/a: no such file"),

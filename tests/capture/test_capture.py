@@ -199,7 +199,7 @@ def test_a_copied_source_is_inside_the_capture(small: Path, path: str) -> None:
     (small / "raw/link").symlink_to(outside)
     (small / "raw/up").symlink_to(small.parent)
     shutil.rmtree(small / "tables")
-    with pytest.raises(InputError, match="is outside of the capture"):
+    with pytest.raises(InputError, match="is outside the capture"):
         capture.open(edited(small, source(path=path)))
 
 
@@ -438,9 +438,11 @@ def test_a_killed_ingest_leaves_nothing(tmp_path: Path, number: signal.Signals) 
 def test_an_image_needs_a_device_if_there_are_several(tmp_path: Path) -> None:
     trace, image = tmp_path / "trace.txt", DEMO / "raw/after.img.zst"
     trace.write_text(TWO_DISKS)
-    with pytest.raises(InputError, match=r"ambiguous device, as the trace has 8:.* name one with --device MAJ:MIN"):
+    with pytest.raises(
+        InputError, match=r"the trace has several devices \(8:.* name the image's device with --device MAJ:MIN"
+    ):
         capture.create([trace], tmp_path / "out", capture.Description(image_after=image))
-    with pytest.raises(InputError, match=r"stated to be of device 9:9, but the trace has .*8:0"):
+    with pytest.raises(InputError, match=r"assigned to device 9:9, but the trace has .*8:0"):
         capture.create([trace], tmp_path / "out", capture.Description(image_after=image, device="9:9"))
     made_of = capture.create([trace], tmp_path / "out", capture.Description(image_after=image, device="8:16"))
     assert {s.role: s.dev for s in made_of.manifest.sources} == {"trace": None, "image_after": "8:16"}

@@ -201,7 +201,7 @@ def test_hostile_names_are_escaped(hostile: str, plain: Capture) -> None:
         ("[[file_type]", "not TOML (.*); docs/classes.md shows an example"),
         ("[file_type]\nname='a'", "file_type is not a list of rules; write [[file_type]] in two brackets"),
         ("file_type = 'a'", "file_type is not a list of rules"),
-        ("[[file_types]]", "there is no [[file_types]]; write [[file_type]] or [[app]]"),
+        ("[[file_types]]", "unknown table [[file_types]]; write [[file_type]] or [[app]]"),
         ("[[file_type]]\nglob='*'", '[[file_type]] rule 1 has no name; write name = "…", a text'),
         ("[[file_type]]\nname=' '\nglob='*'", "[[file_type]] rule 1 has no name"),
         ("[[app]]\nname='a'\nglob='*'\n[[app]]\nname='b'", "[[app]] rule 2 has no glob; write glob"),
@@ -211,7 +211,7 @@ def test_hostile_names_are_escaped(hostile: str, plain: Capture) -> None:
         ("[[file_type]]\nname='a'\nglob='*'\nmagic='a'", "[[file_type]] rule 1 has magic; it takes name, glob, colour"),
         ("[[file_type]]\nname='a'\nglob='*'\ncolour='red'", "rule 1: colour is 'red'; write #rrggbb, as #c0392b"),
         ("[[file_type]]\nname='a'\nglob='*'\ncolour=7", "rule 1: colour is 7; write #rrggbb"),
-        ("[[file_type]]\nname='unknown'\nglob='*'", "rule 1: unknown is what the filesystem says of a file"),
+        ("[[file_type]]\nname='unknown'\nglob='*'", "rule 1: unknown is a type that the filesystem states"),
         (
             "[[file_type]]\nname='a'\nglob='b'\ncolour='#000000'\n[[file_type]]\nname='a'\nglob='c'\ncolour='#111111'",
             "[[file_type]] rule 2: a has the colour #000000 already; leave one out",

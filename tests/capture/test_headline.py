@@ -206,8 +206,8 @@ def test_unknown_values_name_the_missing_events() -> None:
     told = headline.of(made.capture(rows))
     (said,) = (one for one in told.sentences if one.kind == "unknown")
     assert str(said) == (
-        "who (no process), files (no filesystem events), sync (no flags (rwbs)), times (no completion): use "
-        "`androstep record`; files also with `androstep ingest --image-after`"
+        "processes (none recorded), files (no filesystem events), sync (no flags (rwbs)), times (no completion): use "
+        "`androstep record`; for files also `androstep ingest --image-after`"
     )
     assert [gap.about for gap in told.gaps] == ["who", "files", "sync", "times"]
     assert "types" not in {one.about for one in told.sentences}

@@ -32,7 +32,7 @@ def test_captures_are_found_below_directories_and_by_patterns(captures: Path, mo
     assert titles(f"{captures}/mail/[0-4]") == titles(captures / "mail", captures / "mail" / "2")[:3] == [*"024"]
     monkeypatch.chdir(captures)
     assert titles("**") == titles(".") == everything
-    with pytest.raises(androstep.InputError, match="nowhere: no capture there"):
+    with pytest.raises(androstep.InputError, match="nowhere: contains no capture"):
         androstep.collection("nowhere")
     with pytest.raises(androstep.InputError, match="invalid pattern"):
         androstep.collection("a**b")

@@ -242,7 +242,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         compare.measure_all([one], "bench")
     with pytest.raises(InputError, match="have repetitions and no windows"):
         compare.measure_all([one], "bench", window_ns=1)
-    with pytest.raises(InputError, match="a window must have a length"):
+    with pytest.raises(InputError, match="the length must be positive"):
         compare.measure_all([one], "mix", window_ns=0)
     with pytest.raises(InputError, match="5,001,000 windows of 1 ns are too many"):
         compare.measure_all([one], "mix", window_ns=1)
@@ -398,7 +398,7 @@ def test_a_baseline_is_compared_with_every_other_group() -> None:
     measured = shares(captures).filter(pl.col("class") == "consecutive")
     rows = compare.compare(measured, by=["workload"], baseline="b")
     assert rows.select("group_first", "group_second").rows() == [("b", "a"), ("b", "c")]
-    with pytest.raises(InputError, match="no group is called 'd'; there are a, b, c"):
+    with pytest.raises(InputError, match="there is no group 'd'; groups are a, b, c"):
         compare.compare(measured, by=["workload"], baseline="d")
 
 
@@ -471,7 +471,7 @@ def test_windows_are_the_repeats_of_one_capture() -> None:
     assert set(same["verdict"]) == {"no difference shown"} and same["longer"].min() > 1
     few = compare.compare(shares(captures[:2], window_ns=20_000 * MS), by=["workload"])
     assert set(few["verdict"]) == {"insufficient data"} and set(few["p"]) == {None}
-    with pytest.raises(ValueError, match="pairs are of captures"):
+    with pytest.raises(ValueError, match="pairs need whole captures"):
         compare.compare(measured, by=["workload"], paired_by=["device"])
 
 
@@ -506,11 +506,13 @@ def test_what_only_one_group_has() -> None:
 
 def test_groups_must_be_known_facts() -> None:
     measured = shares([made.named("one", stream([True] * 3), workload="a"), made.named("two", stream([True] * 3))])
-    with pytest.raises(InputError, match=r"two: its workload is not known; add it with `androstep ingest --fact workl"):
+    with pytest.raises(InputError, match=r"two: its workload is unknown; add it with `androstep ingest --fact workl"):
         compare.compare(measured, by=["workload"])
     with pytest.raises(InputError, match="cannot compare by 'colour'; choose from capture, device"):
         compare.summarise(measured, by=["colour"])
-    with pytest.raises(InputError, match="cannot pair by capture, which is compared; pair by another fact"):
+    with pytest.raises(
+        InputError, match="cannot pair by capture, because the groups are compared by it; pair by another fact"
+    ):
         compare.compare(measured, by=["capture"], paired_by=["capture"])
     with pytest.raises(InputError, match="at least one fact"):
         compare.summarise(measured, by=[])
@@ -733,9 +735,9 @@ def test_the_command_explains_what_is_not_enough(tmp_path: Path, capsys: pytest.
     assert "insufficient data: at least 3 captures on each side" in printed
     assert "One group: there is nothing to compare it with." in run(capsys, "compare", paths[0], "--measure", "mix")
     for words, message in (
-        (("--metric", "speed"), "nothing has metric speed; there are bytes, bytes_ratio, count, count_ratio"),
+        (("--metric", "speed"), "no row has metric speed; there are bytes, bytes_ratio, count, count_ratio"),
         (("--where", "colour=red"), "the measure has no dimension colour; it has metric, op"),
-        (("--by", "workload"), "a.csv: its workload is not known"),
+        (("--by", "workload"), "a.csv: its workload is unknown"),
     ):
         assert cli.main(["compare", *map(str, paths), "--measure", "mix", *words]) == 1
         assert message in capsys.readouterr().err

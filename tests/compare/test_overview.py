@@ -224,10 +224,10 @@ def test_the_command_says_what_it_needs(words_: list[str], message: str, capsys:
 @pytest.mark.parametrize(
     ("ranges", "said"),
     [
-        ([(1, 1), (2, 3), (2, 3)], "a is fastest; b and c cannot be told apart"),
-        ([(1, 3), (1, 3), (1, 3)], "a, b and c cannot be told apart"),
+        ([(1, 1), (2, 3), (2, 3)], "a is fastest; b and c cannot be distinguished"),
+        ([(1, 3), (1, 3), (1, 3)], "a, b and c cannot be distinguished"),
         ([(1, 1), (2, 2), (3, 3)], "a is fastest; b is next; c is last"),
-        ([(1, 2), (1, 3), (2, 3)], "a, b and c cannot all be told apart"),
+        ([(1, 2), (1, 3), (2, 3)], "a, b and c cannot all be distinguished"),
         ([(1, 1)], "a is fastest"),
     ],
 )
@@ -250,7 +250,7 @@ def test_an_emulated_device_is_marked_among_ranks(tmp_path: Path, capsys: pytest
     printed = capsys.readouterr().out
     assert "emulator64_x86_64 (emulated)" in printed
     assert "Pixel 6a (emulated)" not in printed
-    assert "they do not rank beside real devices" in printed
+    assert "do not rank them with real devices" in printed
 
 
 @pytest.mark.parametrize(

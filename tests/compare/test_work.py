@@ -311,4 +311,4 @@ def test_an_address_without_a_scheduler_is_an_error(
         assert cli.main([*by_workload(captures), "--cluster", address]) == 1
     [error] = capsys.readouterr().err.splitlines()
     reason = "a worker does" if server == "worker" else "waited 0.5 s"
-    assert error == f"androstep: {address}: no scheduler of Dask answers there ({reason})"
+    assert error == f"androstep: {address}: no Dask scheduler answers at this address ({reason})"

@@ -105,7 +105,7 @@ def test_the_registry_is_in_the_package() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InputError, match=r"no dataset called 'x/../y'; there are demo, bench, replay"):
+    with pytest.raises(InputError, match=r"there is no dataset 'x/../y'; datasets are demo, bench, replay"):
         datasets.fetch("x/../y")
 
 
@@ -237,7 +237,7 @@ def test_a_copy_in_the_cache_that_was_changed_is_refused(
     path = registry(tmp_path, mirror / FILE)
     found = datasets.fetch("mine", registry=path)
     (found / "LICENSE").write_text("mine")
-    with pytest.raises(InputError, match=r"not as it was released \(LICENSE: changed.*remove the directory"):
+    with pytest.raises(InputError, match=r"differs from the release \(LICENSE: changed.*remove the directory"):
         datasets.fetch("mine", registry=path)
 
 
@@ -319,11 +319,11 @@ def test_every_kind_of_archive_is_unpacked(tmp_path: Path, release: Path, pack: 
         (tar_of(("a", None, {"type": tarfile.LNKTYPE, "linkname": "b"})), "is a link"),
         (tar_of(("a", None, {"type": tarfile.FIFOTYPE})), "is a link or a device"),
         (tar_of(("a", None, {"type": tarfile.CHRTYPE})), "is a link or a device"),
-        (tar_of(("a", b"x", {}), ("a", b"y", {})), "is in it twice"),
-        (tar_of(("a", b"x", {}), ("a/b", b"y", {})), "is in it twice|is in a file"),
+        (tar_of(("a", b"x", {}), ("a", b"y", {})), "is contained twice"),
+        (tar_of(("a", b"x", {}), ("a/b", b"y", {})), "is contained twice|is below a file"),
         (tar_of(("a", b"\0" * 5000, {})), "more than 4096 bytes unpacked"),
-        (tar_of(("a", b"x" * 3000, {}))[:2000], "no whole tar or zip archive"),
-        (b"nonsense", "no whole tar or zip archive"),
+        (tar_of(("a", b"x" * 3000, {}))[:2000], "the tar or zip archive is damaged"),
+        (b"nonsense", "the tar or zip archive is damaged"),
         (zip_of(("../evil", b"x", 0)), "would lie outside"),
         (zip_of(("link", b"/etc/passwd", 0o120777)), "is a link"),
         (zip_of(("bomb", b"\0" * 5_000_000, 0o100644)), "more than 4096 bytes unpacked"),
@@ -356,19 +356,22 @@ def zip_packed(method: int) -> bytes:
 @pytest.mark.parametrize(
     ("archive", "message"),
     [
-        (lambda: gzip.compress(tar_with_header(tarfile.XHDTYPE, 1 << 26)), "no whole tar or zip archive (a header of"),
+        (
+            lambda: gzip.compress(tar_with_header(tarfile.XHDTYPE, 1 << 26)),
+            "the tar or zip archive is damaged (a header of",
+        ),
         (
             lambda: gzip.compress(tar_with_header(tarfile.GNUTYPE_LONGNAME, 1 << 26)),
-            "no whole tar or zip archive (a header of",
+            "the tar or zip archive is damaged (a header of",
         ),
-        (lambda: tar_with_header(tarfile.XHDTYPE, -512), "no whole tar or zip archive ("),
-        (lambda: tar_with_header(tarfile.REGTYPE, -1024), "no whole tar or zip archive ("),
+        (lambda: tar_with_header(tarfile.XHDTYPE, -512), "the tar or zip archive is damaged ("),
+        (lambda: tar_with_header(tarfile.REGTYPE, -1024), "the tar or zip archive is damaged ("),
         (lambda: tar_of(("/".join("a" * 200), b"x", {})), "is longer than names of files are"),
         (lambda: tar_of(("a" * 256, b"x", {})), "is longer than names of files are"),
         (lambda: zip_packed(zipfile.ZIP_BZIP2), "is not deflated"),
         (lambda: zip_packed(zipfile.ZIP_LZMA), "is not deflated"),
-        (lambda: bz2.compress(b"nonsense")[:-4], "no whole tar or zip archive ("),
-        (lambda: b"", "no whole tar or zip archive ("),
+        (lambda: bz2.compress(b"nonsense")[:-4], "the tar or zip archive is damaged ("),
+        (lambda: b"", "the tar or zip archive is damaged ("),
     ],
 )
 def test_an_archive_that_lies_is_one_sentence(tmp_path: Path, archive: Callable[[], bytes], message: str) -> None:
@@ -434,4 +437,4 @@ def test_the_command_prints_the_directory_or_what_there_is(capsys: pytest.Captur
     said = capsys.readouterr().out
     assert [name for name in entries() if name not in said] == []
     assert main(["fetch", "absent"]) == 1
-    assert "no dataset called 'absent'" in capsys.readouterr().err
+    assert "there is no dataset 'absent'" in capsys.readouterr().err

@@ -273,8 +273,8 @@ def test_a_release_that_says_nothing_of_itself_has_documents_too(tmp_path: Path)
         ({"version": "01.0.0"}, "three numbers were expected"),
         ({"licence": "CC-BY"}, "one of CC0-1.0, CC-BY-4.0"),
         ({"url": "javascript:alert(1)"}, "begins with https://"),
-        ({"published": "2026-13-01"}, "a day was expected"),
-        ({"creators": (" , ",)}, "a creator without a name"),
+        ({"published": "2026-13-01"}, "write a date such as"),
+        ({"creators": (" , ",)}, "--creator has no name"),
     ],
 )
 def test_a_description_that_no_citation_can_hold_is_refused(given: dict[str, Any], message: str) -> None:
@@ -391,7 +391,7 @@ def test_what_cannot_be_released_is_refused(tmp_path: Path) -> None:
         datasets.release([CAPTURES[1], shutil.copy(CAPTURES[1], tmp_path / "copy.rec.xz")], tmp_path / "r")
     with pytest.raises(InputError, match="exists already"):
         datasets.release([CAPTURES[1]], tmp_path)
-    with pytest.raises(InputError, match="leave out --raw"):
+    with pytest.raises(InputError, match="omit --raw"):
         datasets.release([CAPTURES[1]], tmp_path / "r", key_file=CAPTURES[1], raw=True)
     assert not (tmp_path / "r").exists()
 

@@ -109,7 +109,7 @@ def test_another_release_has_other_hashes(tmp_path: Path) -> None:
 def test_a_short_key_is_refused(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(b"short")
-    with pytest.raises(InputError, match=r"5 bytes are no key; make one of 32 bytes: head -c 32"):
+    with pytest.raises(InputError, match=r"5 bytes are too few for a key; make one of 32 bytes: head -c 32"):
         Anonymiser.of_release(key, "a", "1.0.0")
 
 

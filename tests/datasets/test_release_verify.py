@@ -148,7 +148,7 @@ def change_manifest(
         (lambda told: told["files"][0].update(sha256="0" * 64), "do not list the same files"),
         (lambda told: told["files"][0].update(bytes=1), "bytes, and 1 were expected"),
         (lambda told: told["tables"]["bench"].update(rows=1), "table bench: 1080 rows of version 2"),
-        (lambda told: told["tables"].pop("bench"), "of no table that manifest.json tells of"),
+        (lambda told: told["tables"].pop("bench"), "belongs to no table in manifest.json"),
         (lambda told: told["tables"].update(x={}), "schemas/x.json: missing"),
         (lambda told: told.update(tables=3), "not as `androstep release` writes it"),
         (lambda told: told.update(files=[{"path": "../x", "sha256": "", "bytes": 0}]), "do not list the same files"),

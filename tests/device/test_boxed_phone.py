@@ -92,7 +92,7 @@ def test_a_cable_that_is_pulled_during_a_recording_costs_no_request(
     assert made.facts["rooted"] is is_rooted
     said = capsys.readouterr().err
     assert "no answer" not in said, "a program that was started keeps the link"
-    assert "trying again" in said and ("no root there" in said) is not is_rooted
+    assert "trying again" in said and ("no root access" in said) is not is_rooted
 
 
 @ROOTED

@@ -148,9 +148,9 @@ def test_wrong_usage(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("record --on phone -o x", "is no address"),
+        ("record --on phone -o x", "is not an address"),
         ("bench --on 127.0.0.1:1 -o x", "no device listens"),
-        ("replay --on local:x app.rec /x -o x", "is no address"),
+        ("replay --on local:x app.rec /x -o x", "is not an address"),
         ("monitor --on usb:no-such-serial -o x", "no-such-serial"),
     ],
 )

@@ -34,7 +34,7 @@ KEPT = (
 )
 SLAIN = "PHONE: {} was killed, as when memory is short; run it again"
 SAMPLES_CUT = (
-    "PHONE: procmon did not end well: …; …/samples.rec: the file has no trailer: it was truncated, or the probe was "
+    "PHONE: procmon failed: …; …/samples.rec: the file has no trailer: it was truncated, or the probe was "
     "killed; later records and losses are unknown…"
 )
 WHOLE = {
@@ -70,14 +70,14 @@ TABLE = {
     ),
     ("no root", "bench"): ("", WHOLE["bench"], "nothing"),
     ("no root", "record"): (
-        "PHONE: no root there, which a preset, read-ahead, a choice of devices and samples need; root the device, or "
+        "PHONE: no root access, which a preset, read-ahead, a choice of devices and samples need; root the device, or "
         "allow adb's shell to use su",
         "nothing",
         "nothing",
     ),
     ("no root", "monitor"): ("", WHOLE["monitor"], "nothing"),
     ("no tracefs", "record"): (
-        "PHONE: iotrace did not begin: iotrace: no tracefs with instances at /sys/kernel/tracing or "
+        "PHONE: iotrace did not start: iotrace: no tracefs with instances at /sys/kernel/tracing or "
         "/sys/kernel/debug/tracing and none can be mounted; this needs a kernel from 3.10 on with CONFIG_TRACING",
         "nothing",
         "nothing",

@@ -310,7 +310,7 @@ def test_a_recording_without_the_samples_that_were_asked_for_tells_why(tmp_path:
     needs_probe("procmon")
     with connected(tmp_path) as (device, _):
         recorded = device.record(out=tmp_path / "capture", preset="block", trace=[loop], monitor_hz=10**8)
-        with pytest.warns(LossWarning, match="procmon did not end well: .*100000000"), recorded:
+        with pytest.warns(LossWarning, match="procmon failed: .*100000000"), recorded:
             write(loop, range(BLOCKS))
         assert written(recorded.capture, loop) == list(range(BLOCKS))
 
@@ -429,7 +429,7 @@ def test_what_another_program_still_records_is_left_alone(tmp_path: Path, loop: 
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "records\n"
-            with pytest.raises(DeviceError, match="a program of this machine still records there"):
+            with pytest.raises(DeviceError, match="a program on this computer is still recording"):
                 device.recover(tmp_path / "capture")
             write(loop, range(BLOCKS))
             other.communicate("", timeout=300)

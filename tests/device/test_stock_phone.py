@@ -151,7 +151,7 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
     assert made.facts["rooted"] is False and made.facts["android_release"] == "14"
     assert made.tasks.filter(pid=7).select(pl.col("package").unique()).collect().item() == APP
     said = capsys.readouterr().err
-    assert said.count("no root there: its own perfetto records") == 1
+    assert said.count("no root access: its own perfetto records") == 1
     assert "does not say: storage of applications, bytes by user" in said
     assert "the command ended with status 3" in said
     described = json.loads((tmp_path / "capture/raw/recording.json").read_text())
@@ -163,7 +163,7 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
     assert "duration_ms: 5000\n" in config and "write_into_file: true" in config
     shown = re.sub(r"\s+", " ", terminal.summary(made))
     assert "1 requested events could not be recorded: ext4_load_inode" in shown
-    assert "who (no block_bio_queue): use `androstep record` with root" in shown
+    assert "processes (no block_bio_queue): use `androstep record` with root" in shown
 
 
 @pytest.mark.parametrize("event", ["ext4_da_write_begin", "f2fs_write_begin"])
@@ -303,7 +303,7 @@ def test_a_refused_configuration_is_a_sentence(phone: Scripted, tmp_path: Path) 
 
 @pytest.mark.parametrize("choice", [{"preset": "block"}, {"trace": ["/dev/sda"]}, {"readahead": True}])
 def test_what_only_iotrace_can_do_is_refused(phone: Scripted, tmp_path: Path, choice: dict[str, object]) -> None:
-    with connected(phone) as device, pytest.raises(DeviceError, match="no root there, which a preset"):
+    with connected(phone) as device, pytest.raises(DeviceError, match="no root access, which a preset"):
         device.record(out=tmp_path / "capture", **choice).__enter__()
     assert nothing_left(phone)
 
@@ -312,7 +312,7 @@ def test_without_perfetto_a_sentence_says_so(phone: Scripted, tmp_path: Path) ->
     (phone.top / "bin" / "perfetto").unlink()
     with (
         connected(phone) as device,
-        pytest.raises(DeviceError, match="no root there, and no perfetto"),
+        pytest.raises(DeviceError, match="no root access, and no perfetto"),
         device.record(out=tmp_path / "capture"),
     ):
         pass

@@ -232,9 +232,7 @@ def test_an_iotrace_that_stands_still_is_an_error(place: Mounted, monkeypatch: p
         iotrace = live._recording._jobs[IOTRACE].pid()
         os.kill(iotrace, signal.SIGSTOP)
         try:
-            with pytest.raises(
-                DeviceError, match=r"local: iotrace has written no segment for 0 s; is the device asleep"
-            ):
+            with pytest.raises(DeviceError, match=r"local: iotrace wrote no segment for 0 s; is the device asleep"):
                 list(live)
         finally:
             os.kill(iotrace, signal.SIGCONT)
@@ -333,7 +331,7 @@ def test_ranking_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--json"], "--json is for --batch"), ([], "not a terminal"), (["--by", "nobody"], "invalid choice")],
+    [(["--json"], "--json needs --batch"), ([], "not a terminal"), (["--by", "nobody"], "invalid choice")],
 )
 def test_what_cannot_be_shown_is_a_sentence(options: list[str], said: str) -> None:
     command = [sys.executable, "-m", "androstep_analysis", "top", "--on", "local", *options]

@@ -196,7 +196,7 @@ def test_what_fails_is_in_the_table_and_the_rest_goes_on(tmp_path: Path) -> None
         ("[[step]]\npause = 1e9", "pause = "),
         ("[[step]]\nwait = nan", "wait = nan"),
         ('[[step]]\nstart = "a\\u0000b"', "start = "),
-        ("[[step]]\nwait = 1\nlabel = 3", "label is no text"),
+        ("[[step]]\nwait = 1\nlabel = 3", "label is not a text"),
         ("repeats = 0\n[[step]]\nwait = 1", "repeats is 0"),
         ("hidden = 1\n[[step]]\nwait = 1", "knows no hidden"),
         ("[[", "no TOML"),
@@ -295,7 +295,7 @@ def test_the_package_of_a_package_file(utf8: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", HOSTILE, "-r", "ü.b", "a..b", "a\x1b"])
 def test_a_package_of_another_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="which no package may be") as refused:
+    with pytest.raises(InputError, match="which is not a valid name") as refused:
         apk.package(apk_files.write(tmp_path / "a.apk", name))
     assert str(refused.value).isprintable()
 
@@ -477,7 +477,7 @@ def test_addresses_of_a_file(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             pages.read(tmp_path / "urls.txt")
     for url in ("file:///etc/passwd", "javascript:alert(1)", "-d", "http://a/\x1b", ""):
-        with pytest.raises(InputError, match="is no address of a page") as refused:
+        with pytest.raises(InputError, match="is not the address of a page") as refused:
             Pages((url,))
         assert str(refused.value).isprintable()
 

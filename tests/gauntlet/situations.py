@@ -154,7 +154,7 @@ def _(case: Case, _: Path) -> Case:
     return replace(case, before=case.after, after=None)
 
 
-@situation("image said to be of a device that the trace does not have", r"stated to be of device")
+@situation("image said to be of a device that the trace does not have", r"assigned to device")
 def _(case: Case, _: Path) -> Case:
     return replace(case, device="99:7")
 

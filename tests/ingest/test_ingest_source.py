@@ -193,7 +193,7 @@ def test_what_is_no_recording(tmp_path: Path, contents: bytes, message: str) -> 
 def test_no_file_and_a_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         ingest.read(tmp_path / "absent")
-    with pytest.raises(InputError, match="a file was expected"):
+    with pytest.raises(InputError, match="is not a file"):
         ingest.read(tmp_path)
 
 

@@ -204,7 +204,7 @@ def test_the_name_does_not_matter(name: str, path: Path) -> None:
 
 
 def test_a_directory_and_an_empty_file_are_no_recording(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a file was expected"):
+    with pytest.raises(InputError, match="is not a file"):
         ingest.read(tmp_path)
     for name in ("trace.dat", "sda.blktrace.0", "trace.pb", "wl.tar", "a.tgz", "a.zip", "a.csv.gz", "a.zst", "a.txt"):
         (tmp_path / name).write_bytes(b"")

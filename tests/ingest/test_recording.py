@@ -118,7 +118,7 @@ def test_the_command_line_takes_a_recording(
     assert "Evidence for block types and files" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         cli.main(["ingest", str(recorded[0]), "--extents", "guess", "-o", out])
-    assert "'guess' is no source of extents; use tracepoint, image" in capsys.readouterr().err
+    assert "'guess' is not a source of extents; use tracepoint, image" in capsys.readouterr().err
 
 
 def test_two_recordings_are_not_one(recorded: tuple[Path, Path], tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_another_probe_wrote_under_this_name_is_refused(tmp_path: Path) -> 
         wrong = {key: fields for key, fields in TYPES.items() if key != name}
         with pytest.raises(InputError, match=f"its {name} records lack fields"):
             ingest.read(written(tmp_path / "x.rec", wrong))
-    with pytest.raises(InputError, match="its header should have page_bytes, clock_hz and opened_ns"):
+    with pytest.raises(InputError, match="its header lacks page_bytes, clock_hz and opened_ns"):
         ingest.read(written(tmp_path / "x.rec"))
 
 

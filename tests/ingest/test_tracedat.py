@@ -762,7 +762,7 @@ def _written(directory: Path, data: bytes) -> Path:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x17\x08\x44tracing8\0", "version 6 or 7 was expected"),
+        (b"\x17\x08\x44tracing8\0", "only versions 6 and 7 of trace.dat"),
         (b"\x17\x08\x44tracing", "header of this trace.dat is damaged"),
         (b"\x17\x08\x44tracing6\0\0\3\0\x10\0\0", "4 or 8 bytes"),
         (b"\x17\x08\x44tracing6\0\0\x08\1\0\0\0", "a page of"),

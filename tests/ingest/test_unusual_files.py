@@ -28,7 +28,7 @@ def test_no_regular_file(
         os.mkfifo(path)
     assert cli.main([*command, str(path)]) == 1
     (message,) = capsys.readouterr().err.splitlines()
-    assert "a file was expected" in message
+    assert "is a pipe or a device" in message
     assert not (tmp_path / "capture").exists()
 
 

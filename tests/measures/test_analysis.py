@@ -285,7 +285,7 @@ def test_a_bin_without_length_is_refused(bin_ns):
 def test_bins_that_would_fill_the_memory_are_refused():
     ends = ("read", 0, 8, 0, 0), ("read", 8, 8, 0, 10**6)
     requests = table("requests", "op sector nr_sectors issue_ns complete_ns", *ends)
-    with pytest.raises(ValueError, match="1,000,001 bins of 1 ns are too many; take longer ones"):
+    with pytest.raises(ValueError, match="1,000,001 bins of 1 ns are too many; use longer ones"):
         measures.rate(requests, bin_ns=1)
     assert measures.rate(requests, bin_ns=2).filter(metric="iops").height == 10**6 // 2 + 1
 

@@ -103,7 +103,7 @@ def test_an_empty_table_has_no_row_to_miss() -> None:
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        (["pth=a"], "there is no column pth (did you mean path?); there are path, op, sync"),
+        (["pth=a"], "there is no column pth (did you mean path?); columns are path, op, sync"),
         (["op=wriet"], "op is read or write or flush or discard"),
         (["op>=read"], "op is text; it takes = and !="),
         (["sync=1"], "sync is true or false"),

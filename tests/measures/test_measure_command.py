@@ -77,8 +77,8 @@ def test_the_list_has_all(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nothing"], "there is no measure nothing"),
         (["mix", "--by", "app"], "--by app: mix, which is of table requests, has device, process"),
-        (["idle", "--window", "1s"], "leave the windows out, or use depth"),
-        (["seeks", "--window", "1s"], "leave the windows out"),
+        (["idle", "--window", "1s"], "omit the windows, or use depth"),
+        (["seeks", "--window", "1s"], "omit the windows"),
     ],
 )
 def test_what_it_refuses(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

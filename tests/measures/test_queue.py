@@ -156,7 +156,7 @@ def test_mean_depth_is_that_of_littles_law(rows: list[tuple[int, int | None, int
     assert dict(means.select("dev", "value").rows()) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("length", "said"), [(0, "must be at least 1 ns"), (1, "take longer ones")])
+@pytest.mark.parametrize(("length", "said"), [(0, "must be at least 1 ns"), (1, "use longer ones")])
 def test_windows_that_cannot_be(length: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
         measures.queue(requests([(made.DEV, 0, 10**7)]), window_ns=length)

@@ -150,12 +150,12 @@ def test_formats_have_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["volume", "--where", "pth=x"], "there is no column pth (did you mean path?); there are app, owner_app,"),
+        (["volume", "--where", "pth=x"], "there is no column pth (did you mean path?); columns are app, owner_app,"),
         (["mix", "--where", "op=wriet"], "op is read or write or flush or discard"),
         (["volume", "--where", "app=com.exmaple.mail"], "no row matches; app is com.example.mail, "),
         (["mix", "--where", "op=discard", "--where", "app=com.example.mail"], "no request matches all of them"),
         (["fsyncs", "--where", "time=1s..2s"], "there is no column time"),
-        (["rate", "--where", "time=1s..2s", "--window", "1s"], "leave out the windows or the time"),
+        (["rate", "--where", "time=1s..2s", "--window", "1s"], "omit either the windows or the time"),
         (["volume", "--sort", "colour"], "cannot sort by colour; there are value, count, bytes, "),
     ],
 )

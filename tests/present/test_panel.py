@@ -147,7 +147,7 @@ def test_a_phone_is_a_place_too(tmp_path: Path) -> None:
     ("directory", "why"),
     [
         ("/proc/no/such/directory", "no such directory"),
-        ("/proc", "no file can be made there"),
+        ("/proc", "no file can be created in it"),
         ("/dev/shm", "lies in memory"),
         *((f"/{name}", "no such directory") for name in HOSTILE if "/" not in name),
     ],

@@ -135,6 +135,6 @@ def test_an_unknown_processor() -> None:
 def test_elsewhere_than_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(
-        InputError, match="iotrace runs on Linux and on Android devices, not on Darwin; use one by --on"
+        InputError, match="iotrace runs on Linux and on Android devices, not on Darwin; name such a device with --on"
     ):
         programs.for_this_machine("iotrace")

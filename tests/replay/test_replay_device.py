@@ -101,7 +101,7 @@ def test_what_cannot_be_done_again_is_counted(tmp_path: Path) -> None:
     assert len(calls(device.program(table, dev=DEV))) == 1
     with pytest.raises(InputError, match=r"several devices \(0:5, 8:0\)"):
         device.program(table)
-    with pytest.raises(InputError, match="no request is of device 9:0; there are those of 0:5, 8:0"):
+    with pytest.raises(InputError, match="no request of device 9:0; the capture has 0:5, 8:0"):
         device.program(table, dev=units.parse_dev("9:0"))
     with pytest.raises(InputError, match="no request that can be replayed"):
         device.program(requests([{"op": "zone"}]))

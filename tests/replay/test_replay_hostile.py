@@ -23,7 +23,7 @@ from support.replay_programs import CREATE, READ_WRITE, opened, program
 from androstep_analysis import cli
 from androstep_analysis.replay.program import Program, read
 
-EMPTY = "no operations on files are left; record the app while it uses files\n"
+EMPTY = "contains no operations on files; record the app while it uses files\n"
 MEMORY_BYTES = 4 << 30
 SECONDS = 60
 LONG = "/".join(["n" * 200] * 25)

@@ -202,7 +202,7 @@ def test_several_replays_open_together(tmp_path: Path) -> None:
     assert replay.read(tmp_path / "capture").tables["replay_ops"].equals(both.replay["replay_ops"])
     again = androstep.open(tmp_path / "capture")
     assert set(replay.TABLES) < set(again.tables)
-    with pytest.raises(InputError, match="run a is in two of the files"):
+    with pytest.raises(InputError, match="run a is in two files"):
         replay.read(paths[0], paths[0])
 
 
@@ -241,7 +241,7 @@ def test_a_cut_file_tells_nothing_of_its_replay(tmp_path: Path) -> None:
     path = replayed.write(tmp_path / "a.rec", rows(0, 3000))
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
-    with pytest.warns(LossWarning, match="completed operations are missing in the file"):
+    with pytest.warns(LossWarning, match="completed operations are missing from the file"):
         found = replay.read(path)
     assert found.tables["replay_ops"].height < 3000
     path.write_bytes(data[:2000])

@@ -104,8 +104,8 @@ def test_a_dry_run_touches_nothing(program: Program, tmp_path: Path, capsys: pyt
     ("before", "behind", "status", "says"),
     [
         ([], ["--colour"], 1, "ioreplay: --colour is not an option"),
-        ([], ["-o", "x.rec"], 1, "name that with -o before --"),
-        ([], ["-ox.rec"], 1, "name that with -o before --"),
+        ([], ["-o", "x.rec"], 1, "name the capture with -o before --"),
+        ([], ["-ox.rec"], 1, "name the capture with -o before --"),
         (["--repeats", "2"], ["--keep"], 1, "each repetition needs an empty one"),
         (["--repeats", "0"], [], 2, "no number from 1 to 10,000"),
     ],
@@ -140,7 +140,7 @@ def test_files_of_the_user_stay(program: Program, tmp_path: Path, capsys: pytest
     (tmp_path / "out").mkdir()
     assert cli.main(words) == 1
     assert "exists already" in capsys.readouterr().err
-    with pytest.raises(InputError, match=r"no replay program; one is made by `androstep program`"):
+    with pytest.raises(InputError, match=r"not a replay program; make one with `androstep program`"):
         runs.replay(box / "precious", tmp_path / "other", out=tmp_path / "fine")
     with pytest.raises(ValueError, match="once or more"):
         runs.replay(tmp_path / "app.rec", tmp_path / "other", out=tmp_path / "fine", repeats=0)

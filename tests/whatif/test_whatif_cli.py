@@ -110,7 +110,7 @@ def test_wrong_usage_is_status_2(words: list[str], says: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([DEMO, "--device", "8:0", "--log-structured"], "no request is of device 8:0; there are those of 7:0"),
+        ([DEMO, "--device", "8:0", "--log-structured"], "no request of device 8:0; the recording has 7:0"),
         ([SIZES, "--log-structured"], "no requests of block devices"),
         ([DEMO, "--model", str(DATASETS / "bench" / "ext4_disk" / "journal_modes.rec.xz")], "androstep model build"),
         ([DEMO, "--model", str(DATASETS / "README.parquet")], "README.parquet"),

@@ -45,9 +45,7 @@ def find(patterns: Sequence[str]) -> list[Place]:
     for pattern in patterns:
         places = list(_remote(pattern) if "://" in pattern else _local(pattern))
         if not places:
-            raise InputError(
-                f"{pattern}: no capture there; give a directory with captures in it, or a pattern in quotes"
-            )
+            raise InputError(f"{pattern}: contains no capture; give a directory with captures, or a pattern in quotes")
         found |= dict.fromkeys(places)
     return list(found)
 
@@ -202,7 +200,7 @@ def _reached(address: str) -> Iterator[tuple[Any, str]]:
     try:
         import fsspec
     except ImportError:
-        raise InputError(f"{address}: an address takes fsspec; install androstep[cluster]") from None
+        raise InputError(f"{address}: reading from an address needs fsspec; install androstep[cluster]") from None
     try:
         filesystem, path = fsspec.core.url_to_fs(address)
         yield filesystem, str(path)

@@ -52,14 +52,14 @@ def write(
     if not uses:
         return
     if not file.seekable():
-        raise InputError("oracleGeneral is completed as it is written; give a file with -o")
+        raise InputError("oracleGeneral cannot be written to standard output; give a file with -o")
     try:
         file.truncate(uses * RECORD_BYTES)
         if hasattr(os, "posix_fallocate"):  # without this, a full disk would kill the process with SIGBUS
             os.posix_fallocate(file.fileno(), 0, uses * RECORD_BYTES)
     except OSError as error:
         raise InputError(
-            f"{uses:,} uses of blocks take {uses * RECORD_BYTES:,} B ({error.strerror}); give a larger block_bytes"
+            f"{uses:,} accesses to blocks need {uses * RECORD_BYTES:,} B ({error.strerror}); give a larger block_bytes"
         ) from None
     with mmap.mmap(file.fileno(), uses * RECORD_BYTES) as records:
         start = np.frombuffer(records, np.uint8)
@@ -119,7 +119,7 @@ def _pieces(capture: Capture, objects: str, op: str | None, block_bytes: int) ->
     keys = ["dev", "ino", "incarnation", "path"]
     spaces = placed.select(keys).unique().sort(keys).collect()
     if spaces.height > MAX_SPACES:
-        raise InputError(f"{capture.title}: {spaces.height} files, more than the {MAX_SPACES} that objects can be of")
+        raise InputError(f"{capture.title}: {spaces.height} files, but the limit is {MAX_SPACES}")
     numbered = placed.join(
         spaces.with_row_index("space").lazy(), on=keys, how="left", nulls_equal=True, maintain_order="left"
     )

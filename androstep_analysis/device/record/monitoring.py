@@ -76,7 +76,7 @@ class Monitoring:
                 raise
             except DeviceError:
                 reason = job.errors() or job.status
-                raise DeviceError(f"{device.name}: procmon left no samples: {reason}") from None
+                raise DeviceError(f"{device.name}: procmon wrote no samples: {reason}") from None
             if job.status:
                 notify(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
             self.capture = capture.create([samples], self.out, capture.Description(facts=device.facts()))

@@ -207,7 +207,7 @@ class Recording:
             messages += job.poll()
             is_listed = self.device.holds(f"[ -e {listing} ] && {alone}", root=True)
             if job.status and not is_listed:
-                raise DeviceError(f"{self.device.name}: iotrace did not begin: {'; '.join(messages) or job.status}")
+                raise DeviceError(f"{self.device.name}: iotrace did not start: {'; '.join(messages) or job.status}")
             if job.status == 0 or is_listed:
                 for line in messages:
                     notify(line)
@@ -277,7 +277,7 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
             job.end()
             if job.wait() and name == PROCMON:
                 reason = job.errors() or job.status
-                warnings.warn(LossWarning(f"{device.name}: procmon did not end well: {reason}"), stacklevel=3)
+                warnings.warn(LossWarning(f"{device.name}: procmon failed: {reason}"), stacklevel=3)
     if _has(device, f"{directory}/recording/unfinished", "-d"):
         warnings.warn(LossWarning(f"{device.name}: iotrace did not finish; its last events may be lost"), stacklevel=3)
         finish = quoted([device.probe(IOTRACE), "--finish", f"{directory}/recording"])
@@ -312,7 +312,7 @@ def _drop_if_empty(path: Path) -> None:
     try:
         record.read(path)
     except InputError as error:
-        warnings.warn(LossWarning(f"{error}; the capture is made without it"), stacklevel=4)
+        warnings.warn(LossWarning(f"{error}; the capture does not include it"), stacklevel=4)
         path.unlink()
 
 
@@ -352,4 +352,4 @@ def _memory(device: Session) -> str:
     for place in MEMORY:
         if device.holds(f"[ -d {place} ] && [ -w {place} ]", root=True):
             return place
-    raise DeviceError(f"{device.name}: none of {', '.join(MEMORY)} can be written to; name a place to record into")
+    raise DeviceError(f"{device.name}: none of {', '.join(MEMORY)} can be written to; name a directory to record into")

@@ -23,9 +23,11 @@ def recover(device: Session, out: Path) -> list[Capture]:
     found = kind.unfetched(device)
     left = [directory for directory in found if not is_at_work(recording.about(device, directory).get("recorder"))]
     if found and not left:
-        raise DeviceError(f"{device.name}: a program of this machine still records there; end it with Ctrl-C")
+        raise DeviceError(f"{device.name}: a program on this computer is still recording; end it with Ctrl-C")
     if not left:
-        raise DeviceError(f"{device.name}: no recording is left there; what was in memory is gone when it restarts")
+        raise DeviceError(
+            f"{device.name}: no recording was found; a restart of the device deletes recordings in its memory"
+        )
     places = [out if number == 1 else out.with_name(f"{out.name}-{number}") for number in range(1, len(left) + 1)]
     for place in places:
         capture.refuse_existing(place)

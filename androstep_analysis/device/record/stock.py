@@ -97,8 +97,8 @@ class StockRecording:
             why = (
                 "which a preset, read-ahead, a choice of devices and samples need" if self._needs_root else _NO_PERFETTO
             )
-            raise DeviceError(f"{device.name}: no root there, {why}; root the device, or allow adb's shell to use su")
-        notify(f"{device.name}: no root there: its own perfetto records what Android permits (docs/stock_phone.md)")
+            raise DeviceError(f"{device.name}: no root access, {why}; root the device, or allow adb's shell to use su")
+        notify(f"{device.name}: no root access: its own perfetto records what Android permits (docs/stock_phone.md)")
         for directory in unfetched(device):
             if not left.is_at_work(about(device, directory).get("recorder")):
                 notify(fetch_later(device, directory))
@@ -203,7 +203,7 @@ def _start(device: Session, directory: str, config: str) -> None:
     text = f'trap "" HUP; D={quoted([directory])}; {once}; {until}; cat "$D/said"'
     said = device.ensure(text, "start perfetto", timeout_s=2 * _START_S).decode("utf-8", "replace")
     if _pid(said) is None or not device.holds(f"[ -s {trace} ] || {_running(directory)}"):
-        raise DeviceError(f"{device.name}: perfetto did not begin: {' '.join(said.split()) or 'it said nothing'}")
+        raise DeviceError(f"{device.name}: perfetto did not start: {' '.join(said.split()) or 'it said nothing'}")
 
 
 def _pid(said: str) -> int | None:
@@ -229,7 +229,7 @@ def _end(device: Session, directory: str) -> None:
     deadline = time.monotonic() + _END_S
     while _is_running(device, directory):
         if time.monotonic() > deadline:
-            raise DeviceError(f"{device.name}: perfetto does not end; its trace is {_trace(directory)}")
+            raise DeviceError(f"{device.name}: perfetto does not stop; its trace is {_trace(directory)}")
         time.sleep(_POLL_S)
 
 

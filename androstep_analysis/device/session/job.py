@@ -70,7 +70,8 @@ class Job:
         answer = self.shell.query(text, root=self.root, timeout_s=_POLL_S)
         if answer.status:
             raise DeviceError(
-                f"{self.shell.name}: {self.directory} is gone, with what ran there ({answer.complaint}); "
+                f"{self.shell.name}: {self.directory} is missing, and the programs that ran in it "
+                f"have ended ({answer.complaint}); "
                 "was the device restarted?"
             )
         state, _, new = answer.output.partition(b"\n")

@@ -48,18 +48,16 @@ def place(shell: Shell, facts: Facts, directory: str) -> Place:
     )
     answer = shell.query(text, root=shell.has_root)
     if answer.status == _NO_DIRECTORY:
-        raise DeviceError(f"{shell.name}: {directory}: no such directory, or none that may be entered")
+        raise DeviceError(f"{shell.name}: {directory}: no such directory, or no permission to enter it")
     if answer.status:
         why = answer.errors.decode("utf-8", "replace").strip().rpartition(": ")[2] or f"status {answer.status}"
-        raise DeviceError(f"{shell.name}: {directory}: no file can be made there ({why}); choose another")
+        raise DeviceError(f"{shell.name}: {directory}: no file can be created in it ({why}); choose another")
     path, *rest = answer.text.splitlines()
     mount = facts.mount_of(path)
     if mount is None:
-        raise DeviceError(f"{shell.name}: {directory}: the device does not say what is mounted there; choose another")
+        raise DeviceError(f"{shell.name}: {directory}: the device does not state its filesystem; choose another")
     if mount.fs_type in ("tmpfs", "ramfs"):
-        raise DeviceError(
-            f"{shell.name}: {directory}: lies in memory ({mount.fs_type}), and on no storage; choose another"
-        )
+        raise DeviceError(f"{shell.name}: {directory}: is in memory ({mount.fs_type}), not on storage; choose another")
     disks = _disks(mount, facts)
     models = [disk.model for disk in disks if disk.model]
     kinds = list(dict.fromkeys(_kind(disk) for disk in disks))

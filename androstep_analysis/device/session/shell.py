@@ -79,7 +79,7 @@ class Shell:
         user = None
         if root:
             if not self.has_root:
-                raise DeviceError(f"{self.name}: no root there; root the device, or allow adb's shell to use su")
+                raise DeviceError(f"{self.name}: no root access; root the device, or allow adb's shell to use su")
             user = self._su
         return self._framed(text, user, timeout_s)
 

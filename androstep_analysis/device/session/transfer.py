@@ -53,7 +53,7 @@ def hasher(shell: Shell) -> Hasher:
     for (command, algorithm), answer in zip(_SUMS, answers, strict=False):
         if answer.split()[:1] == [hashlib.new(algorithm, b"abc").hexdigest()]:
             return Hasher(command, algorithm)
-    raise DeviceError(f"{shell.name}: has neither sha256sum nor md5sum, so that no copy can be verified")
+    raise DeviceError(f"{shell.name}: has neither sha256sum nor md5sum, so copies cannot be verified")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Transfer:
         part = target.with_name(f"{target.name}.part")
         free = shutil.disk_usage(part.parent).free + (part.stat().st_size if part.is_file() else 0)
         if size > free:
-            raise DeviceError(f"{name}: {source} has {size:,} bytes, and {part.parent} has room for {free:,}")
+            raise DeviceError(f"{name}: {source} has {size:,} bytes, but only {free:,} are free in {part.parent}")
         digest = hashlib.new(self.hasher.algorithm)
         with part.open("a+b") as file, _bar(source, size) as bar:
             done = self._kept(source, file, size)
@@ -124,7 +124,9 @@ class Transfer:
             os.fsync(file.fileno())  # the caller may now delete the device's copy
         if self._hash(source, size) != digest.hexdigest():
             part.unlink()
-            raise DeviceError(f"{name}: {source} changed while it was copied; end what writes it, and try again")
+            raise DeviceError(
+                f"{name}: {source} changed while it was copied; end the program that writes it, and try again"
+            )
         part.replace(target)
 
     def _kept(self, source: str, file: IO[bytes], size: int) -> int:

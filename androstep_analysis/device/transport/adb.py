@@ -104,7 +104,7 @@ def called(*words: str, timeout_s: float) -> subprocess.CompletedProcess[bytes] 
     """Run adb to its end; return None if it did not end in time."""
     adb = shutil.which("adb")
     if adb is None:
-        raise DeviceError("there is no program adb; install it (apt-get install adb), or name the device HOST:PORT")
+        raise DeviceError("the program adb is missing; install it (apt-get install adb), or name the device HOST:PORT")
     with subprocess.Popen(
         [adb, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

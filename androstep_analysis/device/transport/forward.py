@@ -21,7 +21,7 @@ def forwarded(name: str, service: str) -> Iterator[tuple[str, int]]:
     other transports cannot forward.
     """
     if _SERVICE.fullmatch(service) is None:
-        raise DeviceError(f"{service!r} is no service; give tcp:PORT or localabstract:NAME")
+        raise DeviceError(f"{service!r} is not a service; give tcp:PORT or localabstract:NAME")
     kind, _, serial = name.partition(":")
     if name == "local":
         if not service.startswith("tcp:"):

@@ -58,7 +58,7 @@ def framed(command: str, user: str | None = None) -> Framed:
     try:
         size = len(line.encode())
     except UnicodeEncodeError:
-        raise DeviceError("a command has bytes that are no UTF-8, which adb cannot pass on; rename the file") from None
+        raise DeviceError("a command is not valid UTF-8, which adb requires; rename the file") from None
     if size > MOST_BYTES:
         raise DeviceError(f"a command of {size:,} bytes is too long for the device's shell (at most {MOST_BYTES:,})")
     return Framed(line, token)

@@ -43,13 +43,13 @@ def signer() -> Signer:
         if not path.exists():
             _make(path)
         if not Path(f"{path}.pub").exists():
-            raise DeviceError(f"{path}.pub: no public key; make it with `adb pubkey {path} > {path}.pub`")
+            raise DeviceError(f"{path}.pub: not a public key; make it with `adb pubkey {path} > {path}.pub`")
         return Signer(PythonRSASigner.FromRSAKeyPath(str(path)))
     except (OSError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, DeviceError):
             raise
         raise DeviceError(
-            f"{path}: cannot be used as adb's key ({error}); restore it, or move it away for a new one"
+            f"{path}: cannot be used as adb's key ({error}); restore it, or remove it so that a new one is created"
         ) from None
 
 

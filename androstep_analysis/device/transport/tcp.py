@@ -16,7 +16,7 @@ def device(address: str) -> AdbProtocol:
     """Return the device at ``HOST:PORT``. It connects at first use."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
-        raise DeviceError(f"{address}: is no address; give HOST:PORT, as 192.168.1.20:5555")
+        raise DeviceError(f"{address}: is not an address; give HOST:PORT, such as 192.168.1.20:5555")
     return AdbProtocol(address, partial(_Socket, host.removeprefix("[").removesuffix("]"), int(port)))
 
 

@@ -52,4 +52,4 @@ def parse(text: str) -> Workload:
         return script.read(path)
     if kind == "install" and name:
         return Install(install.packages(path))
-    raise InputError(f"{printable(text)}: is no workload; give pages:FILE, script:FILE or install:PATH")
+    raise InputError(f"{printable(text)}: is not a workload; give pages:FILE, script:FILE or install:PATH")

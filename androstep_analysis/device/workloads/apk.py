@@ -33,7 +33,7 @@ def package(path: Path) -> str:
     except (KeyError, ValueError, struct.error, IndexError) as error:
         raise InputError(f"{shown}: has no {_MANIFEST} that names its package ({printable(str(error))})") from None
     if _NAME.fullmatch(name) is None:
-        raise InputError(f"{shown}: its package is called {printable(name)}, which no package may be")
+        raise InputError(f"{shown}: its package is called {printable(name)}, which is not a valid name")
     return name
 
 

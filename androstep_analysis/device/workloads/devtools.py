@@ -46,7 +46,7 @@ def first_page(host: str, port: int) -> Iterator[Page]:
         from websockets.exceptions import ConnectionClosed, WebSocketException
         from websockets.sync.client import connect
     except ModuleNotFoundError as error:
-        raise DeviceError(f"there is no Python package {error.name}; `pip install 'androstep[device]'`") from None
+        raise DeviceError(f"this needs the Python package {error.name}; `pip install 'androstep[device]'`") from None
     where = f"{host}:{port}"
     try:
         link = connect(
@@ -67,7 +67,7 @@ def first_page(host: str, port: int) -> Iterator[Page]:
             yield Page(link)
         except ConnectionClosed as closed:
             why = printable(str(closed))
-            raise DeviceError(f"{where}: the browser's page is gone ({why}); was it closed?") from None
+            raise DeviceError(f"{where}: the browser's page does not exist any more ({why}); was it closed?") from None
 
 
 class Page:

@@ -34,7 +34,7 @@ class Install:
         """Install the packages on a device."""
         names = {path: apk.package(path) for path in self.packages}
         if len(set(names.values())) < len(names) or not names or self.repeats < 1:
-            raise InputError("give each package once, one at least, and a number of repeats of 1 or more")
+            raise InputError("give at least one package, each only once, and 1 repeat or more")
         there = _installed(device)
         if present := sorted(there & set(names.values())):
             raise InputError(f"{device.name}: {present[0]} is installed already and would be replaced; leave it out")
@@ -68,7 +68,7 @@ def packages(path: Path) -> tuple[Path, ...]:
     files = tuple(sorted(path.glob("*.apk"))) if path.is_dir() else (path,)
     if not 0 < len(files) <= _MAX_PACKAGES or not all(one.is_file() for one in files):
         raise InputError(
-            f"{printable(str(path))}: no package; give an .apk file, or a directory of 1 to {_MAX_PACKAGES}"
+            f"{printable(str(path))}: not a package; give an .apk file, or a directory of 1 to {_MAX_PACKAGES}"
         )
     return files
 

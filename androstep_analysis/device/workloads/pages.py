@@ -50,9 +50,11 @@ class Pages:
     def __post_init__(self) -> None:
         for url in self.urls:
             if urlsplit(url).scheme not in ("http", "https") or not url.isprintable():
-                raise InputError(f"{printable(url)}: is no address of a page; give http://… or https://…")
+                raise InputError(f"{printable(url)}: is not the address of a page; give http://… or https://…")
         if not self.urls or self.repeats < 1 or self.pause_s < 0 or self.timeout_s <= 0:
-            raise InputError("no page is to be loaded; give addresses, repeats, and times that are not negative")
+            raise InputError(
+                "nothing to load; give at least one address, repeats of 1 or more, and times that are not negative"
+            )
 
     def run(self, device: Session) -> Ran:
         """Load the pages on a device."""

@@ -52,9 +52,11 @@ def read(path: Path) -> Script:
     except OSError as error:
         raise InputError(f"{shown}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{shown}: no TOML ({printable(str(error))}); docs/perceived.md shows a script") from None
+        raise InputError(
+            f"{shown}: is not valid TOML ({printable(str(error))}); docs/perceived.md shows a script"
+        ) from None
     if unknown := sorted(table.keys() - {"name", "repeats", "step"}):
-        raise InputError(f"{shown}: knows no {printable(unknown[0])}; there are name, repeats and [[step]]")
+        raise InputError(f"{shown}: unknown key {printable(unknown[0])}; keys are name, repeats and [[step]]")
     rows, repeats = table.get("step"), table.get("repeats", 1)
     if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_STEPS:
         raise InputError(f"{shown}: has no [[step]], or more than {_MAX_STEPS:,}")
@@ -72,17 +74,17 @@ def read(path: Path) -> Script:
 def _step(number: int, row: Any) -> Step:
     """Parse a step; `ValueError` says what is wrong with it."""
     if not isinstance(row, Mapping):
-        raise ValueError(f"step {number} is no table")
+        raise ValueError(f"step {number} is not a table")
     kinds = [name for name in row if name != "label"]
     if len(kinds) != 1 or kinds[0] not in _ACTIONS:
         given = printable(", ".join(kinds)) or "nothing"
         raise ValueError(f"step {number} says {given}; give one of {', '.join(_ACTIONS)}, and a label if you like")
     what, value = kinds[0], row[kinds[0]]
     if not _VALID[what](value):
-        raise ValueError(f"step {number}: {what} = {printable(repr(value))} is not as docs/perceived.md says")
+        raise ValueError(f"step {number}: {what} = {printable(repr(value))} is invalid, see docs/perceived.md")
     label = row.get("label", value if isinstance(value, str) else f"{what} {value}")
     if type(label) is not str or "\0" in label:
-        raise ValueError(f"step {number}: label is no text")
+        raise ValueError(f"step {number}: label is not a text")
     return Step(what, value, label)
 
 

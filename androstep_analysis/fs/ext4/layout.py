@@ -212,7 +212,7 @@ def read_superblock(image: Image) -> Superblock:
     if superblock is None:
         raise InputError(
             f"{image.path}: byte {image.offset_bytes + SUPERBLOCK_BYTE} holds no ext2/3/4 superblock; give an image"
-            " of a whole filesystem, and its offset where it is a partition of a disk"
+            " of a whole filesystem, and its offset if it is a partition of a disk"
         )
     return superblock
 

@@ -80,7 +80,7 @@ def read_volume(image: Image) -> Volume:
     if volume is None:
         raise InputError(
             f"{image.path}: byte {image.offset_bytes} holds no boot record of FAT or exFAT; give an image of a whole"
-            " filesystem, and its offset where it is a partition of a disk"
+            " filesystem, and its offset if it is a partition of a disk"
         )
     return volume
 

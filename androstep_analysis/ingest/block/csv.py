@@ -397,7 +397,7 @@ def _numbered(columns: Columns, names: native.Strings) -> tuple[Loss, ...]:
     if not disks:
         return ()
     listed = ", ".join(f"0:{number} for {name}" for number, name in enumerate(disks))
-    return (Loss("numbered", len(disks), f"the file names its disks; their numbers here are {listed}", ()),)
+    return (Loss("numbered", len(disks), f"the file has names of disks; they became device numbers {listed}", ()),)
 
 
 def _rounded(count: int) -> tuple[Loss, ...]:

@@ -32,7 +32,7 @@ def end_ns(segment: Path) -> int:
     """Return the end of a segment in the trace clock. All earlier events are in this segment or a previous one."""
     match = _NAME.fullmatch(segment.name)
     if match is None:
-        raise InputError(f"{printable(str(segment))}: segment-TIME.dat was expected, as iotrace names them")
+        raise InputError(f"{printable(str(segment))}: is not named segment-TIME.dat, as iotrace does; restore its name")
     return int(match[1])
 
 
@@ -85,7 +85,7 @@ def join(segments: Sequence[Path], out: Path, *, is_whole: bool) -> None:
 def _opened(path: Path) -> Container:
     container = open_container(load(path))
     if container.version != 6 or len(container.buffers) != 1 or container.losses or not container.buffers[0].cpus:
-        raise InputError(f"{printable(str(path))}: a whole segment was expected, as iotrace writes it; record again")
+        raise InputError(f"{printable(str(path))}: the segment is incomplete; record again")
     return container
 
 

@@ -166,7 +166,7 @@ def open_container(source: Source) -> Container:
         version = words.text()
         if version not in ("6", "7"):
             raise InputError(
-                f"{source.name}: a trace.dat of version 6 or 7 was expected, and this is version "
+                f"{source.name}: only versions 6 and 7 of trace.dat can be read, not version "
                 f"{printable(version)[:20]!r}; convert it with trace-cmd convert --file-version 7"
             )
         words.big_endian = words.number(1) == 1

@@ -158,9 +158,13 @@ class _Log:
         first = printable(self._first_unreadable)
         aligned = "requests are not aligned to sectors of 512 B; they count as all sectors that they touch"
         losses = (
-            Loss("unreadable", self._unreadable, f"{self._unreadable} lines are not I/O; the first: “{first}”"),
+            Loss(
+                "unreadable",
+                self._unreadable,
+                f"{self._unreadable} lines could not be read as I/O; the first: “{first}”",
+            ),
             Loss("rounded", self._rounded, f"{self._rounded} {aligned}", ()),
-            Loss("numbered", len(self._disks), f"the log names its disks; their numbers here are {disks}", ()),
+            Loss("numbered", len(self._disks), f"the log has names of disks; they became device numbers {disks}", ()),
         )
         setbacks = max(0, self._headers - 1) if self._has_times else 0
         return (*(loss for loss in losses if loss.count), *clock.mixed(setbacks))

@@ -172,9 +172,11 @@ def losses(layers: Sequence[Layer]) -> tuple[Loss, ...]:
     )
     parts = []
     if sure:
-        message = f"the requests show that devices are layers ({', '.join(sure)}), and no block_bio_remap was recorded"
+        message = f"block_bio_remap is missing; by the requests, {', '.join(sure)} are layers, whose bytes count once"
         parts.append(Loss("layers", len(sure), message, ()))
     if unsure:
-        message = f"devices may be layers of each other ({', '.join(unsure)}); then the same bytes are counted twice"
-        parts.append(Loss("layers", len(unsure), f"{message}. Record block_bio_remap and block_rq_issue", ()))
+        message = f"devices may be layers of each other ({', '.join(unsure)}); in that case their bytes count twice"
+        parts.append(
+            Loss("layers", len(unsure), f"{message}; record block_bio_remap and block_rq_issue to exclude this", ())
+        )
     return tuple(parts)

@@ -23,7 +23,7 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
     for gap in gaps:
         by.setdefault(gap.by, []).append(f"{gap.about} ({gap.why})")
     parts = [f"{', '.join(reasons)}: use {command}" for command, reasons in by.items()]
-    parts += [f"{gap.about} also with {gap.also}" for gap in gaps if gap.also]
+    parts += [f"for {gap.about} also {gap.also}" for gap in gaps if gap.also]
     return Sentence("unknown", ("; ".join(parts),), "unknown")
 
 
@@ -31,7 +31,7 @@ def owners(capture: Capture, *, are_inferred: bool = False) -> Gap:
     """Return why no process is proven to be the cause of I/O."""
     unseen = any(kind.events == ("block_bio_queue",) for kind in capture.lacking)
     why = ["only inferred"] * are_inferred + ["no block_bio_queue"] * unseen
-    return Gap("who", ", ".join(why) or "no process", _recorder(capture))
+    return Gap("processes", ", ".join(why) or "none recorded", _recorder(capture))
 
 
 def files(capture: Capture) -> Gap:

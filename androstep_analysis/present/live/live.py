@@ -132,7 +132,7 @@ class Live:
             if not found.new:
                 if time.monotonic() > due + SEGMENT_LATE_S:
                     raise DeviceError(
-                        f"{self._device.name}: iotrace has written no segment for {SEGMENT_LATE_S} s; "
+                        f"{self._device.name}: iotrace wrote no segment for {SEGMENT_LATE_S} s; "
                         "is the device asleep, or its memory full?"
                     )
                 time.sleep(min(_POLL_S, self._interval_s / 4))

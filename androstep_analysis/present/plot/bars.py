@@ -302,7 +302,7 @@ def volume(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) -> Axe
     """
     names = [name for name in table.columns if name not in (*MEASURES, "op")]
     if len(names) != 1:
-        raise ValueError(f"volume takes one dimension beside op, not {len(names)}: {', '.join(names) or 'none'}")
+        raise ValueError(f"volume takes one dimension besides op, not {len(names)}: {', '.join(names) or 'none'}")
     name = names[0]
     data = paper.rows(table, "bytes", (name, "op")).filter(pl.col("op").is_in(["read", "write"]), pl.col("value") > 0)
     totals = data.group_by(name).agg(pl.col("value").sum()).sort(["value", name], descending=[True, False])
@@ -356,7 +356,7 @@ def write_cost(table: pl.DataFrame, *, top: int = 10, ax: Axes | None = None) ->
     """
     names = [name for name in table.columns if name not in (*MEASURES, "part")]
     if len(names) != 1:
-        raise ValueError(f"write_cost takes one dimension beside part, not {len(names)}: {', '.join(names) or 'none'}")
+        raise ValueError(f"write_cost takes one dimension besides part, not {len(names)}: {', '.join(names) or 'none'}")
     name = names[0]
     is_written = pl.col("part").cast(pl.String).is_in(list(paper.COST_PARTS))
     cost, ratio = (

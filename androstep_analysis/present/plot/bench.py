@@ -572,7 +572,9 @@ def _unique(table: pl.DataFrame, metric: str, dims: Sequence[str]) -> pl.DataFra
     if rows.select(dims).is_duplicated().any():
         others = [name for name in rows.columns if name not in (*MEASURES, *dims)]
         varying = ", ".join(name for name in others if rows[name].n_unique() > 1)
-        raise ValueError(f"the figure does not show {varying or 'what tells rows apart'}: keep one value of each")
+        raise ValueError(
+            f"the figure does not show {varying or 'the column that distinguishes the rows'}: keep one value of each"
+        )
     return rows.with_columns(pl.col(name).cast(pl.String) for name in dims if table[name].dtype == pl.Enum)
 
 

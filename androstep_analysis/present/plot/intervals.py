@@ -104,7 +104,7 @@ def _kinds(
     has_interval = pl.col("lo").is_not_null() & pl.col("hi").is_not_null()
     outside = rows.filter(has_interval, ~pl.col("value").is_between("lo", "hi"))
     if outside.height:
-        raise ValueError(f"the interval of {outside[hue][0]} at {outside[x][0]} does not hold its value")
+        raise ValueError(f"the interval of {outside[hue][0]} at {outside[x][0]} does not contain its value")
     place = pl.col(x).replace_strict(list(order), range(len(order)), default=None, return_dtype=pl.Int64)
     known = [pl.when(has_interval).then(name).alias(name) for name in ("lo", "hi")]
     shown = rows.select("value", *known, x=x, kind=hue, place=place).drop_nulls("place").sort("place")
