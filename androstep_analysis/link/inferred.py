@@ -75,7 +75,7 @@ RULES: Final = (
          Accuracy(99, 1377, 1377), blind_file=Accuracy(99)),
     Rule("read_place", "the same where a mapping agrees",
          Accuracy(99, 2027, 2027), blind_file=Accuracy(99)),
-    Rule("later", "a later look-up of the block corrects the answer",
+    Rule("later", "a later look-up of the block corrects the result",
          Accuracy(99, 6285, 6275)),
 )  # fmt: skip
 """The rules in their order, which is that of ``enum infer_rule``; read and read_place are for reads, the others for
