@@ -128,12 +128,12 @@ DISK = {"dev": "8:0", "name": "sda", "parent": None, "start_sector": 0, "nr_sect
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda content: [content], "not a manifest"),
-        (lambda content: {}, "not a manifest"),
+        (lambda content: [content], "not a valid manifest"),
+        (lambda content: {}, "not a valid manifest"),
         (top(androstep=2), "manifest version 2, expected 1; update androstep"),
         (top(androstep="1"), "manifest version '1', expected 1"),
-        (top(sources=None), "not a manifest"),
-        (top(sources=[{}]), "not a manifest"),
+        (top(sources=None), "not a valid manifest"),
+        (top(sources=[{}]), "not a valid manifest"),
         (top(facts={"device": {"a": "b"}}), "fact 'device' is .*, not of type str"),
         (top(facts={"sdk": "34"}), "fact 'sdk' is '34', not of type int"),
         (top(lost_events="many"), "'many' is not a 64-bit integer"),
@@ -144,11 +144,11 @@ DISK = {"dev": "8:0", "name": "sda", "parent": None, "start_sector": 0, "nr_sect
         (top(devices=[{**DISK, "dev": "9999999:0"}]), "'9999999:0' is not a device number"),
         (top(devices=[{**DISK, "parent": "disk"}]), "'disk' is not a device number"),
         (top(devices=[{**DISK, "nr_sectors": None}]), "is not a 64-bit integer"),
-        (top(mounts=[7]), "not a manifest"),
+        (top(mounts=[7]), "not a valid manifest"),
         (top(events="ext4_free_inode"), "not a list of names"),
         (top(events=[7]), "not a list of names"),
         (source(role="picture"), "has role 'picture', not one of trace"),
-        (source(path=7), "not a manifest"),
+        (source(path=7), "not a valid manifest"),
         (source(path="raw/a\0b"), "NUL"),
         (source(path="raw/\ud800"), "surrogates not allowed"),
         (source(bytes="3"), "'3' is not a 64-bit integer"),
@@ -182,7 +182,7 @@ def test_no_manifest(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["trace.dat.zst", "before.img.zst", "after.img.zst"])
 def test_a_changed_source_is_refused(demo: Path, name: str) -> None:
     flip(demo / "raw" / name, 1000)
-    with pytest.raises(InputError, match=rf"raw/{name}: not the file that .*capture\.json names .*restore it"):
+    with pytest.raises(InputError, match=rf"raw/{name}: changed, its sha256 differs from .*capture\.json; restore it"):
         capture.open(demo)
 
 

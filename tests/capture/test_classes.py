@@ -198,7 +198,7 @@ def test_hostile_names_are_escaped(hostile: str, plain: Capture) -> None:
     ("text", "told"),
     [
         ("", "has no rule; write [[file_type]] or [[app]], with a name and a glob"),
-        ("[[file_type]", "not TOML (.*); docs/classes.md shows an example"),
+        ("[[file_type]", "is not valid TOML (.*); docs/classes.md shows an example"),
         ("[file_type]\nname='a'", "file_type is not a list of rules; write [[file_type]] in two brackets"),
         ("file_type = 'a'", "file_type is not a list of rules"),
         ("[[file_types]]", "unknown table [[file_types]]; write [[file_type]] or [[app]]"),
@@ -233,7 +233,7 @@ def test_a_file_that_is_not_there_or_not_text_is_told(tmp_path: Path, capsys: py
     assert cli.main(["summary", str(DEMO), "--classes", str(tmp_path / "none.toml")]) == 1
     assert capsys.readouterr().err.strip().endswith("none.toml: cannot be read: No such file or directory")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="not TOML"):
+    with pytest.raises(InputError, match="is not valid TOML"):
         read(tmp_path / "bytes.toml")
 
 

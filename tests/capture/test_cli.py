@@ -277,7 +277,7 @@ def test_one_flipped_byte(androstep: Androstep, demo: Path, name: str) -> None:
     assert done.out.count("ok ") == len(KEPT) - 1
 
     (demo / "tables/io.parquet").unlink(missing_ok=True)
-    assert f"raw/{name}: not the file that" in androstep("summary", demo).sentence
+    assert f"raw/{name}: changed, its sha256 differs" in androstep("summary", demo).sentence
 
 
 def test_doctor_of_a_whole_capture_and_of_this_machine(androstep: Androstep) -> None:
@@ -317,7 +317,8 @@ def test_ingest_does_not_touch_what_is_there(androstep: Androstep, demo: Path) -
 @pytest.mark.prove
 def test_images_that_do_not_fit(androstep: Androstep, tmp_path: Path) -> None:
     trace, image, out = DEMO / "raw/trace.dat.zst", DEMO / "raw/after.img.zst", tmp_path / "out"
-    assert "is not the start of a filesystem" in androstep("ingest", trace, "--image-after", trace, "-o", out).sentence
+    refused = androstep("ingest", trace, "--image-after", trace, "-o", out)
+    assert "is not the start of a supported filesystem" in refused.sentence
     wrong = androstep("ingest", trace, "--image-after", image, "--device", "9:9", "-o", out)
     assert re.search(r"assigned to device 9:9, but the trace has 7:0 \(\d+ requests\)", wrong.sentence)
     two = tmp_path / "two.txt"
@@ -497,8 +498,8 @@ def test_lookup_against_debugfs(androstep: Androstep, image: Path) -> None:
         ("{image} @{directory}/words", "words: 'two' is not a sector number"),
         ("{directory}/missing 1", "missing: no such file; give a filesystem image"),
         ("{directory} 1", "neither a file nor a block device"),
-        ("{directory}/words 1", "is not the start of a filesystem that can be read"),
-        ("{directory}/words.zst 1", "/words.zst: byte 0 is not the start of a filesystem that can be read"),
+        ("{directory}/words 1", "is not the start of a supported filesystem"),
+        ("{directory}/words.zst 1", "/words.zst: byte 0 is not the start of a supported filesystem"),
         ("{directory}/cut.zst 1", "copy the file again"),
     ],
 )

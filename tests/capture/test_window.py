@@ -115,7 +115,7 @@ def test_several_traces_have_no_common_window(tmp_path: Path) -> None:
     [{}, [1, 2], {"start_ns": 2, "end_ns": 1}, {"start_ns": None, "end_ns": 1}, {"start_ns": "1", "end_ns": 2}],
 )
 def test_a_window_that_is_none_is_refused(tmp_path: Path, window: Any) -> None:
-    with pytest.raises(InputError, match="not a manifest"):
+    with pytest.raises(InputError, match="not a valid manifest"):
         capture.open(made(tmp_path / "made", window))
 
 

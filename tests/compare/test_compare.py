@@ -240,7 +240,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         compare.measure_all([one, again], "mix")
     with pytest.raises(InputError, match="one: has no table bench_runs"):
         compare.measure_all([one], "bench")
-    with pytest.raises(InputError, match="have repetitions and no windows"):
+    with pytest.raises(InputError, match="have repetitions instead of windows"):
         compare.measure_all([one], "bench", window_ns=1)
     with pytest.raises(InputError, match="the length must be positive"):
         compare.measure_all([one], "mix", window_ns=0)
@@ -724,7 +724,7 @@ def test_a_released_dataset_gives_what_its_captures_give(tmp_path: Path, capsys:
         for told in (ours, theirs)
     ]
     assert groups[0] == groups[1]
-    with pytest.raises(InputError, match="no dataset with tables/captures"):
+    with pytest.raises(InputError, match="has no tables/captures"):
         compare.of_release(tmp_path)
 
 

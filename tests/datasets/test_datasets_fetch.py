@@ -140,7 +140,7 @@ def test_a_dataset_of_the_repository_that_is_not_there_is_explained(
 )
 def test_a_damaged_registry_is_refused(tmp_path: Path, mirror: Path, changes: dict[str, object]) -> None:
     path = registry(tmp_path, mirror / FILE, **changes)
-    with pytest.raises(InputError, match=r"no registry as docs/datasets\.md describes it"):
+    with pytest.raises(InputError, match=r"not a valid registry, see docs/datasets\.md"):
         datasets.fetch("mine", registry=path)
 
 
@@ -310,11 +310,11 @@ def test_every_kind_of_archive_is_unpacked(tmp_path: Path, release: Path, pack: 
 @pytest.mark.parametrize(
     ("archive", "message"),
     [
-        (tar_of(("../evil", b"x", {})), "would lie outside"),
-        (tar_of(("a/../../evil", b"x", {})), "would lie outside"),
-        (tar_of(("/tmp/evil", b"x", {})), "would lie outside"),
-        (tar_of(("a\\b", b"x", {})), "would lie outside"),
-        (tar_of(("a\x1b[1m", b"x", {})), "would lie outside"),
+        (tar_of(("../evil", b"x", {})), "is not a path inside the dataset"),
+        (tar_of(("a/../../evil", b"x", {})), "is not a path inside the dataset"),
+        (tar_of(("/tmp/evil", b"x", {})), "is not a path inside the dataset"),
+        (tar_of(("a\\b", b"x", {})), "is not a path inside the dataset"),
+        (tar_of(("a\x1b[1m", b"x", {})), "is not a path inside the dataset"),
         (tar_of(("a", None, {"type": tarfile.SYMTYPE, "linkname": "/"}), ("a/b", b"x", {})), "is a link"),
         (tar_of(("a", None, {"type": tarfile.LNKTYPE, "linkname": "b"})), "is a link"),
         (tar_of(("a", None, {"type": tarfile.FIFOTYPE})), "is a link or a device"),
@@ -324,7 +324,7 @@ def test_every_kind_of_archive_is_unpacked(tmp_path: Path, release: Path, pack: 
         (tar_of(("a", b"\0" * 5000, {})), "more than 4096 bytes unpacked"),
         (tar_of(("a", b"x" * 3000, {}))[:2000], "the tar or zip archive is damaged"),
         (b"nonsense", "the tar or zip archive is damaged"),
-        (zip_of(("../evil", b"x", 0)), "would lie outside"),
+        (zip_of(("../evil", b"x", 0)), "is not a path inside the dataset"),
         (zip_of(("link", b"/etc/passwd", 0o120777)), "is a link"),
         (zip_of(("bomb", b"\0" * 5_000_000, 0o100644)), "more than 4096 bytes unpacked"),
     ],
@@ -366,8 +366,8 @@ def zip_packed(method: int) -> bytes:
         ),
         (lambda: tar_with_header(tarfile.XHDTYPE, -512), "the tar or zip archive is damaged ("),
         (lambda: tar_with_header(tarfile.REGTYPE, -1024), "the tar or zip archive is damaged ("),
-        (lambda: tar_of(("/".join("a" * 200), b"x", {})), "is longer than names of files are"),
-        (lambda: tar_of(("a" * 256, b"x", {})), "is longer than names of files are"),
+        (lambda: tar_of(("/".join("a" * 200), b"x", {})), "is too long for a file name"),
+        (lambda: tar_of(("a" * 256, b"x", {})), "is too long for a file name"),
         (lambda: zip_packed(zipfile.ZIP_BZIP2), "is not deflated"),
         (lambda: zip_packed(zipfile.ZIP_LZMA), "is not deflated"),
         (lambda: bz2.compress(b"nonsense")[:-4], "the tar or zip archive is damaged ("),

@@ -269,8 +269,8 @@ def test_a_release_that_says_nothing_of_itself_has_documents_too(tmp_path: Path)
     ("given", "message"),
     [
         ({"name": " "}, "name of the release is empty"),
-        ({"version": "1.0"}, "three numbers were expected"),
-        ({"version": "01.0.0"}, "three numbers were expected"),
+        ({"version": "1.0"}, "write three numbers"),
+        ({"version": "01.0.0"}, "write three numbers"),
         ({"licence": "CC-BY"}, "one of CC0-1.0, CC-BY-4.0"),
         ({"url": "javascript:alert(1)"}, "begins with https://"),
         ({"published": "2026-13-01"}, "write a date such as"),
@@ -402,7 +402,7 @@ def test_devices_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
         (tmp_path / device).write_text(f'{number}{number} openat(AT_FDCWD, "/x", O_RDONLY) = 3\n')
         capture.create([tmp_path / device], tmp_path / f"c{number}", capture.Description(facts={"device": device}))
         made.append(tmp_path / f"c{number}")
-    with pytest.raises(InputError, match="the same name where case is ignored"):
+    with pytest.raises(InputError, match="the same name if case is ignored"):
         datasets.release(made, tmp_path / "r")
 
 

@@ -92,7 +92,7 @@ def test_recover_where_nothing_is_left(
 ) -> None:
     monkeypatch.setattr(recording, "MEMORY", ("/data/local/tmp",))
     assert cli.main(["record", "--on", fake.address, "--recover", "-o", str(tmp_path / "capture")]) == 1
-    assert "no recording is left" in capsys.readouterr().err
+    assert "no recording was found" in capsys.readouterr().err
 
 
 def test_monitor(tmp_path: Path, fake: FakePhone, capsys: pytest.CaptureFixture[str]) -> None:

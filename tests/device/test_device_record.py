@@ -375,7 +375,7 @@ def test_what_a_killed_program_recorded_is_fetched_by_the_next(tmp_path: Path, l
         assert written(capture, loop) == list(range(BLOCKS))
         assert capture.facts["workload"] == HOSTILE
         assert "iotrace" not in fake.processes().values()
-        with pytest.raises(DeviceError, match="no recording is left"):
+        with pytest.raises(DeviceError, match="no recording was found"):
             device.recover(tmp_path / "another")
 
 
@@ -446,7 +446,7 @@ def test_what_others_put_where_recordings_are_is_none(tmp_path: Path) -> None:
         (there / "recording" / "trace.dat").symlink_to("/etc/shadow")
         (fake.tmp / "androstep-linked").symlink_to("androstep-others")
         os.chown(there, 2000, 2000)
-        with pytest.raises(DeviceError, match="no recording is left"):
+        with pytest.raises(DeviceError, match="no recording was found"):
             device.recover(tmp_path / "capture")
 
 

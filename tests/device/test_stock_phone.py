@@ -276,7 +276,7 @@ def test_what_a_lost_link_leaves_is_recovered(
     assert "--recover" in capsys.readouterr().err and not (tmp_path / "lost").exists()
     with connected(phone) as device:
         (made,) = device.recover(tmp_path / "capture")
-        with pytest.raises(DeviceError, match="no recording is left"):
+        with pytest.raises(DeviceError, match="no recording was found"):
             device.recover(tmp_path / "again")
     assert nothing_left(phone)
     assert starts(phone) == 1 and made.population["count"] == len(SECTORS)
@@ -293,7 +293,7 @@ def test_a_refused_configuration_is_a_sentence(phone: Scripted, tmp_path: Path) 
     (phone.top / "refusal").write_text('No field named "drain_period_ms" in proto\n')
     with (
         connected(phone) as device,
-        pytest.raises(DeviceError, match="did not begin: No field named"),
+        pytest.raises(DeviceError, match="did not start: No field named"),
         device.record(out=tmp_path / "capture"),
     ):
         pass

@@ -543,9 +543,9 @@ def test_a_page_answers_between_all_that_it_says_besides() -> None:
 @pytest.mark.parametrize(
     ("serve_page", "message"),
     [
-        (lambda page: page.close(), "page is gone"),
-        (lambda page: page.send("x" * ((64 << 20) + 1)), "page is gone .*too big"),
-        (lambda page: page.close(reason="\x1b[2J"), "page is gone"),
+        (lambda page: page.close(), "page does not exist any more"),
+        (lambda page: page.send("x" * ((64 << 20) + 1)), "page does not exist any more .*too big"),
+        (lambda page: page.close(reason="\x1b[2J"), "page does not exist any more"),
     ],
 )
 def test_a_page_that_goes_away_is_one_sentence(serve_page: Callable[[ServerConnection], None], message: str) -> None:

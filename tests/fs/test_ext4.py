@@ -331,7 +331,7 @@ def test_a_filesystem_inside_a_disk_reads_as_by_itself(tree: Path, tmp_path: Pat
     inos = alone.files["ino"].to_list()
     assert inside.heads(inos).equals(alone.heads(inos))
     assert fs.read(disk, dev=DEV, source="image_after", offset_bytes=1 << 20).fs_type == "ext4"
-    with pytest.raises(InputError, match="byte 0 is not the start of a filesystem"):
+    with pytest.raises(InputError, match="byte 0 is not the start of a supported filesystem"):
         read(disk)
 
 
@@ -528,7 +528,7 @@ def test_an_image_truncated_anywhere_is_read_or_refused(where: int, tree: Path, 
     image = make(tmp_path / "image", VARIANTS["1k"], tree)
     os.truncate(image, where)
     if where < 2048:
-        with pytest.raises(InputError, match="is not the start of a filesystem"):
+        with pytest.raises(InputError, match="is not the start of a supported filesystem"):
             read(image)
     else:
         filesystem = read(image)
@@ -549,7 +549,7 @@ def test_an_implausible_superblock_is_refused(tree: Path, tmp_path: Path) -> Non
         for at, value in IMPLAUSIBLE:
             sound = os.pread(file.fileno(), 4, 1024 + at)
             os.pwrite(file.fileno(), value.to_bytes(4, "little"), 1024 + at)
-            with pytest.raises(InputError, match="is not the start of a filesystem"):
+            with pytest.raises(InputError, match="is not the start of a supported filesystem"):
                 read(image)
             os.pwrite(file.fileno(), sound, 1024 + at)
     assert read(image).losses == ()
@@ -558,9 +558,9 @@ def test_an_implausible_superblock_is_refused(tree: Path, tmp_path: Path) -> Non
 def test_other_files_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_bytes(bytes(range(256)) * 64)
-    with pytest.raises(InputError, match="is not the start of a filesystem"):
+    with pytest.raises(InputError, match="is not the start of a supported filesystem"):
         read(other)
-    with pytest.raises(InputError, match="is not the start of a filesystem"):
+    with pytest.raises(InputError, match="is not the start of a supported filesystem"):
         read(tmp_path / "missing")
 
 

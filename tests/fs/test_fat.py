@@ -547,7 +547,7 @@ def test_a_volume_inside_a_disk_reads_as_by_itself(tmp_path: Path) -> None:
     assert inside.extents.equals(alone.extents)
     assert inside.files.equals(alone.files)
     assert inside.heads(inside.files["ino"]).equals(alone.heads(alone.files["ino"]))
-    with pytest.raises(InputError, match="byte 0 is not the start of a filesystem"):
+    with pytest.raises(InputError, match="byte 0 is not the start of a supported filesystem"):
         read(disk)
 
 
@@ -558,7 +558,7 @@ def test_an_image_truncated_anywhere_is_read_or_refused(kind: str, tmp_path: Pat
     for where in (0, 100, 512, 600, 20_000, 1 << 20, (1 << 20) + 4096, (2 << 20) + 5000):
         image.write_bytes(raw[:where])
         if where < 512:
-            with pytest.raises(InputError, match="is not the start of a filesystem"):
+            with pytest.raises(InputError, match="is not the start of a supported filesystem"):
                 read(image)
         else:
             filesystem = read(image)

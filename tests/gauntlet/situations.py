@@ -134,7 +134,7 @@ def _(case: Case, directory: Path) -> Case:
     return replace(case, after=images.cut(_image(case), directory), before=None)
 
 
-@situation("image of the whole disk, trace of the partition", r"is not the start of a filesystem|partition")
+@situation("image of the whole disk, trace of the partition", r"is not the start of a supported filesystem|partition")
 def _(case: Case, directory: Path) -> Case:
     return replace(case, after=images.on_disk(_image(case), FIRST_SECTOR, directory), before=None)
 
@@ -353,7 +353,7 @@ def _(case: Case, _: Path) -> Case:
     return _on_partition(case)
 
 
-@situation("a partition of a disk, the image of the whole disk", r"is not the start of a filesystem|partition")
+@situation("a partition of a disk, the image of the whole disk", r"not the start of a supported filesystem|partition")
 def _(case: Case, directory: Path) -> Case:
     return replace(_on_partition(case), after=images.on_disk(_image(case), FIRST_SECTOR, directory), before=None)
 

@@ -249,7 +249,7 @@ STARTs         ENDs           COMM         PID    TYPE DEV      BLOCK        BYT
 
 @pytest.mark.parametrize("tool", LISTS)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     capture = made(tmp_path, LISTS[tool].replace("\n", end))
     found = rows(capture, "op", "sector", "nr_sectors", "issue_ns", "complete_ns")
@@ -267,7 +267,7 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["?", " "])
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_a_process_that_a_tool_did_not_see_has_no_name(name: str, tmp_path: Path) -> None:
     """bcc prints ``?`` for an unknown process, libbpf-tools nothing. Both print PID 0."""
     header, first, second = LISTS["bcc"].splitlines()
@@ -290,7 +290,7 @@ def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tool", "end"), list(zip(LISTS, ("\n", "\r\n", "\n"), strict=True)))
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_rows_of_a_list_that_grep_selected(tool: str, end: str, tmp_path: Path) -> None:
     """A list without its header is the same list."""
     whole = made(tmp_path, LISTS[tool])
@@ -321,7 +321,7 @@ TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(m
     assert losses == {"numbered": 1, "deviceless": 1, "diskless": 1}
 
 
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_a_list_with_times_of_day_continues_after_midnight(tmp_path: Path) -> None:
     text = """\
 TIMESTAMP    COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)
@@ -335,7 +335,7 @@ TIMESTAMP    COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)
 
 
 @pytest.mark.parametrize("pattern", ["S", " "])
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_a_list_with_patterns(pattern: str, tmp_path: Path) -> None:
     text = f"""\
 TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  P LAT(ms)
@@ -514,7 +514,7 @@ def test_rows_with_three_events_at_the_end_of_a_table(tmp_path: Path) -> None:
         ("time:ms,op,dev,offset:B,size:B", "4,R,loop7,4096,512", (4_000_000, None, None)),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_a_table_may_tell_completions_and_disks(
     columns: str, row: str, times: tuple[int | None, ...], tmp_path: Path
 ) -> None:

@@ -61,7 +61,7 @@ DEVICES = {"/dev/nvme0n1p3": 0, "/dev/mapper/vg-root": 0, "/replay_redirect/8:16
 
 
 @pytest.mark.parametrize("name", DEVICES)
-@pytest.mark.filterwarnings("ignore:.*names its disks")
+@pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_a_device(name: str, tmp_path: Path) -> None:
     capture = opened(tmp_path, log(name))
     columns = ("dev", "op", "sector", "nr_sectors", "queue_ns", "issue_ns", "complete_ns", "sync")

@@ -122,7 +122,7 @@ def test_the_command_line_takes_a_recording(
 
 
 def test_two_recordings_are_not_one(recorded: tuple[Path, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a recording of its own; ingest it alone"):
+    with pytest.raises(InputError, match="a complete recording; ingest it alone"):
         capture.create([recorded[0], recorded[0] / "trace.dat"], tmp_path / "capture")
     assert not (tmp_path / "capture").exists()
 
@@ -165,7 +165,7 @@ def test_facts_of_the_manifest_are_kept_with_the_recording(recorded: tuple[Path,
 def test_a_record_stream_that_is_no_listing_is_refused(recorded: tuple[Path, Path], tmp_path: Path) -> None:
     forged = tmp_path / "forged.rec"
     forged.write_bytes((recorded[0] / "before.rec").read_bytes().replace(b'"generation"', b'"gemeration"'))
-    with pytest.raises(InputError, match=r"not a record stream|but not a listing of files|header"):
+    with pytest.raises(InputError, match=r"not a record stream|not a listing of files|header"):
         capture.create([recorded[0] / "trace.dat"], tmp_path / "capture", capture.Description(listing_before=forged))
 
 

@@ -678,7 +678,7 @@ def test_a_value_that_no_enum_has_is_refused():
 
 @pytest.mark.parametrize("nothing", [None, "capture/io.parquet", 3, {"op": ["read"]}])
 def test_what_is_no_table_is_refused(nothing):
-    with pytest.raises(TypeError, match="is no table"):
+    with pytest.raises(TypeError, match="is not a table"):
         measures.mix(nothing)
 
 

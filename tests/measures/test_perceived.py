@@ -669,7 +669,7 @@ def test_figures_show_what_the_tables_say() -> None:
         plot.perceived_breakdown(spans_.clear()),
     ):
         assert "no data" in texts(empty)
-    with pytest.raises(ValueError, match="no stable state"):
+    with pytest.raises(ValueError, match="not followed by a stable state"):
         perceived.breakdown(views, wait | {"stable_hi_ns": None})
 
 

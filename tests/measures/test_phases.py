@@ -90,5 +90,5 @@ def test_a_recording_that_goes_on_as_it_was_is_one() -> None:
 
 
 def test_windows_must_have_a_length() -> None:
-    with pytest.raises(InputError, match="must have a length"):
+    with pytest.raises(InputError, match="the length must be positive"):
         compare.phases(recording([5], 60), window_ns=0)

@@ -148,7 +148,7 @@ def test_a_phone_is_a_place_too(tmp_path: Path) -> None:
     [
         ("/proc/no/such/directory", "no such directory"),
         ("/proc", "no file can be created in it"),
-        ("/dev/shm", "lies in memory"),
+        ("/dev/shm", "is in memory"),
         *((f"/{name}", "no such directory") for name in HOSTILE if "/" not in name),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_dry_run_touches_nothing(program: Program, tmp_path: Path, capsys: pyt
         ([], ["-o", "x.rec"], 1, "name the capture with -o before --"),
         ([], ["-ox.rec"], 1, "name the capture with -o before --"),
         (["--repeats", "2"], ["--keep"], 1, "each repetition needs an empty one"),
-        (["--repeats", "0"], [], 2, "no number from 1 to 10,000"),
+        (["--repeats", "0"], [], 2, "not a number from 1 to 10,000"),
     ],
 )
 def test_what_cannot_be_replayed(

@@ -96,8 +96,8 @@ def test_a_place_that_cannot_be_measured_gives_no_model(capfd: pytest.CaptureFix
     [
         ([DEMO], "name a change"),
         ([DEMO, "--without", "everything"], "invalid choice"),
-        ([DEMO, "--log-structured", "--spare", "-1"], "no number from 0 to 1,000"),
-        ([DEMO, "--log-structured", "--spare", "nan"], "no number from 0 to 1,000"),
+        ([DEMO, "--log-structured", "--spare", "-1"], "not a number from 0 to 1,000"),
+        ([DEMO, "--log-structured", "--spare", "nan"], "not a number from 0 to 1,000"),
     ],
 )
 def test_wrong_usage_is_status_2(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
