@@ -197,7 +197,7 @@ def test_hostile_names_are_escaped(hostile: str, plain: Capture) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "has no rule; write [[file_type]] or [[app]], with a name and a glob"),
+        ("", "has no rules; write [[file_type]] or [[app]], with a name and a glob"),
         ("[[file_type]", "is not valid TOML (.*); docs/classes.md shows an example"),
         ("[file_type]\nname='a'", "file_type is not a list of rules; write [[file_type]] in two brackets"),
         ("file_type = 'a'", "file_type is not a list of rules"),
@@ -214,7 +214,7 @@ def test_hostile_names_are_escaped(hostile: str, plain: Capture) -> None:
         ("[[file_type]]\nname='unknown'\nglob='*'", "rule 1: unknown is a type that the filesystem states"),
         (
             "[[file_type]]\nname='a'\nglob='b'\ncolour='#000000'\n[[file_type]]\nname='a'\nglob='c'\ncolour='#111111'",
-            "[[file_type]] rule 2: a has the colour #000000 already; leave one out",
+            "[[file_type]] rule 2: a already has the colour #000000; leave one out",
         ),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_large_manifest_is_refused_in_a_sentence(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"more": " " * (1 << 20)}))
     monkeypatch.setenv(files.MOST_TEXT, "1")
     assert main(["summary", str(received)]) == 1
-    assert "capture.json: 1 MiB, but such a file has 1 MiB at most" in capsys.readouterr().err
+    assert "capture.json: 1 MiB, but the limit for such a file is 1 MiB" in capsys.readouterr().err
     monkeypatch.setenv(files.MOST_TEXT, "2")
     assert main(["summary", str(received)]) == 0
     monkeypatch.setenv(files.MOST_TEXT, "many")

@@ -414,7 +414,7 @@ def test_raw_sources_are_copied_on_request(tmp_path: Path) -> None:
 
 
 def test_no_release_is_no_release(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no directory tables in it"):
+    with pytest.raises(InputError, match="has no directory tables"):
         datasets.tables(tmp_path)
 
 

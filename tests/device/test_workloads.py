@@ -198,9 +198,9 @@ def test_what_fails_is_in_the_table_and_the_rest_goes_on(tmp_path: Path) -> None
         ('[[step]]\nstart = "a\\u0000b"', "start = "),
         ("[[step]]\nwait = 1\nlabel = 3", "label is not a text"),
         ("repeats = 0\n[[step]]\nwait = 1", "repeats is 0"),
-        ("hidden = 1\n[[step]]\nwait = 1", "knows no hidden"),
-        ("[[", "no TOML"),
-        ('name = "\\u001b', "no TOML"),
+        ("hidden = 1\n[[step]]\nwait = 1", "unknown key hidden"),
+        ("[[", "is not valid TOML"),
+        ('name = "\\u001b', "is not valid TOML"),
     ],
 )
 def test_a_script_that_is_none_is_refused_in_a_sentence(text: str, message: str, tmp_path: Path) -> None:

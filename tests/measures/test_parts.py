@@ -186,7 +186,7 @@ def test_touches_of_a_long_request_come_in_parts(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(blocks, "MOST_BLOCKS", 101)
     assert pl.concat(blocks.touches(rows, ["op"], 4096)).height == 103, "101 different blocks"
     monkeypatch.setattr(blocks, "MOST_BLOCKS", 100)
-    with pytest.raises(InputError, match="101 blocks of 4096 B are touched, more than the 100"):
+    with pytest.raises(InputError, match="101 blocks of 4096 B are accessed, but at most 100"):
         list(blocks.touches(rows, ["op"], 4096))
     assert pl.concat(blocks.touches(rows, ["op"], 4096, share=0.5)).height == 103
 
