@@ -209,7 +209,7 @@ def test_unknown_values_name_the_missing_events() -> None:
         "processes (none recorded), files (no filesystem events), sync (no flags (rwbs)), times (no completion): use "
         "`androstep record`; for files also `androstep ingest --image-after`"
     )
-    assert [gap.about for gap in told.gaps] == ["who", "files", "sync", "times"]
+    assert [gap.about for gap in told.gaps] == ["processes", "files", "sync", "times"]
     assert "types" not in {one.about for one in told.sentences}
     (causes,) = (table for table in told.tables if isinstance(table, Sheet))
     assert causes.rows.select("owner", "file", "why").rows() == [(None, None, "write")]

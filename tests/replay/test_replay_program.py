@@ -573,7 +573,7 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.Ca
     for words, sentence in [
         (["--hash-names", tmp_path / "salt"], "salt for names is empty"),
         (["--device", "8:0"], "the capture has no requests of block devices"),
-        (["--process", "7"], "no file operation of process 7 is recorded"),
+        (["--process", "7"], "no file operation of process 7 was recorded"),
     ]:
         assert command(tmp_path / "app.strace", "-o", out, *words) == 1
         assert sentence in capsys.readouterr().err
