@@ -78,6 +78,6 @@ class Monitoring:
                 reason = job.errors() or job.status
                 raise DeviceError(f"{device.name}: procmon wrote no samples: {reason}") from None
             if job.status:
-                notify(f"{device.name}: procmon did not end well: {job.errors() or job.status}")
+                notify(f"{device.name}: procmon failed: {job.errors() or job.status}")
             self.capture = capture.create([samples], self.out, capture.Description(facts=device.facts()))
         device.remove(self._place, root=device.has_root)
