@@ -83,12 +83,12 @@ def judged(io: pl.DataFrame, truth: pl.DataFrame) -> pl.DataFrame:
     has_writer = pl.col("writer_pids").list.len() > 0
     is_writer = pl.col("owner_pid").is_in(pl.col("writer_pids"))
     return answers.with_columns(
-        file=_outcome(pl.col("ino") == pl.col("true_ino"), pl.col("ino"), pl.col("map_source")),
-        owner=pl.when(has_writer).then(_outcome(is_writer, pl.col("owner_pid"), pl.col("owner_via"))),
+        file=outcome(pl.col("ino") == pl.col("true_ino"), pl.col("ino"), pl.col("map_source")),
+        owner=pl.when(has_writer).then(outcome(is_writer, pl.col("owner_pid"), pl.col("owner_via"))),
     )
 
 
-def _outcome(is_right: pl.Expr, answer: pl.Expr, source: pl.Expr) -> pl.Expr:
+def outcome(is_right: pl.Expr, answer: pl.Expr, source: pl.Expr) -> pl.Expr:
     certainty = pl.when(source.cast(pl.String) == "inferred").then(pl.lit("inferred ")).otherwise(pl.lit("fact "))
     said = certainty + pl.when(is_right).then(pl.lit("right")).otherwise(pl.lit("wrong"))
     return pl.when(answer.is_null()).then(pl.lit("unknown")).otherwise(said)

@@ -1,0 +1,82 @@
+"""Judge what is inferred from the events of a phone without root: python tests/harness/few_events.py [NAME...]
+
+Each workload of few_apps.c is recorded in a guest with all events, on ext4 and on F2FS. Facts of the whole recording
+are the truth for the same recording reduced to the permitted events (tests/support/stock.py). A NAME is such as
+f2fs-wal, or f2fs-wal-2 with two CPUs. Results are shares of the written blocks of files.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import polars as pl
+from support import built, stock
+
+from androstep_analysis import ingest, link
+from androstep_analysis.ingest.spool import Spool
+from androstep_analysis.ingest.staging import Staging
+from androstep_analysis.link import requests
+from harness import build, guest
+
+FILESYSTEMS = ("ext4", "f2fs")
+MODES = (
+    *("apps", "delete", "truncate", "persist", "wal", "copy", "small", "mapped", "direct", "shared", "background"),
+    "rewrite",
+)
+QUESTIONS = {"file": ("ino", "map_source"), "owner": ("owner_pid", "owner_via")}
+
+RUN = """set -x
+echo 100 >/proc/sys/vm/dirty_writeback_centisecs; echo 200 >/proc/sys/vm/dirty_expire_centisecs
+attach() {{ mount -t {fs_type} -o noatime /dev/vda /mnt; }}
+attach && few_apps /mnt prepare 1 && umount /mnt && attach || return
+iotrace -o /tmp/out/recording --device /dev/vda --list none --readahead -- \
+    sh -c 'few_apps /mnt {mode} {seed}; sleep 8; umount /mnt'
+"""
+
+
+def recorded(directory: Path, fs_type: str, mode: str, cpus: int, seed: int = 1) -> Staging:
+    """Return a recording of the workload, made in `directory`."""
+    programs = [built.program("iotrace", "x86_64-linux-musl"), build.tool("few_apps", "amd64")]
+    guest.run(directory, fs_type, programs, RUN.format(fs_type=fs_type, mode=mode, seed=seed), cpus, log_writes=False)
+    return ingest.read(directory / "recording" / "trace.dat")
+
+
+def blocks(staging: Staging) -> pl.DataFrame:
+    """Return the written blocks of 4 KiB with the columns of table io."""
+    tables = link.tables(staging, requests.link(staging.block), link.Images(), Spool())
+    pieces = tables["io"].filter(pl.col("op") == "write", pl.col("nr_sectors") > 0).collect()
+    first, last = pl.col("sector") // 8, (pl.col("sector") + pl.col("nr_sectors") - 1) // 8
+    return pieces.with_columns(block=pl.int_ranges(first, last + 1)).explode("block").unique(["issue_ns", "block"])
+
+
+def judged(staging: Staging) -> dict[str, dict[str, float]]:
+    """Return the share of each outcome for each question."""
+    truth = blocks(staging).filter(pl.col("block_type") == "data", pl.col("map_source") != "inferred")
+    both = truth.join(blocks(stock.reduced(staging)), on=["issue_ns", "block"], how="left", suffix="_few")
+    results = {}
+    for question, (column, source) in QUESTIONS.items():
+        known = both.filter(pl.col(source) != "inferred", pl.col(column).is_not_null())
+        answer = pl.col(f"{column}_few")
+        outcomes = known.select(stock.outcome(pl.col(column) == answer, answer, pl.col(f"{source}_few")))
+        results[question] = stock.shares(outcomes.to_series())
+    return results
+
+
+def main(names: list[str]) -> None:
+    print(f"| recording | question | {' | '.join(stock.OUTCOMES)} |")
+    print("|---|---|" + "---:|" * len(stock.OUTCOMES))
+    for name in names or [f"{fs_type}-{mode}" for fs_type in FILESYSTEMS for mode in MODES]:
+        fs_type, mode, *cpus = name.split("-")
+        with tempfile.TemporaryDirectory() as directory:
+            results = judged(recorded(Path(directory), fs_type, mode, int(cpus[0]) if cpus else 1))
+        for question, shares in results.items():
+            cells = " | ".join(f"{shares[outcome]:.1%}" for outcome in stock.OUTCOMES)
+            print(f"| {name} | {question} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
