@@ -18,15 +18,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "notebooks" / "figures"))
-import papers
-from papers import Item, Paper
 from PIL import Image
 
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import Element, el
+from androstep_analysis.present.papers import Item, Paper
 
-PICTURES = papers.ROOT / "docs" / "pictures" / "figures"
+ROOT = Path(__file__).resolve().parents[1]
+LISTS = ROOT / "notebooks" / "figures"
+
+PICTURES = ROOT / "docs" / "pictures" / "figures"
 """Small pictures of the figures, committed, for docs/figures.md."""
 
 PICTURE_WIDTH = 320
@@ -51,6 +52,11 @@ td { vertical-align: top }
 .says { font-weight: bold } .source { color: var(--soft) }
 @media (max-width: 40rem) { .contents td:nth-child(2) { display: none } }
 """
+
+
+def all_papers() -> list[Paper]:
+    """Return every paper that has a list."""
+    return [Paper(path) for path in sorted(LISTS.glob("*.toml"))]
 
 
 def run(paper: Paper, out: Path) -> None:
@@ -98,7 +104,7 @@ def _problems_of(paper: Paper, item: Item, directory: Path) -> Iterable[str]:
     written = json.loads(files[-1].read_text("utf-8"))
     if not written["data"]:
         yield "names no data"
-    if written["data"] != papers.origin(item):
+    if written["data"] != item.origin:
         yield "was made from other data than its entry lists"
     for cited in written["published"]:
         if cited not in paper.published.filter(id=cited["id"]).rows(named=True):
@@ -230,7 +236,7 @@ def _section_html(paper: Paper, item: Item, out: Path) -> Element:
     stem, known = f"{paper.name}/{item.stem}", _origin(paper, item, out)
     parts.append(el("p", says, class_="says"))
     if item.table:
-        parts.append(_table(known["cells"], known["right"]))
+        parts.append(_table(known["cells"], [side == "right" for side in known["sides"]]))
     else:
         parts.append(el("a", el("img", src=f"{stem}.png", alt=says, loading="lazy"), href=f"{stem}.pdf"))
     words = f"The paper: {item.shows}. Here: {known['source']}. {known['note']}"
@@ -271,7 +277,7 @@ def write_list(page: Path) -> None:
     text, mark, _ = page.read_text("utf-8").partition(LIST_BEGINS)
     if not mark:
         raise InputError(f"{page.name}: has no line {LIST_BEGINS.strip()!r}; put it where the list begins")
-    page.write_text(f"{text}{mark}\n{markdown(papers.all_papers())}", encoding="utf-8")
+    page.write_text(f"{text}{mark}\n{markdown(all_papers())}", encoding="utf-8")
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -300,9 +306,7 @@ def make(selected: Sequence[Paper], out: Path, pictures: Path | None = None) -> 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("papers", nargs="*", help="the papers whose figures to make (default: all)")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=papers.ROOT / "build" / "figures", help="directory for them"
-    )
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "figures", help="directory for them")
     parser.add_argument("--list", type=Path, metavar="FILE", help="only write the list into this page")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="also write a small picture of each figure there")
     options = parser.parse_args(arguments)
@@ -310,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.list:
             write_list(options.list)
             return 0
-        selected = [Paper(name) for name in options.papers] or papers.all_papers()
+        selected = [Paper(LISTS / f"{name}.toml") for name in options.papers] or all_papers()
         found = make(selected, options.output, options.pictures)
     except (InputError, OSError) as error:
         found = [str(error)]

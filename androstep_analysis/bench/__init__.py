@@ -8,9 +8,11 @@
 """
 
 from androstep_analysis.bench.compare import compare
+from androstep_analysis.bench.functions import functions
 from androstep_analysis.bench.measures import measures, write_amplification
+from androstep_analysis.bench.postmark import postmark
 from androstep_analysis.bench.read import read
-from androstep_analysis.bench.summarise import distribution, latencies, series, summarise, written
+from androstep_analysis.bench.summarise import by_place, distribution, latencies, series, summarise, written
 from androstep_analysis.bench.tables import TABLES
 from androstep_analysis.bench.words import in_words
 from androstep_analysis.common.results import Results
@@ -18,11 +20,14 @@ from androstep_analysis.common.results import Results
 __all__ = [
     "TABLES",
     "Results",
+    "by_place",
     "compare",
     "distribution",
+    "functions",
     "in_words",
     "latencies",
     "measures",
+    "postmark",
     "read",
     "series",
     "summarise",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TypeAlias
 
 import polars as pl
 
 from androstep_analysis.bench.measures import QUANTILES, UNITS, buckets, dimensions, measures, quantile
+from androstep_analysis.bench.read import read
 from androstep_analysis.bench.tables import RUN
 from androstep_analysis.stats.exact import rank
+
+Paths: TypeAlias = Sequence[str | PathLike[str]]
+"""Captures or files with the repetitions of one side."""
 
 
 def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:
@@ -53,6 +59,37 @@ def summarise(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = 
     dims = dimensions(runs) if by is None else list(by)
     found = medians(measures(tables).filter("valid"), dims)
     return _tidy(pl.concat([found, _invalid(runs, dims)]), dims, [*UNITS, "invalid_runs"])
+
+
+def by_place(places: Mapping[str, Paths], *, by: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return the medians of `summarise` for each of several places, such as devices or filesystems.
+
+    Parameters
+    ----------
+    places : mapping of sequence of path-like
+        The captures or files (`read`) of each place, by its name.
+    by : sequence of str, optional
+        As in `summarise`.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of `summarise`, and place (String). Rows are in the order of the places.
+
+    References
+    ----------
+    Jeong et al., Future Internet 5(4), 2013, Figure 8; AndroStep (Jeong et al., ME 2013), Figure 6; Kim, Agrawal and
+    Ungureanu (MobiHeld 2011), Table 2; Luo, Jiang and Cohen, Figure 2.
+
+    Examples
+    --------
+    >>> places = {fs: [f"datasets/bench/{fs}_disk/modes.rec.xz"] for fs in ("ext4", "xfs")}
+    >>> rates = bench.by_place(places, by=("test", "sync_mode")).filter(test="rand_write", sync_mode="fsync")
+    >>> rates.filter(metric="iops")["place"].to_list()
+    ['ext4', 'xfs']
+    """
+    found = (summarise(read(*paths).tables, by=by).with_columns(place=pl.lit(name)) for name, paths in places.items())
+    return pl.concat(found, how="diagonal_relaxed")
 
 
 def written(tables: Mapping[str, pl.DataFrame], *, by: Sequence[str] | None = None) -> pl.DataFrame:

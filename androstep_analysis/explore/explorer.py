@@ -48,7 +48,7 @@ class Explorer:
     Parameters
     ----------
     tables : mapping of str to polars.LazyFrame
-        Tables requests, io and fs_events of a capture.
+        Tables requests, io and fs_events of a capture, and tasks if there is one.
     title : str
         Name of the capture.
     begin_ns : int, optional
@@ -74,7 +74,7 @@ class Explorer:
         lost: Losses | None = None,
     ) -> None:
         self._io = tables["io"]
-        self._pieces = Pieces(self._io)
+        self._pieces = Pieces(self._io, tables.get("tasks"))
         if not len(self._pieces):
             raise InputError(f"{title}: no requests to explore")
         self._title = title

@@ -111,10 +111,12 @@ class Pieces:
 
     A piece begins when its request was issued (else queued, else completed). Its duration is from issue to completion.
     `row` is the index of each piece among the rows `shown`. `axes` has the columns for the vertical axis with their
-    ranges. `bits` has the bit of each filter: one for each of `dimensions`, ``box`` and ``search``.
+    ranges. `bits` has the bit of each filter: one for each of `dimensions`, ``box`` and ``search``. Table `tasks` shows
+    why the apps of the owners are unknown.
     """
 
-    def __init__(self, io: pl.LazyFrame) -> None:
+    def __init__(self, io: pl.LazyFrame, tasks: pl.LazyFrame | None = None) -> None:
+        self._tasks = tasks
         counted = shown(io)
         # Collect one column at a time: only one is then in memory with the wide type of the table.
         request = _column(counted, pl.col("request_id").rank("dense").cast(pl.UInt32))
@@ -168,7 +170,9 @@ class Pieces:
         absent = "" if len(self.files) > 1 else "Files: no event and no image shows which files these blocks belong to."
         files = Dimension("file", _narrow(self.files.numbers, len(self.files))[self.row], (), absent)
         yield self._with_certainty(io, files, "path", "ino")
-        apps = self._named(io, "app", ["owner_package"], "Apps: the Android packages of the owners are unknown.")
+        apps = self._named(io, "app", ["owner_package"], "")
+        if apps.labels == ("unknown",):
+            apps = replace(apps, absent=f"Apps: {_why_no_apps(io, self._tasks)}.")
         yield self._with_certainty(io, apps, "owner_package")
         processes = self._named(
             io, "process", ["owner_comm", "owner_pid"], "Processes: the owners of all pieces are unknown."
@@ -368,6 +372,18 @@ class Pieces:
 
 def _column(io: pl.LazyFrame, value: pl.Expr) -> Column:
     return io.select(value.alias("value")).collect()["value"].to_numpy()
+
+
+def _why_no_apps(io: pl.LazyFrame, tasks: pl.LazyFrame | None) -> str:
+    """Return why no owner has an Android package. Listings of users and packages would show it."""
+    owners = io.select(pid="owner_pid").drop_nulls().unique()
+    if owners.head(1).collect().is_empty():
+        return "the processes that own the pieces are unknown"
+    if tasks is None or tasks.filter(pl.col("uid").is_not_null()).join(owners, on="pid").head(1).collect().is_empty():
+        return "no listing of processes has the users of the owners, which would show their packages"
+    if tasks.filter(pl.col("package").is_not_null()).head(1).collect().is_empty():
+        return "the users of the owners are known, but no list of packages was recorded"
+    return "no owner is a process of a listed package"
 
 
 def _narrow(codes: Column, count: int) -> Column:

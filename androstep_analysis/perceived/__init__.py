@@ -8,12 +8,14 @@
 
 from androstep_analysis.perceived.gui import Rules, Snapshot
 from androstep_analysis.perceived.responses import classes, responses
+from androstep_analysis.perceived.runs import run_cpu, run_rates, run_responses, run_times, runs
 from androstep_analysis.perceived.tables import GUI, STEPS, gui_states
 from androstep_analysis.perceived.transitions import (
     LIMITS,
     OUTCOMES,
     SETTLE_NS,
     inputs,
+    loading,
     loads,
     presented,
     seen,
@@ -37,11 +39,17 @@ __all__ = [
     "gui_states",
     "in_flight",
     "inputs",
+    "loading",
     "loads",
     "presented",
     "rates",
     "requests",
     "responses",
+    "run_cpu",
+    "run_rates",
+    "run_responses",
+    "run_times",
+    "runs",
     "seen",
     "transitions",
     "windows",

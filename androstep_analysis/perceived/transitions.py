@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from androstep_analysis.measures.tables import Table, lazy
+from androstep_analysis.common.units import NS_PER_S
+from androstep_analysis.measures.tables import Table, frame, lazy
 from androstep_analysis.perceived import spans
 
 SETTLE_NS: Final = 500_000_000
@@ -343,6 +344,40 @@ def loads(steps: Table) -> pl.DataFrame:
         )
         .collect()
     )
+
+
+def loading(steps: Table) -> pl.DataFrame:
+    """Return the states of a page loader as views, for recordings without the screen.
+
+    It is busy from the request of a page until the page is loaded.
+
+    Parameters
+    ----------
+    steps : Table
+        Table `steps` of one run: label, ts_ns, end_ns.
+
+    Returns
+    -------
+    polars.DataFrame
+        Views as in `seen`. The last one ends after a second.
+
+    References
+    ----------
+    Luo, Jiang and Cohen, Figure 1.
+
+    Examples
+    --------
+    >>> steps = pl.DataFrame({"label": ["news"], "ts_ns": [100], "end_ns": [350]})
+    >>> perceived.loading(steps).select("state", "busy", "until_ns").rows()
+    [('loading news', True, 350), ('news', False, 1000000350)]
+    """
+    rows = frame(steps)
+    asked = rows.select(at="ts_ns", state=pl.format("loading {}", "label"), busy=pl.lit(value=True))
+    there = rows.select(at="end_ns", state="label", busy=pl.lit(value=False))
+    changes = pl.concat([asked, there]).sort("at")
+    times = {"from_lo_ns": "at", "from_hi_ns": "at"}
+    until = pl.col("at").shift(-1).fill_null(pl.col("at").last() + NS_PER_S)
+    return changes.select("state", "busy", **times, until_ns=until)
 
 
 def windows(table: Table) -> pl.DataFrame:

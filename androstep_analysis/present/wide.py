@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
 
@@ -14,10 +15,15 @@ from androstep_analysis.common import quantities, schema
 from androstep_analysis.common.markup import Element, el, visible
 from androstep_analysis.measures.tables import MEASURES, Table, frame, lazy
 from androstep_analysis.present.blocks import element
-from androstep_analysis.present.headline import Headline, slow
+from androstep_analysis.present.headline import Headline, slow, unknown
 from androstep_analysis.present.terminal.headline import shown
 from androstep_analysis.present.terminal.rows import cell
 from androstep_analysis.present.terminal.text import table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from androstep_analysis.capture import Capture
 
 MOST: Final = 50
 """Rows displayed by default."""
@@ -53,28 +59,35 @@ class Shown:
         The cells of each row.
     more : int
         Number of omitted rows.
+    why : str
+        Why there are no rows.
     """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     more: int = 0
+    why: str = "No rows."
+
+    @property
+    def sides(self) -> list[str]:
+        """The side to which each column is aligned: right for numbers, else left."""
+        return ["right" if _are_numbers(column) else "left" for column in zip(*self.rows, strict=True)]
 
     def __repr__(self) -> str:
-        return "\n".join([table(self.header, self.rows) if self.rows else "No rows.", *self._rest()])
+        return "\n".join([table(self.header, self.rows) if self.rows else self.why, *self._rest()])
 
     def _repr_html_(self) -> str:
         if not self.rows:
-            return str(el("p", "No rows."))
-        sides = ["right" if _are_numbers(column) else "left" for column in zip(*self.rows, strict=True)]
-        head = el("thead", _row("th", self.header, sides))
-        body = el("tbody", *(_row("td", row, sides) for row in self.rows))
+            return str(el("p", self.why))
+        head = el("thead", _row("th", self.header, self.sides))
+        body = el("tbody", *(_row("td", row, self.sides) for row in self.rows))
         return "".join(map(str, [el("table", head, body), *(el("p", words) for words in self._rest())]))
 
     def markdown(self) -> str:
         """Return the table in GitHub's Markdown, with all text escaped."""
         if not self.rows:
-            return "No rows."
-        sides = ["--:" if _are_numbers(column) else ":--" for column in zip(*self.rows, strict=True)]
+            return self.why
+        sides = ["--:" if side == "right" else ":--" for side in self.sides]
         lines = ([_MARKUP.sub(r"\\\g<0>", visible(text)) for text in row] for row in (self.header, *self.rows))
         head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
         return "\n".join([head, f"|{'|'.join(sides)}|", *body, *(f"\n{words}" for words in self._rest())])
@@ -102,7 +115,9 @@ class ShownBlocks:
         return "".join(str(element(block)) for block in self.blocks) or str(el("p", "No rows."))
 
 
-def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
+def show(
+    result: Table | Axes, most: int = MOST, *, of: Capture | None = None, needs: str = ""
+) -> Shown | ShownBlocks | Axes:
     """Return a table for reading: a measure with one column per metric, or the first rows of another table.
 
     A tidy result (columns metric or quantile, value, unit) gets one row for each combination of its dimensions and one
@@ -110,22 +125,29 @@ def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
     without any value are omitted. Null in a column of table `io` is displayed as unknown. The rows of `androstep.slow`
     become blocks, as `androstep slow` prints them.
 
+    With `of` and `needs`, a result without data is replaced by a sentence that says what the recording lacks.
+
     Parameters
     ----------
-    table : Table
-        A result of a measure or of a comparison, or any other table.
+    result : Table or Axes
+        A result of a measure or of a comparison, or any other table. A figure is returned as it is.
     most : int
         Maximum number of rows.
+    of : Capture, optional
+        The capture of the result.
+    needs : str, optional
+        The column of table `io` without which the result says nothing, such as op, path or owner_comm; or the table
+        that the result is of (bench, commands, samples, syscalls).
 
     Returns
     -------
-    Shown or ShownBlocks
+    Shown, ShownBlocks or Axes
         A notebook displays its `_repr_html_`; printed, it is text.
 
     Raises
     ------
     TypeError
-        If `table` is not a table.
+        If `result` is neither a table nor a figure.
 
     Examples
     --------
@@ -136,10 +158,23 @@ def show(table: Table, most: int = MOST) -> Shown | ShownBlocks:
     write       2,335       69.5 %  35.52 MiB    51.8 %
     flush       1,195            –        0 B         –
     discard       208        6.2 %  19.14 MiB    27.9 %
+    >>> androstep.show(measures.calls(capture.syscalls), of=capture, needs="syscalls")
+    The recording has no system calls.
     """
+    if of is not None and (why := unknown.missing(of, needs)):
+        return Shown((), (), why=why)
+    if _is_figure(result):
+        return cast("Axes", result)
+    table = cast("Table", result)
     if lazy(table, ()).collect_schema().names() == schema.table("slow").polars.names():
         return ShownBlocks(tuple(slow.blocks(frame(table))))
     return laid_out(table, most)
+
+
+def _is_figure(result: Table | Axes) -> bool:
+    """Return whether a result is a figure, without importing matplotlib, which takes a second."""
+    drawn = sys.modules.get("matplotlib.axes")
+    return drawn is not None and isinstance(result, drawn.Axes)
 
 
 def laid_out(table: Table, most: int = MOST) -> Shown:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from androstep_analysis.bench.summarise import medians
+from androstep_analysis.bench.summarise import Paths, medians
 from androstep_analysis.replay.metrics import DIMENSIONS, UNITS, metrics
 from androstep_analysis.replay.read import read
 from androstep_analysis.replay.tables import ALIKE
@@ -21,9 +20,6 @@ COMPARED: Final = ("io_time", "latency", "elapsed")
 """The metrics for which less is better."""
 
 _DIMS: Final = tuple(name for name in DIMENSIONS if name not in ("run_id", "fs_type"))
-
-Paths = Sequence[str | os.PathLike[str]]
-"""Captures or files with the repetitions of one side."""
 
 
 def summarise(sides: Mapping[str, Paths]) -> pl.DataFrame:

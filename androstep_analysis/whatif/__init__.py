@@ -11,7 +11,9 @@ controller that makes all writes sequential (EasyCo's slides). Each change docum
 """
 
 from androstep_analysis.whatif.accuracy import accuracy
+from androstep_analysis.whatif.awaited import awaited
 from androstep_analysis.whatif.changed import Changed
+from androstep_analysis.whatif.controller import controlled_rates
 from androstep_analysis.whatif.flash import Flash, flash
 from androstep_analysis.whatif.journal import without_journal
 from androstep_analysis.whatif.log_structured import log_structured, write_amplification
@@ -28,6 +30,8 @@ __all__ = [
     "Mode",
     "Prediction",
     "accuracy",
+    "awaited",
+    "controlled_rates",
     "curve",
     "experiments",
     "extrapolated",

@@ -365,6 +365,31 @@ def test_the_transaction_of_a_block_of_the_journal() -> None:
 # -- what there is not ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("owner", "task", "reason"),
+    [
+        ({}, {}, "the processes that own the pieces are unknown"),
+        ({"owner_pid": 7}, {}, "no listing of processes has the users"),
+        (
+            {"owner_pid": 7},
+            {"pid": 8, "uid": 10_010, "package": "com.example"},
+            "no listing of processes has the users",
+        ),
+        ({"owner_pid": 7}, {"pid": 7, "uid": 10_010}, "no list of packages was recorded"),
+        ({"owner_pid": 7}, {"pid": 7, "uid": 1000, "package": "com.example"}, "no owner is a process of a listed"),
+    ],
+)
+def test_why_apps_are_unknown(owner: dict[str, int], task: dict[str, Any], reason: str, demo: Capture) -> None:
+    unknown = {"owner_pid": None, "owner_package": None} | owner
+    types = {name: demo.io.collect_schema()[name] for name in unknown}
+    io = demo.io.head(9).with_columns(pl.lit(value, types[name]).alias(name) for name, value in unknown.items())
+    tasks = demo.tables["tasks"].head(0).collect()
+    tasks = pl.concat([tasks, pl.DataFrame([task], tasks.schema)]) if task else tasks
+    assert reason in Pieces(io, tasks.lazy()).dimensions["app"].absent
+    named = io.with_columns(owner_package=pl.lit("com.example"))
+    assert Pieces(named, tasks.lazy()).dimensions["app"].absent == ""
+
+
 def test_a_recording_without_files_and_processes_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("".join(f"{n}.5,W,{n * 4096},4096\n" for n in range(9)))

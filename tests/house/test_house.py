@@ -157,7 +157,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
         {"beside", "changes", "headline"},
         {"advice", "blocks", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
-        {"panel"},
+        {"panel", "papers"},
     ),
 }
 """Layers of the package and of its largest folders, from the bottom up. Each may import only from rows before it."""

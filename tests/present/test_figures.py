@@ -6,19 +6,21 @@ The notebooks themselves run in test_notebooks.py, which checks what they write.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
 import pytest
-from support.figure_lists import figures, papers
+from support import figure_lists
+from support.figure_lists import figures, of, papers
 from support.notebooks import of_one_cell
 from support.tree import ROOT
 
 from androstep_analysis import plot
 from androstep_analysis.common.errors import InputError
 
-LISTS = sorted(path.stem for path in papers.HERE.glob("*.toml"))
+LISTS = sorted(path.stem for path in figure_lists.LISTS.glob("*.toml"))
 
 LIST = """\
 title = "A paper"
@@ -30,6 +32,7 @@ name = "Figure 8"
 shows = "inserts of <phones> | others"
 source = "numbers made up by a test"
 data = ["datasets/published/*.csv"]
+cites = ["fig8-gs3-jb"]
 
 [[figure]]
 name = "Table 1"
@@ -37,6 +40,7 @@ table = true
 shows = "what there is"
 source = "more numbers made up by a test"
 data = ["datasets/published/androstep_fi2013.csv"]
+cites = ["table1-sequential-write-mobibench"]
 
 [[figure]]
 name = "Figure 9"
@@ -48,20 +52,17 @@ HOSTILE = "<b>a</b> | [b](c) $d$"
 ROWS = pl.DataFrame({"name": [HOSTILE, None], "count": [1234567, 8], "share": [0.123456, 25516.0]})
 
 NOTEBOOK = """\
-import sys
-
-sys.path.append({here!r})
 import polars as pl
 from pathlib import Path
-from papers import Paper
 
 from androstep_analysis import plot
+from androstep_analysis.present.papers import Paper
 
-paper = Paper("paper", Path({directory!r}))
+paper = Paper("paper.toml", Path({root!r}))
 table = pl.DataFrame({{"metric": ["tps"], "test": ["sqlite_insert"], "device": ["this"], "value": [2.0]}})
 says = "This does <2> a second."
-paper.save("Figure 8", plot.bench_devices(table, device="device"), table, says=says, published=["fig8-gs3-jb"])
-paper.save_table("Table 1", table, says="There is one.")
+paper.save("Figure 8", plot.bench_devices(table, device="device"), table, says=says)
+paper.save("Table 1", table, says="There is one.")
 """
 
 
@@ -71,15 +72,15 @@ FILES = {f"figure-08{x}" for x in papers.FIGURE_SUFFIXES} | {f"table-01{x}" for 
 def listed(directory: Path, text: str = LIST) -> papers.Paper:
     """Return a paper with this list."""
     (directory / "paper.toml").write_text(text)
-    return papers.Paper("paper", directory)
+    return papers.Paper(directory / "paper.toml", ROOT)
 
 
-def made(paper: papers.Paper, out: Path, published: tuple[str, ...] = ("fig8-gs3-jb",)) -> Path:
+def made(paper: papers.Paper, out: Path) -> Path:
     """Make Figure 8 and Table 1 of the paper in `out`, and return the directory of their files."""
     table = pl.DataFrame({"metric": ["tps"], "test": ["sqlite_insert"], "device": ["this"], "value": [2.0]})
     drawn = plot.bench_devices(table, device="device")
-    paper.save("Figure 8", drawn, table, says="It does <2> a second.", published=published, out=out)
-    paper.save_table("Table 1", ROWS, says="There are two.", published=["table1-sequential-write-mobibench"], out=out)
+    paper.save("Figure 8", drawn, table, says="It does <2> a second.", out=out)
+    paper.save("Table 1", ROWS, says="There are two.", out=out)
     return out / paper.name
 
 
@@ -88,7 +89,7 @@ def made(paper: papers.Paper, out: Path, published: tuple[str, ...] = ("fig8-gs3
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_names_data_that_is_there(name: str) -> None:
-    paper = papers.Paper(name)
+    paper = of(name)
     made_items = [item for item in paper.items if not item.missing]
     assert [item.title for item in made_items if item.lacking and not item.needs_corpus] == []
     assert paper.path.with_suffix(".ipynb").exists() == bool(made_items)
@@ -98,7 +99,7 @@ def test_a_list_names_data_that_is_there(name: str) -> None:
 
 
 def test_every_notebook_has_a_list() -> None:
-    assert {path.stem for path in papers.HERE.glob("*.ipynb")} <= set(LISTS)
+    assert {path.stem for path in figure_lists.LISTS.glob("*.ipynb")} <= set(LISTS)
 
 
 def test_the_page_has_the_list(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_nothing_is_wrong(tmp_path: Path) -> None:
     told = json.loads((directory / "figure-08.json").read_text())
     assert told["source"] == "numbers made up by a test"
     assert [file["path"] for file in told["data"]] == sorted(
-        path.relative_to(ROOT).as_posix() for path in papers.PUBLISHED.glob("*.csv")
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "datasets/published").glob("*.csv")
     )
     assert [(row["id"], row["value"]) for row in told["published"]] == [("fig8-gs3-jb", 63.0)]
 
@@ -188,8 +189,8 @@ def test_a_published_number_that_is_another_one_is_told(tmp_path: Path) -> None:
 
 
 def test_a_published_number_of_another_figure_is_told(tmp_path: Path) -> None:
-    paper = listed(tmp_path)
-    made(paper, tmp_path, ("fig9-fsync", "s4-ram"))
+    paper = listed(tmp_path, LIST.replace('"fig8-gs3-jb"', '"fig9-fsync", "s4-ram"'))
+    made(paper, tmp_path)
     assert figures.problems(paper, tmp_path) == ["paper: Figure 8: the published number fig9-fsync is of Figure 9"]
 
 
@@ -215,9 +216,9 @@ def test_saving_what_cannot_be_is_refused(tmp_path: Path) -> None:
         "Figure 8": "Figure 8 is listed as a figure",
     }.items():
         with pytest.raises(InputError, match=message):
-            paper.save_table(name, table, says="", out=tmp_path)
+            paper.save(name, table, says="", out=tmp_path)
     with pytest.raises(InputError, match="has no fig8-gs9"):
-        made(paper, tmp_path, ("fig8-gs9",))
+        made(listed(tmp_path, LIST.replace("fig8-gs3-jb", "fig8-gs9-*")), tmp_path)
     assert not (tmp_path / "paper").exists()
 
 
@@ -225,7 +226,7 @@ def test_saving_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def write_notebook(directory: Path, source: str) -> None:
-    (directory / "paper.ipynb").write_text(of_one_cell(source.format(here=str(papers.HERE), directory=str(directory))))
+    (directory / "paper.ipynb").write_text(of_one_cell(source.format(root=str(ROOT))))
 
 
 @pytest.mark.prove
@@ -296,7 +297,7 @@ class Page(HTMLParser):
 
 def test_the_index_has_every_figure_of_every_list(tmp_path: Path) -> None:
     """Also of those that are not made, as here: each has its place, and a row in the contents that leads there."""
-    everything = papers.all_papers()
+    everything = figures.all_papers()
     page = Page(figures.html(everything, tmp_path))
     expected = [f"{paper.name}-{item.stem}" for paper in everything for item in paper.items]
     assert [anchor for anchor in page.anchors if anchor not in LISTS] == expected
@@ -336,8 +337,8 @@ def test_a_table_is_text(tmp_path: Path) -> None:
     lines = (directory / "table-01.md").read_text("utf-8").splitlines()
     assert lines[:3] == [
         "| name | count | share |",
-        "| --- | ---: | ---: |",
-        r"| \<b\>a\</b\> \| \[b\](c) $d$ | 1,234,567 | 0.1235 |",
+        "|:--|--:|--:|",
+        r"| \<b\>a\</b\> \| \[b\](c) \$d\$ | 1,234,567 | 0.1235 |",
     ]
 
 
@@ -356,6 +357,7 @@ def test_the_source_says_of_how_many_repetitions(n: list[int], confidence: list[
 
 
 def test_what_the_paper_states_is_in_or_outside_of_an_interval() -> None:
-    assert papers.against(1.0, 0.9, 1.1, 1.05, 2.0) == "the paper: 1.05 to 2, within this interval"
-    assert papers.against(1.0, 0.9, 1.1, 2.0, 2.0) == "the paper: 2, outside of this interval"
-    assert papers.against(1.0, None, None, 2.0, 2.0) == "the paper: 2"
+    one = papers.Stated("a ratio", (1.05, 2.0), 1.0, 0.9, 1.1)
+    assert one.said == "1 [0.9, 1.1] (the paper: 1.05 to 2, within this interval)"
+    assert replace(one, published=(2.0, 2.0)).said == "1 [0.9, 1.1] (the paper: 2, outside of this interval)"
+    assert replace(one, published=(2.0, 2.0), lo=None, hi=None).said == "1 (the paper: 2)"

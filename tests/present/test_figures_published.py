@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from support.figure_lists import papers
+from support.figure_lists import LISTS, of
 from support.tree import ROOT
 
 TEXTS = Path(os.environ.get("ANDROSTEP_PAPERS", ROOT.parent / "shared" / "papers"))
@@ -49,7 +49,7 @@ def numbers(printed: str) -> set[float]:
 
 
 def test_every_list_is_of_a_paper() -> None:
-    assert set(FILES) == {path.stem for path in papers.HERE.glob("*.toml")}
+    assert set(FILES) == {path.stem for path in LISTS.glob("*.toml")}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -58,7 +58,7 @@ def test_a_list_has_every_figure_and_table_of_its_paper(name: str) -> None:
     patterns = CAPTIONS.get(name, {word: rf"{word}\s+(\d+)" for word in ("Figure", "Table")})
     for word, pattern in patterns.items():
         mentioned |= {f"{word} {number}" for number in re.findall(pattern, text(name))}
-    names = {item.name for item in papers.Paper(name).items}
+    names = {item.name for item in of(name).items}
     if name == "easyco":
         assert names >= {"Slide 5", "Slide 6", "Slide 12", "Slide 13"}
     else:
@@ -69,7 +69,7 @@ def test_a_list_has_every_figure_and_table_of_its_paper(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_stated_number_stands_in_the_text(name: str) -> None:
     whole = text(name)
-    for row in papers.Paper(name).published.iter_rows(named=True):
+    for row in of(name).published.iter_rows(named=True):
         printed = " ".join(row["printed"].split())
         assert printed in whole, row["id"]
         if row["kind"] == "derived" or row["unit"] == "0/1":
@@ -83,7 +83,7 @@ def test_every_stated_number_stands_in_the_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_published_numbers_are_whole(name: str) -> None:
-    paper = papers.Paper(name)
+    paper = of(name)
     known = paper.published
     assert known.height > 30
     assert known["id"].is_unique().all()
@@ -95,7 +95,7 @@ def test_published_numbers_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_derived_number_is_what_it_is_derived_from(name: str) -> None:
-    for row in papers.Paper(name).published.filter(kind="derived").iter_rows(named=True):
+    for row in of(name).published.filter(kind="derived").iter_rows(named=True):
         division = re.match(r"([\d.]+)(?: s)? / ([\d.]+)", row["meaning"])
         assert division, row["id"]
         assert row["value"] == pytest.approx(float(division[1]) / float(division[2]), rel=1e-3), row["id"]
@@ -105,7 +105,7 @@ def test_a_derived_number_is_what_it_is_derived_from(name: str) -> None:
 def test_functions_of_the_tools_are_as_both_papers_have_them() -> None:
     """Table 1 is the same in both."""
     first, second = (
-        papers.Paper(name).published.filter(item="Table 1").select("condition", "metric", "value").sort(pl.all())
+        of(name).published.filter(item="Table 1").select("condition", "metric", "value").sort(pl.all())
         for name in ("androstep_me13", "androstep_fi2013")
     )
     assert first.equals(second)

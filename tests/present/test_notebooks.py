@@ -60,6 +60,21 @@ assert done.status == fast.status == onto.status == 0
 assert measured.filter(metric="divergences")["value"].sum() == 0
 assert summary.filter(metric="divergences")["value"].sum() == 0
 """,
+    "androstep_fi2013": """
+requests = dict(block_types.filter(metric="count").group_by("op").agg(pl.col("value").sum()).iter_rows())
+assert requests["read"] == 817, requests
+assert replays.filter(metric="divergences")["value"].sum() == 0
+assert fsync.height == 5 and fsync["n"].n_unique() == 1
+lines = {row["stage"]: row["value"] for row in statistics["an app of the tests"].filter(metric="lines").to_dicts()}
+assert lines["program"] < lines["recorded"], lines
+""",
+    "androstep_me13": """
+assert functions.filter(pl.col("iobench").is_null())["function"].to_list() == ["environment: app"]
+assert both.height == 28 and both["n"].n_unique() == 1
+for test in ("sqlite_insert", "sqlite_update", "sqlite_delete"):
+    tps = dict(synchronous.filter(metric="tps", test=test).select("synchronous", "value").iter_rows())
+    assert tps["OFF"] > tps["FULL"], test
+""",
 }
 """What must hold at the end of a notebook, as a last cell: if it fails, the library says something else than it did."""
 

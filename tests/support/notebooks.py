@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from support.figure_lists import figures, papers
+from support.figure_lists import LISTS, figures, of, papers
 from support.needs import needs
 from support.tree import ROOT
 
@@ -42,8 +42,8 @@ def run(path: Path, directory: Path, last: str = "", **environment: str) -> None
     text = nbformat.writes(run_notebooks.shown(made, metadata))
     assert '"image/png"' in text and "Axes: " not in text
     assert len(text) < 1_000_000
-    if path.parent == papers.HERE:
-        paper = papers.Paper(path.stem)
+    if path.parent == LISTS:
+        paper = of(path.stem)
         assert figures.problems(paper, directory) == []
         check_small_pictures(paper, directory)
 

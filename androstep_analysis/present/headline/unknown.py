@@ -16,6 +16,14 @@ _RECORD: Final = "`androstep record`"
 _STRACE: Final = "`strace -f -ttt -T -yy`"
 _IMAGE: Final = "`androstep ingest --image-after`"
 
+_TABLES: Final = {
+    "bench": "results of benchmarks",
+    "commands": "commands to a device",
+    "samples": "counters",
+    "syscalls": "system calls",
+}
+"""Other tables than those of requests, and what they hold."""
+
 
 def sentence(gaps: Sequence[Gap]) -> Sentence:
     """Return the sentence on everything unknown: the reasons, and the commands that would record it."""
@@ -25,6 +33,20 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
     parts = [f"{', '.join(reasons)}: use {command}" for command, reasons in by.items()]
     parts += [f"for {gap.about} also {gap.also}" for gap in gaps if gap.also]
     return Sentence("unknown", ("; ".join(parts),), "unknown")
+
+
+def missing(capture: Capture, name: str) -> str:
+    """Return why a recording shows nothing of `name`: a column of table `io`, or another table. Empty if it does."""
+    if name in _TABLES:
+        return "" if capture.about["rows"].get(name) else f"The recording has no {_TABLES[name]}."
+    if not capture.about["rows"]["requests"]:
+        return "No request is recorded: `androstep summary` says what is."
+    text = pl.col(name).cast(pl.String)
+    if capture.io.select((text.is_not_null() & (text != "unknown")).any()).collect().item():
+        return ""
+    if name == "op":
+        return str(requests())
+    return str((owners if name.startswith("owner_") else times if name.endswith("_ns") else files)(capture))
 
 
 def owners(capture: Capture, *, are_inferred: bool = False) -> Gap:
