@@ -116,7 +116,7 @@ class ShownBlocks:
 
 
 def show(
-    result: Table | Axes, most: int = MOST, *, of: Capture | None = None, needs: str = ""
+    result: Table | Axes, most: int = MOST, *, across: str = "", of: Capture | None = None, needs: str = ""
 ) -> Shown | ShownBlocks | Axes:
     """Return a table for reading: a measure with one column per metric, or the first rows of another table.
 
@@ -133,6 +133,8 @@ def show(
         A result of a measure or of a comparison, or any other table. A figure is returned as it is.
     most : int
         Maximum number of rows.
+    across : str, optional
+        A dimension whose values become columns instead of the metrics, of a result with a single metric.
     of : Capture, optional
         The capture of the result.
     needs : str, optional
@@ -166,6 +168,8 @@ def show(
     if _is_figure(result):
         return cast("Axes", result)
     table = cast("Table", result)
+    if across:
+        table = lazy(table, ()).drop("metric").rename({across: "metric"})
     if lazy(table, ()).collect_schema().names() == schema.table("slow").polars.names():
         return ShownBlocks(tuple(slow.blocks(frame(table))))
     return laid_out(table, most)

@@ -87,6 +87,32 @@ class Program:
         counts = f"{self.operations.height:,} operations of {self.threads.height:,} threads, {contents}"
         return f"<Program: {counts}, {self.duration_ns / 1e9:.3f} s>"
 
+    def by_thread(self) -> pl.DataFrame:
+        """Return the operations of each thread in order, without their times and without inserted operations.
+
+        Two recordings of one run, such as one of strace and one of iotrace, give equal results.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns tid, call, path, path2, offset_bytes, offset2_bytes, bytes, flags, request, mode, failed, result.
+
+        Examples
+        --------
+        >>> recording = androstep.open("datasets/replay/app.strace.xz")
+        >>> program = replay.clean(recording.syscalls, recording.tables["tasks"]).program
+        >>> program.by_thread()["tid"].is_sorted()
+        True
+        """
+        recorded = self.operations.filter(~pl.col("inserted"))
+        files = ("path", "path2", "offset_bytes", "offset2_bytes", "bytes", "flags", "request", "mode")
+        columns = ("tid", "call", *files, "failed", "result")
+        return (
+            recorded.join(self.threads, on="thread", maintain_order="left")
+            .select(columns)
+            .sort("tid", maintain_order=True)
+        )
+
     def hashed(self, salt: bytes) -> Program:
         """Return the program with every name replaced by a hash. The same salt gives the same names.
 

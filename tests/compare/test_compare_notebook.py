@@ -16,6 +16,10 @@ ROOT = Path(__file__).parents[2]
 TOLD = """\
 assert of_fsync["n"].to_list() == [9, 9, 9]
 assert set(alone["verdict"]) > {"lower"}
+results = {"bench": (rates, rate_pairs), "replay": (times, replay_pairs)}
+results["bench_fsync"] = compare.ranking(fsync, by=["fs_type"]), alone
+if apps:
+    results |= {"locality": (locality, pairs), "mix": (mix, mix_pairs)}
 assert times.height == 5 and times["repeats"].unique().to_list() == ["captures"]
 
 import json

@@ -42,11 +42,11 @@ assert runs.group_by("place").len()["len"].to_list() == [162] * len(PLACES)  # 2
 
 median = {
     (row["place"], row["sync_mode"]): row["value"]
-    for row in everywhere("modes").filter(metric="iops", test="rand_write").iter_rows(named=True)
+    for row in modes_by_place.filter(metric="iops", test="rand_write").iter_rows(named=True)
 }
 tps = {
     (row["test"], row["synchronous"]): row["value"]
-    for row in bench.summarise(tables("ext4_disk", "synchronous")).filter(metric="tps").iter_rows(named=True)
+    for row in synchronous.filter(metric="tps").iter_rows(named=True)
 }
 for place in ("ext4", "xfs", "btrfs"):
     assert median[place, "buffered"] > median[place, "fsync"], place
@@ -142,7 +142,7 @@ NO_OWNERS = "unknown: processes (none recorded)"
 NO_QUEUE = "unknown: processes (no block_bio_queue)"
 NO_TIMES = "unknown: times (no completion)"
 NO_ISSUE = "unknown: times (no issue)"
-NO_REQUESTS = "No request is recorded: see the summary above."
+NO_REQUESTS = "No request is recorded:"
 
 OF_OTHERS = {
     "blktrace_bin/takeoverjp_sample.blktrace.0": (3, {NO_FILES, NO_OWNERS}),
@@ -172,7 +172,9 @@ def test_the_first_notebook_works_on_a_recording_of_others(name: str, kernel: An
     notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))  # what the recording before left in the kernel
     made = run_notebooks.executed(notebook, NOTEBOOKS, kernel)
     outputs = [one for cell in made.cells for one in cell.get("outputs", [])]
-    said = {line for one in outputs for line in one.get("text", "").splitlines() if one.get("name") == "stdout"}
+    texts = [one.get("data", {}).get("text/plain", "") for one in outputs]
+    texts += [one.text for one in outputs if one.get("name") == "stdout"]
+    said = {line for text in texts for line in text.splitlines()}
     pictures = sum("image/png" in one.get("data", {}) for one in outputs)
     sentences = {NO_FILES, NO_OWNERS, NO_QUEUE, NO_TIMES, NO_ISSUE, NO_REQUESTS}
     found = {known for known in sentences if any(line.startswith(known) for line in said)}

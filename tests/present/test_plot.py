@@ -685,6 +685,17 @@ def test_dots_are_the_table_beside_a_papers_numbers() -> None:
     assert [line.get_xdata().tolist() for line in ax.lines if line.get_label() in ("WAL", "DELETE")] == [[900], [50]]
 
 
+def test_marks_of_what_was_emulated_are_hollow() -> None:
+    rows = [("tps", fs, "sqlite_insert", value, None, None) for fs, value in (("ext4", 900), ("f2fs", 50))]
+    table = medians("fs_type", *rows)
+    ax = plot.dots(table, row="fs_type", label="Inserts", emulated=["f2fs"])
+    drawn = {line.get_xdata()[0]: line.get_markerfacecolor() for line in ax.lines if len(line.get_xdata())}
+    assert drawn[50] == "white" != drawn[900]
+    assert ax.get_legend_handles_labels()[1] == ["ours", "emulated"]
+    assert ax.get_legend() is not None
+    assert "emulated" not in plot.dots(table, row="fs_type", label="Inserts").get_legend_handles_labels()[1]
+
+
 def test_numbers_of_a_paper_and_ours() -> None:
     rows = {"what": ["read: a / b", "write"], "published_least": [2.0, 4.0], "published_most": [3.0, 4.0]}
     table = pl.DataFrame(rows | {"value": [1.5, 9.0], "lo": [1.2, None], "hi": [1.8, None], "unit": "1"})

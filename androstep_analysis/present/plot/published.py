@@ -6,6 +6,7 @@ diamonds, which are recognisable by their shape in grey.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,9 @@ _ORDERS: Final = {"journal_mode": JOURNAL_MODES, "synchronous": SYNCHRONOUS, "fs
 _ROWS: Final = {"journal_mode": "Journal mode", "synchronous": "PRAGMA synchronous"}
 """What rows are, where their labels do not say it."""
 
+_HOLLOW: Final = {"markerfacecolor": "white"}
+"""The look of a mark in a row that was emulated."""
+
 _WIDE: Final = 300
 """If the axis ends at this many times its beginning, only powers of ten have labels."""
 
@@ -37,6 +41,7 @@ def dots(
     published: Table | None = None,
     repetitions: Table | None = None,
     limits: tuple[float, float] | None = None,
+    emulated: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a row for each value of a column, with a dot and its interval for each value of another.
@@ -61,6 +66,8 @@ def dots(
         Single runs, drawn in the background: columns `row` and value.
     limits : tuple of float, optional
         Ends of the axis, so that several figures have the same.
+    emulated : collection of str
+        Rows that were measured in an emulated machine. Their marks are hollow: they do not compare with the others.
     ax : Axes, optional
         The axes to draw in.
 
@@ -109,14 +116,16 @@ def dots(
             part = data.filter(_series=kind)
             middle = (number - (len(kinds) - 1) / 2) * step
             part = part.with_columns(at=pl.Series([rows.index(name) + middle for name in part[row]]))
-            name = text.label(kind, 28)
-            ax.plot(
-                part["value"] / divisor, part["at"], marker, markersize=4.5, color=colours[kind], label=name, zorder=3
-            )
+            mark: dict[str, Any] = {"markersize": 4.5, "color": colours[kind], "zorder": 3}
+            is_emulated = part[row].is_in(list(emulated))
+            for rows_of, more in ((~is_emulated, {"label": text.label(kind, 28)}), (is_emulated, _HOLLOW)):
+                ax.plot(part["value"].filter(rows_of) / divisor, part["at"].filter(rows_of), marker, **mark, **more)
             known = part.drop_nulls(["lo", "hi"])
             if known.height:
                 ends = known["lo"] / divisor, known["hi"] / divisor
                 ax.hlines(known["at"], *ends, color=colours[kind], linewidth=1.1, zorder=2)
+        if set(emulated) & set(rows):
+            ax.plot([], [], markers[0], markersize=4.5, color="#555555", label="emulated", **_HOLLOW)
         if theirs.height:
             is_shared = set(data[row])
             beside = [rows.index(name) + (0.4 if name in is_shared else 0) for name in theirs[row]]
