@@ -18,6 +18,7 @@ DATA = ROOT / "datasets/kernels"
 TOLD = """\
 rows = lambda table: table.with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts()
 import json, os
+from pathlib import Path
 found = {"mix": rows(mix), "counts": rows(counts.select(COLUMNS)), "claims": rows(claims)}
 Path(os.environ["ANDROSTEP_FIGURES"], "tables.json").write_text(json.dumps(found))
 """
