@@ -6,8 +6,10 @@ from typing import Any, cast
 
 import polars as pl
 import pytest
+from support import made
 
 import androstep_analysis as androstep
+from androstep_analysis import plot
 
 MIX = pl.DataFrame(
     {
@@ -118,3 +120,34 @@ def test_an_empty_table_says_so() -> None:
 def test_something_else_is_refused() -> None:
     with pytest.raises(TypeError, match="int is no table"):
         androstep.show(cast(pl.DataFrame, 3))
+
+
+def test_values_of_a_dimension_are_columns() -> None:
+    table = pl.DataFrame({"metric": "bytes", "fs": ["ext4", "f2fs"] * 2, "kernel": ["a", "a", "b", "b"], "unit": "B"})
+    shown = androstep.show(table.with_columns(value=pl.Series([1024.0, 2048.0, 3072.0, 512.0])), across="kernel")
+    assert (shown.header, shown.rows) == (("fs", "a", "b"), (("ext4", "1 KiB", "3 KiB"), ("f2fs", "2 KiB", "512 B")))
+
+
+@pytest.mark.parametrize(
+    ("needs", "known", "why"),
+    [
+        ("path", {"path": "/a"}, "unknown: files (no filesystem events)"),
+        ("block_type", {"block_type": "data"}, "unknown: files (no filesystem events)"),
+        ("owner_comm", {"owner_comm": "app"}, "unknown: who (no process)"),
+        ("complete_ns", {"complete_ns": 9}, "unknown: times (no completion)"),
+    ],
+)
+def test_a_result_without_data_says_what_the_recording_lacks(needs: str, known: dict[str, Any], why: str) -> None:
+    request = {"op": "write", "sector": 0, "queue_ns": 5}
+    without = made.capture([request], [request | {"block_type": "unknown"}])
+    assert repr(androstep.show(MIX, of=without, needs=needs)).startswith(why)
+    recorded = made.capture([request | known], [request | {"block_type": "unknown"} | known])
+    assert androstep.show(MIX, of=recorded, needs=needs) == androstep.show(MIX)
+    figure = plot.mix(MIX.filter(pl.col("metric") == "count"))
+    assert androstep.show(figure, of=recorded, needs=needs) is figure
+    assert why.split(" (")[0] in cast(Any, androstep.show(figure, of=without, needs=needs))._repr_html_()
+
+
+def test_a_recording_without_requests_says_so() -> None:
+    assert repr(androstep.show(MIX, of=made.capture(), needs="op")).startswith("No request is recorded")
+    assert repr(androstep.show(MIX, of=made.capture(), needs="samples")) == "The recording has no counters."

@@ -24,7 +24,7 @@ _ORDERS: Final = {"journal_mode": JOURNAL_MODES, "synchronous": SYNCHRONOUS, "fs
 _ROWS: Final = {"journal_mode": "Journal mode", "synchronous": "PRAGMA synchronous"}
 """What rows are, where their labels do not say it."""
 
-_HOLLOW: Final = {"markerfacecolor": "white"}
+_HOLLOW: Final[dict[str, Any]] = {"markerfacecolor": "white"}
 """The look of a mark in a row that was emulated."""
 
 _WIDE: Final = 300
