@@ -82,6 +82,19 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     assert all((cell["outputs"], cell["execution_count"], cell["metadata"]) == ([], None, {}) for cell in cells)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)
+def test_cells_of_a_notebook_analyse(path: Path) -> None:
+    """Functions belong in the library, where they are documented and tested."""
+    cells = [cell["source"] for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    lines = [[line.rstrip() for line in cell if line.strip()] for cell in cells]
+    assert [line for cell in lines for line in cell if line.lstrip().startswith(("def ", "class "))] == []
+    assert max(map(len, lines)) <= 20
+
+
+def test_notebooks_have_no_modules_of_their_own() -> None:
+    assert list((ROOT / "notebooks").rglob("*.py")) == []
+
+
 # -- imports ----------------------------------------------------------------------------------------------------------
 
 
