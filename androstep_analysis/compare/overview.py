@@ -48,9 +48,11 @@ class Overview:
     first, second : str
         The names of the sides.
     table : polars.DataFrame
-        A row for each question, in descending order of importance: what, unit, first, second, difference, lo, hi
-        (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum `VERDICTS`), within
-        (Float64: "the same within"), reason (String: what is missing for a decision), weight (Float64: importance).
+        A row for each question: first what differs, in descending order of importance, then what cannot be decided,
+        beginning with the nearest to a verdict, then what is the same. Columns: what, unit, first, second, difference,
+        lo, hi (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum `VERDICTS`),
+        within (Float64: "the same within"), reason (String: what is missing for a decision), weight (Float64:
+        importance).
     not_compared : tuple of str
         Data that only one side recorded, in words.
     recordings : tuple of int
@@ -144,7 +146,8 @@ def of_observed(
         raise InputError(f"{titles[0]} and {titles[1]}: no measure has enough data in both, so nothing was compared")
     rows = [_row(one, LEVEL / len(asked)) for one in asked]
     order = pl.col("verdict").to_physical().replace_strict({0: 0, 1: 0, 2: 0, 3: 1, 4: 2}, return_dtype=pl.Int8)
-    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort(order, -pl.col("weight"), maintain_order=True)
+    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    table = table.sort(order, -_nearness(), -pl.col("weight"), maintain_order=True)
     lengths = [[one.seconds for one in side] for side in sides]
     return Overview(
         *titles,
@@ -154,6 +157,19 @@ def of_observed(
         (_sum(lengths[0]), _sum(lengths[1])),
         both.are_busy,
     )
+
+
+def _nearness() -> pl.Expr:
+    """Return how near an undecided row is to a verdict: the difference over half of its interval. Others have 0.
+
+    The largest differences that cannot be decided are those of the numbers that vary most.
+    """
+    low, high, middle = (
+        pl.when(pl.col("unit") == "1").then(pl.col(name)).otherwise(pl.col(name).log())
+        for name in ("lo", "hi", "difference")
+    )
+    nearness = (2 * middle / (high - low)).abs()
+    return pl.when(pl.col("verdict") == "cannot be decided").then(nearness).fill_null(0).fill_nan(0)
 
 
 def _sum(lengths: Sequence[float | None]) -> float | None:

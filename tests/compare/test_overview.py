@@ -99,6 +99,20 @@ def test_a_difference_that_was_made_is_shown(given: dict[str, Any], expected: di
     assert {what: turned[verdict] for what, verdict in back.items()} == found
 
 
+def test_what_is_nearest_to_a_verdict_comes_first_among_what_cannot_be_decided() -> None:
+    table = overview_of(side("a", [1]), side("b", [101], slow=2.0, count=300)).table
+    undecided = table.filter(pl.col("verdict") == "cannot be decided")
+    halves = []
+    for row in undecided.drop_nulls("lo").iter_rows(named=True):
+        low, middle, high = (
+            row[name] if row["unit"] == "1" else math.log(row[name]) for name in ("lo", "difference", "hi")
+        )
+        halves.append(abs(middle) / ((high - low) / 2))
+    assert len(halves) > 2 and halves == sorted(halves, reverse=True)
+    assert undecided["weight"].to_list() != undecided["weight"].sort(descending=True).to_list()
+    assert undecided["lo"].is_null().to_list() == sorted(undecided["lo"].is_null())
+
+
 def test_repeated_recordings_show_less_than_one_each_would() -> None:
     first, second = side("a", range(5), count=300), side("b", range(100, 105), count=300, slow=2.0)
     found = shown(first, second)
