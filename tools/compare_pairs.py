@@ -72,7 +72,7 @@ def record(directory: Path, count: int, factor: int) -> Iterator[Observed]:
             os.sync()
             job = [sys.executable, __file__, str(directory), "--job", str(place), "--factor", str(factor)]
             command = [sys.executable, "-m", "androstep_analysis", "record", "--on", "local", "--device", str(mounted)]
-            subprocess.run([*command, "-o", str(capture), "--", *job], check=True, stderr=subprocess.DEVNULL)
+            subprocess.run([*command, "-o", str(capture), "--", *job], check=True, capture_output=True)
             yield observe(Recording.of(androstep.open(capture)))
     finally:
         subprocess.run(["umount", mounted], check=True)
