@@ -23,6 +23,7 @@ Perfetto, blktrace, text of ftrace or blkparse, strace, ioshark, CSV, compressed
 
 start here:
   androstep record --on usb -o mycapture --time 60  record the storage I/O of a phone
+  androstep coldstart org.example.mail --on usb     how long an app takes to start, and the part of storage in it
   androstep top --on usb                            show live which processes use its storage
   androstep summary trace.txt                       what is in a trace
   androstep ingest trace.txt --image-after data.img -o mycapture
@@ -41,6 +42,7 @@ start here:
 
 COMMANDS = {
     "record": "Record the storage I/O of a phone, or of this machine.",
+    "coldstart": "Measure the cold start of an app on a phone, and how much of it waited for storage.",
     "perfetto-config": "Print a Perfetto configuration that records storage I/O on a phone without root.",
     "ingest": "Make a capture directory from traces and filesystem images.",
     "tables": "List the tables of a capture, or write one of them.",

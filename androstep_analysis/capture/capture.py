@@ -114,6 +114,11 @@ class Capture:
         return self.tables["importance"]
 
     @property
+    def blocked(self) -> pl.LazyFrame:
+        """Table blocked: the uninterruptible sleeps of main threads."""
+        return self.tables["blocked"]
+
+    @property
     def requests(self) -> pl.LazyFrame:
         """Table requests."""
         return self.tables["requests"]

@@ -24,6 +24,7 @@ from androstep_analysis.compare.windows import Windows
 from androstep_analysis.measures import REGISTRY, where
 from androstep_analysis.measures.measure import Applied, Measure
 from androstep_analysis.measures.recording import Recording, Tables
+from androstep_analysis.perceived import STARTS
 
 KINDS: Final = ("capture", "window", "repetition")
 """Kinds of rows of `measure_all`: of a whole capture, of a time window, or of a repetition."""
@@ -410,7 +411,7 @@ def measures() -> dict[str, Measure]:
     >>> sorted(compare.measures())[:3]
     ['bench', 'block_types', 'block_uses']
     """
-    return {**REGISTRY, "bench": BENCH, "replay": REPLAY}
+    return {**REGISTRY, "bench": BENCH, "replay": REPLAY, "starts": STARTS}
 
 
 def _bench(tables: Tables, _: tuple[str, ...]) -> pl.DataFrame:

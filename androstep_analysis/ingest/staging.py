@@ -29,7 +29,7 @@ RWBS = re.compile(f"F?(?:{_OPERATION})F?A?B?S?M?U?")
 Other words of capital letters, such as ERASE, are words.
 """
 
-TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance")
+TABLES = ("block_events", "fs_events", "syscalls", "commands", "samples", "frames", "importance", "blocked")
 """The tables that readers fill."""
 
 

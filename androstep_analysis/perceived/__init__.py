@@ -9,6 +9,7 @@
 from androstep_analysis.perceived.gui import Rules, Snapshot
 from androstep_analysis.perceived.responses import classes, responses
 from androstep_analysis.perceived.runs import run_cpu, run_rates, run_responses, run_times, runs
+from androstep_analysis.perceived.starts import STARTS, read_files, starts
 from androstep_analysis.perceived.tables import GUI, STEPS, gui_states
 from androstep_analysis.perceived.transitions import (
     LIMITS,
@@ -29,6 +30,7 @@ __all__ = [
     "LIMITS",
     "OUTCOMES",
     "SETTLE_NS",
+    "STARTS",
     "STEPS",
     "Rules",
     "Snapshot",
@@ -43,6 +45,7 @@ __all__ = [
     "loads",
     "presented",
     "rates",
+    "read_files",
     "requests",
     "responses",
     "run_cpu",
@@ -51,6 +54,7 @@ __all__ = [
     "run_times",
     "runs",
     "seen",
+    "starts",
     "transitions",
     "windows",
 ]

@@ -51,6 +51,7 @@ def test_every_table_of_the_design_has_a_schema() -> None:
         *("commands", "bios", "writebacks"),
         *("operations", "replay_files", "replay_threads", "replay_dependencies", "replay_runs", "replay_ops"),
         *("call_events", "frame_events", "frames", "importance", "steps", "gui_states", "device_model"),
+        *("blocked", "switch_events"),
         "slow",
     }
     assert schema.names() == tuple(TABLES)

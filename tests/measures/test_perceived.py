@@ -179,9 +179,14 @@ def test_what_holds_no_dump_is_refused(contents: bytes | None, tmp_path: Path) -
 # --- steps and states in a capture -----------------------------------------------------------------------------------
 
 
+STARTED = ("pid", "wait_duration_ns", "shown_duration_ns")
+
+
 def some_steps(**columns: Any) -> pl.DataFrame:
     row = {"workload": "w", "repeat": 0, "number": 0, "what": "load", "label": "a; rm -rf /", "ts_ns": 5, "end_ns": 9}
-    rows = [row | {"error_ns": 1, "outcome": "completed", "bytes": None, "detail": None} | columns]
+    rows = [
+        row | {"error_ns": 1, "outcome": "completed", "bytes": None, "detail": None} | dict.fromkeys(STARTED) | columns
+    ]
     return pl.DataFrame(rows, schema=schema.table("steps").polars)
 
 

@@ -28,6 +28,7 @@ CompactSched: switch_timestamp#=1:uint64 switch_prev_state#=2:int64 switch_next_
   intern_table*=5:string switch_next_comm_index#=6:uint32 waking_timestamp#=7:uint64 waking_pid#=8:int32
   waking_target_cpu#=9:int32 waking_prio#=10:int32 waking_comm_index#=11:uint32 waking_common_flags#=12:uint32
 FtraceEvent: timestamp=1:uint64 pid=2:uint32 sched_switch=4:SchedSwitch sched_waking=20:SchedWaking
+  sched_blocked_reason=18:BlockedReason
   ext4_da_write_begin=41:Ext4Write block_rq_issue=45:BlockRq mm_filemap_add_to_page_cache=97:Filemap
   block_bio_queue=119:BlockBio block_bio_remap=120:BlockRemap block_plug=123:BlockPlug block_rq_complete=125:BlockDone
   block_rq_insert=126:BlockRq block_rq_requeue=129:BlockDone block_split=131:BlockSplit block_unplug=133:BlockUnplug
@@ -42,6 +43,7 @@ FtraceEvent: timestamp=1:uint64 pid=2:uint32 sched_switch=4:SchedSwitch sched_wa
   scsi_dispatch_cmd_timeout=598:ScsiTimeout described_a=65536:bytes described_b=65537:bytes
 SchedSwitch: prev_comm=1:string prev_pid=2:int32 prev_prio=3:int32 prev_state=4:int64 next_comm=5:string
   next_pid=6:int32
+BlockedReason: pid=1:int32 caller=2:uint64 io_wait=3:uint32
 SchedWaking: comm=1:string pid=2:int32
 SchedExec: filename=1:string pid=2:int32 old_pid=3:int32
 SchedExit: comm=1:string pid=2:int32 tgid=3:int32

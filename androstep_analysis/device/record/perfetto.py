@@ -7,7 +7,7 @@ field, so only fields that Android 11 knows are used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 FILESYSTEMS: Final = ("ext4", "f2fs")
@@ -63,19 +63,31 @@ def events(fs_types: Collection[str] = FILESYSTEMS) -> list[str]:
     return [*_EVENTS, *(name for fs_type in FILESYSTEMS if fs_type in fs_types for name in _OF_FILESYSTEM[fs_type])]
 
 
-def config(fs_types: Collection[str] = FILESYSTEMS, seconds: int = LONGEST_S) -> str:
-    """Return the configuration as text for ``perfetto --txt -c -``."""
-    return "\n".join(_lines(fs_types, seconds)) + "\n"
+SWITCHES: Final = "sched/sched_switch"
+"""The event of which table `blocked` is made. It occurs thousands of times a second."""
+
+_FRAMES: Final = "android.surfaceflinger.frametimeline"
 
 
-def _lines(fs_types: Collection[str], seconds: int) -> Iterator[str]:
+def config(
+    fs_types: Collection[str] = FILESYSTEMS, seconds: int = LONGEST_S, *, more_events: Sequence[str] = ()
+) -> str:
+    """Return the configuration as text for ``perfetto --txt -c -``.
+
+    `more_events` are recorded too, and so is the frame timeline (Android 12 and later).
+    """
+    return "\n".join(_lines([*events(fs_types), *more_events], seconds)) + "\n"
+
+
+def _lines(names: Collection[str], seconds: int) -> Iterator[str]:
     sizes = _SHORT if seconds <= _SHORT_S else _LONG
     yield f"buffers {{ size_kb: {sizes.buffer_kb} fill_policy: DISCARD }}"
     yield "buffers { size_kb: 4096 fill_policy: DISCARD }"
-    yield from _source("linux.ftrace", 0, "ftrace_config", _ftrace(fs_types, sizes))
+    yield from _source("linux.ftrace", 0, "ftrace_config", _ftrace(names, sizes))
     processes = ["scan_all_processes_on_start: true", "record_thread_names: true"]
     yield from _source("linux.process_stats", 1, "process_stats_config", processes)
     yield from _source("android.packages_list", 1)
+    yield from _source(_FRAMES, 1)
     yield f"duration_ms: {seconds * 1000}"
     yield "write_into_file: true"
     yield f"file_write_period_ms: {sizes.write_ms}"
@@ -83,9 +95,10 @@ def _lines(fs_types: Collection[str], seconds: int) -> Iterator[str]:
     yield "flush_period_ms: 10000"
 
 
-def _ftrace(fs_types: Collection[str], sizes: _Sizes) -> Iterator[str]:
-    for name in events(fs_types):
+def _ftrace(names: Collection[str], sizes: _Sizes) -> Iterator[str]:
+    for name in names:
         yield f'ftrace_events: "{name}"'
+    yield "compact_sched { enabled: false }"
     yield f"buffer_size_kb: {sizes.kernel_kb}"
     yield f"drain_period_ms: {sizes.drain_ms}"
 

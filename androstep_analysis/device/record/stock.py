@@ -64,7 +64,8 @@ class StockRecording:
     `out` is the new capture directory, `workload` its name in table captures (default: the command). `command` is run
     on the device, and the end of the block waits for it. `seconds` ends the recording early; it ends by itself after
     `perfetto.LONGEST_S`. `packages` are debuggable packages whose files are listed too, in addition to those that
-    adb's shell may see. `needing_root` are options of `Recording` that are impossible without root.
+    adb's shell may see. `switches` records when threads sleep (table `blocked`). `needing_root` are options of
+    `Recording` that are impossible without root.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class StockRecording:
         command: Sequence[str] = (),
         seconds: int | None = None,
         packages: Sequence[str] = (),
+        switches: bool = False,
         **needing_root: Any,
     ) -> None:
         self.device = device
@@ -86,6 +88,7 @@ class StockRecording:
         self._command = list(command)
         self._packages = list(packages)
         self._seconds = perfetto.LONGEST_S if seconds is None else seconds
+        self._more_events = [perfetto.SWITCHES] if switches else []
         self._needs_root = bool(needing_root)
         self._directory = ""
         self._job: Job | None = None
@@ -155,7 +158,7 @@ class StockRecording:
         if absent:
             notify(f"{device.name}: the phone does not say: {', '.join(absent)}")
         fs_types = {mount.fs_type for mount in known.mounts}.intersection(perfetto.FILESYSTEMS)
-        _start(device, directory, perfetto.config(fs_types, self._seconds))
+        _start(device, directory, perfetto.config(fs_types, self._seconds, more_events=self._more_events))
         if self._command:
             self._job = device.start(self._command)
 

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
+from androstep_analysis.device.transport.parse import count
 from androstep_analysis.device.workloads.log import Log
 
+_TIMES: Final = {"WaitTime": "wait_duration_ns", "TotalTime": "shown_duration_ns"}
+"""Times in ms that ``am start -W`` prints (frameworks/base, ActivityManagerShellCommand.java), and their columns."""
 
-def start(log: Log, what: str, label: str, intent: Sequence[str]) -> None:
-    """Log a step that starts an activity and ends when the framework reports that its window was drawn."""
+_TIME: Final = re.compile(rf"^({'|'.join(_TIMES)}): (\d{{1,9}})\s*$", re.MULTILINE | re.ASCII)
+
+_LAUNCH_STATE: Final = re.compile(r"^LaunchState: (?!COLD\b)([A-Z]\w*)", re.MULTILINE)
+"""A start that was not cold, as Android 10 and later report it."""
+
+
+def start(
+    log: Log, what: str, label: str, intent: Sequence[str], *, package: str | None = None, detail: str | None = None
+) -> None:
+    """Log a step that starts an activity and ends when the framework reports that its window was drawn.
+
+    With `package`, the process of that package is logged too. `detail` is logged unless the device reports an error.
+    """
     done = log.stamped(["am", "start", "-W", *intent])
     output = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}"
-    if done.answer.status or "Error" in output:  # am exits with 0 even if it could not start the activity
+    if done.answer.status or re.search(
+        "^Error", output, re.MULTILINE
+    ):  # am exits with 0 even if it could not start the activity
         log.add(what, label, done.begin_ns, done.end_ns, outcome="failed", detail=output.strip()[:1000])
-    else:
-        outcome = "timeout" if "Status: timeout" in output else "completed"
-        log.add(what, label, done.begin_ns, done.end_ns, outcome=outcome)
+        return
+    outcome = "timeout" if "Status: timeout" in output else "completed"
+    pid = None if package is None else count(log.device.sh(["pidof", "-s", package]).output)
+    times = {_TIMES[name]: int(ms) * 1_000_000 for name, ms in _TIME.findall(output)}
+    if package is not None and (state := _LAUNCH_STATE.search(output)):
+        detail = "; ".join([*([detail] if detail else []), f"not a cold start: Android reports {state[1]}"])
+    log.add(what, label, done.begin_ns, done.end_ns, outcome=outcome, detail=detail, pid=pid, **times)

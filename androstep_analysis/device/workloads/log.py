@@ -89,11 +89,12 @@ class Log:
         outcome: str = "completed",
         detail: str | None = None,
         bytes: int | None = None,
+        **started: int | None,
     ) -> None:
-        """Append a step."""
+        """Append a step. `started` are the columns of a started app: pid, wait_duration_ns and shown_duration_ns."""
         row = {"what": what, "label": label, "ts_ns": begin_ns, "end_ns": end_ns, "outcome": outcome}
         number = {"workload": self.workload, "repeat": self.repeat, "number": len(self._rows)}
-        self._rows.append({**number, **row, "detail": detail, "bytes": bytes})
+        self._rows.append({**number, **row, "detail": detail, "bytes": bytes, **started})
 
     def command(self, what: str, label: str, words: Sequence[str]) -> Stamped:
         """Run a program on the device and log it as a step, which fails if the program does."""

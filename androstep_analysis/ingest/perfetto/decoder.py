@@ -18,10 +18,13 @@ from androstep_analysis import native
 from androstep_analysis.common import schema
 from androstep_analysis.ingest.ftrace import fs_events
 from androstep_analysis.ingest.perfetto import fields
-from androstep_analysis.ingest.perfetto.fields import CALLS, COMMANDS, EVENTS, IMPORTANCE, PACKETS, TASKS
+from androstep_analysis.ingest.perfetto.fields import CALLS, COMMANDS, EVENTS, IMPORTANCE, PACKETS, REASONS, TASKS
 from androstep_analysis.native import Strings, Table
 
-TABLES = ("block_events", "fs_events", "commands", "call_events", "frame_events", "importance", "samples")
+TABLES = (
+    *("block_events", "fs_events", "commands", "call_events", "frame_events", "importance", "switch_events"),
+    "samples",
+)
 """The tables that events and frames fill, in the order of ``enum target``."""
 
 _TARGETS = {
@@ -188,6 +191,8 @@ class Decoder:
         for event, roles in IMPORTANCE.items():
             code = schema.table("importance").column("event").values.index(event)
             self._event(event, "importance", code, roles)
+        for event, roles in REASONS.items():
+            self._event(event, "switch_events", 0, roles)
         for event in EVENTS.values():
             self._count(event)
         for event, (target_name, roles) in TASKS.items():

@@ -204,6 +204,7 @@ _EVENT_FIELDS = {
         ),
         "comm pid",
     ),
+    "sched_blocked_reason": "pid caller io_wait",
     "sched_process_exec": "filename pid",
     "sched_process_fork": "parent_comm parent_pid child_comm child_pid",
     "task_newtask": "pid comm clone_flags oom_score_adj",
@@ -353,6 +354,9 @@ IMPORTANCE = {
 }
 """The events that are used only for table `importance`, and the role of each field."""
 
+REASONS = {"sched_blocked_reason": {"pid": "thread", "io_wait": "io_wait"}}
+"""The event that, besides sched_switch, fills table `switch_events`, and the role of each field."""
+
 _WAKE = {"comm": "comm", "pid": "thread"}
 
 TASKS: dict[str, tuple[str, dict[str, str]]] = {
@@ -365,7 +369,10 @@ TASKS: dict[str, tuple[str, dict[str, str]]] = {
     "sched_process_exec": ("exec", {"pid": "thread", "filename": "filename"}),
     "sched_switch": (
         "switch",
-        {"prev_comm": "prev_comm", "prev_pid": "prev_thread", "next_comm": "comm", "next_pid": "thread"},
+        {
+            **{"prev_comm": "prev_comm", "prev_pid": "prev_thread", "prev_state": "prev_state"},
+            **{"next_comm": "comm", "next_pid": "thread"},
+        },
     ),
     **{
         f"sched_{event}": ("wake", _WAKE)

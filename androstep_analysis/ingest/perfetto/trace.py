@@ -17,6 +17,7 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.common.losses import SEVERAL_CLOCKS
 from androstep_analysis.ingest import tasks, threads
 from androstep_analysis.ingest.perfetto import block_io
+from androstep_analysis.ingest.perfetto.blocked import blocked
 from androstep_analysis.ingest.perfetto.decoder import EXEC, FORK, NEW, RENAME, SEEN, Decoder, Packet
 from androstep_analysis.ingest.perfetto.fields import PACKETS
 from androstep_analysis.ingest.perfetto.frames import frames
@@ -41,6 +42,9 @@ _MESSAGES = {*PACKETS, 12, 59}
 _SNIFFED_PACKETS = 4
 _SHORTEST = 64
 """In a shorter file, two bytes of a packet are not sufficient to recognise it."""
+
+_INNER = ("call_events", "frame_events", "switch_events")
+"""The tables of events that can be processed only after the last one."""
 
 _SAMPLES = 1 << 16
 _NO_EVENTS = ("ftrace_events", "compressed_packets", "zstd_compressed_packets")
@@ -205,7 +209,8 @@ class _SecondPass:
         self._append_rows(settled_ns)
         for name in ("block_events", "fs_events", "commands", "importance"):
             self._spool.settle(name, settled_ns)
-        self._inner.settle("call_events", settled_ns)
+        for name in ("call_events", "switch_events"):
+            self._inner.settle(name, settled_ns)
 
     def finish(self) -> tuple[Loss, ...]:
         """Pass the remaining rows to the spool, and return the losses of system calls."""
@@ -218,6 +223,8 @@ class _SecondPass:
             # A thread migrates between CPUs, and its events must be in order of time.
             for rows in self._inner.table("call_events").collect_batches(maintain_order=True):
                 calls.take_frame(rows)
+        if self._inner.rows("switch_events"):
+            self._spool.append("blocked", blocked(self._inner.table("switch_events")))
         if self._inner.rows("frame_events"):
             self._finish_frames(self._inner.table("frame_events").collect())
         return calls.finish()
@@ -238,7 +245,7 @@ class _SecondPass:
             # another clock than events.
             until = None if name in ("samples", "frame_events") else until_ns
             if (rows := self.decoder.take(name, until)) is not None:
-                (self._inner if name in ("call_events", "frame_events") else self._spool).append(name, rows)
+                (self._inner if name in _INNER else self._spool).append(name, rows)
 
 
 def _tasks(names: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:

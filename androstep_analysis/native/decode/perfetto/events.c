@@ -20,14 +20,17 @@ static struct table *table_for(const struct output *output, unsigned target)
 {
     if (target == NEW_TASK)
         return output->tables[TO_IMPORTANCE];
+    if (target == SWITCH)
+        return output->tables[TO_SWITCHES];
     return target < NR_TABLES ? output->tables[target] : NULL;
 }
 
 static bool has_free_rows(const struct output *output, unsigned target)
 {
     const struct table *table = table_for(output, target);
+    size_t most = target == TO_SAMPLES ? MAX_EVENT_FIELDS : target == SWITCH ? 2 : 1;
 
-    return !table || table->capacity - table->rows >= (target == TO_SAMPLES ? MAX_EVENT_FIELDS : 1);
+    return !table || table->capacity - table->rows >= most;
 }
 
 // Reads a GenericFtraceEvent, which carries the names of its fields. Returns false if it is damaged.
@@ -100,6 +103,8 @@ static void emit_event(struct perfetto *trace, const struct event *kind, struct 
     give_value(trace, SLOT_tid, (uint64_t)(int64_t)tid);
     if (kind->target == NEW_TASK)
         append_new_task(trace, table);
+    else if (kind->target == SWITCH)
+        append_switch(trace, table, ts_ns);
     else
         append_row(trace, kind, table, ts_ns);
 }
@@ -109,7 +114,9 @@ static bool is_wanted(const struct perfetto *trace, unsigned target)
 {
     if (target == TO_NOTHING)
         return false;
-    return trace->is_named ? target < NR_TABLES || target == NEW_TASK : target == TO_BLOCK || target >= NR_TABLES;
+    if (trace->is_named)
+        return target < NR_TABLES || target == NEW_TASK || target == SWITCH;
+    return target == TO_BLOCK || target >= NR_TABLES;
 }
 
 // Decodes one FtraceEvent. Returns false, without any change, if a table has no free row for it.

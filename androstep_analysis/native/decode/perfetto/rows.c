@@ -334,6 +334,45 @@ static void append_importance(struct perfetto *trace, const struct event *kind, 
     append_values(trace, TO_IMPORTANCE, table);
 }
 
+// --- sleeps of main threads ---
+
+enum change { CHANGE_SLEEP, CHANGE_REASON, CHANGE_RUN };
+enum switch_column { SWITCH_TS_NS, SWITCH_THREAD, SWITCH_CHANGE, SWITCH_IO_WAIT };
+
+// prev_state of sched_switch: TASK_UNINTERRUPTIBLE, and the flags of an idle kernel thread, which only looks blocked
+// (TASK_NOLOAD before Linux 4.14, TASK_REPORT_IDLE since).
+enum { STATE_BLOCKED = 0x2, STATE_IDLE = 0x480 };
+
+static void append_change(struct perfetto *trace, struct table *table, int64_t ts_ns, enum slot slot,
+                          enum change change)
+{
+    ptrdiff_t version;
+    int32_t tid;
+    size_t row;
+
+    if (!has_number(trace, slot))
+        return;
+    tid = (int32_t)trace->values[slot].number;
+    version = version_at(trace, tid, ts_ns);
+    if (tid <= 0 || version < 0 || trace->versions.pids[version] != tid)
+        return;
+    row = table_row(table);
+    put_int64(table, SWITCH_TS_NS, row, ts_ns);
+    put_int32(table, SWITCH_THREAD, row, tid);
+    put_code(table, SWITCH_CHANGE, row, (uint8_t)change);
+    if (change == CHANGE_REASON && has_number(trace, SLOT_io_wait))
+        put_int32(table, SWITCH_IO_WAIT, row, trace->values[SLOT_io_wait].number != 0);
+}
+
+void append_switch(struct perfetto *trace, struct table *table, int64_t ts_ns)
+{
+    uint64_t state = has_number(trace, SLOT_prev_state) ? trace->values[SLOT_prev_state].number : 0;
+
+    if (state & STATE_BLOCKED && !(state & STATE_IDLE))
+        append_change(trace, table, ts_ns, SLOT_prev_thread, CHANGE_SLEEP);
+    append_change(trace, table, ts_ns, SLOT_thread, CHANGE_RUN);
+}
+
 void append_row(struct perfetto *trace, const struct event *kind, struct table *table, int64_t ts_ns)
 {
     switch (kind->target) {
@@ -351,6 +390,9 @@ void append_row(struct perfetto *trace, const struct event *kind, struct table *
         break;
     case TO_IMPORTANCE:
         append_importance(trace, kind, table);
+        break;
+    case TO_SWITCHES:
+        append_change(trace, table, ts_ns, SLOT_thread, CHANGE_REASON);
         break;
     default:
         append_samples(trace, ts_ns, table);

@@ -49,7 +49,7 @@ enum {
         X(device), X(tag), X(opcode), X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), \
         X(lun), X(cdb), X(result), X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase),          \
         X(number), X(argument0), X(argument1), X(argument2), X(argument3), X(argument4), X(argument5), X(task),        \
-        X(task_comm), X(oom_score_adj), X(clone_flags)
+        X(task_comm), X(oom_score_adj), X(clone_flags), X(prev_state), X(io_wait)
 
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };
@@ -64,6 +64,7 @@ enum target {
     TO_CALLS,
     TO_FRAMES,
     TO_IMPORTANCE,
+    TO_SWITCHES,
     TO_SAMPLES,
     NEW_TASK,
     FORK,
@@ -340,6 +341,10 @@ void append_row(struct perfetto *trace, const struct event *kind, struct table *
 
 // Appends the row of a new task to table importance. The table must have a free row.
 void append_new_task(struct perfetto *trace, struct table *table);
+
+// Appends the rows of a sched_switch to table switch_events, for main threads that begin to sleep uninterruptibly or to
+// run. The table must have two free rows.
+void append_switch(struct perfetto *trace, struct table *table, int64_t ts_ns);
 
 // --- frames (frames.c) ---
 
